@@ -137,6 +137,62 @@ fn only_requests_that_meet_the_conditions_have_lines() {
 }
 
 #[test]
+fn sites_have_logs_of_their_own_also_after_a_reload() {
+    let folder = tempfile::tempdir().expect("a temp folder");
+    let path = |name: &str| folder.path().join(name);
+    let config = |of_server: &str, of_b: &str| {
+        let site = |keys: &str| format!("[[site]]\n{keys}\nroute = [{{ path = '/*', respond = 'ok' }}]\n");
+        let own = format!("hosts = 'a.test'\naccess_log = {{ path = {:?}, format = 'json' }}", path("a.log"));
+        [
+            format!("listen = ['127.0.0.1:0']\naccess_log = {:?}\n", path(of_server)),
+            site(&own),
+            site(&format!("hosts = 'b.test'\naccess_log = {of_b}")),
+            site("hosts = 'c.test'"),
+        ]
+        .concat()
+    };
+    let mut server = Server::config(&config("access.log", "false"));
+    let mut connection = Connection::open(server.address());
+    let mut send = |hosts: &[&str]| {
+        for host in hosts {
+            connection.send(format!("GET /of-{host} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+            connection.next_response();
+        }
+    };
+    let hosts = |name: &str, count| -> Vec<String> {
+        let host = |line: &String| {
+            let start = line.find("/of-").expect("the path") + "/of-".len();
+            line[start..start + "a.test".len()].to_owned()
+        };
+        lines(&path(name), count).iter().map(host).collect()
+    };
+    send(&["a.test", "b.test", "c.test", "d.test", "a.test"]);
+    assert_eq!(hosts("a.log", 2), ["a.test", "a.test"]);
+    assert_eq!(hosts("access.log", 2), ["c.test", "d.test"]);
+    assert!(lines(&path("a.log"), 2)[0].starts_with('{'));
+
+    fs::write(server.path().join("rudy.toml"), config("other.log", "'b.log'"))
+        .expect("a temp folder can be written");
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was reloaded");
+    send(&["a.test", "b.test", "c.test"]);
+    assert!(lines(&server.path().join("b.log"), 1)[0].contains("/of-b.test"));
+    assert_eq!(hosts("a.log", 3), ["a.test"; 3]);
+    assert_eq!(hosts("other.log", 1), ["c.test"]);
+
+    for name in ["a.log", "other.log"] {
+        fs::rename(path(name), path(&format!("{name}.1"))).expect("the log exists");
+    }
+    server.signal(Signal::USR1);
+    server.wait_for_line("the access log was reopened");
+    send(&["a.test", "c.test"]);
+    assert_eq!(
+        (hosts("a.log", 1), hosts("other.log", 1)),
+        (vec!["a.test".to_owned()], vec!["c.test".to_owned()])
+    );
+}
+
+#[test]
 fn rotation_under_load_loses_no_line() {
     if program("zstd").is_none() {
         return;

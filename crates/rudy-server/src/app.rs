@@ -12,7 +12,7 @@ use rudy_net::{
 };
 
 use crate::Resources;
-use crate::access_log::AccessLog;
+use crate::access_log::AccessLogs;
 use crate::buffer::Buffers;
 use crate::cache::Cache;
 use crate::client_address::{self, with_forwarded_host};
@@ -75,10 +75,10 @@ impl App {
         &self.routes.router
     }
 
-    /// Adds an access log.
+    /// Adds access logs.
     #[must_use]
-    pub fn with_access_log(mut self, log: AccessLog) -> Self {
-        Arc::make_mut(&mut self.observers).access_log = Some(log);
+    pub fn with_access_logs(mut self, logs: AccessLogs) -> Self {
+        Arc::make_mut(&mut self.observers).access_logs = Some(logs);
         self
     }
 
@@ -232,7 +232,7 @@ impl Service for App {
     }
 
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
-        if let Some(log) = &self.observers.access_log {
+        if let Some(log) = self.observers.access_logs.as_ref().and_then(|logs| logs.of(None)) {
             log.rejected(client, reason, outcome);
         }
         if let Some(log) = &self.error_log {

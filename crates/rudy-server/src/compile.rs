@@ -25,6 +25,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(config.unusable_buffer_dir());
     problems.extend(client_address::problems(config));
     problems.extend(config::conflicting_addresses(config));
+    problems.extend(config.conflicting_access_logs());
     problems.extend(tls::listeners(config));
     problems.extend(tls::h2c(config));
     problems.extend(acme::problems(config));
@@ -33,7 +34,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(cache_problem(config));
     let listeners = listeners(config, &mut problems);
     let mut sites = Vec::new();
-    for site in &config.sites {
+    for (number, site) in config.sites.iter().enumerate() {
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
@@ -49,19 +50,20 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);
-                    let target = target.named(route_name(site, route.paths.first()));
+                    let target = target.named(route_name(number, site, route.paths.first()));
                     routes.push(Route { paths: route.paths.clone(), handler: target });
                 }
                 Err(more) => problems.extend(more),
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
-        let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(site, None));
+        let outer =
+            Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(number, site, None));
         let outer = Route { paths: vec![PathPattern::everything()], handler: outer };
         let redirects = site.redirects.as_ref().map(|table| {
             let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
             let target = Target::new(steps.outer(), false, Box::new(MappedRedirect(map.clone())));
-            let target = target.named(route_name(site, None));
+            let target = target.named(route_name(number, site, None));
             (map, Route { paths: vec![PathPattern::everything()], handler: target })
         });
         let tls = tls::site(config, site, &resources.tls, &mut problems);
@@ -71,9 +73,9 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
 }
 
 /// Returns the names of a route in logs and metrics.
-fn route_name(site: &config::Site, path: Option<&PathPattern>) -> RouteName {
+fn route_name(site_number: usize, site: &config::Site, path: Option<&PathPattern>) -> RouteName {
     let site = site.hosts.first().map(ToString::to_string).unwrap_or_default();
-    RouteName::new(site, path.map(ToString::to_string))
+    RouteName { site_number: Some(site_number), ..RouteName::new(site, path.map(ToString::to_string)) }
 }
 
 /// Reports a wrong value in `[cache]`.

@@ -19,6 +19,7 @@ use rudy_server::run::{self, Exit, ExplainedRequest};
   rudy check --explain https://example.org/admin/ --from 192.0.2.7 --method POST
 
 Exit codes: 0 valid, 2 invalid.")]
+#[group(skip)]
 pub(crate) struct Check {
     /// Show which site, route and steps a request for this URL would meet, instead of all settings
     #[arg(long, value_name = "URL")]

@@ -1,4 +1,4 @@
-//! The access log: one line for each exchange, in the combined format, in one of the configuration, or as JSON.
+//! The access log, or several: one line for each exchange, in the combined format, in one of the configuration, or as JSON.
 //!
 //! The worker formats a line in a reused buffer when the exchange is over, and queues it for the log's thread, so no request
 //! waits for a disk. If the queue is full, lines are dropped; their number is logged here and in the error log.
@@ -6,6 +6,7 @@
 mod conditions;
 mod field;
 mod json;
+mod logs;
 mod template;
 
 use std::cell::RefCell;
@@ -25,6 +26,7 @@ use rudy_net::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
 use self::field::{Field, Times};
+pub use self::logs::{AccessLogs, AccessLogsOptions};
 pub use self::template::Template;
 use crate::config::written_as_text;
 use crate::digits::{write_ip, write_number};
@@ -95,7 +97,7 @@ impl Format {
     }
 }
 
-/// The access log of a configuration.
+/// An access log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessLogOptions {
     /// The destination.

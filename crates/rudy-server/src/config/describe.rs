@@ -43,30 +43,26 @@ impl Config {
             }
         };
         let keep_alive = if self.engine.keeps_alive() { "on" } else { "off" };
-        let log = match &self.access_log {
-            None => "none".to_owned(),
-            Some(AccessLogOptions { destination, format, conditions, rotation: _ }) => {
-                let format = match format {
-                    Format::Json => "JSON".to_owned(),
-                    Format::Line(_) => format.to_string(),
-                };
-                let some = if *conditions == Conditions::default() { "" } else { " for some requests" };
-                format!("{format} lines to {destination}{some}")
-            }
+        let of_site = |site: &Site| {
+            let log = site.access_log.as_ref()?;
+            Some(vec![String::new(), format!("{}: {}", title_of(site), described_log(log.on()))])
         };
-        [
+        let rows = [
             ("engine", model.to_string()),
             ("threads", threads),
             ("keep-alive", keep_alive.to_owned()),
-            ("access log", log),
+            ("access log", described_log(self.access_log.as_ref())),
+        ];
+        let more = [
             ("certificates", self.ordered_certificates()),
             ("trusted proxies", trusted_proxies(&self.client_address)),
             ("shutdown timeout", <Time>::from(self.shutdown_timeout).to_string()),
-        ]
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| vec![name.to_owned(), value])
-        .collect()
+        ];
+        let row = |(name, value): (&str, String)| {
+            Some(vec![name.to_owned(), value]).filter(|row| !row[1].is_empty())
+        };
+        let logs = self.sites.iter().filter_map(of_site);
+        rows.into_iter().filter_map(row).chain(logs).chain(more.into_iter().filter_map(row)).collect()
     }
 }
 
@@ -108,6 +104,18 @@ fn trusted_proxies(options: &ClientAddress) -> String {
     };
     let host = if options.trust_host { ", with host" } else { "" };
     format!("{}, client address from {field}{host}", proxies.join(", "))
+}
+
+fn described_log(log: Option<&AccessLogOptions>) -> String {
+    let Some(AccessLogOptions { destination, format, conditions, rotation: _ }) = log else {
+        return "none".to_owned();
+    };
+    let format = match format {
+        Format::Json => "JSON".to_owned(),
+        Format::Line(_) => format.to_string(),
+    };
+    let some = if *conditions == Conditions::default() { "" } else { " for some requests" };
+    format!("{format} lines to {destination}{some}")
 }
 
 fn title_of(site: &Site) -> String {

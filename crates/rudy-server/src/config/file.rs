@@ -92,7 +92,8 @@ pub struct MainFile {
     /// Limits and timeouts for clients.
     #[schemars(extend("examples" = [{ "head_timeout": "5s", "connections": 10_000 }]))]
     pub limits: LimitsTable,
-    /// Access log: a file, or a table with a file and a format. Without it, or with `false`, requests are not logged.
+    /// Access log: a file, or a table with a file and a format. Without it, or with `false`, requests are not logged. A site can have a log
+    /// of its own.
     #[schemars(extend("examples" = ["/var/log/rudy/access.log"]))]
     pub access_log: Option<OrOff<AccessLogTable>>,
     /// Error log: a file, or a table with a destination, a format, and levels. The default is stderr.
@@ -198,6 +199,9 @@ pub struct SiteTable {
     /// request.
     #[schemars(example = &"redirects.txt")]
     pub redirects: Option<FilePath>,
+    /// Access log of the site, instead of that of the server; `false` for none. Sites can have a file in common, with the same settings.
+    #[schemars(extend("examples" = ["/var/log/rudy/example.log"]))]
+    pub access_log: Option<OrOff<AccessLogTable>>,
     /// What surrounds the handlers of all routes.
     #[serde(rename = "$steps")]
     #[schemars(flatten)]

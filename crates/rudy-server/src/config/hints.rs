@@ -186,7 +186,7 @@ pub(super) fn unknown(location: &Location, key: &str, known: &[&'static str]) ->
 /// Reports a word of other servers as the file of the log at `location`.
 pub(super) fn not_a_file(location: &Location, name: &[u8]) -> Option<Problem> {
     let name = std::str::from_utf8(name).ok()?;
-    let is_access_log = location.keys() == "access_log";
+    let is_access_log = location.keys().ends_with("access_log");
     let instead = match name {
         "off" | "none" | "discard" if is_access_log => "write `access_log = false`",
         "off" | "none" | "discard" => "write `error_log = { level = \"off\" }`",
@@ -206,8 +206,8 @@ fn elsewhere(location: &Location, key: &str) -> Option<String> {
     let table = location.parent()?.keys();
     let is_main = has_main_key(key);
     match table.as_str() {
-        "access_log" if key == "file" => Some("write `path = \"access.log\"`".to_owned()),
-        "access_log" if key == "json" => Some("write `format = \"json\"`".to_owned()),
+        "access_log" | "site.access_log" if key == "file" => Some("write `path = \"access.log\"`".to_owned()),
+        "access_log" | "site.access_log" if key == "json" => Some("write `format = \"json\"`".to_owned()),
         "site.php" | "site.route.php" if FRONT_CONTROLLER_KEYS.contains(&key) => {
             Some("`php` runs index.php for paths without a file: remove this key".to_owned())
         }

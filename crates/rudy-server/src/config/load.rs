@@ -142,7 +142,13 @@ impl Loader {
             Ok(log) => config.error_log = log.unwrap_or_default(),
             Err(problem) => self.problems.push(*problem),
         }
-        match file.access_log.as_ref().and_then(OrOff::on).map(|log| log_options(log, folder)).transpose() {
+        match file
+            .access_log
+            .as_ref()
+            .and_then(OrOff::on)
+            .map(|log| log_options(log, &Location::file(0), folder))
+            .transpose()
+        {
             Ok(log) => config.access_log = log,
             Err(problem) => self.problems.push(*problem),
         }
@@ -218,6 +224,17 @@ impl Loader {
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
             let (authorize, steps) = (site.authorize.map(Box::new), site.steps);
             let redirects = site.redirects;
+            let access_log = match &site.access_log {
+                Some(OrOff::On(log)) => match log_options(log, &location, folder) {
+                    Ok(log) => Some(OrOff::On(Box::new(log))),
+                    Err(problem) => {
+                        self.problems.push(*problem);
+                        None
+                    }
+                },
+                Some(OrOff::Off) => Some(OrOff::Off),
+                None => None,
+            };
             let listen = site.listen.map(|listen| resolve_addresses(&listen, folder));
             // Without its invalid hosts or addresses, the site would be another one.
             if !["hosts", "listen"].iter().any(|key| self.contains_invalid(&location.key(key))) {
@@ -234,6 +251,7 @@ impl Loader {
                     authorize,
                     steps,
                     redirects,
+                    access_log,
                     location,
                 };
                 self.config.sites.push(site);
@@ -297,8 +315,13 @@ fn route(Located { location, value: table }: Located<RouteTable>) -> Option<Rout
     })
 }
 
-fn log_options(log: &AccessLogTable, folder: &Path) -> Result<AccessLogOptions, Box<Problem>> {
-    let location = Location::file(0).key("access_log");
+/// Returns the options of a log; `table` has the key `access_log`.
+fn log_options(
+    log: &AccessLogTable,
+    table: &Location,
+    folder: &Path,
+) -> Result<AccessLogOptions, Box<Problem>> {
+    let location = table.key("access_log");
     let AccessLogTable { path, syslog, journald, rotate, .. } = log;
     let place = (path.as_deref(), syslog.as_ref(), *journald);
     let Some(destination) = destination(place, rotate.as_ref(), &location, folder)? else {

@@ -149,6 +149,8 @@ pub struct Site {
     pub steps: StepsTable,
     /// The file with redirects of single paths.
     pub redirects: Option<FilePath>,
+    /// The access log, instead of that of the server.
+    pub access_log: Option<OrOff<AccessLogOptions>>,
     pub(crate) location: Location,
 }
 
@@ -216,6 +218,7 @@ impl Config {
                 authorize: None,
                 steps: StepsTable::default(),
                 redirects: None,
+                access_log: None,
                 location: Location::none(),
             }],
             ..Self::empty()

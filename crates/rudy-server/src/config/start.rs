@@ -1,4 +1,4 @@
-//! Checks for `rudy check` what a start would find by binding and opening: addresses and the access log.
+//! Checks for `rudy check` what a start would find by binding and opening: addresses and the access logs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,8 +8,8 @@ use rudy_net::listen::{Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, OrOff, Problem};
-use crate::access_log::Destination;
+use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, OrOff, Problem, Site};
+use crate::access_log::AccessLogsOptions;
 use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::upstream::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
@@ -23,14 +23,14 @@ struct Obstacle {
 }
 
 impl Config {
-    /// Checks that the addresses can be bound and the access log can be opened. A permission that root has is not an error for
+    /// Checks that the addresses can be bound and the access logs can be opened. A permission that root has is not an error for
     /// another user, who may check the configuration of a service; it is listed as unknown.
     ///
     /// # Errors
     ///
     /// All problems.
     pub(crate) fn check_start(&mut self) -> Result<(), Diagnostics> {
-        let obstacles = self.unusable_addresses().chain(self.unusable_access_log());
+        let obstacles = self.unusable_addresses().chain(self.unusable_access_logs());
         let (open, fatal): (Vec<_>, Vec<_>) = obstacles.partition(|obstacle| root_may(obstacle.kind));
         // Several apps may run as the same user.
         let users: BTreeSet<_> = self
@@ -62,29 +62,46 @@ impl Config {
         })
     }
 
-    fn unusable_access_log(&self) -> Option<Obstacle> {
-        let AccessLogOptions { destination: Destination::File(path), .. } = self.access_log.as_ref()? else {
-            return None;
-        };
-        let (kind, why) = if path.is_dir() {
-            (io::ErrorKind::IsADirectory, "it is a folder".to_owned())
-        } else if path.exists() {
-            let error = access(path, Access::WRITE_OK).err().map(io::Error::from)?;
-            (error.kind(), error.to_string())
-        } else {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new("."));
-            let error = unusable_folder(folder)?;
-            (error.kind(), format!("{}: {error}", folder.display()))
-        };
-        let title = format!("cannot open the access log {}: {why}", path.display());
-        let problem =
-            Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file");
-        let unknown =
-            format!("whether Rudy may write the access log {} (you lack the permission)", path.display());
-        Some(Obstacle { kind, problem, unknown })
+    /// Returns the access logs with the places of their settings: that of the server, then those of sites.
+    pub(crate) fn located_access_logs(&self) -> impl Iterator<Item = (&AccessLogOptions, Location)> {
+        let of_server = self.access_log.iter().map(|log| (log, Location::file(0).key("access_log")));
+        let of_sites = self.sites.iter().filter_map(|site| {
+            let log = site.access_log.as_ref()?.on()?;
+            Some((log, site.location.key("access_log")))
+        });
+        of_server.chain(of_sites)
     }
 
+    /// Returns which access logs there are.
+    pub(crate) fn access_logs(&self) -> AccessLogsOptions {
+        let of_site = |site: &Site| match &site.access_log {
+            Some(log) => log.on().cloned(),
+            None => self.access_log.clone(),
+        };
+        AccessLogsOptions { server: self.access_log.clone(), sites: self.sites.iter().map(of_site).collect() }
+    }
+
+    /// Reports logs with the same destination and different settings: each has its own thread, queue and rotation.
+    pub(crate) fn conflicting_access_logs(&self) -> Vec<Problem> {
+        let logs: Vec<_> = self.located_access_logs().collect();
+        let conflict = |(number, (log, location)): (usize, &(&AccessLogOptions, Location))| {
+            let (_, other) = logs[..number]
+                .iter()
+                .find(|(other, _)| other.destination == log.destination && other != log)?;
+            let title = format!(
+                "another access log with other settings has the same destination, {}",
+                log.destination
+            );
+            let problem =
+                Problem::key(location, title).label("expected the same settings, or another destination");
+            Some(problem.also(other, "the other one"))
+        };
+        logs.iter().enumerate().filter_map(conflict).collect()
+    }
+
+    fn unusable_access_logs(&self) -> impl Iterator<Item = Obstacle> {
+        self.located_access_logs().filter_map(|(log, location)| unusable_access_log(log, &location))
+    }
     /// Names of apps that do not resolve. The server starts regardless, and does not wait for these lookups.
     pub(super) fn unresolved_names(&self) -> Vec<String> {
         let reached = self.apps().map(|(app, _)| app).filter(|app| app.command.is_none());
@@ -162,6 +179,26 @@ impl Config {
             }))
         })
     }
+}
+
+fn unusable_access_log(log: &AccessLogOptions, location: &Location) -> Option<Obstacle> {
+    let path = log.destination.path()?;
+    let (kind, why) = if path.is_dir() {
+        (io::ErrorKind::IsADirectory, "it is a folder".to_owned())
+    } else if path.exists() {
+        let error = access(path, Access::WRITE_OK).err().map(io::Error::from)?;
+        (error.kind(), error.to_string())
+    } else {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let error = unusable_folder(folder)?;
+        (error.kind(), format!("{}: {error}", folder.display()))
+    };
+    let title = format!("cannot open the access log {}: {why}", path.display());
+    let problem = Problem::value(&location.key("path"), title).label("this file");
+    let unknown =
+        format!("whether Rudy may write the access log {} (you lack the permission)", path.display());
+    Some(Obstacle { kind, problem, unknown })
 }
 
 /// Whether the error is a missing permission of this user that root would have.

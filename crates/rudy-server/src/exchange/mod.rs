@@ -18,13 +18,13 @@ pub(crate) use self::notes::{Notes, RouteName, UpstreamNote};
 use self::request_id::RequestId;
 pub use self::request_id::RequestIdTable;
 pub(crate) use self::request_info::RequestInfo;
-use crate::access_log::AccessLog;
+use crate::access_log::AccessLogs;
 use crate::handlers::Metrics;
 
 /// Who wants records of exchanges: those of a configuration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observers {
-    pub(crate) access_log: Option<AccessLog>,
+    pub(crate) access_logs: Option<AccessLogs>,
     /// `None` without ids of requests.
     pub(crate) request_id: Option<RequestIdTable>,
     /// The metrics, if requests are counted by route.
@@ -39,7 +39,7 @@ impl Observers {
         client: &Client<'_>,
         is_trusted: impl FnOnce() -> bool,
     ) -> Option<Arc<dyn Observer>> {
-        if self.access_log.is_none() && self.request_id.is_none() && self.metrics.is_none() {
+        if self.access_logs.is_none() && self.request_id.is_none() && self.metrics.is_none() {
             return None;
         }
         if let Some(metrics) = &self.metrics {
@@ -72,7 +72,7 @@ impl Observers {
         client: &Client<'_>,
         id: Option<RequestId>,
     ) -> Arc<dyn Observer> {
-        let request = self.access_log.as_ref().map(|log| RequestInfo::new(head, log.request_fields()));
+        let request = self.access_logs.as_ref().map(|logs| RequestInfo::new(head, logs.request_fields()));
         Arc::new(ExchangeRecord {
             observers: self.clone(),
             id,
@@ -177,7 +177,8 @@ impl Observer for ExchangeRecord {
         if let Some(metrics) = &self.observers.metrics {
             metrics.count_requests().count(&finished);
         }
-        if let Some(log) = &self.observers.access_log {
+        let logs = self.observers.access_logs.as_ref();
+        if let Some(log) = logs.and_then(|logs| logs.of(notes.route.as_deref())) {
             log.finished(&finished);
         }
     }

@@ -86,13 +86,15 @@ pub(crate) struct RouteName {
     pub(crate) site: String,
     /// The first path of the route. `None` for responses that the server makes without a route.
     pub(crate) path: Option<String>,
+    /// The place of the site in the configuration. `None` without one.
+    pub(crate) site_number: Option<usize>,
     /// The counters of its requests, from the first one on.
     pub(crate) counters: OnceLock<Arc<RouteCounters>>,
 }
 
 impl RouteName {
     pub(crate) fn new(site: String, path: Option<String>) -> Self {
-        Self { site, path, counters: OnceLock::new() }
+        Self { site, path, site_number: None, counters: OnceLock::new() }
     }
 }
 

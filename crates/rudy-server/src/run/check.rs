@@ -1,15 +1,15 @@
 //! `rudy check`: finds everything that would make a start fail.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
 use super::exit::{Exit, Failure};
-use super::ownership::{access_log, transfers_buffer_dir, transfers_log};
+use super::ownership::{access_logs, transfers_buffer_dir, transfers_log};
 use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
-use crate::config::{Config, Diagnostics, Location, Problem};
+use crate::config::{AccessLogOptions, Config, Diagnostics, Location, Problem};
 use crate::tls::early_data_notice;
 use crate::{App, Resources};
 
@@ -35,7 +35,7 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
     let (made, lost) = match &user {
         Ok(UserChange::To(user)) => {
             let given = Transferred::of(&config);
-            user.run(|| check_as_user(&config, &user.name, given))
+            user.run(|| check_as_user(&config, &user.name, &given))
                 .unwrap_or_else(|error| (not_this_user(&config, &error), Vec::new()))
         }
         _ => make(&config),
@@ -62,31 +62,32 @@ fn not_this_user(config: &Config, error: &io::Error) -> Result<(), Diagnostics> 
 }
 
 /// The files that a start as root will transfer to the user. Only root can find out.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Transferred {
-    log: bool,
+    logs: Vec<PathBuf>,
     buffer_dir: bool,
 }
 
 impl Transferred {
     fn of(config: &Config) -> Self {
         Self {
-            log: access_log(config).is_some_and(transfers_log),
+            logs: access_logs(config).filter(|path| transfers_log(path)).map(Path::to_owned).collect(),
             buffer_dir: config.buffer.dir.as_deref().is_some_and(transfers_buffer_dir),
         }
     }
 }
 
 /// Checks, on a thread that has become the user, what a start cannot do; also returns warnings about later reloads.
-fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(), Diagnostics>, Vec<String>) {
+fn check_as_user(config: &Config, user: &str, given: &Transferred) -> (Result<(), Diagnostics>, Vec<String>) {
     let mut to_make = config.clone();
     if given.buffer_dir {
         to_make.buffer.dir = None;
     }
     let (made, notices) = make(&to_make);
-    let log = unusable_log(config, user, given.log);
-    let log = log.map_or(Ok(()), |problem| Err(Diagnostics::new(config.sources.clone(), vec![problem])));
-    (Diagnostics::all([made, log]), notices.into_iter().chain(inaccessible_to(config, user)).collect())
+    let problems = unusable_logs(config, user, &given.logs);
+    let logs =
+        if problems.is_empty() { Ok(()) } else { Err(Diagnostics::new(config.sources.clone(), problems)) };
+    (Diagnostics::all([made, logs]), notices.into_iter().chain(inaccessible_to(config, user)).collect())
 }
 
 /// Builds the app; also returns what a start would log about certificates and passwords, and what a restart will forget.
@@ -97,25 +98,33 @@ fn make(config: &Config) -> (Result<(), Diagnostics>, Vec<String>) {
     (made, notices.chain(early_data_notice(config)).collect())
 }
 
-/// Reports an access log that the user cannot open.
-fn unusable_log(config: &Config, user: &str, is_given: bool) -> Option<Problem> {
-    let path = access_log(config)?;
-    // Root creates a missing log; the user must be able to reach it in any case.
-    let right = if is_given || !path.exists() { Access::EXISTS } else { Access::WRITE_OK };
-    let error = access(path, right).err().filter(|error| *error != rustix::io::Errno::NOENT)?;
-    let title = format!("{user} cannot open the access log {}: {}", path.display(), io::Error::from(error));
-    Some(Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file"))
+/// Reports access logs that the user cannot open.
+fn unusable_logs(config: &Config, user: &str, given: &[PathBuf]) -> Vec<Problem> {
+    let problem = |(log, location): (&AccessLogOptions, Location)| {
+        let path = log.destination.path()?;
+        // Root creates a missing log; the user must be able to reach it in any case.
+        let is_given = given.iter().any(|given| given == path);
+        let right = if is_given || !path.exists() { Access::EXISTS } else { Access::WRITE_OK };
+        let error = access(path, right).err().filter(|error| *error != rustix::io::Errno::NOENT)?;
+        let title =
+            format!("{user} cannot open the access log {}: {}", path.display(), io::Error::from(error));
+        Some(Problem::value(&location.key("path"), title).label("this file"))
+    };
+    config.located_access_logs().filter_map(problem).collect()
 }
 
 /// Warnings that this thread, which runs as `user`, could not read the configuration or open the access log again.
 pub(super) fn inaccessible_to(config: &Config, user: &str) -> Vec<String> {
     let files = config.sources.paths().filter(|path| access(*path, Access::READ_OK).is_err());
     let files = files.map(|path| format!("{user} cannot read {}, so a reload fails", path.display()));
-    files.chain(unwritable_log_folder(config, user)).collect()
+    let logs = access_logs(config).filter_map(|path| unwritable_log_folder(path, user));
+    files.chain(logs).collect()
 }
 
-fn unwritable_log_folder(config: &Config, user: &str) -> Option<String> {
-    let path = access_log(config).filter(|path| path.is_file() || !path.exists())?;
+fn unwritable_log_folder(path: &Path, user: &str) -> Option<String> {
+    if path.exists() && !path.is_file() {
+        return None;
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
     Some(format!(

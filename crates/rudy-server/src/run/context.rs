@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::current_app::CurrentApp;
 use super::exit::Failure;
-use crate::access_log::AccessLog;
+use crate::access_log::AccessLogs;
 use crate::acme::{self, Renewals};
 use crate::admin::{self, Responder, RunningServer};
 use crate::buffer::Buffers;
@@ -58,14 +58,14 @@ impl Context {
     }
 
     /// Builds the app of a configuration. Its processes are not started.
-    pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
+    pub(super) fn build_app(&self, config: &Config, logs: Option<&AccessLogs>) -> Result<App, Failure> {
         let app = App::new(config, &self.resources).map_err(Failure::Config)?;
         let app = app.with_metrics(self.metrics.clone()).with_topics(self.topics.clone());
         let app =
             app.with_buffers(self.buffers.clone()).with_activity(self.activity.clone(), self.live.clone());
         let app = app.with_error_log(self.errors.clone());
-        Ok(match log {
-            Some(log) => app.with_access_log(log.clone()),
+        Ok(match logs {
+            Some(logs) => app.with_access_logs(logs.clone()),
             None => app,
         })
     }

@@ -35,7 +35,7 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
         _ => None,
     });
     let error_log = config.error_log.destination.as_ref().and_then(Destination::path);
-    let log = access_log(config).into_iter().chain(error_log).map(|path| (Kind::Log, path));
+    let log = access_logs(config).chain(error_log).map(|path| (Kind::Log, path));
     let buffer_dir = config.buffer.dir.as_deref().map(|path| (Kind::EmptyFolder, path));
     let cache = config.cache.folder().filter(|_| config.has_cache());
     if let Some(folder) = &cache {
@@ -86,9 +86,9 @@ pub(super) fn transfers_buffer_dir(path: &Path) -> bool {
     Kind::EmptyFolder.open(path, false).is_ok()
 }
 
-/// The file of the access log.
-pub(super) fn access_log(config: &Config) -> Option<&Path> {
-    config.access_log.as_ref()?.destination.path()
+/// The files of the access logs.
+pub(super) fn access_logs(config: &Config) -> impl Iterator<Item = &Path> {
+    config.located_access_logs().filter_map(|(log, _)| log.destination.path())
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rudy_net::listen::{Address, ListenError, Listener, Owner};
 
 use super::exit::Failure;
-use super::server::{Server, open_access_log};
+use super::server::{Server, open_access_logs};
 use super::service_manager::State;
 use super::{Source, announce, conflicts, outcome};
-use crate::access_log::AccessLog;
+use crate::access_log::AccessLogs;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
 
@@ -28,7 +28,7 @@ impl Server {
                 outcome::report(&self.signals, Err(&errors.masked(&outcome)));
             }
             // Reopen the old log regardless, because logrotate may have renamed it.
-            self.reopen_access_log();
+            self.reopen_logs();
         }
         self.notify_service_manager(State::Ready);
     }
@@ -55,11 +55,14 @@ impl Server {
             sandbox.check(&config)?;
         }
         let engine_changes = config.keep_engine(self.config.engine).map_err(Failure::Config)?;
-        let same_log = config.access_log == self.config.access_log;
-        let access_log =
-            if same_log { self.access_log.clone() } else { open_access_log(&config, &self.context.errors)? };
-        let (context, made_of, log) = (self.context.clone(), config.clone(), access_log.clone());
-        let app = self.run_blocking(move || context.build_app(&made_of, log.as_ref()))?;
+        let same_logs = config.access_logs() == self.config.access_logs();
+        let access_logs = if same_logs {
+            self.access_logs.clone()
+        } else {
+            open_access_logs(&config, &self.context.errors)?
+        };
+        let (context, made_of, logs) = (self.context.clone(), config.clone(), access_logs.clone());
+        let app = self.run_blocking(move || context.build_app(&made_of, logs.as_ref()))?;
         self.context.prepare_renewals(&config)?;
         self.context.start_apps(&app)?;
         let admin = if config.admin_socket == self.config.admin_socket {
@@ -80,15 +83,15 @@ impl Server {
         self.context.buffers.set(config.buffer.clone());
         self.context.errors.set_levels(config.error_log.levels.clone());
         let log_changes = !config.error_log.is_same_place(&self.config.error_log);
-        self.access_log = access_log;
+        self.access_logs = access_logs;
         self.config = config;
         self.context.renew(&mut self.renewals, &self.runtime, &self.config);
         if let Some(admin) = admin {
             self.admin = admin;
         }
         self.stop_listening(&removed);
-        if same_log {
-            self.reopen_access_log();
+        if same_logs {
+            self.reopen_logs();
         }
         self.log_notices();
         if engine_changes {
@@ -184,19 +187,17 @@ impl Server {
         }
     }
 
-    pub(super) fn reopen_access_log(&self) {
-        reopen_access_log(self.access_log.as_ref(), &self.context.errors);
+    pub(super) fn reopen_logs(&self) {
+        reopen_logs(self.access_logs.as_ref(), &self.context.errors);
     }
 }
 
-/// Opens the access log and the error log again.
-pub(super) fn reopen_access_log(log: Option<&AccessLog>, errors: &ErrorLog) {
+/// Opens the access logs and the error log again.
+pub(super) fn reopen_logs(logs: Option<&AccessLogs>, errors: &ErrorLog) {
     if let Err(error) = errors.reopen() {
         errors.error(&format!("cannot reopen the error log: {error}; Rudy still writes to the old file"));
     }
-    if let Some(log) = log
-        && let Err(error) = log.reopen()
-    {
+    for (log, error) in logs.map(AccessLogs::reopen).unwrap_or_default() {
         errors.error(&format!(
             "cannot reopen the access log {}: {error}; Rudy still writes to the old file",
             log.destination()

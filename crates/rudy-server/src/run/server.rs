@@ -24,7 +24,7 @@ use super::service_manager::{self, State};
 use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
 use super::{Options, announce, privileges, sandbox};
-use crate::access_log::AccessLog;
+use crate::access_log::AccessLogs;
 use crate::acme::Renewals;
 use crate::admin::AdminSocket;
 use crate::config::Config;
@@ -37,7 +37,7 @@ pub(super) struct Server {
     /// The configuration in effect.
     pub(super) config: Config,
     pub(super) context: Context,
-    pub(super) access_log: Option<AccessLog>,
+    pub(super) access_logs: Option<AccessLogs>,
     pub(super) inherited: Arc<InheritedSockets>,
     /// The sandbox, if enabled.
     pub(super) sandbox: Option<Sandbox>,
@@ -106,8 +106,8 @@ impl Server {
             context.write_key_log(&path, file);
         }
         context.prepare_renewals(&config)?;
-        let access_log = open_access_log(&config, &context.errors)?;
-        let current_app = CurrentApp::new(context.build_app(&config, access_log.as_ref())?);
+        let access_logs = open_access_logs(&config, &context.errors)?;
+        let current_app = CurrentApp::new(context.build_app(&config, access_logs.as_ref())?);
         let (reporting, of_app) = (context.clone(), current_app.clone());
         context.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
         context.apps.respond_to_purges(context.responder(&current_app));
@@ -124,7 +124,7 @@ impl Server {
                 options,
                 config,
                 context,
-                access_log,
+                access_logs,
                 inherited,
                 sandbox,
                 current_app,
@@ -225,7 +225,7 @@ impl Server {
                 Action::TakeOwnership => self.take_ownership(),
                 Action::Upgrade => self.request_upgrade(),
                 Action::ReopenLog => {
-                    self.reopen_access_log();
+                    self.reopen_logs();
                     self.context.errors.notice("SIGUSR1: the access log was reopened");
                 }
             }
@@ -317,8 +317,8 @@ impl Server {
 
     /// Flushes the logs. The access log comes first, because its errors go to the error log.
     fn close_logs(&self) {
-        if let Some(log) = &self.access_log {
-            log.close();
+        if let Some(logs) = &self.access_logs {
+            logs.close();
         }
         self.context.errors.close();
     }
@@ -380,11 +380,8 @@ fn open_key_log() -> Result<(PathBuf, File), Failure> {
     file.map(|file| (path, file)).map_err(Failure::cannot(&what))
 }
 
-pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLog>, Failure> {
-    let Some(options) = &config.access_log else { return Ok(None) };
-    let what = format!("open the access log {}", options.destination);
-    let log = AccessLog::open(options.clone(), errors);
-    log.map(Some).map_err(Failure::cannot(&what))
+pub(super) fn open_access_logs(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLogs>, Failure> {
+    AccessLogs::open(&config.access_logs(), errors).map_err(|error| Failure::Cannot(error.to_string()))
 }
 
 pub(super) fn start_engine(

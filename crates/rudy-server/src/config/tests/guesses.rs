@@ -187,10 +187,23 @@ fn variables_of_the_environment_are_expanded_and_not_shown() {
 }
 
 #[test]
+fn logs_with_the_same_file_and_other_settings_are_an_error() {
+    let site =
+        |log: &str| with_site("access_log = 'access.log'", &format!("root = 'public'\naccess_log = {log}"));
+    let conflicts = |log| site(log).unwrap().conflicting_access_logs().len();
+    assert_eq!(conflicts("'access.log'"), 0);
+    assert_eq!(conflicts("false"), 0);
+    assert_eq!(conflicts("{ path = 'site.log', format = 'json' }"), 0);
+    assert_eq!(conflicts("{ path = 'access.log', format = 'json' }"), 1);
+    let error = site("'off'").unwrap_err();
+    assert!(error.contains("write `access_log = false`"), "{error}");
+}
+
+#[test]
 fn a_misplaced_key_gets_the_correct_line() {
     for (site, says) in [
         ("root = 'public'\ncores = 2", "write this before the first [[site]]"),
-        ("root = 'public'\naccess_log = 'x'", "write this before the first [[site]]"),
+        ("root = 'public'\nerror_log = 'x'", "write this before the first [[site]]"),
         ("root = 'public'\nlimits = {}", "write this before the first [[site]]"),
         ("root = 'public'\nheaders = {}", "replaced by `response_headers = { Name = \"value\" }`"),
         (

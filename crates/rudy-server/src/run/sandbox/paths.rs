@@ -12,7 +12,6 @@ use crate::access_log::Destination;
 use crate::admin::default_folder;
 use crate::config::{Config, TlsTable};
 use crate::handlers::HandlerConfig;
-use crate::run::ownership::access_log;
 use crate::state_dir::{self, state_dir};
 use crate::steps::StepsTable;
 
@@ -94,12 +93,12 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     steps.flat_map(StepsTable::paths_read).for_each(|path| add(path, READ));
     let redirects = config.sites.iter().filter_map(|site| site.redirects.as_ref());
     redirects.for_each(|redirects| add(folder_of(redirects), READ));
-    if let Some(log) = access_log(config) {
+    for (log, _) in config.located_access_logs() {
+        let Some(path) = log.destination.path() else { continue };
         // A device gets a rule for itself: a rule for its folder would include all devices.
-        let is_file = fs::metadata(log).map_or(true, |metadata| metadata.is_file());
-        let is_rotated = config.access_log.as_ref().is_some_and(|log| log.rotation.is_some());
-        let access = if is_rotated { ROTATED_LOG } else { LOG };
-        add(if is_file { folder_of(log) } else { log.to_owned() }, access);
+        let is_file = fs::metadata(path).map_or(true, |metadata| metadata.is_file());
+        let access = if log.rotation.is_some() { ROTATED_LOG } else { LOG };
+        add(if is_file { folder_of(path) } else { path.to_owned() }, access);
     }
     if let Some(log) = config.error_log.destination.as_ref().and_then(Destination::path) {
         add(folder_of(log), if config.error_log.rotation.is_some() { ROTATED_LOG } else { LOG });

@@ -94,7 +94,7 @@ impl Server {
         if pending.contains(&Action::Reload) {
             self.reload();
         } else if pending.contains(&Action::ReopenLog) {
-            self.reopen_access_log();
+            self.reopen_logs();
         }
         Ok(self)
     }
@@ -167,7 +167,7 @@ impl Server {
         self.notify_service_manager(State::Ready);
         for &action in pending {
             if action == Action::ReopenLog {
-                self.reopen_access_log();
+                self.reopen_logs();
             }
             successor.forward(action);
         }
@@ -203,8 +203,8 @@ impl Server {
         idle_deadline: Instant,
         deadline: Instant,
     ) -> Result<Stopped, String> {
-        let Self { runtime, signals, engine, retired, context, access_log, .. } = self;
-        let mut waiter = Waiter { watch, signals, errors: &context.errors, log: access_log.as_ref() };
+        let Self { runtime, signals, engine, retired, context, access_logs, .. } = self;
+        let mut waiter = Waiter { watch, signals, errors: &context.errors, logs: access_logs.as_ref() };
         let remaining = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         runtime.block_on(async {
             // After a stop signal no process takes over, so idle connections may close.
@@ -254,8 +254,8 @@ impl Server {
 
     /// Stops the app processes, and forwards signals until they have ended.
     fn end_old_apps(&mut self, watch: &mut Watch) {
-        let Self { runtime, signals, context, access_log, .. } = self;
-        let mut waiter = Waiter { watch, signals, errors: &context.errors, log: access_log.as_ref() };
+        let Self { runtime, signals, context, access_logs, .. } = self;
+        let mut waiter = Waiter { watch, signals, errors: &context.errors, logs: access_logs.as_ref() };
         runtime.block_on(async {
             let apps = context.apps.clone();
             let mut ended = pin!(tokio::task::spawn_blocking(move || apps.stop()));

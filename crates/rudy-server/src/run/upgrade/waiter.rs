@@ -4,9 +4,9 @@ use std::future::pending;
 use std::pin::Pin;
 
 use super::successor::{Event, Successor};
-use crate::access_log::AccessLog;
+use crate::access_log::AccessLogs;
 use crate::error_log::ErrorLog;
-use crate::run::reload::reopen_access_log;
+use crate::run::reload::reopen_logs;
 use crate::run::signals::{Action, Signals, Stop};
 
 /// The new process, and the stop signals received while the old process finishes.
@@ -32,7 +32,7 @@ pub(super) struct Waiter<'a> {
     pub(super) watch: &'a mut Watch,
     pub(super) signals: &'a mut Signals,
     pub(super) errors: &'a ErrorLog,
-    pub(super) log: Option<&'a AccessLog>,
+    pub(super) logs: Option<&'a AccessLogs>,
 }
 
 impl Waiter<'_> {
@@ -62,7 +62,7 @@ impl Waiter<'_> {
                             self.record_stop(stop);
                             return Ok(None);
                         }
-                        Action::ReopenLog => reopen_access_log(self.log, self.errors),
+                        Action::ReopenLog => reopen_logs(self.logs, self.errors),
                         Action::Reload | Action::Upgrade | Action::TakeOwnership => {}
                     }
                 }
