@@ -14,13 +14,13 @@ const WITHOUT_NAMES: &str = "exec unshare --user --map-root-user --mount sh -c \
 
 /// Calls `build` with the URL of a mirror and a new folder, once with an empty mirror, and once with what it has stored, without the
 /// repository. `url` is that of the repository. The mirror verifies what it can.
-fn build_twice(preset: &str, url: &str, build: impl Fn(&str, &Path)) {
+fn build_twice(preset: &str, url: &str, hosts: &str, build: impl Fn(&str, &Path)) {
     let (folder, port) = (tempfile::tempdir().expect("a temp folder can be created"), free_port());
     let config = folder.path().join("rudy.toml");
     let verify = matches!(preset, "maven" | "npm");
     let text = format!(
         "listen = \"127.0.0.1:{port}\"\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
-         mirror = {{ url = \"{url}\", preset = \"{preset}\", verify = {verify} }}\n"
+         mirror = {{ url = \"{url}\", preset = \"{preset}\", verify = {verify}{hosts} }}\n"
     );
     fs::write(&config, text).expect("a temp folder can be written");
     for is_offline in [false, true] {
@@ -76,7 +76,7 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
 #[test]
 fn npm_installs_a_project() {
     let (true, Some(npm), Some(node)) = (long(), program("npm"), program("node")) else { return };
-    build_twice("npm", &printed(&npm, &["config", "get", "registry"]), |mirror, project| {
+    build_twice("npm", &printed(&npm, &["config", "get", "registry"]), "", |mirror, project| {
         write(project, &[("package.json", r#"{"dependencies": {"is-odd": "3.0.1", "@types/ms": "2.1.0"}}"#)]);
         run(&npm, &["install", "--registry", mirror, "--cache", "cache"], project, &[]);
         run(&node, &["-e", "if (!require('is-odd')(3)) throw 1"], project, &[]);
@@ -91,7 +91,13 @@ fn pip_installs_a_project() {
     let configured = printed(&python, &["-m", "pip", "config", "get", "global.index-url"]);
     let default = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
     let url = if configured.is_empty() { printed(&python, &["-c", default]) } else { configured };
-    build_twice("pypi", &url, |mirror, project| {
+    // A proxy of this machine may have private addresses for the host of the files.
+    let script = "import re, sys, urllib.parse, urllib.request\n\
+                  page = sys.argv[1].rstrip('/') + '/requests/'\n\
+                  text = urllib.request.urlopen(page).read().decode()\n\
+                  print(urllib.parse.urlsplit(urllib.parse.urljoin(page, re.search('href=.(.+?)[\"\\'#]', text)[1])).hostname)";
+    let host = printed(&python, &["-c", script, &url]);
+    build_twice("pypi", &url, &format!(", hosts = [\"{host}\"]"), |mirror, project| {
         let options = ["--no-cache-dir", "--target", "site", "--index-url", mirror];
         let arguments = [&["-m", "pip", "install"][..], &options, &["requests==2.32.3"]].concat();
         run(&python, &arguments, project, &[("PIP_CONFIG_FILE", OsStr::new("/dev/null"))]);
@@ -110,7 +116,7 @@ fn cargo_builds_a_project() {
     let Some(url) = index_of_cargo() else { return };
     // That of rustup, which is in the home of the user.
     let toolchains = std::env::var_os("RUSTUP_HOME").map_or_else(|| home().join(".rustup"), Into::into);
-    build_twice("crates", &url, |mirror, project| {
+    build_twice("crates", &url, "", |mirror, project| {
         let source = format!(
             "[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+{mirror}/\"\n"
         );
@@ -141,7 +147,7 @@ fn home() -> std::path::PathBuf {
 fn go_builds_a_module_and_checks_it_with_the_checksum_database() {
     let (true, Some(go)) = (long(), program("go")) else { return };
     let proxies = printed(&go, &["env", "GOPROXY"]);
-    build_twice("go", proxies.split(',').next().unwrap_or_default(), |mirror, project| {
+    build_twice("go", proxies.split(',').next().unwrap_or_default(), "", |mirror, project| {
         let main = "package main\nimport \"github.com/google/uuid\"\nfunc main() { uuid.New() }\n";
         write(project, &[("go.mod", "module a\ngo 1.21\n"), ("main.go", main)]);
         let (modules, cache) = (project.join("modules"), project.join("cache"));
@@ -162,7 +168,7 @@ fn go_builds_a_module_and_checks_it_with_the_checksum_database() {
 fn maven_builds_a_project() {
     let (true, Some(maven), Some(python)) = (long(), program("mvn"), program("python3")) else { return };
     let url = printed(&python, &["-c", REPOSITORY_OF_MAVEN]);
-    build_twice("maven", &url, |mirror, project| {
+    build_twice("maven", &url, "", |mirror, project| {
         let settings = format!(
             "<settings><mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>{mirror}/</url></mirror></mirrors></settings>"
         );
@@ -197,7 +203,7 @@ const POM: &str = "<project><modelVersion>4.0.0</modelVersion><groupId>a</groupI
 fn apt_downloads_a_package() {
     let (true, Some(apt), Some(dpkg)) = (long(), program("apt-get"), program("dpkg-deb")) else { return };
     let Some((url, suite, key)) = source_of_apt() else { return };
-    build_twice("apt", &url, |mirror, project| {
+    build_twice("apt", &url, "", |mirror, project| {
         let source = format!("deb [signed-by={key}] {mirror}/ {suite} main\n");
         write(project, &[("sources.list", &source), ("lists/partial/x", ""), ("archives/partial/x", "")]);
         let path = |name: &str| project.join(name).display().to_string();
