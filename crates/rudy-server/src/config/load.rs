@@ -142,16 +142,11 @@ impl Loader {
             Ok(log) => config.error_log = log.unwrap_or_default(),
             Err(problem) => self.problems.push(*problem),
         }
-        match file
-            .access_log
-            .as_ref()
-            .and_then(OrOff::on)
-            .map(|log| log_options(log, &Location::file(0), folder))
-            .transpose()
-        {
-            Ok(log) => config.access_log = log,
-            Err(problem) => self.problems.push(*problem),
-        }
+        let access_log = file.access_log.and_then(|log| self.access_log(&log, &Location::file(0), folder));
+        self.config.access_log = match access_log {
+            Some(OrOff::On(log)) => Some(*log),
+            Some(OrOff::Off) | None => None,
+        };
         self.sites(file.site, folder);
     }
 
@@ -224,17 +219,7 @@ impl Loader {
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
             let (authorize, steps) = (site.authorize.map(Box::new), site.steps);
             let redirects = site.redirects;
-            let access_log = match &site.access_log {
-                Some(OrOff::On(log)) => match log_options(log, &location, folder) {
-                    Ok(log) => Some(OrOff::On(Box::new(log))),
-                    Err(problem) => {
-                        self.problems.push(*problem);
-                        None
-                    }
-                },
-                Some(OrOff::Off) => Some(OrOff::Off),
-                None => None,
-            };
+            let access_log = site.access_log.and_then(|log| self.access_log(&log, &location, folder));
             let listen = site.listen.map(|listen| resolve_addresses(&listen, folder));
             // Without its invalid hosts or addresses, the site would be another one.
             if !["hosts", "listen"].iter().any(|key| self.contains_invalid(&location.key(key))) {
@@ -255,6 +240,23 @@ impl Loader {
                     location,
                 };
                 self.config.sites.push(site);
+            }
+        }
+    }
+
+    /// Reads an access log; `table` has the key `access_log`. `None` after a problem.
+    fn access_log(
+        &mut self,
+        log: &OrOff<AccessLogTable>,
+        table: &Location,
+        folder: &Path,
+    ) -> Option<OrOff<AccessLogOptions>> {
+        let Some(log) = log.on() else { return Some(OrOff::Off) };
+        match log_options(log, table, folder) {
+            Ok(log) => Some(OrOff::On(Box::new(log))),
+            Err(problem) => {
+                self.problems.push(*problem);
+                None
             }
         }
     }

@@ -15,6 +15,7 @@ mod include;
 mod limits;
 mod listen;
 mod load;
+mod logs;
 mod or_off;
 mod path_info;
 mod processes;

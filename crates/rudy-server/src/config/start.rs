@@ -8,8 +8,7 @@ use rudy_net::listen::{Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, OrOff, Problem, Site};
-use crate::access_log::AccessLogsOptions;
+use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, OrOff, Problem};
 use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::upstream::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
@@ -60,43 +59,6 @@ impl Config {
                 unknown: format!("whether Rudy may listen on {address} (you lack the permission)"),
             })
         })
-    }
-
-    /// Returns the access logs with the places of their settings: that of the server, then those of sites.
-    pub(crate) fn located_access_logs(&self) -> impl Iterator<Item = (&AccessLogOptions, Location)> {
-        let of_server = self.access_log.iter().map(|log| (log, Location::file(0).key("access_log")));
-        let of_sites = self.sites.iter().filter_map(|site| {
-            let log = site.access_log.as_ref()?.on()?;
-            Some((log, site.location.key("access_log")))
-        });
-        of_server.chain(of_sites)
-    }
-
-    /// Returns which access logs there are.
-    pub(crate) fn access_logs(&self) -> AccessLogsOptions {
-        let of_site = |site: &Site| match &site.access_log {
-            Some(log) => log.on().cloned(),
-            None => self.access_log.clone(),
-        };
-        AccessLogsOptions { server: self.access_log.clone(), sites: self.sites.iter().map(of_site).collect() }
-    }
-
-    /// Reports logs with the same destination and different settings: each has its own thread, queue and rotation.
-    pub(crate) fn conflicting_access_logs(&self) -> Vec<Problem> {
-        let logs: Vec<_> = self.located_access_logs().collect();
-        let conflict = |(number, (log, location)): (usize, &(&AccessLogOptions, Location))| {
-            let (_, other) = logs[..number]
-                .iter()
-                .find(|(other, _)| other.destination == log.destination && other != log)?;
-            let title = format!(
-                "another access log with other settings has the same destination, {}",
-                log.destination
-            );
-            let problem =
-                Problem::key(location, title).label("expected the same settings, or another destination");
-            Some(problem.also(other, "the other one"))
-        };
-        logs.iter().enumerate().filter_map(conflict).collect()
     }
 
     fn unusable_access_logs(&self) -> impl Iterator<Item = Obstacle> {
