@@ -226,6 +226,33 @@ fn sites_with_the_same_host_at_different_addresses_have_separate_stored_response
 }
 
 #[test]
+fn sites_with_the_same_host_have_separate_names_in_metrics() {
+    let (main, own) = (free_port(), free_port());
+    let server = Server::config(
+        &[
+            format!("listen = '127.0.0.1:{main}'\nmetrics = true\n"),
+            site("public", "hosts = 'a.test'"),
+            site("internal", &format!("hosts = 'a.test'\nlisten = '127.0.0.2:{own}'")),
+            format!("[[site]]\nlisten = '127.0.0.2:{own}'\nroute = [{{ path = '/*', metrics = {{}} }}]\n"),
+        ]
+        .concat(),
+    );
+    for number in [0, 1, 1] {
+        assert_eq!(get(&mut Connection::open(server.address_of(number)), "a.test").0, 200);
+    }
+    eventually("all requests are counted", || {
+        let mut connection = Connection::open(server.address_of(1));
+        connection.send(b"GET / HTTP/1.1\r\nHost: any\r\n\r\n");
+        let text = connection.response().text().to_owned();
+        let count = |site: &str, count: u64| {
+            let labels = format!("{{site=\"{site}\",route=\"/*\",status=\"2xx\"}}");
+            text.contains(&format!("rudy_http_requests_total{labels} {count}\n"))
+        };
+        (count("a.test", 1) && count(&format!("a.test at 127.0.0.2:{own}"), 2)).then_some(())
+    });
+}
+
+#[test]
 fn flags_replace_the_shared_addresses_only() {
     let text = [
         "listen = '127.0.0.1:1'\n".to_owned(),

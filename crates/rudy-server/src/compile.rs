@@ -39,6 +39,11 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
         let hsts = tls::hsts(config, site, &mut problems);
+        let site_name = config.name_of(site);
+        let route_name = |path: Option<&PathPattern>| RouteName {
+            site_number: Some(number),
+            ..RouteName::new(site_name.clone(), path.map(ToString::to_string))
+        };
         let steps = SiteSteps::new(config, site, resources, hsts, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
@@ -50,32 +55,25 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);
-                    let target = target.named(route_name(number, site, route.paths.first()));
+                    let target = target.named(route_name(route.paths.first()));
                     routes.push(Route { paths: route.paths.clone(), handler: target });
                 }
                 Err(more) => problems.extend(more),
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
-        let outer =
-            Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(number, site, None));
+        let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(None));
         let outer = Route { paths: vec![PathPattern::everything()], handler: outer };
         let redirects = site.redirects.as_ref().map(|table| {
             let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
             let target = Target::new(steps.outer(), false, Box::new(MappedRedirect(map.clone())));
-            let target = target.named(route_name(number, site, None));
+            let target = target.named(route_name(None));
             (map, Route { paths: vec![PathPattern::everything()], handler: target })
         });
         let tls = tls::site(config, site, &resources.tls, &mut problems);
         sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
     }
     if problems.is_empty() { Ok(Router::new(listeners, sites)) } else { Err(problems) }
-}
-
-/// Returns the names of a route in logs and metrics.
-fn route_name(site_number: usize, site: &config::Site, path: Option<&PathPattern>) -> RouteName {
-    let site = site.hosts.first().map(ToString::to_string).unwrap_or_default();
-    RouteName { site_number: Some(site_number), ..RouteName::new(site, path.map(ToString::to_string)) }
 }
 
 /// Reports a wrong value in `[cache]`.

@@ -1,5 +1,7 @@
 //! The addresses to listen on: those of the main file, and those that only sites name.
 
+use std::ptr;
+
 use rudy_net::listen::Address;
 
 use super::{Config, Location, Problem, Site};
@@ -32,6 +34,18 @@ impl Config {
     /// Returns the sites that an address serves.
     pub(crate) fn sites_at(&self, address: &Address) -> impl Iterator<Item = &Site> {
         self.sites.iter().filter(move |site| self.addresses_of(site).contains(address))
+    }
+
+    /// Returns the name of a site in logs and metrics: its first host, and its first address if it shares the host with another site.
+    pub(crate) fn name_of(&self, site: &Site) -> String {
+        let host = site.hosts.first();
+        let name = host.map(ToString::to_string).unwrap_or_default();
+        let is_shared = self.sites.iter().any(|other| !ptr::eq(other, site) && other.hosts.first() == host);
+        match site.listen.as_deref() {
+            Some([address, ..]) if is_shared && name.is_empty() => format!("default at {address}"),
+            Some([address, ..]) if is_shared => format!("{name} at {address}"),
+            _ => name,
+        }
     }
 
     /// Whether not all addresses serve the same sites.
