@@ -111,6 +111,7 @@ pub(crate) fn copy_for_page(request: &Request) -> Request {
     let (from, to) = (request.extensions(), copy.extensions_mut());
     from.get::<RedirectCount>().map(|count| to.insert(*count));
     from.get::<ErrorPageFor>().map(|page_of| to.insert(*page_of));
+    Counted::copy(from, to);
     from.get::<RawTarget>().map(|target| to.insert(target.clone()));
     from.get::<OriginalTarget>().map(|target| to.insert(target.clone()));
     copy

@@ -17,6 +17,7 @@ use super::limits::{Attempt, LoginLimits};
 use super::{Next, Resume, Step};
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Start};
+use crate::internal_redirect::ErrorPageFor;
 use crate::pages;
 use crate::passwords::{Busy, PasswordChecks, PasswordFile, Verdict};
 
@@ -131,6 +132,8 @@ impl Step for BasicAuth {
         };
         match (identity, verdict) {
             (Some(identity), Verdict::Known(true)) => identity.pass_on(request, call, next),
+            // Only the request itself may guess: its page would show whether a password is correct, and limits do not count it.
+            _ if request.extensions().get::<ErrorPageFor>().is_some() => self.challenge(&request).into(),
             (identity, verdict) => {
                 let attempt = match self.limits.begin(&request, &call) {
                     Ok(attempt) => attempt,

@@ -67,7 +67,7 @@ impl fmt::Display for Statuses {
     }
 }
 
-fn is_error(status: StatusCode) -> bool {
+pub(super) fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }
 

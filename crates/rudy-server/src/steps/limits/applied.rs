@@ -8,9 +8,10 @@ use std::sync::Arc;
 use rudy_net::{Reply, Request, Response};
 
 use super::meter::Meter;
-use super::{Effect, LimitStatus, Settings, is_counted};
+use super::{Counted, Effect, LimitStatus, Settings};
 use crate::handlers::{Call, Start};
 use crate::registry::Registry;
+use crate::steps::error_pages::is_error;
 use crate::steps::{HeadCall, Next, Step};
 
 /// A kind of limit by key.
@@ -43,6 +44,11 @@ impl<L: Limit> Applied<L> {
         Self { limit, effect }
     }
 
+    /// The address of the limit, by which [`Counted`] knows it.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.limit).addr()
+    }
+
     /// Describes the limit for `rudy check --explain`.
     pub(super) fn describe(&self) -> String {
         let Meter { name, settings, .. } = self.limit.meter();
@@ -58,26 +64,36 @@ impl<L> Clone for Applied<L> {
 
 /// The step for the limits of a site or route. A request needs to be within all of them.
 #[derive(Debug)]
-pub(super) struct Limited<L>(Vec<Applied<L>>);
+pub(super) struct Limited<L> {
+    limits: Vec<Applied<L>>,
+    addresses: Arc<[usize]>,
+}
 
 impl<L: Limit> Limited<L> {
     /// Returns the step, if there are limits.
     pub(super) fn step(limits: Vec<Applied<L>>) -> Option<Arc<dyn Step>> {
-        (!limits.is_empty()).then(|| -> Arc<dyn Step> { Arc::new(Self(limits)) })
+        let addresses = limits.iter().map(Applied::address).collect();
+        (!limits.is_empty()).then(|| -> Arc<dyn Step> { Arc::new(Self { limits, addresses }) })
     }
 }
 
 impl<L: Limit> Step for Limited<L> {
     fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        if is_counted(&request) { L::call(&self.0, request, call, next) } else { next.call(request, call) }
+        let addresses = self.addresses.clone();
+        L::call(&self.limits, request, call, next).map(move |mut response| {
+            if is_error(response.status()) {
+                Counted::note(addresses.iter().copied(), &mut response.extensions);
+            }
+            response
+        })
     }
 
     fn describe(&self) -> Vec<String> {
-        self.0.iter().map(Applied::describe).collect()
+        self.limits.iter().map(Applied::describe).collect()
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        self.0.iter().for_each(|applied| applied.limit.meter().set_log(start.log));
+        self.limits.iter().for_each(|applied| applied.limit.meter().set_log(start.log));
         Ok(())
     }
 
@@ -87,10 +103,10 @@ impl<L: Limit> Step for Limited<L> {
 
     /// Fields with the allowance are not those of a prepared head.
     fn can_finish(&self) -> bool {
-        self.0.iter().all(|applied| !applied.effect.sends_fields)
+        self.limits.iter().all(|applied| !applied.effect.sends_fields)
     }
 
     fn admit(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
-        L::admit(&self.0, response, call)
+        L::admit(&self.limits, response, call)
     }
 }

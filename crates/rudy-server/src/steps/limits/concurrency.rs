@@ -51,7 +51,7 @@ impl Limit for ConcurrencyLimit {
                 return pages::error(effect.status, request.headers(), explanation).into();
             }
         };
-        Counted::add(&mut request, limits.iter().map(|applied| &applied.limit));
+        Counted::note(limits.iter().map(Applied::address), request.extensions_mut());
         // Until then, the closure has the slots, and is dropped if the request is cancelled.
         next.call(request, call).map(move |response| hold(response, slots))
     }

@@ -11,7 +11,6 @@ use rudy_limit::Key;
 use rudy_net::{Client, Request, Response};
 
 use super::applied::Applied;
-use super::is_counted;
 use super::key::KeySource;
 use super::rate::{Over, RateLimit};
 use crate::error_log::ErrorLog;
@@ -36,10 +35,9 @@ impl LoginLimits {
         request: &Request,
         call: &Call<'_>,
     ) -> Result<Attempt, TooManyLogins> {
-        let limits = if is_counted(request) { &*self.0 } else { &[] };
         let (source, now) = (KeySource::of_request(request, call), Instant::now());
-        let mut keys = Vec::with_capacity(limits.len());
-        for applied in limits {
+        let mut keys = Vec::with_capacity(self.0.len());
+        for applied in &*self.0 {
             let Applied { limit, effect } = applied;
             let key = limit.meter.key(&source);
             let decision = limit.limiter.preview(key, now);

@@ -3,8 +3,7 @@
 //! [`rate`] and [`concurrency`] count requests by a [`key`], such as the address of the client, in tables of [`rudy_limit`] that all
 //! workers share. They outlive a reload that does not change their settings ([`Limits`]). [`bandwidth()`] paces a response.
 //!
-//! A limit counts a request once, also if internal redirects lead it through several routes ([`Counted`]). Requests of the server
-//! itself for error pages are not counted.
+//! A limit counts a request once, also if internal redirects and error pages lead it through several routes ([`Counted`]).
 
 mod applied;
 mod bandwidth;
@@ -21,8 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use http::StatusCode;
-use rudy_net::Request;
+use http::{Extensions, StatusCode};
 
 use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
@@ -35,7 +33,6 @@ pub(crate) use self::status::{LimitStatus, TopKeyStatus};
 pub use self::table::{BandwidthTable, ConcurrencyTable, Events, RateLimitTable, RequestRate};
 use super::{Login, Step, StepsTable};
 use crate::config::{Config, Location, OneOrMany, OrOff, Problem};
-use crate::internal_redirect::ErrorPageFor;
 use crate::registry::Registry;
 
 /// The maximum number of limits in a list.
@@ -196,7 +193,8 @@ pub(super) fn bandwidth(table: &BandwidthTable) -> Arc<dyn Step> {
     Arc::new(Bandwidth { bytes_per_second: table.rate.0, after: table.after.0 })
 }
 
-/// The limits that have counted a request already, in its extensions. Internal redirects keep them.
+/// The limits that have counted or rejected a request already, in its extensions, which internal redirects keep, and in those of its
+/// response, for the request for an error page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counted(Vec<usize>);
 
@@ -205,20 +203,22 @@ impl Counted {
         self.0.contains(&Arc::as_ptr(limit).addr())
     }
 
-    /// Notes limits in the extensions of a request.
-    fn add<'l, T: 'l>(request: &mut Request, limits: impl Iterator<Item = &'l Arc<T>>) {
-        let counted = request.extensions_mut().get_or_insert_default::<Self>();
+    /// Notes limits by their addresses in the extensions of a request or a response.
+    fn note(limits: impl Iterator<Item = usize>, extensions: &mut Extensions) {
+        let counted = extensions.get_or_insert_default::<Self>();
         for limit in limits {
-            if !counted.includes(limit) {
-                counted.0.push(Arc::as_ptr(limit).addr());
+            if !counted.0.contains(&limit) {
+                counted.0.push(limit);
             }
         }
     }
-}
 
-/// Whether limits count a request. The server itself makes those for error pages.
-fn is_counted(request: &Request) -> bool {
-    request.extensions().get::<ErrorPageFor>().is_none()
+    /// Copies what the extensions of a response note to those of a request for its error page.
+    pub(crate) fn copy(from: &Extensions, to: &mut Extensions) {
+        if let Some(Self(limits)) = from.get() {
+            Self::note(limits.iter().copied(), to);
+        }
+    }
 }
 
 /// Reports lists that are too long, limits that have the same name and other settings, and those of a login that does not exist.

@@ -159,7 +159,7 @@ impl Limit for RateLimit {
             return over.reject(&request, &deciding.request).into();
         }
         let fields = deciding.fields;
-        Counted::add(&mut request, limits.iter().map(|applied| &applied.limit));
+        Counted::note(limits.iter().map(Applied::address), request.extensions_mut());
         let reply = next.call(request, call);
         if fields.is_empty() {
             return reply;

@@ -225,6 +225,34 @@ fn an_error_page_of_the_site_is_not_limited() {
 }
 
 #[test]
+fn an_error_page_is_limited_if_the_request_was_not() {
+    let site = Site::new(
+        "[[site]]\nrate_limit = '1/h'\nerror_pages = { 404 = '/lost' }\n\
+         [[site.route]]\npath = '/lost'\nrespond = { body = 'lost' }\n",
+    );
+    let is_page = |response: &Response| matches!(&response.body, Body::Bytes(text) if text == "lost");
+    let [first, second] = ["/one", "/two"].map(|target| site.send(A, target, &[]));
+    assert!(first.status() == 404 && is_page(&first));
+    assert!(second.status() == 404 && !is_page(&second));
+}
+
+#[test]
+fn an_error_page_does_not_show_whether_a_password_is_correct() {
+    let site = Site::new(
+        "[[site]]\nbasic_auth = 'htpasswd'\nrate_limit = { rate = '1/h', counts = 'failed-logins' }\n\
+         error_pages = { 404 = '/page', 429 = '/page' }\n\
+         [[site.route]]\npath = ['/page', '/app']\nrespond = { body = 'page' }\n",
+    );
+    let is_page = |response: &Response| matches!(&response.body, Body::Bytes(text) if text == "page");
+    // A path without a route has no login.
+    assert!(!is_page(&site.send(A, "/none", ANN)), "the password of its page is not verified");
+    assert_eq!([WRONG, WRONG].map(|fields| site.send(A, "/app", fields).status().as_u16()), [401, 429]);
+    let correct = site.send(A, "/app", ANN);
+    assert!(correct.status() == 429 && !is_page(&correct));
+    assert_eq!(site.send(A, "/app", ANN).status(), 429, "it was not verified, and is not remembered");
+}
+
+#[test]
 fn a_dry_run_lets_requests_pass_and_keeps_its_counts_when_it_ends() {
     let text = |dry_run: bool| {
         format!(
