@@ -31,6 +31,7 @@ enum BodySource {
         remaining: Option<u64>,
         /// How much more the service accepts.
         most: Option<u64>,
+        discards_trailers: bool,
     },
 }
 
@@ -50,7 +51,13 @@ impl RequestBody {
     /// Creates a body, and its sender for the connection. `length` is the value of `Content-Length`.
     pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
         let slot = Arc::new(Slot(Mutex::new(State::default())));
-        (Self(BodySource::Connection { slot: slot.clone(), remaining: length, most: None }), BodySender(slot))
+        let source = BodySource::Connection {
+            slot: slot.clone(),
+            remaining: length,
+            most: None,
+            discards_trailers: false,
+        };
+        (Self(source), BodySender(slot))
     }
 
     /// Reports what arrives of the body to an observer.
@@ -67,6 +74,15 @@ impl RequestBody {
     pub fn at_most(mut self, most: u64) -> Self {
         if let BodySource::Connection { most: known, .. } = &mut self.0 {
             *known = Some(known.map_or(most, |known| known.min(most)));
+        }
+        self
+    }
+
+    /// Returns the body without its trailers.
+    #[must_use]
+    pub fn without_trailers(mut self) -> Self {
+        if let BodySource::Connection { discards_trailers, .. } = &mut self.0 {
+            *discards_trailers = true;
         }
         self
     }
@@ -94,8 +110,10 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        let (slot, (remaining, most)) = match &mut self.0 {
-            BodySource::Connection { slot, remaining, most } => (slot, (remaining, most)),
+        let (slot, remaining, most, discards_trailers) = match &mut self.0 {
+            BodySource::Connection { slot, remaining, most, discards_trailers } => {
+                (slot, remaining, most, *discards_trailers)
+            }
             whole_or_empty => {
                 let BodySource::Whole(bytes) = std::mem::take(whole_or_empty) else {
                     return Poll::Ready(None);
@@ -121,7 +139,9 @@ impl Body for RequestBody {
             drop(state);
             self.0 = BodySource::Empty;
             return Poll::Ready(match end {
-                Ok(trailers) => trailers.map(|fields| Ok(Frame::trailers(fields))),
+                Ok(trailers) => {
+                    trailers.filter(|_| !discards_trailers).map(|fields| Ok(Frame::trailers(fields)))
+                }
                 Err(error) => Some(Err(error)),
             });
         }

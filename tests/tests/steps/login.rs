@@ -138,6 +138,35 @@ fn a_flood_of_passwords_does_not_keep_other_routes_waiting() {
 }
 
 #[test]
+fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            peer.respond(&format!("{}{:?}", request.head, request.trailers));
+        }
+    });
+    let text = format!(
+        "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+         [[site.route]]\npath = '/open'\nbasic_auth = false\nproxy = '{0}'\n\
+         [[site.route]]\npath = '/*'\nproxy = '{0}'\n",
+        upstream.url()
+    );
+    let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
+    let spoofed = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
+    for (target, fields, expected) in
+        [("/open", String::new(), &[][..]), ("/", format!("Authorization: {ANN}\r\n"), &["remote-user: ann"])]
+    {
+        let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\n{fields}{spoofed}Trailer: Remote-User\r\n");
+        let mut connection = server.connect();
+        connection
+            .send(format!("{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n{spoofed}\r\n").as_bytes());
+        let response = connection.response();
+        let is_user = |line: &&str| line.to_lowercase().replace('_', "-").contains("remote-user");
+        let users: Vec<_> = response.text().lines().filter(is_user).collect();
+        assert_eq!(users, expected, "{target}: {}", response.text());
+    }
+}
+
+#[test]
 fn a_proxied_application_gets_the_user_in_a_field() {
     let upstream = Upstream::start(|peer| {
         while let Some(request) = peer.request() {

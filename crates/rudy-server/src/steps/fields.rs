@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::PreparedHead;
 use rudy_http::syntax::members;
-use rudy_net::{Head, Reply, Request, Response};
+use rudy_net::{Head, Reply, Request, RequestBody, Response};
 
 use super::derived_heads::DerivedHeads;
 use super::field_changes::{Action, FieldChange};
@@ -225,7 +225,7 @@ impl Step for RequestFields {
             }
         }
         apply(&changes, request.headers_mut());
-        next.call(request, call)
+        next.call(without_trailers(request), call)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -272,14 +272,24 @@ pub(crate) fn set_request_field(name: &HeaderName, value: HeaderValue, fields: &
 
 /// Removes a field in all spellings that are one variable for CGI: `Remote_User` is `REMOTE_USER`, too.
 pub(super) fn remove_spellings(name: &HeaderName, fields: &mut HeaderMap) {
-    // PHP turns a dot into an underscore, too.
-    let spelling =
-        |name: &HeaderName| name.as_str().replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
-    let wanted = spelling(name);
-    let spellings: Vec<_> = fields.keys().filter(|key| spelling(key) == wanted).cloned().collect();
+    let spellings: Vec<_> = fields.keys().filter(|key| is_same_variable(key, name)).cloned().collect();
     for spelling in spellings {
         fields.remove(spelling);
     }
+}
+
+/// Whether two names are one variable for CGI. PHP turns a dot into an underscore, too.
+fn is_same_variable(one: &HeaderName, other: &HeaderName) -> bool {
+    let (one, other) = (one.as_str().as_bytes(), other.as_str().as_bytes());
+    let is_mark = |byte: u8| !byte.is_ascii_alphanumeric();
+    let is_same = |(one, other): (&u8, &u8)| one == other || (is_mark(*one) && is_mark(*other));
+    one.len() == other.len() && one.iter().zip(other).all(is_same)
+}
+
+/// Removes the trailers of a request. Some apps merge them into the fields, so a client could set a removed field again there.
+pub(super) fn without_trailers(mut request: Request) -> Request {
+    request.headers_mut().remove(header::TRAILER);
+    request.map(RequestBody::without_trailers)
 }
 
 /// The fields that [`header`] frames messages and manages connections with. No setting can change them.

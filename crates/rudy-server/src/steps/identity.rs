@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use rudy_net::{Client, Reply, Request};
+use rudy_net::{Client, Reply, Request, Response};
 
-use super::Next;
-use super::fields::replace_field;
+use super::fields::{remove_spellings, replace_field, without_trailers};
+use super::{HeadCall, Next, Step};
 use crate::exchange::note;
 use crate::handlers::Call;
 
-/// The field in which applications read the user. A client cannot set it on a route that verifies users.
+/// The field in which applications read the user. A client cannot set it on a site that verifies users.
 pub(super) static REMOTE_USER: HeaderName = HeaderName::from_static("remote-user");
 
 /// A user, in the extensions of a request, which clients cannot set.
@@ -56,5 +56,32 @@ impl Identity {
     /// Passes a request of the user on.
     pub(super) fn pass_on(self, request: Request, call: Call<'_>, next: Next) -> Reply {
         next.call(self.identify(request, call.context.client), call)
+    }
+}
+
+/// Removes the fields in which the logins of a site name users, on all its routes: an application behind a route without a login may be
+/// the same as behind one with a login.
+#[derive(Debug)]
+pub(super) struct WithoutUserFields(pub(super) Vec<HeaderName>);
+
+impl Step for WithoutUserFields {
+    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+        for name in &self.0 {
+            remove_spellings(name, request.headers_mut());
+        }
+        next.call(without_trailers(request), call)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let names: Vec<_> = self.0.iter().map(HeaderName::as_str).collect();
+        vec![format!("request: remove {}, which only logins set", names.join(", "))]
+    }
+
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
+        Some(response)
+    }
+
+    fn can_finish(&self) -> bool {
+        true
     }
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Step;
-use super::admission::{Admission, AdmissionTable, Shared};
+use super::admission::{Admission, AdmissionTable, Shared, without_user_fields};
 use super::body_limit::BodyLimit;
 use super::compress::{Compress, Compressor};
 use super::error_pages::{ErrorPages, ErrorPagesTable, Pages};
@@ -198,6 +198,7 @@ pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
     shared: Shared<'c>,
     admission: Admission,
+    without_user_fields: Option<Arc<dyn Step>>,
     authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
@@ -244,6 +245,7 @@ impl<'c> SiteSteps<'c> {
             site,
             shared,
             admission,
+            without_user_fields: without_user_fields(site),
             authorizer,
             pages,
             hsts,
@@ -301,6 +303,7 @@ impl<'c> SiteSteps<'c> {
         // A request that has too many others beside it does not use up the allowance of the client.
         let limits = self.limits_of(route);
         steps.extend(limits.iter().filter_map(|limits| limits.outer.clone()));
+        steps.extend(self.without_user_fields.clone());
         let logins = admission.logins(&limits[1].logins);
         let by_user = if logins.is_empty() { &[] } else { limits.as_slice() };
         steps.extend(logins);

@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,11 +17,12 @@ use super::access::{AccessRuleTable, AccessRules};
 use super::basic_auth::{BasicAuth, BasicAuthTable};
 use super::cors::{Cors, CorsFields, CorsTable, Preflight};
 use super::forward_auth::{ForwardAuth, ForwardAuthTable};
+use super::identity::{REMOTE_USER, WithoutUserFields};
 use super::limits::LoginLimits;
 use super::maintenance::{Maintenance, MaintenanceTable};
 use crate::Resources;
 use crate::client_address::AllowedClient;
-use crate::config::{Location, OneOrMany, OrOff, Problem};
+use crate::config::{self, Location, OneOrMany, OrOff, Problem};
 use crate::passwords::PasswordFile;
 
 /// Who may send requests to a site or a route. A setting of a route replaces that of its site.
@@ -84,6 +86,13 @@ impl AdmissionTable {
         let authorizer = self.forward_auth.as_ref().or(of_site.forward_auth.as_ref()).and_then(OrOff::on);
         let has_passwords = passwords.is_some();
         Login { has_passwords, has_users: has_passwords || authorizer.is_some() }
+    }
+
+    /// Returns the fields in which the logins of these settings name users.
+    fn user_fields(&self) -> impl Iterator<Item = HeaderName> {
+        let passwords = self.basic_auth.as_ref().and_then(OrOff::on).map(|_| REMOTE_USER.clone());
+        let authorizer = self.forward_auth.as_ref().and_then(OrOff::on);
+        passwords.into_iter().chain(authorizer.into_iter().flat_map(ForwardAuthTable::copied))
     }
 
     /// Whether responses of the server itself depend on these settings.
@@ -230,6 +239,15 @@ impl Admission {
         let basic_auth = basic_auth.map(|step| -> Arc<dyn Step> { Arc::new(step.limited(limits)) });
         basic_auth.into_iter().chain(self.forward_auth.clone()).collect()
     }
+}
+
+/// Returns the step that removes the fields in which the logins of a site and its routes name users.
+pub(super) fn without_user_fields(site: &config::Site) -> Option<Arc<dyn Step>> {
+    let tables = [&site.steps].into_iter().chain(site.routes.iter().map(|route| &route.steps));
+    let mut names: Vec<_> = tables.flat_map(|steps| steps.admission.user_fields()).collect();
+    names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.dedup();
+    (!names.is_empty()).then(|| -> Arc<dyn Step> { Arc::new(WithoutUserFields(names)) })
 }
 
 /// Returns the step of a setting, or that of the site if there is no own setting.
