@@ -69,7 +69,9 @@ const FIELDS: &str = "Cache-Control: max-age=60\nContent-Type: text/plain\nETag:
 #[test]
 fn a_compressed_copy_is_kept_for_each_coding() {
     let origin = Origin::start(|request, _| format!("{FIELDS}|{}", text_at(request.target())));
-    copies_are_kept(&Server::config(&config(&origin.upstream, "true\ncompression = true")));
+    for settings in ["compression = true", "compression = true\nconcurrent_requests = 10"] {
+        copies_are_kept(&Server::config(&config(&origin.upstream, &format!("true\n{settings}"))));
+    }
 }
 
 #[test]
@@ -117,6 +119,7 @@ fn copies_are_kept(server: &Server) {
                     (Some("W/\"a\""), Some("Accept-Encoding"))
                 );
                 assert_eq!(copy.body, copies[0].body);
+                assert!(copy.field("content-length").is_some(), "{target}: {}", copy.head);
             }
             assert_eq!(compressed(), before, "the results are used again");
             assert!(before > copies[0].body.len() as u64);

@@ -288,8 +288,9 @@ impl<'c> SiteSteps<'c> {
         let own = route.steps.pages(self.pages.clone(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
-        let mut steps =
-            Vec::from_iter(settings.bandwidth.as_ref().and_then(OrOff::on).map(limits::bandwidth));
+        let limits = self.limits_of(route);
+        let mut steps = Vec::from_iter(limits.iter().find_map(|limits| limits.outermost.clone()));
+        steps.extend(settings.bandwidth.as_ref().and_then(OrOff::on).map(limits::bandwidth));
         // Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
         let compressor = route.steps.compressor(self.compressor.as_ref());
         let compresses = compressor.is_some();
@@ -301,7 +302,6 @@ impl<'c> SiteSteps<'c> {
         steps.extend(self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone())));
         steps.extend(admission.before_limits());
         // A request that has too many others beside it does not use up the allowance of the client.
-        let limits = self.limits_of(route);
         steps.extend(limits.iter().filter_map(|limits| limits.outer.clone()));
         steps.extend(self.without_user_fields.clone());
         let logins = admission.logins(&limits[1].logins);

@@ -1,11 +1,11 @@
-//! The step that limits requests at the same time.
+//! The step that limits requests at the same time, and the one that keeps them in progress until their responses were sent.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use rudy_limit::{Key, Slot, Slots};
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Reply, Request, Response, Upgrade};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Piped, Reply, Request, Response, Upgrade};
 
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
@@ -14,7 +14,7 @@ use super::pieces::Pieces;
 use super::{Counted, LimitStatus, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
-use crate::steps::{HeadCall, Next};
+use crate::steps::{HeadCall, Next, Step};
 
 /// A body in memory of at most this size is complete when the connection has it.
 const SMALL_BODY_BYTES: usize = 16 * 1024;
@@ -53,12 +53,13 @@ impl Limit for ConcurrencyLimit {
         };
         Counted::note(limits.iter().map(Applied::address), request.extensions_mut());
         // Until then, the closure has the slots, and is dropped if the request is cancelled.
-        next.call(request, call).map(move |response| hold(response, slots))
+        next.call(request, call).map(move |response| keep(response, slots))
     }
 
     fn admit(limits: &[Applied<Self>], response: Response, call: HeadCall<'_>) -> Option<Response> {
         let slots = acquire(limits, &KeySource::of_head(call), None, Instant::now()).ok()?;
-        Some(hold(response, slots))
+        // The other steps have finished the response.
+        Some(hold(keep(response, slots)))
     }
 }
 
@@ -88,24 +89,66 @@ fn acquire<'l>(
     Ok(slots)
 }
 
-/// Keeps slots until the response was sent, or the connection in another protocol has ended.
-fn hold(mut response: Response, slots: Vec<Slot>) -> Response {
-    if slots.is_empty() {
-        return response;
+/// Keeps requests in progress until their responses were sent. It is around all other steps, because those may replace the body, and
+/// because a body that is held does not show that it is stored.
+#[derive(Debug)]
+pub(super) struct HoldSlots;
+
+impl Step for HoldSlots {
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+        next.call(request, call).map(hold)
     }
-    if let Some(upgrade) = response.upgrade.take() {
-        response.upgrade = Some(hold_upgrade(upgrade, slots));
-        return response;
+
+    /// The limits describe themselves.
+    fn describe(&self) -> Vec<String> {
+        Vec::new()
     }
-    response.body = match response.body {
-        Body::Empty => Body::Empty,
-        Body::Bytes(bytes) if bytes.len() <= SMALL_BODY_BYTES => Body::Bytes(bytes),
-        body => Body::Stream(Box::new(HeldBody { body: Pieces(body), _slots: slots })),
-    };
+
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
+        Some(response)
+    }
+
+    fn can_finish(&self) -> bool {
+        true
+    }
+}
+
+/// Slots in the extensions of a response, until [`hold`] attaches them. A response that another one replaces drops them.
+#[derive(Debug, Clone, Default)]
+struct Kept(Vec<Arc<Slot>>);
+
+/// Adds slots to a response that is not complete yet.
+fn keep(mut response: Response, slots: Vec<Slot>) -> Response {
+    if !slots.is_empty() && !is_complete(&response) {
+        let kept = response.extensions.get_or_insert_default::<Kept>();
+        kept.0.extend(slots.into_iter().map(Arc::new));
+    }
     response
 }
 
-fn hold_upgrade(upgrade: Upgrade, slots: Vec<Slot>) -> Upgrade {
+/// Whether a response is complete when the connection has it.
+fn is_complete(response: &Response) -> bool {
+    let is_small = match &response.body {
+        Body::Empty => true,
+        Body::Bytes(bytes) => bytes.len() <= SMALL_BODY_BYTES,
+        Body::File(_) | Body::Stream(_) => false,
+    };
+    is_small && response.upgrade.is_none()
+}
+
+/// Attaches the slots of a response, so that they last until it was sent, or until the connection in another protocol has ended.
+fn hold(mut response: Response) -> Response {
+    let Some(slots) = response.extensions.remove::<Kept>() else { return response };
+    if let Some(upgrade) = response.upgrade.take() {
+        response.upgrade = Some(hold_upgrade(upgrade, slots));
+    } else if !is_complete(&response) {
+        let body = Pieces(std::mem::replace(&mut response.body, Body::Empty));
+        response.body = Body::Stream(Box::new(HeldBody { body, _slots: slots }));
+    }
+    response
+}
+
+fn hold_upgrade(upgrade: Upgrade, slots: Kept) -> Upgrade {
     Box::new(move |upgraded| {
         let tunnel = upgrade(upgraded);
         Box::pin(async move {
@@ -118,7 +161,7 @@ fn hold_upgrade(upgrade: Upgrade, slots: Vec<Slot>) -> Upgrade {
 /// A body that keeps slots until it is dropped: after its end, or when the client is gone.
 struct HeldBody {
     body: Pieces,
-    _slots: Vec<Slot>,
+    _slots: Kept,
 }
 
 impl BodyStream for HeldBody {
@@ -129,6 +172,10 @@ impl BodyStream for HeldBody {
         max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         self.body.poll_piece(cx, now, max)
+    }
+
+    fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        self.body.take_piped(max)
     }
 
     fn poll_blocked(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
@@ -149,5 +196,49 @@ impl BodyStream for HeldBody {
 
     fn end(&mut self) -> bool {
         self.body.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    use http::StatusCode;
+    use rudy_limit::KeyHasher;
+
+    use super::*;
+
+    /// A body that the kernel moves from a socket.
+    struct FromSocket(UnixStream);
+
+    impl BodyStream for FromSocket {
+        fn poll_piece(
+            &mut self,
+            _cx: &mut Context<'_>,
+            _now: Instant,
+            _max: u64,
+        ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+            Poll::Pending
+        }
+
+        fn take_piped(&mut self, max: u64) -> Option<Piped> {
+            Piped::receive(&self.0, max).ok()
+        }
+    }
+
+    #[test]
+    fn a_body_with_slots_is_still_moved_by_the_kernel() {
+        let slots = Arc::new(Slots::new(1));
+        let slot = slots.acquire(KeyHasher::default().start().finish()).unwrap();
+        let (socket, mut upstream) = UnixStream::pair().unwrap();
+        upstream.write_all(b"bytes").unwrap();
+        let mut response = Response::new(StatusCode::OK);
+        response.body = Body::Stream(Box::new(FromSocket(socket)));
+        let Body::Stream(mut body) = hold(keep(response, vec![slot])).body else { panic!("it is a stream") };
+        assert_eq!(body.take_piped(100).map(|piped| piped.length()), Some(5));
+        assert_eq!(slots.keys(), 1);
+        drop(body);
+        assert_eq!(slots.keys(), 0);
     }
 }

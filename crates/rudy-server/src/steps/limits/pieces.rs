@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange, Piped};
 
 /// Yields the pieces of a body. Those in memory and in files are no longer than the connection can send; files are still sent by
 /// the kernel.
@@ -31,6 +31,10 @@ impl BodyStream for Pieces {
             Body::Empty | Body::Bytes(_) | Body::File(_) => return Poll::Ready(None),
         };
         Poll::Ready(Some(Ok(piece)))
+    }
+
+    fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        if let Body::Stream(stream) = &mut self.0 { stream.take_piped(max) } else { None }
     }
 
     fn poll_blocked(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {

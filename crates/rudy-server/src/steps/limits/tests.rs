@@ -503,6 +503,26 @@ fn a_request_is_in_progress_until_its_response_was_sent_or_cancelled() {
 }
 
 #[test]
+fn a_request_is_in_progress_until_the_body_of_an_outer_step_was_sent() {
+    let body = "text ".repeat(20_000);
+    let site = Site::new(&format!(
+        "[[site]]\nconcurrent_requests = 1\ncompression = true\nintercept_errors = true\n\
+         error_pages = {{ 500 = {{ file = 'www/a.txt' }} }}\n\
+         [[site.route]]\npath = '/error'\nrespond = {{ status = 500, body = '{body}' }}\n\
+         [[site.route]]\npath = '/*'\nrespond = {{ body = '{body}' }}\n"
+    ));
+    let compressed = site.send(A, "/", &[("accept-encoding", "gzip")]);
+    assert!(compressed.headers().contains_key(header::CONTENT_ENCODING));
+    assert_eq!((active(&site), site.status(A, "/")), (1, 429));
+    drop(compressed);
+    assert_eq!(active(&site), 0);
+    // The page replaces the large body, which is never sent.
+    let replaced = site.send(A, "/error", &[]);
+    assert!(replaced.status() == 500 && matches!(&replaced.body, Body::Bytes(text) if text == "text"));
+    assert_eq!(active(&site), 0);
+}
+
+#[test]
 fn a_file_is_paced_and_keeps_its_length() {
     let site = Site::new(
         "[[site]]\nbandwidth = { rate = '10000', after = '50000' }\nconcurrent_requests = 5\n\
