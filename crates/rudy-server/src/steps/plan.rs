@@ -229,7 +229,7 @@ impl<'c> SiteSteps<'c> {
             authorizer.map_err(|more| problems.extend(more)).ok()
         });
         let pages = site.steps.pages(None, &site.location, problems);
-        let shared = Shared::new(resources, config.password_threads);
+        let shared = Shared::new(resources, config, site);
         let table = &site.steps.admission;
         let admission = Admission::new(table, &Admission::default(), &shared, &site.location, problems);
         let (body_bytes, body_bytes_max) = (config.limits.http.body_bytes, config.body_bytes_max());

@@ -33,8 +33,21 @@ pub struct AccessRuleTable {
 }
 
 impl AccessRuleTable {
-    /// Reports a rule that does not say what it does.
-    pub(in crate::steps) fn problem(&self, location: &Location) -> Option<Problem> {
+    /// Reports a rule that does not say what it does, or that matches no request of a site.
+    pub(in crate::steps) fn problems(
+        &self,
+        location: &Location,
+        has_client_certificates: bool,
+    ) -> Vec<Problem> {
+        let useless = (self.certificate.is_some() && !has_client_certificates).then(|| {
+            let title = "the site asks for no client certificates, so this rule matches no request";
+            let problem = Problem::key(&location.key("certificate"), title).label("without effect");
+            problem.help("set `client_certificates` in the table `tls` of the site")
+        });
+        self.problem_of_effect(location).into_iter().chain(useless).collect()
+    }
+
+    fn problem_of_effect(&self, location: &Location) -> Option<Problem> {
         let title = match (&self.allow, &self.deny) {
             (Some(_), Some(_)) => "this rule has both `allow` and `deny`",
             (None, None) => "this rule has neither `allow` nor `deny`",

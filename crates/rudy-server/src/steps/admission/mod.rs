@@ -22,7 +22,7 @@ use super::limits::LoginLimits;
 use super::maintenance::{Maintenance, MaintenanceTable};
 use crate::Resources;
 use crate::client_address::AllowedClient;
-use crate::config::{self, Location, OneOrMany, OrOff, Problem};
+use crate::config::{self, Config, Location, OneOrMany, OrOff, Problem};
 use crate::passwords::PasswordFile;
 
 /// Who may send requests to a site or a route. A setting of a route replaces that of its site.
@@ -115,7 +115,12 @@ impl AdmissionTable {
         self.allow.is_some() || self.deny.is_some() || self.access.is_some()
     }
 
-    fn access_rules(&self, location: &Location, problems: &mut Vec<Problem>) -> Option<AccessRules> {
+    fn access_rules(
+        &self,
+        shared: &Shared<'_>,
+        location: &Location,
+        problems: &mut Vec<Problem>,
+    ) -> Option<AccessRules> {
         let lists = (self.allow.as_ref(), self.deny.as_ref());
         let Some(rules) = &self.access else { return Some(AccessRules::of_lists(lists)) };
         let access = location.key("access");
@@ -126,24 +131,30 @@ impl AdmissionTable {
         }
         let rules = rules.on()?.as_slice();
         problems.extend(
-            rules.iter().enumerate().filter_map(|(number, rule)| rule.problem(&access.index(number))),
+            rules.iter().enumerate().flat_map(|(number, rule)| {
+                rule.problems(&access.index(number), shared.has_client_certificates)
+            }),
         );
         Some(AccessRules::of_tables(rules))
     }
 }
 
-/// What the steps of a configuration share.
+/// What the steps of a site share.
 pub(super) struct Shared<'r> {
     resources: &'r Resources,
     /// How many passwords are verified at a time.
     password_threads: NonZeroUsize,
+    /// Whether the site asks for client certificates.
+    has_client_certificates: bool,
     /// The files that were read already.
     password_files: Mutex<HashMap<PathBuf, Arc<PasswordFile>>>,
 }
 
 impl<'r> Shared<'r> {
-    pub(super) fn new(resources: &'r Resources, password_threads: NonZeroUsize) -> Self {
-        Self { resources, password_threads, password_files: Mutex::default() }
+    pub(super) fn new(resources: &'r Resources, config: &Config, site: &config::Site) -> Self {
+        let password_threads = config.password_threads;
+        let has_client_certificates = site.tls.as_ref().is_some_and(|tls| tls.client_certificates.is_some());
+        Self { resources, password_threads, has_client_certificates, password_files: Mutex::default() }
     }
 
     fn password_file(&self, path: &Path) -> Result<Arc<PasswordFile>, String> {
@@ -201,7 +212,7 @@ impl Admission {
             Some(Arc::new(Maintenance::new(table, &shared.resources.watched_files)))
         });
         let rules = if table.has_access_rules() {
-            table.access_rules(location, problems).map(|rules| -> Arc<dyn Step> { Arc::new(rules) })
+            table.access_rules(shared, location, problems).map(|rules| -> Arc<dyn Step> { Arc::new(rules) })
         } else {
             of_site.rules.clone()
         };

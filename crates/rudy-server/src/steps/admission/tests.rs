@@ -266,6 +266,10 @@ fn settings_that_cannot_work_are_reported() {
         ("access = [{ methods = 'GET' }]", "neither `allow` nor `deny`"),
         ("access = [{ allow = 'anyone', methods = 'get' }]", "a method in capital letters"),
         ("access = [{ allow = 'anyone', headers = { 'a b' = '*' } }]", "is not a field name"),
+        (
+            "access = { deny = 'anyone', certificate = 'CN=bob,*' }",
+            "the site asks for no client certificates",
+        ),
         ("access = []", "the list is empty"),
         ("access = true", "expected a table"),
         ("allow = 'all'", "write \"anyone\" for all clients"),
