@@ -304,10 +304,10 @@ impl<'c> SiteSteps<'c> {
         // A request that has too many others beside it does not use up the allowance of the client.
         steps.extend(limits.iter().filter_map(|limits| limits.outer.clone()));
         steps.extend(self.without_user_fields.clone());
-        let logins = admission.logins(&limits[1].logins);
-        let by_user = if logins.is_empty() { &[] } else { limits.as_slice() };
-        steps.extend(logins);
-        steps.extend(by_user.iter().filter_map(|limits| limits.by_user.clone()));
+        steps.extend(admission.logins(&limits[1].logins));
+        if table.login(&self.site.steps.admission).has_users {
+            steps.extend(limits.iter().filter_map(|limits| limits.by_user.clone()));
+        }
         if let Some(authorizer) = self.authorizer(route, problems) {
             steps.push(Arc::new(authorizer));
         }

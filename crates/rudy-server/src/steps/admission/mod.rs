@@ -65,6 +65,8 @@ pub struct AdmissionTable {
 pub(super) struct Login {
     /// A password is verified.
     pub(super) has_passwords: bool,
+    /// An authorizer is asked, which may name no user.
+    pub(super) has_authorizer: bool,
     /// A password is verified, or an authorizer names the user.
     pub(super) has_users: bool,
 }
@@ -74,6 +76,7 @@ impl Login {
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             has_passwords: self.has_passwords || other.has_passwords,
+            has_authorizer: self.has_authorizer || other.has_authorizer,
             has_users: self.has_users || other.has_users,
         }
     }
@@ -85,7 +88,8 @@ impl AdmissionTable {
         let passwords = self.basic_auth.as_ref().or(of_site.basic_auth.as_ref()).and_then(OrOff::on);
         let authorizer = self.forward_auth.as_ref().or(of_site.forward_auth.as_ref()).and_then(OrOff::on);
         let has_passwords = passwords.is_some();
-        Login { has_passwords, has_users: has_passwords || authorizer.is_some() }
+        let has_users = has_passwords || authorizer.is_some_and(ForwardAuthTable::names_user);
+        Login { has_passwords, has_authorizer: authorizer.is_some(), has_users }
     }
 
     /// Returns the fields in which the logins of these settings name users.

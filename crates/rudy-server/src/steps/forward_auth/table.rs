@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::field_changes::is_of_connection;
+use super::super::identity::REMOTE_USER;
 use crate::config::{
     FilePath, HeaderFieldName, Location, OneOrMany, Problem, TextVisitor, short_form, visible,
     written_as_text,
@@ -67,6 +68,11 @@ impl ForwardAuthTable {
             Some(names) => names.as_slice().iter().map(|name| name.0.clone()).collect(),
             None => COPIED.map(HeaderName::from_static).to_vec(),
         }
+    }
+
+    /// Whether one of the copied fields is the user.
+    pub(in crate::steps) fn names_user(&self) -> bool {
+        self.copied().contains(&REMOTE_USER)
     }
 
     /// Reports fields that cannot be copied.

@@ -146,6 +146,9 @@ impl Settings {
             Some(("a failed login has no user", "count by \"address\""))
         } else if position == Position::Login && !login.has_passwords {
             Some(("the limit counts failed logins, but there is no login", "set `basic_auth`"))
+        } else if position == Position::ByUser && !login.has_users && login.has_authorizer {
+            let title = "the limit counts by user, but the authorizer names none";
+            Some((title, "let the authorizer send `Remote-User`, and add it to `copy` of `forward_auth`"))
         } else if position == Position::ByUser && !login.has_users {
             Some(("the limit counts by user, but there is no login", "set `basic_auth` or `forward_auth`"))
         } else {

@@ -373,6 +373,7 @@ fn a_limit_of_a_login_that_does_not_exist_is_reported() {
     let by_user = "rate_limit = { rate = '1/h', by = ['user', 'path'] }\n";
     let failed = "rate_limit = { rate = '1/h', counts = 'failed-logins' }\n";
     let authorizer = "forward_auth = 'http://127.0.0.1:1/'\n";
+    let unnamed = "forward_auth = { url = 'http://127.0.0.1:1/', copy = 'X-User' }\n";
     let login = "basic_auth = 'htpasswd'\n";
     let of_both = "rate_limit = { rate = '1/h', by = 'user', counts = 'failed-logins' }\n";
     for (of_site, of_route, error) in [
@@ -382,6 +383,8 @@ fn a_limit_of_a_login_that_does_not_exist_is_reported() {
         (failed, authorizer, Some("counts failed logins, but there is no login")),
         (login, of_both, Some("a failed login has no user")),
         (by_user, authorizer, None),
+        (by_user, unnamed, Some("counts by user, but the authorizer names none")),
+        (by_user, &format!("{unnamed}{login}"), None),
         (by_user, login, None),
         (login, failed, None),
     ] {
@@ -393,6 +396,20 @@ fn a_limit_of_a_login_that_does_not_exist_is_reported() {
         };
         assert!(is_expected, "{text}: {errors:?}");
     }
+}
+
+#[test]
+fn a_route_whose_authorizer_names_no_user_has_no_limit_by_user() {
+    let site = Site::new(
+        "[[site]]\nrate_limit = { rate = '1/h', by = 'user' }\n\
+         [[site.route]]\npath = '/named'\nrespond = 200\nforward_auth = 'http://127.0.0.1:1/'\n\
+         [[site.route]]\npath = '/unnamed'\nrespond = 200\n\
+         forward_auth = { url = 'http://127.0.0.1:1/', copy = 'X-User' }\n",
+    );
+    let limited = site.app.router().handlers().filter(|target| {
+        target.steps.iter().flat_map(|step| step.describe()).any(|line| line.contains("by user"))
+    });
+    assert_eq!(limited.count(), 1);
 }
 
 #[test]
