@@ -19,8 +19,10 @@ use crate::internal_redirect::Redirected;
 pub(crate) struct Wanted {
     accepted: AcceptedCodings,
     pub(crate) is_head: bool,
-    /// The client forbids transformations (RFC 9111 §5.2.1.6), or opens a tunnel.
-    is_excluded: bool,
+    /// The client opens a tunnel.
+    is_tunnel: bool,
+    /// The client forbids transformations (RFC 9111 §5.2.1.6).
+    forbids_transformation: bool,
     if_none_match: Vec<Box<[u8]>>,
 }
 
@@ -40,18 +42,24 @@ impl Wanted {
         Self {
             accepted: AcceptedCodings::parse(fields.lines(KnownField::AcceptEncoding)),
             is_head: *method == Method::HEAD,
-            is_excluded: *method == Method::CONNECT || forbids_transformation,
+            is_tunnel: *method == Method::CONNECT,
+            forbids_transformation,
             if_none_match: fields.lines(KnownField::IfNoneMatch).map(Into::into).collect(),
         }
     }
 
-    /// Returns the best of these codings for the client.
+    /// Returns the best of these codings for the response.
     pub(crate) fn coding(&self, codings: &[Coding]) -> Coding {
-        self.accepted.choose_from(codings, |_| true)
+        if self.forbids_transformation { Coding::Identity } else { self.best(codings) }
     }
 
     fn accepts_any(&self, codings: &[Coding]) -> bool {
-        self.coding(codings) != Coding::Identity
+        self.best(codings) != Coding::Identity
+    }
+
+    /// Returns the best of these codings for the client.
+    fn best(&self, codings: &[Coding]) -> Coding {
+        self.accepted.choose_from(codings, |_| true)
     }
 }
 
@@ -66,7 +74,8 @@ pub(crate) fn without_ambiguous_range(request: &mut Request, wanted: &Wanted, co
     }
 }
 
-/// Whether a response may be compressed, for a client that accepts it.
+/// Whether a response may be compressed, for a request that allows it. `Vary` depends on this alone: a cache may use the response for
+/// other requests.
 pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Compression) -> bool {
     let (status, fields) = (response.status(), response.headers());
     let has_content = !status.is_informational()
@@ -75,7 +84,7 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
         && status != StatusCode::NOT_MODIFIED
         && !matches!(response.body, Body::Empty);
     has_content
-        && !wanted.is_excluded
+        && !wanted.is_tunnel
         && response.upgrade.is_none()
         && !is_final(response)
         && !fields.contains_key(CONTENT_ENCODING)

@@ -79,11 +79,18 @@ fn responses_that_must_stay_as_they_are_do_not_vary() {
         assert_ne!(coding(&response), "gzip", "{path}");
         assert_eq!(one(response.headers(), "vary"), "", "{path}");
     }
-    let server = site("compression = true", &[("/a", "")]);
-    let response = get(&server, "/a", &[("accept-encoding", "gzip"), ("cache-control", "no-transform")]);
-    assert_eq!(coding(&response), "");
     let server = site("compression = { size_min = 2001 }", &[("/a", "")]);
     assert_eq!(one(get(&server, "/a", GZIP).headers(), "vary"), "");
+}
+
+#[test]
+fn a_response_varies_also_if_its_request_forbids_compression() {
+    let server = site("compression = true", &[("/a", "")]);
+    let response = get(&server, "/a", &[("accept-encoding", "gzip"), ("cache-control", "no-transform")]);
+    assert_eq!(
+        (coding(&response), one(response.headers(), "vary")),
+        (String::new(), "Accept-Encoding".into())
+    );
 }
 
 #[test]
