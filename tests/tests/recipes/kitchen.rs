@@ -64,6 +64,18 @@ const FILES: [(&str, &str); 43] = [
     ("shop/shop.php", "script"),
 ];
 
+/// The addresses of apps and authorizers in the pages. One upstream is all of them.
+const UPSTREAMS: [&str; 5] = [
+    "http://127.0.0.1:8000",
+    "http://127.0.0.1:3000",
+    "http://127.0.0.1:9091",
+    "http://app:3000",
+    "http://authelia:9091",
+];
+
+/// The paths at which authorizers decide.
+const AUTHORIZERS: [&str; 2] = ["/verify", "/api/authz/forward-auth"];
+
 /// Runs each configuration of a page, in the order of the page.
 pub(crate) fn check(page: &str, recipes: &[Recipe]) {
     let blocks = blocks(page);
@@ -77,8 +89,9 @@ pub(crate) fn check(page: &str, recipes: &[Recipe]) {
     let mut faults_of_page = Vec::new();
     for ((heading, text), Recipe(_, exchanges)) in blocks.iter().zip(recipes) {
         let path = folder.path().join("rudy.toml");
-        fs::write(&path, installed(text, folder.path()).replace("http://127.0.0.1:8000", &upstream.url()))
-            .expect("a temp folder can be written");
+        let text = installed(text, folder.path());
+        let text = UPSTREAMS.into_iter().fold(text, |text, url| text.replace(url, "UPSTREAM"));
+        fs::write(&path, text.replace("UPSTREAM", &upstream.url())).expect("a temp folder can be written");
         let server = Server::build().arg("--config").arg(&path).start();
         assert!(!exchanges.is_empty(), "{heading} has requests");
         let faults = exchanges.iter().filter_map(|exchange| fault(&server, exchange));
@@ -144,8 +157,7 @@ fn upstream() -> Upstream {
         while let Some(request) = peer.request() {
             let line = request.head.lines().next().and_then(|line| line.strip_suffix(" HTTP/1.1"));
             let host = request.field("host").unwrap_or_default();
-            if request.target() == "/verify" {
-                // An authorizer.
+            if AUTHORIZERS.contains(&request.target()) {
                 match request.field("cookie") {
                     Some("ann") => peer.send("HTTP/1.1 204 No Content\r\nRemote-User: ann\r\n\r\n"),
                     _ => peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 5\r\n\r\nlogin"),
