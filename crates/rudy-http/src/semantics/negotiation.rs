@@ -154,7 +154,6 @@ fn precision(range: &[u8], media_type: &str) -> u8 {
 /// The weight of identity if it is acceptable but not listed.
 const WEIGHT_MIN: u16 = 1;
 
-/// Returns the elements of a list with their weights, without those whose weight is invalid.
 /// Returns the one of these languages that a client prefers by the lines of its `Accept-Language`. `None` if it accepts none of them.
 #[must_use]
 pub fn preferred_language<'l>(
@@ -182,6 +181,7 @@ fn look_up_language<'l>(mut range: &[u8], languages: &'l [String]) -> Option<&'l
     }
 }
 
+/// Returns the elements of a list with their weights, without those whose weight is invalid.
 fn weighted(list: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
     members(list).filter_map(|element| {
         let mut fields = element.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);

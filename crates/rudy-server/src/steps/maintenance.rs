@@ -76,7 +76,7 @@ impl Maintenance {
     }
 
     fn reject(&self, request: &Request, client: &Client<'_>) -> Option<Response> {
-        // The file stands alone: no other memory depends on it.
+        // No other memory depends on the switch.
         if !self.switch.exists.load(Ordering::Relaxed)
             || self.allow.as_ref().is_some_and(|allow| allow.allows(request.headers(), client))
         {

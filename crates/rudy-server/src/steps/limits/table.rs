@@ -22,7 +22,7 @@ const PERIOD_MAX: Duration = Duration::from_hours(24);
 /// The bits of an IPv6 address that count. A home or a server usually has a /64.
 const V6_BITS: Int<16, 128> = Int(64);
 
-/// 120,000 keys.
+/// 114,688 keys.
 const MEMORY: Size<65_536, 1_073_741_824> = Size(2 * 1024 * 1024);
 
 const TOO_MANY_REQUESTS: Int<400, 599> = Int(429);
