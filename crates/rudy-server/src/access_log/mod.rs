@@ -34,7 +34,7 @@ use crate::error_log::ErrorLog;
 use crate::exchange::{Finished, Notes, RequestInfo};
 pub use crate::line_writer::{Compression, Receiver, RotationOptions};
 use crate::line_writer::{
-    Datagrams, LineWriter, LinesLost, OnLinesLost, Protocol, Rotation, Target, open_log,
+    Datagrams, LineWriter, LogFailure, OnLogFailure, Protocol, Rotation, Target, open_log,
 };
 use crate::local_time::LocalClock;
 
@@ -203,10 +203,9 @@ impl AccessLog {
     /// Opens the log and starts the thread that writes it. Lost lines are reported in `errors` and in the log itself.
     pub fn open(options: AccessLogOptions, errors: &ErrorLog) -> io::Result<Self> {
         let AccessLogOptions { destination, format, .. } = &options;
-        let on_lines_lost =
-            report_lost_lines(format!("access log {destination}"), format.clone(), errors.clone());
+        let on_failure = report_failure(format!("access log {destination}"), format.clone(), errors.clone());
         let target = destination.open("access", options.rotation.as_ref())?;
-        let writer = LineWriter::start("access-log", target, on_lines_lost)?;
+        let writer = LineWriter::start("access-log", target, on_failure)?;
         let mut request_fields = format.request_fields();
         // For `rudy status`, which shows the same copy of the head.
         if !request_fields.contains(&HOST) {
@@ -297,23 +296,28 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Reports lost lines in the error log, and dropped ones in the access log too.
-fn report_lost_lines(name: String, format: Format, errors: ErrorLog) -> OnLinesLost {
-    Box::new(move |lost| match lost {
-        LinesLost::Dropped(lines) => {
+/// Reports failures in the error log, and dropped lines in the access log too.
+fn report_failure(name: String, format: Format, errors: ErrorLog) -> OnLogFailure {
+    Box::new(move |failure| match failure {
+        LogFailure::Dropped(lines) => {
             let message =
                 format!("{name}: {lines} lines dropped, because writing is too slow or the disk was full");
             errors.recurring_error("lines of the access log were dropped", &message);
             Some(format.dropped(*lines))
         }
-        LinesLost::Failed(error, lines) => {
+        LogFailure::Failed(error, lines) => {
             let message = format!("{name}: cannot write: {error}; lines lost so far: {lines}");
             errors.recurring_error("lines of the access log were lost", &message);
             None
         }
-        LinesLost::NotRotated(error) => {
+        LogFailure::NotRotated(error) => {
             let message = format!("{name}: cannot rotate it: {error}; Rudy still writes to it");
             errors.recurring_error("the access log was not rotated", &message);
+            None
+        }
+        LogFailure::NotTidied(error) => {
+            let message = format!("{name}: {error}; Rudy tries again in a minute");
+            errors.recurring_error("rotated files of the access log were not tidied", &message);
             None
         }
     })

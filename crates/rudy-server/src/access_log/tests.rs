@@ -211,19 +211,25 @@ fn lost_lines_are_reported_in_the_log_and_in_the_error_log() {
     let mut error_log = tempfile::tempfile().unwrap();
     let errors = ErrorLog::to(error_log.try_clone().unwrap()).unwrap();
     let report =
-        |format, lost: &LinesLost| report_lost_lines("access log x".to_owned(), format, errors.clone())(lost);
-    let combined = report(Format::default(), &LinesLost::Dropped(12)).unwrap();
+        |format, lost: &LogFailure| report_failure("access log x".to_owned(), format, errors.clone())(lost);
+    let combined = report(Format::default(), &LogFailure::Dropped(12)).unwrap();
     assert!(combined.starts_with("# [") && combined.contains("] 12 lines dropped here"), "{combined}");
     let json: serde_json::Value =
-        serde_json::from_str(&report(Format::Json, &LinesLost::Dropped(12)).unwrap()).unwrap();
+        serde_json::from_str(&report(Format::Json, &LogFailure::Dropped(12)).unwrap()).unwrap();
     assert_eq!(json["dropped_lines"], 12);
-    assert_eq!(report(Format::Json, &LinesLost::Failed(io::ErrorKind::StorageFull.into(), 3)), None);
+    assert_eq!(report(Format::Json, &LogFailure::Failed(io::ErrorKind::StorageFull.into(), 3)), None);
+    let not_tidied = LogFailure::NotTidied(io::Error::other("cannot compress the rotated file x.1"));
+    assert_eq!(report(Format::Json, &not_tidied), None);
     errors.close();
     error_log.rewind().unwrap();
     let errors = io::read_to_string(error_log).unwrap();
     assert!(errors.contains("error: access log x: 12 lines dropped, because"), "{errors}");
     assert!(
         errors.contains("error: access log x: cannot write: no storage space; lines lost so far: 3"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("error: access log x: cannot compress the rotated file x.1; Rudy tries"),
         "{errors}"
     );
 }

@@ -28,7 +28,7 @@ pub(crate) use self::levels::Levels;
 use crate::access_log::Destination;
 use crate::config::{Placeholders, visible};
 use crate::exchange::RouteName;
-use crate::line_writer::{LineWriter, LinesLost, OnLinesLost, RotationOptions, Target, open_log};
+use crate::line_writer::{LineWriter, LogFailure, OnLogFailure, RotationOptions, Target, open_log};
 use crate::local_time::LocalClock;
 
 /// The error log, for lines about a route or about the server. Clones write to the same file. Writing never blocks.
@@ -190,14 +190,14 @@ impl ErrorLog {
         let ErrorLogOptions { destination, format, levels, .. } = options;
         let is_json = *format == LineFormat::Json;
         // A failed write cannot be reported anywhere. Dropped lines are reported in the log itself.
-        let on_lines_lost: OnLinesLost = Box::new(move |lost| match lost {
-            LinesLost::Dropped(lines) if is_json => Some(format!("{{\"dropped_lines\":{lines}}}\n")),
-            LinesLost::Dropped(lines) => {
+        let on_failure: OnLogFailure = Box::new(move |lost| match lost {
+            LogFailure::Dropped(lines) if is_json => Some(format!("{{\"dropped_lines\":{lines}}}\n")),
+            LogFailure::Dropped(lines) => {
                 Some(format!("error: {lines} lines of this log were dropped here\n"))
             }
-            LinesLost::Failed(..) | LinesLost::NotRotated(_) => None,
+            LogFailure::Failed(..) | LogFailure::NotRotated(_) | LogFailure::NotTidied(_) => None,
         });
-        let writer = LineWriter::start("error-log", target, on_lines_lost)?;
+        let writer = LineWriter::start("error-log", target, on_failure)?;
         let state = State {
             clock: LocalClock::new(),
             kinds: Kinds::default(),

@@ -40,19 +40,21 @@ pub(crate) fn lost_lines() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Why lines are missing.
+/// What has gone wrong with a log.
 #[derive(Debug)]
-pub(crate) enum LinesLost {
+pub(crate) enum LogFailure {
     /// The number of lines missing before the next one: the queue was full, or writes had failed.
     Dropped(u64),
     /// A write failed. The number counts the lines lost since the last successful write.
     Failed(io::Error, u64),
     /// The file was not rotated. No line is lost: the writer continues with it.
     NotRotated(io::Error),
+    /// Rotated files were not removed or compressed. The error has the path and the attempt. Another one follows in a minute.
+    NotTidied(io::Error),
 }
 
-/// A callback that runs in the writing thread when lines are lost or a rotation fails. It can return a line for the file itself.
-pub(crate) type OnLinesLost = Box<dyn FnMut(&LinesLost) -> Option<String> + Send>;
+/// A callback that runs in the writing thread after a failure. It can return a line for the file itself.
+pub(crate) type OnLogFailure = Box<dyn FnMut(&LogFailure) -> Option<String> + Send>;
 
 /// A queue of lines and the thread that writes them.
 #[derive(Debug)]
@@ -62,15 +64,11 @@ pub(crate) struct LineWriter {
 
 impl LineWriter {
     /// Starts a thread called `name` that writes to `target`.
-    pub(crate) fn start(
-        name: &str,
-        target: impl Into<Target>,
-        on_lines_lost: OnLinesLost,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(name: &str, target: impl Into<Target>, on_failure: OnLogFailure) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let output = Output::new(target.into());
         let for_thread = shared.clone();
-        thread::Builder::new().name(name.to_owned()).spawn(move || for_thread.run(output, on_lines_lost))?;
+        thread::Builder::new().name(name.to_owned()).spawn(move || for_thread.run(output, on_failure))?;
         Ok(Self { shared })
     }
 
@@ -150,7 +148,7 @@ impl Shared {
     }
 
     /// The thread's loop: writes one batch after the other until the writer is closed.
-    fn run(&self, mut output: Output, mut on_lines_lost: OnLinesLost) {
+    fn run(&self, mut output: Output, mut on_failure: OnLogFailure) {
         let mut batch = Vec::new();
         loop {
             let mut queue = self.wait();
@@ -162,15 +160,15 @@ impl Shared {
 
             let mut written = 0;
             for (position, file) in replacements {
-                output.write_batch(&batch[written..position], &mut on_lines_lost);
+                output.write_batch(&batch[written..position], &mut on_failure);
                 output.replace(file);
                 written = position;
             }
-            output.write_batch(&batch[written..], &mut on_lines_lost);
+            output.write_batch(&batch[written..], &mut on_failure);
             batch.clear();
             if dropped > 0 {
                 // The dropped lines came after this batch and before the next one.
-                output.report(&LinesLost::Dropped(dropped), &mut on_lines_lost);
+                output.report(&LogFailure::Dropped(dropped), &mut on_failure);
             }
             if closing {
                 self.lock().ended = true;

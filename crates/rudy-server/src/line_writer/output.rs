@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
-use super::{Datagrams, LOST, LinesLost, OnLinesLost, Rotation};
+use super::{Datagrams, LOST, LogFailure, OnLogFailure, Rotation};
 
 /// Maximum size of an atomic write to a pipe (`PIPE_BUF` of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;
@@ -71,35 +71,42 @@ impl Output {
         }
     }
 
-    pub(super) fn write_batch(&mut self, lines: &[u8], on_lines_lost: &mut OnLinesLost) {
-        if let Target::File(FileOutput { file, rotation: Some(rotation), is_torn, .. }) = &mut self.target
-            && !lines.is_empty()
-        {
-            match rotation.before_write(file, lines.len(), SystemTime::now()) {
-                Ok(is_new) => *is_torn &= !is_new,
-                Err(error) => {
-                    let _no_line = on_lines_lost(&LinesLost::NotRotated(error));
-                }
+    pub(super) fn write_batch(&mut self, lines: &[u8], on_failure: &mut OnLogFailure) {
+        if !lines.is_empty() {
+            for failure in self.rotate(lines.len()) {
+                self.report(&failure, on_failure);
             }
         }
         match self.write_lines(lines) {
             Err((error, lost)) => {
                 self.lost += lost;
                 LOST.fetch_add(lost, Ordering::Relaxed);
-                self.report(&LinesLost::Failed(error, self.lost), on_lines_lost);
+                self.report(&LogFailure::Failed(error, self.lost), on_failure);
             }
             // Writes work again: report in the file how many lines are missing.
             Ok(()) if self.lost > 0 && !lines.is_empty() => {
                 let lost = std::mem::take(&mut self.lost);
-                self.report(&LinesLost::Dropped(lost), on_lines_lost);
+                self.report(&LogFailure::Dropped(lost), on_failure);
             }
             Ok(()) => {}
         }
     }
 
-    pub(super) fn report(&mut self, lost: &LinesLost, on_lines_lost: &mut OnLinesLost) {
-        if let Some(line) = on_lines_lost(lost) {
-            // The callback has reported the loss, even if this line is lost too.
+    /// Rotates the file if the time has come, and tidies its rotated files. Returns what failed.
+    fn rotate(&mut self, bytes: usize) -> Vec<LogFailure> {
+        let Target::File(FileOutput { file, rotation: Some(rotation), is_torn, .. }) = &mut self.target
+        else {
+            return Vec::new();
+        };
+        let tidied = rotation.tidy_when_due(Instant::now()).map_err(LogFailure::NotTidied);
+        let rotated = rotation.before_write(file, bytes, SystemTime::now()).map_err(LogFailure::NotRotated);
+        *is_torn &= !matches!(rotated, Ok(true));
+        tidied.err().into_iter().chain(rotated.err()).collect()
+    }
+
+    pub(super) fn report(&mut self, failure: &LogFailure, on_failure: &mut OnLogFailure) {
+        if let Some(line) = on_failure(failure) {
+            // The callback has reported the failure, even if this line is lost.
             let _ = self.write_lines(line.as_bytes());
         }
     }

@@ -7,13 +7,16 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::tidy::{Compression, Tidy};
+
+/// How long after a failure the rotated files are tidied again.
+const TIDY_AGAIN_AFTER: Duration = Duration::from_mins(1);
 
 /// When a log file is rotated, and what remains of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +39,16 @@ pub(crate) struct Rotation {
     /// The period of the lines in the file; `None` for an empty file.
     period: Option<i64>,
     tidy: Tidy,
+    /// When the rotated files are tidied without another rotation.
+    tidy_at: Option<Instant>,
 }
 
 impl Rotation {
     /// Rotates the file at `path`, which is open as `file`.
     pub(crate) fn new(path: &Path, options: RotationOptions, file: &File) -> Self {
         let tidy = Tidy::new(path, options.keep, options.compression);
-        let mut rotation =
-            Self { path: path.to_owned(), options, zone: TimeZone::system(), period: None, tidy };
+        let (path, zone, tidy_at) = (path.to_owned(), TimeZone::system(), Some(Instant::now()));
+        let mut rotation = Self { path, options, zone, period: None, tidy, tidy_at };
         rotation.opened(file);
         rotation
     }
@@ -90,6 +95,23 @@ impl Rotation {
         self.period = period;
         self.tidy.start();
         Ok(true)
+    }
+
+    /// Tidies the rotated files before the first batch, since a killed process or a larger `keep` may have left some, and again after
+    /// a failure.
+    ///
+    /// # Errors
+    ///
+    /// What failed since the last call.
+    pub(super) fn tidy_when_due(&mut self, now: Instant) -> io::Result<()> {
+        if let Some(failure) = self.tidy.take_failure() {
+            self.tidy_at = Some(now + TIDY_AGAIN_AFTER);
+            return Err(failure);
+        }
+        if self.tidy_at.take_if(|at| now >= *at).is_some() {
+            self.tidy.start();
+        }
+        Ok(())
     }
 
     /// Whether the open file still has its name.
@@ -180,6 +202,33 @@ mod tests {
         let mut rotation = Rotation::new(&path, options, &file);
         write(&mut rotation, &mut file, "d\n", 3601);
         assert_eq!(texts(folder.path()), ["a\nb\n", "c\n", "d\n"]);
+    }
+
+    #[test]
+    fn rotated_files_are_tidied_at_the_start_and_a_minute_after_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let file = open_log(&path).unwrap();
+        // A folder, which cannot be removed as a file, and a file that a larger `keep` has left.
+        let [oldest, old, newest] =
+            [1, 2, 3].map(|day| folder.path().join(format!("log.2026010{day}T000000Z")));
+        fs::create_dir(&oldest).unwrap();
+        fs::write(&old, "a\n").unwrap();
+        fs::write(newest, "b\n").unwrap();
+        let mut rotation = Rotation::new(&path, RotationOptions { keep: 1, ..options() }, &file);
+        let start = Instant::now();
+        rotation.tidy_when_due(start).unwrap();
+        rotation.tidy.wait();
+        assert!(!old.exists());
+        let failure = rotation.tidy_when_due(start).unwrap_err().to_string();
+        assert!(failure.contains(oldest.to_str().unwrap()), "{failure}");
+        fs::remove_dir(&oldest).unwrap();
+        fs::write(&oldest, "c\n").unwrap();
+        for (seconds, exists) in [(59, true), (60, false)] {
+            rotation.tidy_when_due(start + Duration::from_secs(seconds)).unwrap();
+            rotation.tidy.wait();
+            assert_eq!(oldest.exists(), exists, "after {seconds} s");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use super::*;
 
-fn silent() -> OnLinesLost {
+fn silent() -> OnLogFailure {
     Box::new(|_| None)
 }
 
@@ -32,11 +32,11 @@ fn all_lines_are_written_in_order() {
 #[test]
 fn lines_dropped_because_of_a_slow_reader_are_counted_in_the_file() {
     let (write_end, read_end) = UnixStream::pair().unwrap();
-    let on_lines_lost: OnLinesLost = Box::new(|lost| match lost {
-        LinesLost::Dropped(n) => Some(format!("dropped {n}\n")),
-        LinesLost::Failed(..) | LinesLost::NotRotated(_) => None,
+    let on_failure: OnLogFailure = Box::new(|lost| match lost {
+        LogFailure::Dropped(n) => Some(format!("dropped {n}\n")),
+        LogFailure::Failed(..) | LogFailure::NotRotated(_) | LogFailure::NotTidied(_) => None,
     });
-    let writer = LineWriter::start("test", socket_file(write_end), on_lines_lost).unwrap();
+    let writer = LineWriter::start("test", socket_file(write_end), on_failure).unwrap();
     let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
     let pushed = 4 * QUEUE_BYTES / line.len();
     for _ in 0..pushed {
@@ -94,12 +94,12 @@ fn lines_lost_on_a_full_disk_are_counted_in_the_file_after_the_next_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let (sender, reports) = mpsc::channel();
-    let on_lines_lost: OnLinesLost = Box::new(move |lost| {
+    let on_failure: OnLogFailure = Box::new(move |lost| {
         sender.send(format!("{lost:?}")).unwrap();
-        matches!(lost, LinesLost::Dropped(_)).then(|| format!("{lost:?}\n"))
+        matches!(lost, LogFailure::Dropped(_)).then(|| format!("{lost:?}\n"))
     });
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    let writer = LineWriter::start("test", full(), on_lines_lost).unwrap();
+    let writer = LineWriter::start("test", full(), on_failure).unwrap();
     writer.push(b"one\ntwo\n");
     assert!(reports.recv().unwrap().ends_with(", 2)"));
     writer.push(b"three\n");
@@ -114,12 +114,12 @@ fn lines_lost_on_a_full_disk_are_counted_in_the_file_after_the_next_write() {
 #[test]
 fn a_failed_write_is_reported_with_the_number_of_lines() {
     let (sender, reports) = mpsc::channel();
-    let on_lines_lost: OnLinesLost = Box::new(move |lost| {
+    let on_failure: OnLogFailure = Box::new(move |lost| {
         sender.send(format!("{lost:?}")).unwrap();
         None
     });
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let writer = LineWriter::start("test", full, on_lines_lost).unwrap();
+    let writer = LineWriter::start("test", full, on_failure).unwrap();
     writer.push(b"one\ntwo\n");
     let report = reports.recv().unwrap();
     assert!(report.contains("StorageFull") && report.ends_with(", 2)"), "{report}");

@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use flate2::write::GzEncoder;
@@ -58,6 +58,8 @@ struct Shared {
     keep: usize,
     compression: Option<Compression>,
     state: AtomicU8,
+    /// The first failure of the last time, until the writing thread takes it.
+    failure: Mutex<Option<io::Error>>,
 }
 
 /// No thread runs.
@@ -69,7 +71,8 @@ const AGAIN: u8 = 2;
 
 impl Tidy {
     pub(super) fn new(path: &Path, keep: usize, compression: Option<Compression>) -> Self {
-        Self(Arc::new(Shared { path: path.to_owned(), keep, compression, state: AtomicU8::new(IDLE) }))
+        let (path, state, failure) = (path.to_owned(), AtomicU8::new(IDLE), Mutex::default());
+        Self(Arc::new(Shared { path, keep, compression, state, failure }))
     }
 
     /// Starts to tidy, or has the thread that does look once more.
@@ -79,10 +82,15 @@ impl Tidy {
         }
         let shared = self.0.clone();
         let started = thread::Builder::new().name("log-rotation".to_owned()).spawn(move || shared.run());
-        if started.is_err() {
-            // The next rotation tries again.
+        if let Err(error) = started {
+            *self.0.failure() = Some(cannot("start a thread for the rotated files of", &self.0.path, &error));
             self.0.state.store(IDLE, Ordering::SeqCst);
         }
+    }
+
+    /// Returns what failed since the last call.
+    pub(super) fn take_failure(&self) -> Option<io::Error> {
+        self.0.failure().take()
     }
 }
 
@@ -90,37 +98,74 @@ impl Shared {
     fn run(&self) {
         loop {
             self.state.store(RUNS, Ordering::SeqCst);
-            // What fails is tried again after the next rotation: no line is lost.
-            let _ = tidy(&self.path, self.keep, self.compression);
+            let tidied = tidy(&self.path, self.keep, self.compression);
+            *self.failure() = tidied.err();
             if self.state.compare_exchange(RUNS, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return;
             }
         }
     }
-}
 
-/// Removes all rotated files but the newest, and compresses these without the newest of all, to which another process may still write.
-fn tidy(path: &Path, keep: usize, compression: Option<Compression>) -> io::Result<()> {
-    for (index, rotated) in rotated_files(path)?.iter().enumerate() {
-        let is_done =
-            rotated.extension().is_some_and(|extension| extension != "part" && !is_stamp(extension));
-        if index >= keep {
-            fs::remove_file(rotated)?;
-        } else if let Some(compression) = compression
-            && index > 0
-            && !is_done
-        {
-            compress(rotated, compression)?;
-        }
+    /// Ignores poisoning: the failure is replaced in one step.
+    fn failure(&self) -> MutexGuard<'_, Option<io::Error>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    Ok(())
 }
 
-/// Returns the rotated files of a log, the newest first. Removes incomplete ones of a process that was killed.
-fn rotated_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// Removes all rotated files but the newest, then compresses these without the newest of all, to which another process may still
+/// write. Compression needs space, so it comes last.
+///
+/// # Errors
+///
+/// The first failure. It does not stop the others.
+fn tidy(path: &Path, keep: usize, compression: Option<Compression>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _lock = lock(folder);
+    let Rotated { whole, parts } =
+        rotated_files(folder, path).map_err(|error| cannot("read the folder", folder, &error))?;
+    let (kept, old) = whole.split_at(keep.min(whole.len()));
+    let removed =
+        parts.iter().chain(old).map(|file| attempt("remove the rotated file", file, fs::remove_file(file)));
+    let is_compressed = |file: &Path| file.extension().is_some_and(|extension| !is_stamp(extension));
+    let compressed =
+        kept.iter().skip(1).filter(|file| !is_compressed(file)).filter_map(|file| {
+            Some(attempt("compress the rotated file", file, compress(file, compression?)))
+        });
+    removed.chain(compressed).fold(Ok(()), io::Result::and)
+}
+
+/// Locks a folder, so that no other log and no other process tidies it at the same time and takes a file that is being compressed for
+/// one of a killed process. A file system without locks has none: logs are rarely tidied at the same time.
+fn lock(folder: &Path) -> Option<File> {
+    let opened = File::open(folder).ok()?;
+    opened.lock().ok()?;
+    Some(opened)
+}
+
+/// Adds the attempt to an error. A file that another program has removed is none.
+fn attempt(what: &str, file: &Path, result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot(what, file, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot {what} {}: {error}", path.display()))
+}
+
+/// The rotated files of a log.
+struct Rotated {
+    /// The newest first.
+    whole: Vec<PathBuf>,
+    /// Incomplete ones of a process that was killed.
+    parts: Vec<PathBuf>,
+}
+
+/// Finds the rotated files of the log `path` in its folder.
+fn rotated_files(folder: &Path, path: &Path) -> io::Result<Rotated> {
     let prefix = path.file_name().unwrap_or_default().as_bytes();
-    let mut found = Vec::new();
+    let mut rotated = Rotated { whole: Vec::new(), parts: Vec::new() };
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let Some(end) = name.as_bytes().strip_prefix(prefix) else { continue };
@@ -129,13 +174,13 @@ fn rotated_files(path: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         if end.ends_with(PART.as_bytes()) {
-            fs::remove_file(folder.join(name))?;
+            rotated.parts.push(folder.join(name));
         } else if matches!(end, b"" | b".zst" | b".gz") {
-            found.push(folder.join(name));
+            rotated.whole.push(folder.join(name));
         }
     }
-    found.sort_unstable_by(|one, other| other.cmp(one));
-    Ok(found)
+    rotated.whole.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(rotated)
 }
 
 /// Whether a text is a timestamp such as `20261121T030506Z`.
@@ -175,6 +220,15 @@ mod tests {
 
     use super::*;
 
+    impl Tidy {
+        /// Waits until no thread runs.
+        pub(in crate::line_writer) fn wait(&self) {
+            while self.0.state.load(Ordering::SeqCst) != IDLE {
+                thread::yield_now();
+            }
+        }
+    }
+
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
         let mut names: Vec<_> =
@@ -212,6 +266,31 @@ mod tests {
                 "b.log.20260101T000000Z"
             ]
         );
+    }
+
+    #[test]
+    fn a_failure_stops_neither_the_removal_nor_the_compression_of_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let rotated = |day: u32| folder.path().join(format!("a.log.2026010{day}T000000Z"));
+        for day in [1, 2, 3, 5] {
+            fs::write(rotated(day), "a line").unwrap();
+        }
+        // A folder cannot be compressed.
+        fs::create_dir(rotated(4)).unwrap();
+        let tidy = Tidy::new(&path, 3, Some(Compression::Gzip));
+        tidy.0.run();
+        assert_eq!(
+            names(folder.path()),
+            ["a.log.20260103T000000Z.gz", "a.log.20260104T000000Z", "a.log.20260105T000000Z"]
+        );
+        let failure = tidy.take_failure().unwrap().to_string();
+        let expected = format!("cannot compress the rotated file {}: ", rotated(4).display());
+        assert!(failure.starts_with(&expected), "{failure}");
+        assert!(tidy.take_failure().is_none());
+        fs::remove_dir(rotated(4)).unwrap();
+        tidy.0.run();
+        assert!(tidy.take_failure().is_none());
     }
 
     #[test]
