@@ -197,6 +197,7 @@ struct Open {
     options: AccessLogOptions,
     request_fields: Box<[HeaderName]>,
     writer: LineWriter,
+    errors: ErrorLog,
 }
 
 impl AccessLog {
@@ -211,7 +212,8 @@ impl AccessLog {
         if !request_fields.contains(&HOST) {
             request_fields.push(HOST);
         }
-        Ok(Self(Arc::new(Open { options, request_fields: request_fields.into(), writer })))
+        let (request_fields, errors) = (request_fields.into(), errors.clone());
+        Ok(Self(Arc::new(Open { options, request_fields, writer, errors })))
     }
 
     /// Returns the destination of the log.
@@ -233,9 +235,15 @@ impl AccessLog {
         Ok(())
     }
 
-    /// Writes all queued lines. For the end of the process: later lines are lost.
+    /// Writes all queued lines, and reports those that were not written in time. For the end of the process: later lines are lost.
     pub fn close(&self) {
-        self.0.writer.close();
+        let lost = self.0.writer.close();
+        if lost > 0 {
+            let name = self.destination();
+            let message =
+                format!("access log {name}: {lost} lines lost at the end, because writing is too slow");
+            self.0.errors.error(&message);
+        }
     }
 
     /// Writes the line of a request that had nothing but a head and an outcome.

@@ -300,7 +300,8 @@ impl ErrorLog {
             }
         }
         drop(state);
-        self.0.writer.close();
+        // The lines that were not written cannot be reported anywhere.
+        let _lost = self.0.writer.close();
     }
 
     fn write_limited(&self, severity: Severity, kind: &str, message: &str, context: Context<'_>) {

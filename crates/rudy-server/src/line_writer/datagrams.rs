@@ -16,7 +16,7 @@ use crate::local_time::LocalClock;
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
 /// How long a receiver that does not read may block the thread.
-const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The socket of journald (its native protocol).
 const JOURNAL: &str = "/run/systemd/journal/socket";
@@ -106,23 +106,28 @@ impl Datagrams {
 
     /// Sends lines. The error includes the number of those that were lost.
     pub(super) fn write_lines(&mut self, lines: &[u8]) -> Result<(), (io::Error, u64)> {
+        let mut lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let (mut lost, mut first) = (0, None);
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            if let Err(error) = self.send(line) {
-                lost += 1;
-                first.get_or_insert(error);
+        while let Some(line) = lines.next() {
+            let Err(error) = self.send(line) else { continue };
+            lost += 1;
+            // The receiver does not read, or there is none. Each of the other lines would wait as long as this one.
+            if is_timeout(&error) || self.socket.is_none() {
+                lost += lines.by_ref().count() as u64;
             }
+            first.get_or_insert(error);
         }
         first.map_or(Ok(()), |error| Err((error, lost)))
     }
 
-    /// Sends a line. A receiver that was restarted has another socket.
+    /// Sends a line. A receiver that was restarted has another socket, and one that does not read has the same.
     fn send(&mut self, line: &[u8]) -> io::Result<()> {
         self.encode(line);
-        if let Some(socket) = &self.socket
-            && socket.send(&self.message).is_ok()
-        {
-            return Ok(());
+        if let Some(socket) = &self.socket {
+            match socket.send(&self.message) {
+                Err(error) if !is_timeout(&error) => {}
+                result => return result,
+            }
         }
         self.socket = None;
         self.socket.insert(self.protocol.connect()?).send(&self.message)
@@ -188,6 +193,11 @@ impl Socket {
     }
 }
 
+/// Whether the receiver has not read for [`SEND_TIMEOUT`] (`SO_SNDTIMEO` in socket(7)).
+fn is_timeout(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
 /// Whether a text is a HOSTNAME of RFC 5424 §6: visible ASCII.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_graphic())
@@ -251,6 +261,21 @@ mod tests {
         let receiver = UnixDatagram::bind(&path).unwrap();
         log.write_lines(b"four\n").unwrap();
         assert!(received(&receiver).ends_with(" - four"));
+    }
+
+    #[test]
+    fn a_batch_for_a_receiver_that_does_not_read_waits_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        // More than sockets buffer. With a timeout for each line, this would take more than an hour.
+        let lines = 5000;
+        let (error, lost) = syslog(&path, false).write_lines(&b"line\n".repeat(lines)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        receiver.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 1024];
+        let received = std::iter::from_fn(|| receiver.recv(&mut buffer).ok()).count();
+        assert_eq!(received as u64 + lost, lines as u64);
     }
 
     #[test]

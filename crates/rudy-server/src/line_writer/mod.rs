@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use self::datagrams::Receiver;
+use self::datagrams::SEND_TIMEOUT;
 pub(crate) use self::datagrams::{Datagrams, Protocol};
 use self::output::Output;
 pub(crate) use self::output::Target;
@@ -29,8 +30,9 @@ const QUEUE_BYTES: usize = 1024 * 1024;
 const BATCH_BYTES: usize = 64 * 1024;
 /// How long a smaller batch waits for more lines. A user of `tail -f` does not notice; a busy server saves a write per request.
 const BATCH_DELAY: Duration = Duration::from_millis(50);
-/// How long the shutdown of the server waits for a reader that does not read.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the shutdown of the server waits for a reader that does not read: for the batch that is being written, for the last one,
+/// and 1 s more.
+const CLOSE_TIMEOUT: Duration = SEND_TIMEOUT.saturating_mul(3);
 
 /// The number of lines that all logs of the process have lost.
 static LOST: AtomicU64 = AtomicU64::new(0);
@@ -82,6 +84,7 @@ impl LineWriter {
             return;
         }
         queue.lines.extend_from_slice(line);
+        queue.count += 1;
         // The thread sleeps until the first line, and then until the batch is full or the delay is over.
         if before == 0 || (before < BATCH_BYTES && queue.lines.len() >= BATCH_BYTES) {
             self.shared.wake.notify_one();
@@ -98,12 +101,20 @@ impl LineWriter {
         self.shared.wake.notify_one();
     }
 
-    /// Waits until all queued lines are written, for a limited time. Later lines are lost.
-    pub(crate) fn close(&self) {
+    /// Waits until all queued lines are written, for a limited time. Returns the number of those that were not. Later lines are lost.
+    pub(crate) fn close(&self) -> u64 {
+        self.close_within(CLOSE_TIMEOUT)
+    }
+
+    fn close_within(&self, timeout: Duration) -> u64 {
         let mut queue = self.shared.lock();
         queue.closing = true;
         self.shared.wake.notify_one();
-        drop(self.shared.ended.wait_timeout_while(queue, CLOSE_TIMEOUT, |queue| !queue.ended));
+        let waited = self.shared.ended.wait_timeout_while(queue, timeout, |queue| !queue.ended);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let lost = std::mem::take(&mut queue.writing) + std::mem::take(&mut queue.count);
+        LOST.fetch_add(lost, Ordering::Relaxed);
+        lost
     }
 }
 
@@ -127,6 +138,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     lines: Vec<u8>,
+    /// The number of `lines`.
+    count: u64,
+    /// The number of lines that the thread has taken and not written yet.
+    writing: u64,
     dropped: u64,
     /// The files for the lines from these positions on, in order. There can be several if the log is reopened twice before the
     /// thread wakes.
@@ -153,6 +168,7 @@ impl Shared {
         loop {
             let mut queue = self.wait();
             std::mem::swap(&mut batch, &mut queue.lines);
+            queue.writing = std::mem::take(&mut queue.count);
             let dropped = std::mem::take(&mut queue.dropped);
             let replacements = std::mem::take(&mut queue.replacements);
             let closing = queue.closing;
@@ -168,10 +184,11 @@ impl Shared {
             batch.clear();
             if dropped > 0 {
                 // The dropped lines came after this batch and before the next one.
-                output.report(&LogFailure::Dropped(dropped), &mut on_failure);
+                output.dropped(dropped, &mut on_failure);
             }
             if closing {
-                self.lock().ended = true;
+                let mut queue = self.lock();
+                (queue.ended, queue.writing) = (true, 0);
                 self.ended.notify_all();
                 return;
             }
@@ -180,7 +197,9 @@ impl Shared {
 
     fn wait(&self) -> MutexGuard<'_, Queue> {
         let idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.is_urgent();
-        let queue = self.wake.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.lock();
+        queue.writing = 0;
+        let queue = self.wake.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
         self.wake
             .wait_timeout_while(queue, BATCH_DELAY, |queue| !queue.is_urgent())
             .unwrap_or_else(PoisonError::into_inner)

@@ -104,7 +104,17 @@ impl Output {
         tidied.err().into_iter().chain(rotated.err()).collect()
     }
 
-    pub(super) fn report(&mut self, failure: &LogFailure, on_failure: &mut OnLogFailure) {
+    /// Reports the number of lines missing before the next one. While writes fail, a report in the file would fail, too: it follows
+    /// the next successful write.
+    pub(super) fn dropped(&mut self, lines: u64, on_failure: &mut OnLogFailure) {
+        if self.lost > 0 {
+            self.lost += lines;
+        } else {
+            self.report(&LogFailure::Dropped(lines), on_failure);
+        }
+    }
+
+    fn report(&mut self, failure: &LogFailure, on_failure: &mut OnLogFailure) {
         if let Some(line) = on_failure(failure) {
             // The callback has reported the failure, even if this line is lost.
             let _ = self.write_lines(line.as_bytes());

@@ -124,3 +124,24 @@ fn a_failed_write_is_reported_with_the_number_of_lines() {
     let report = reports.recv().unwrap();
     assert!(report.contains("StorageFull") && report.ends_with(", 2)"), "{report}");
 }
+
+#[test]
+fn lines_that_a_reader_does_not_accept_before_the_end_are_counted() {
+    let (write_end, _read_end) = UnixStream::pair().unwrap();
+    let writer = LineWriter::start("test", socket_file(write_end), silent()).unwrap();
+    // More than a socket buffers: the thread writes this line, or is about to, when the time is over.
+    writer.push(&[b"x".repeat(QUEUE_BYTES / 2), b"\n".to_vec()].concat());
+    writer.push(b"two\n");
+    writer.push(b"three\n");
+    let before = lost_lines();
+    assert_eq!(writer.close_within(Duration::from_millis(1)), 3);
+    assert!(lost_lines() >= before + 3);
+    assert_eq!(writer.close_within(Duration::ZERO), 0, "each line is counted once");
+}
+
+#[test]
+fn a_log_that_is_written_in_time_loses_no_line() {
+    let writer = LineWriter::start("test", tempfile::tempfile().unwrap(), silent()).unwrap();
+    writer.push(b"one\n");
+    assert_eq!(writer.close(), 0);
+}
