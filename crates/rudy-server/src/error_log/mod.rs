@@ -39,9 +39,8 @@ pub struct ErrorLog(Arc<Inner>, Option<Arc<RouteName>>);
 struct Inner {
     writer: LineWriter,
     destination: Option<Destination>,
-    format: LineFormat,
-    prefix: Prefix,
-    state: Mutex<State>,
+    /// Shared with the writing thread, which logs failures of the log in the log.
+    state: Arc<Mutex<State>>,
 }
 
 /// The error log of a configuration.
@@ -187,25 +186,19 @@ impl ErrorLog {
     }
 
     fn with(target: impl Into<Target>, options: &ErrorLogOptions, prefix: Prefix) -> io::Result<Self> {
-        let ErrorLogOptions { destination, format, levels, .. } = options;
-        let is_json = *format == LineFormat::Json;
-        // A failed write cannot be reported anywhere. Dropped lines are reported in the log itself.
-        let on_failure: OnLogFailure = Box::new(move |lost| match lost {
-            LogFailure::Dropped(lines) if is_json => Some(format!("{{\"dropped_lines\":{lines}}}\n")),
-            LogFailure::Dropped(lines) => {
-                Some(format!("error: {lines} lines of this log were dropped here\n"))
-            }
-            LogFailure::Failed(..) | LogFailure::NotRotated(_) | LogFailure::NotTidied(_) => None,
-        });
-        let writer = LineWriter::start("error-log", target, on_failure)?;
-        let state = State {
+        let state = Arc::new(Mutex::new(State {
+            format: options.format,
+            prefix,
             clock: LocalClock::new(),
             kinds: Kinds::default(),
             placeholders: Placeholders::default(),
-            levels: levels.clone(),
-        };
-        let (destination, format) = (destination.clone(), *format);
-        Ok(Self(Arc::new(Inner { writer, destination, format, prefix, state: Mutex::new(state) }), None))
+            levels: options.levels.clone(),
+        }));
+        let for_thread = state.clone();
+        let on_failure: OnLogFailure = Box::new(move |failure| lock(&for_thread).failure(failure));
+        let writer = LineWriter::start("error-log", target, on_failure)?;
+        let destination = options.destination.clone();
+        Ok(Self(Arc::new(Inner { writer, destination, state }), None))
     }
 
     /// Writes the events of `tracing` in this process, too. Only the first log does.
@@ -306,13 +299,8 @@ impl ErrorLog {
 
     fn write_limited(&self, severity: Severity, kind: &str, message: &str, context: Context<'_>) {
         let mut state = self.lock();
-        match state.kinds.count(severity, kind, Instant::now()) {
-            None => {}
-            Some(0) => self.write(&mut state, severity, message, context),
-            Some(more) => {
-                let message = format!("{message} ({more} more like it since the last line)");
-                self.write(&mut state, severity, &message, context);
-            }
+        if let Some(message) = state.limited(severity, kind, message) {
+            self.write(&mut state, severity, &message, context);
         }
     }
 
@@ -332,30 +320,25 @@ impl ErrorLog {
         details: &str,
         context: Context<'_>,
     ) {
-        let target = if context.target.is_empty() { "server" } else { context.target };
-        if !state.levels.allow(severity.level(), target) {
-            return;
-        }
-        let line = match self.0.format {
-            LineFormat::Text => state.line(severity, message, details, context),
-            LineFormat::Json => state.json(severity, message, details, context),
-        };
-        match self.0.prefix {
-            Prefix::None => self.0.writer.push(line.as_bytes()),
-            Prefix::Priority => {
-                let lines = line.lines().map(|line| format!("<{}>{line}\n", severity.priority()));
-                self.0.writer.push(lines.collect::<String>().as_bytes());
-            }
+        if let Some(line) = state.format(severity, message, details, context) {
+            self.0.writer.push(line.as_bytes());
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
+}
+
+/// Ignores poisoning: a panic can at most lose a line.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
 struct State {
+    format: LineFormat,
+    prefix: Prefix,
     clock: LocalClock,
     kinds: Kinds,
     placeholders: Placeholders,
@@ -363,6 +346,62 @@ struct State {
 }
 
 impl State {
+    /// Returns the line about a failure of the log itself.
+    fn failure(&mut self, failure: &LogFailure) -> Option<String> {
+        let (kind, message) = match failure {
+            LogFailure::Dropped(lines) => {
+                return Some(match self.format {
+                    LineFormat::Text => format!("error: {lines} lines of this log were dropped here\n"),
+                    LineFormat::Json => format!("{{\"dropped_lines\":{lines}}}\n"),
+                });
+            }
+            // A failed write cannot be reported anywhere.
+            LogFailure::Failed(..) => return None,
+            LogFailure::NotRotated(error) => (
+                "the error log was not rotated",
+                format!("cannot rotate the error log: {error}; Rudy still writes to it"),
+            ),
+            LogFailure::NotTidied(error) => (
+                "rotated files of the error log were not tidied",
+                format!("error log: {error}; Rudy tries again in a minute"),
+            ),
+        };
+        let message = self.limited(Severity::Error, kind, &message)?;
+        self.format(Severity::Error, &message, "", Context::default())
+    }
+
+    /// Returns the message with the number of suppressed ones before it, or suppresses it: one of a `kind` is logged in a minute.
+    fn limited(&mut self, severity: Severity, kind: &str, message: &str) -> Option<String> {
+        match self.kinds.count(severity, kind, Instant::now())? {
+            0 => Some(message.to_owned()),
+            more => Some(format!("{message} ({more} more like it since the last line)")),
+        }
+    }
+
+    /// Formats a line, and the lines of its details, with their priorities. `None` if lines of this severity are not logged.
+    fn format(
+        &mut self,
+        severity: Severity,
+        message: &str,
+        details: &str,
+        context: Context<'_>,
+    ) -> Option<String> {
+        let target = if context.target.is_empty() { "server" } else { context.target };
+        if !self.levels.allow(severity.level(), target) {
+            return None;
+        }
+        let line = match self.format {
+            LineFormat::Text => self.line(severity, message, details, context),
+            LineFormat::Json => self.json(severity, message, details, context),
+        };
+        let priority = severity.priority();
+        let with_priority = |line: &str| format!("<{priority}>{line}\n");
+        Some(match self.prefix {
+            Prefix::None => line,
+            Prefix::Priority => line.lines().map(with_priority).collect(),
+        })
+    }
+
     /// Formats a line, and the lines of its details. Escapes line breaks and control characters in the message.
     fn line(&mut self, severity: Severity, message: &str, details: &str, context: Context<'_>) -> String {
         let Context { target, site, route } = context;

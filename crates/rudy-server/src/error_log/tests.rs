@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::kinds::KINDS_MAX;
 use super::*;
+use crate::line_writer::Rotation;
 
 /// Returns what `write` leaves in the log, without the timestamps.
 fn written(write: impl FnOnce(&ErrorLog)) -> String {
@@ -130,4 +131,42 @@ fn a_line_for_the_journal_begins_with_its_priority() {
     let text = io::read_to_string(file).unwrap();
     let priorities: Vec<_> = text.lines().map(|line| &line[..3]).collect();
     assert_eq!(priorities, ["<3>", "<2>", "<6>", "<5>"]);
+}
+
+#[test]
+fn the_log_contains_why_it_is_not_rotated() {
+    for format in [LineFormat::Text, LineFormat::Json] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let file = open_log(&path).unwrap();
+        let options = RotationOptions { size: Some(1), every: None, keep: 1, compression: None };
+        // Root may write to every folder, but not find a file below a file.
+        let rotation = Rotation::new(&folder.path().join("log/../log"), options, &file);
+        let options = ErrorLogOptions { format, ..ErrorLogOptions::default() };
+        let log = ErrorLog::with(Target::rotated(file, rotation), &options, Prefix::None).unwrap();
+        log.notice("a notice");
+        log.close();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (reason, notice) = text.split_once('\n').unwrap();
+        let message = match format {
+            LineFormat::Text => reason.split_once(" error: ").unwrap().1.to_owned(),
+            LineFormat::Json => {
+                let line: serde_json::Value = serde_json::from_str(reason).unwrap();
+                assert_eq!(line["severity"], "error");
+                line["message"].as_str().unwrap().to_owned()
+            }
+        };
+        assert!(message.starts_with("cannot rotate the error log: Not a directory"), "{text}");
+        assert!(notice.contains("a notice"), "{text}");
+    }
+}
+
+#[test]
+fn a_failure_of_the_log_itself_is_logged_once_a_minute() {
+    let log = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
+    let line = || log.lock().failure(&LogFailure::NotTidied(io::Error::other("cannot compress x")));
+    assert!(
+        line().unwrap().ends_with(" error: error log: cannot compress x; Rudy tries again in a minute\n")
+    );
+    assert_eq!(line(), None);
 }
