@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use rudy_tests::{Server, Upstream, binary, eventually};
+use rudy_tests::{Connection, Server, Upstream, binary, eventually};
 
 /// The value of a sample, with its labels as they are written.
 fn value(text: &str, sample: &str) -> Option<f64> {
@@ -93,6 +93,24 @@ fn the_metrics_are_for_this_machine_unless_others_are_allowed() {
         b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.1\r\nConnection: close\r\n\r\n",
     );
     assert_eq!(connection.response().status, 403, "it came through a proxy");
+}
+
+#[test]
+fn prometheus_gets_the_metrics_with_the_documented_configuration() {
+    let page = include_str!("../../docs/metrics.md");
+    let between = |text: &'static str, start: &str, end: &str| {
+        text.split_once(start).and_then(|(_, rest)| rest.split_once(end)).unwrap().0
+    };
+    let site = between(page, "```toml\n", "```");
+    let target = between(between(page, "```yaml\n", "```"), "targets: [\"", "\"");
+    assert!(site.contains(&format!("listen = \"{target}\"")), "{target} is the address in\n{site}");
+    let site = site.replace(target, "127.0.0.2:0");
+    let server = Server::config(&format!("listen = '127.0.0.1:0'\n{site}"));
+    let mut connection = Connection::open(server.address_of(1));
+    connection.send(format!("GET /metrics HTTP/1.1\r\nHost: {target}\r\n\r\n").as_bytes());
+    let response = connection.response();
+    assert_eq!(response.status, 200);
+    assert!(response.text().contains("rudy_build_info{"), "{}", response.text());
 }
 
 #[test]
