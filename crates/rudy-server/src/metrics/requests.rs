@@ -40,9 +40,15 @@ pub(crate) struct RequestMetrics {
 /// The counters of a route.
 #[derive(Debug)]
 pub(crate) struct RouteCounters {
-    site: String,
-    path: Option<String>,
+    labels: Labels,
     workers: PerWorker<Counts>,
+}
+
+/// The labels of the series of a route. Routes with the same labels share their counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Labels {
+    site: String,
+    route: String,
 }
 
 /// Counters of all requests, on a worker.
@@ -94,7 +100,7 @@ impl Default for RequestMetrics {
     fn default() -> Self {
         Self {
             routes: Mutex::default(),
-            others: Arc::new(RouteCounters::new("other".to_owned(), Some("other".to_owned()))),
+            others: Arc::new(RouteCounters::new(Labels::new("other", "other"))),
             totals: PerWorker::default(),
             caches: Words::default(),
             limits: Words::default(),
@@ -131,15 +137,15 @@ impl RequestMetrics {
 
     /// Returns the counters of a route, which may be those of an earlier configuration.
     fn counters_of(&self, route: &RouteName) -> Arc<RouteCounters> {
+        let labels = Labels::of(route);
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = routes.iter().find(|known| known.site == route.site && known.path == route.path);
-        if let Some(known) = known {
+        if let Some(known) = routes.iter().find(|known| known.labels == labels) {
             return known.clone();
         }
         if routes.len() >= ROUTES_MAX {
             return self.others.clone();
         }
-        let counters = Arc::new(RouteCounters::new(route.site.clone(), route.path.clone()));
+        let counters = Arc::new(RouteCounters::new(labels));
         routes.push(counters.clone());
         counters
     }
@@ -165,17 +171,28 @@ impl RequestMetrics {
     }
 }
 
+impl Labels {
+    fn new(site: &str, route: &str) -> Self {
+        Self { site: site.to_owned(), route: route.to_owned() }
+    }
+
+    /// The default site has no host, and responses of the server itself no route.
+    fn of(route: &RouteName) -> Self {
+        let site = if route.site.is_empty() { "default" } else { &route.site };
+        Self::new(site, route.path.as_deref().unwrap_or("none"))
+    }
+}
+
 impl RouteCounters {
-    fn new(site: String, path: Option<String>) -> Self {
-        Self { site, path, workers: PerWorker::default() }
+    fn new(labels: Labels) -> Self {
+        Self { labels, workers: PerWorker::default() }
     }
 
     fn snapshot(&self) -> RouteSnapshot {
-        let workers = &self.workers;
+        let (workers, Labels { site, route }) = (&self.workers, self.labels.clone());
         RouteSnapshot {
-            // The default site has no host, and responses of the server itself no route.
-            site: if self.site.is_empty() { "default".to_owned() } else { self.site.clone() },
-            route: self.path.clone().unwrap_or_else(|| "none".to_owned()),
+            site,
+            route,
             classes: std::array::from_fn(|class| workers.sum(|counts| &counts.classes[class])),
             buckets: std::array::from_fn(|bucket| workers.sum(|counts| &counts.buckets[bucket])),
             duration: Duration::from_micros(workers.sum(|counts| &counts.duration_us)),
@@ -286,6 +303,17 @@ mod tests {
         assert_eq!(routes[0].duration, Duration::from_micros(60_000_201));
         assert_eq!((routes[1].classes[4], routes[2].classes[0]), (1, 1));
         assert_eq!((caches, limits), (vec![("hit".to_owned(), 5)], vec![("login".to_owned(), 5)]));
+    }
+
+    #[test]
+    fn routes_with_the_same_labels_share_their_counters() {
+        let metrics = RequestMetrics::default();
+        for site in ["", "default"] {
+            count(&metrics, Some(&route(site, None)), 200, Duration::ZERO);
+        }
+        let routes = metrics.snapshot().routes;
+        let counted: Vec<_> = routes.iter().map(|route| (&*route.site, route.classes[2])).collect();
+        assert_eq!(counted, [("default", 2), ("other", 0)]);
     }
 
     #[test]
