@@ -28,8 +28,11 @@ const QUIET: Duration = Duration::from_secs(1);
 
 const STRIDE_MAX: u32 = 1 << 16;
 
-/// Number of entries of a list.
+/// Number of entries of a list, and of more if they are frequent.
 const ENTRIES: usize = 20;
+
+/// An entry with more than one of this number of requests is frequent. All shares add up to at most 1, so a list has fewer entries.
+const FREQUENT: u64 = 100;
 
 /// The most frequent values, as counted by all threads.
 #[derive(Debug)]
@@ -144,7 +147,8 @@ fn entries(sketches: &[&Sketch; 2], seconds: f64) -> Vec<TopEntry> {
         requests_per_s: rudy_units::float(count) / seconds,
         share: rudy_units::float(count) / rudy_units::float(total.max(1)),
     };
-    counts.into_iter().take(ENTRIES).map(entry).collect()
+    let frequent = counts.iter().take_while(|(_, count)| count * FREQUENT > total).count();
+    counts.into_iter().take(frequent.max(ENTRIES)).map(entry).collect()
 }
 
 /// Returns the name under which a client is counted. A client of IPv6 usually has a network of 64 bits for itself.
@@ -269,6 +273,20 @@ mod tests {
         assert_eq!(list, [("/a", 1.5, 0.75), ("/b", 0.5, 0.25)]);
         let windows = rotate(windows, now + 3 * WINDOW);
         assert_eq!(windows[0].paths.total + windows[1].paths.total, 0);
+    }
+
+    #[test]
+    fn a_list_has_the_first_entries_and_all_with_more_than_a_hundredth() {
+        let listed = |frequent: u64, rare: u64| {
+            let mut sketch = Sketch::new();
+            (0..frequent).for_each(|number| sketch.add(format!("/{number}").as_bytes(), 20));
+            (0..rare).for_each(|number| sketch.add(format!("/rare/{number}").as_bytes(), 1));
+            entries(&[&sketch, &Sketch::new()], 1.0).len()
+        };
+        assert_eq!(listed(30, 90), 30);
+        assert_eq!(listed(5, 110), ENTRIES);
+        assert_eq!(listed(99, 0), 99);
+        assert_eq!(listed(3, 2), 5);
     }
 
     #[test]
