@@ -372,3 +372,19 @@ fn statuses_are_single_or_classes_or_ranges() {
         assert!(text.parse::<StatusRange>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn every_word_for_the_end_is_documented() {
+    let page = include_str!("../../../../docs/logs.md");
+    for reason in [
+        EndReason::Completed,
+        EndReason::PeerGone,
+        EndReason::PeerStalled,
+        EndReason::Aborted,
+        EndReason::ServerStopped,
+        EndReason::Killed,
+    ] {
+        let word = field::ended_word(reason);
+        assert!(page.contains(&format!("\n| `{word}` | ")), "docs/logs.md lacks {word}");
+    }
+}
