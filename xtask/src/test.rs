@@ -160,10 +160,9 @@ fn tests(tally: &mut Tally) -> Outcome {
     if command::find("cargo-nextest").is_none() {
         return Err("cargo-nextest is not installed; `cargo xtask setup` installs it".into());
     }
-    // `--workspace` chooses the features of dependencies that the tests have: they are built once.
-    let bins = ["--bin", "rudy", "--bin", "fastcgi-info", "--bin", "weblog"];
-    let programs = [&["build", "--quiet", "--locked", "--workspace"][..], &bins].concat();
-    command::run(workspace::cargo().args(programs))?;
+    // Together with the tests, so that the programs and the tests have dependencies with the same features, which are built once.
+    let targets = ["--bins", "--tests", "--examples"];
+    command::run(workspace::cargo().args(["build", "--quiet", "--locked", "--workspace"]).args(targets))?;
     let skipped = workspace::target().join("skipped-tests");
     // The file may be missing.
     let _ = fs::remove_file(&skipped);

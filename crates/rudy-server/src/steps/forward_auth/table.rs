@@ -63,7 +63,7 @@ short_form!(ForwardAuthTable, SHORT, "the URL of an authorizer (\"http://127.0.0
 
 impl ForwardAuthTable {
     /// Returns the names of the fields to copy.
-    pub(super) fn copied(&self) -> Vec<HeaderName> {
+    pub(in crate::steps) fn copied(&self) -> Vec<HeaderName> {
         match &self.copy {
             Some(names) => names.as_slice().iter().map(|name| name.0.clone()).collect(),
             None => COPIED.map(HeaderName::from_static).to_vec(),
