@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use super::authorize::AuthorizeTable;
 use super::limits::LimitsTable;
 use super::or_off::OrOff;
 use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, short_form};
+use super::{Location, Problem};
 use crate::access_log::{Conditions, Format, StatusRange};
 use crate::acme::AcmeTable;
 use crate::cache::StoreTable;
@@ -384,6 +386,9 @@ impl ErrorLogTable {
     }
 }
 
+/// The length of a day in milliseconds.
+const DAY_MS: u64 = 86_400_000;
+
 /// Rotation of a log file. Without `size` and `every`, the file is rotated at 100 MiB.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -391,9 +396,10 @@ pub struct RotationTable {
     /// Size at which the file is rotated, at most once a second.
     #[schemars(extend("examples" = ["100M"]))]
     pub size: Option<Size>,
-    /// Time after which the file is rotated, counted from midnight: `1d` rotates at midnight, `1h` at each full hour.
+    /// Time after which the file is rotated, counted from midnight: `1d` rotates at midnight, `6h` four times a day. It divides 24 hours, or
+    /// is a number of days, counted from 1 January 1970, which was a Thursday: `7d` rotates at the start of each Thursday.
     #[schemars(extend("examples" = ["1d"]))]
-    pub every: Option<Timeout>,
+    pub every: Option<Time<1000, { 365 * DAY_MS }>>,
     /// Number of rotated files to keep.
     pub keep: Int<1, 10_000>,
     /// Compression of rotated files. The newest rotated file is not compressed.
@@ -421,6 +427,23 @@ impl Default for RotationTable {
 impl RotationTable {
     /// The size at which a file is rotated if nothing else is set.
     const SIZE: u64 = 100 * 1024 * 1024;
+
+    /// Rejects a time that neither divides a day nor is a number of days: it would begin at another time each day.
+    pub(super) fn check(&self, location: &Location) -> Result<(), Box<Problem>> {
+        let Some(every) = self.every else { return Ok(()) };
+        let day = DAY_MS / 1000;
+        let fits = |seconds: &u64| day.is_multiple_of(*seconds) || seconds.is_multiple_of(day);
+        let seconds = every.0.as_secs();
+        if every.0.subsec_nanos() == 0 && fits(&seconds) {
+            return Ok(());
+        }
+        // A second fits, and so does each number of days.
+        let near = [(1..=seconds).rev().find(fits), (seconds + 1..).find(fits)];
+        let near = near.map(|seconds| <Time>::from(Duration::from_secs(seconds.unwrap_or(day))));
+        let title = format!("{every} neither divides 24 hours nor is a number of days");
+        let problem = Problem::value(&location.key("every"), title);
+        Err(problem.label(format!("expected for example \"{}\" or \"{}\"", near[0], near[1])).into())
+    }
 
     /// Returns the options of the writer.
     pub(super) fn options(&self) -> RotationOptions {

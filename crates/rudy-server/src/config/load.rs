@@ -380,6 +380,7 @@ fn destination(
         let problem = Problem::key(&location.key("rotate"), "only a file can be rotated");
         return Err(problem.label("expected a file as `path`").into());
     }
+    rotation.map_or(Ok(()), |rotation| rotation.check(&location.key("rotate")))?;
     Ok(destination)
 }
 

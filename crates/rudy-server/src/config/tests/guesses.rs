@@ -108,6 +108,27 @@ fn keys_of_other_servers_have_a_hint() {
 }
 
 #[test]
+fn the_time_of_a_rotation_divides_a_day_or_is_a_number_of_days() {
+    let log = |every: &str| format!("path = 'a', rotate = {{ every = '{every}' }}");
+    for (every, hours) in [("30m", 0), ("6h", 6), ("1d", 24), ("7d", 168)] {
+        let config = with_site(&format!("access_log = {{ {} }}", log(every)), "root = 'public'").unwrap();
+        let rotation = config.access_log.unwrap().rotation.unwrap();
+        assert_eq!(rotation.every.unwrap().as_secs() / 3600, hours, "{every}");
+    }
+    for (every, expected) in [
+        ("7h", "\"6h\" or \"8h\""),
+        ("110s", "\"1m 48s\" or \"2m\""),
+        ("1.5s", "\"1s\" or \"2s\""),
+        ("36h", "\"24h\" or \"48h\""),
+    ] {
+        for key in ["access_log", "error_log"] {
+            let error = with_site(&format!("{key} = {{ {} }}", log(every)), "root = 'public'").unwrap_err();
+            assert!(error.contains(&format!("expected for example {expected}")), "{error}");
+        }
+    }
+}
+
+#[test]
 fn php_of_a_site_can_be_a_table() {
     let site = "php = { root = 'public', address = '127.0.0.1:9000', response_timeout = 5 }";
     let config = with_site("", site).unwrap();
