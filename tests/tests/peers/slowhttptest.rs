@@ -129,7 +129,7 @@ fn send_requests_until_it_ends(server: &Server, app: &str, attack: &mut Attack) 
         was_complete = is_complete;
         if let Some(end) = attack.0.try_wait().expect("the child is ours") {
             assert!(end.success(), "slowhttptest: {end}");
-            let responses = status["requests"]["answered"].as_u64().expect("a number");
+            let responses = status["requests"]["received"].as_u64().expect("a number");
             // The status request itself is not counted yet.
             return Outcome { during_attack, to_the_attack: responses + 1 - sent };
         }

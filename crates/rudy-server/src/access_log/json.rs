@@ -36,7 +36,7 @@ pub(super) const MEMBERS: [Field; 35] = [
     Field::UpstreamWait,
     Field::Cache,
     Field::Limit,
-    Field::Refused,
+    Field::Rejected,
     Field::Status,
     Field::RequestBodyBytes,
     Field::BodyBytes,

@@ -101,7 +101,7 @@ fn unknown_values_are_omitted() {
     assert_eq!(combined, "unix: - - [T] \"-\" 000 0 \"-\" \"-\" 812 790 peer_gone\n");
     assert_eq!(
         json,
-        "{\"time\":\"T\",\"client\":\"unix:\",\"connection\":7,\"refused\":\"no Host\",\"status\":null,\
+        "{\"time\":\"T\",\"client\":\"unix:\",\"connection\":7,\"rejected\":\"no Host\",\"status\":null,\
          \"body_bytes\":0,\"duration_us\":812,\"wait_us\":790,\"ended\":\"peer_gone\"}\n"
     );
 }

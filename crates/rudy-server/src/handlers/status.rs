@@ -112,8 +112,8 @@ impl Metrics {
             "connections": {
                 "open": accepted.saturating_sub(closed),
                 "accepted": accepted,
-                "waited": sum(|counters| counters.queued.get()),
-                "shed": sum(|counters| counters.over_limit.get()),
+                "queued": sum(|counters| counters.queued.get()),
+                "over_limit": sum(|counters| counters.over_limit.get()),
                 "evicted": sum(|counters| counters.evicted.get()),
                 "dropped": sum(|counters| counters.dropped.get()),
             },
@@ -123,8 +123,8 @@ impl Metrics {
                 "failed": sum(|counters| counters.failed_handshakes.get()),
             },
             "requests": {
-                "answered": sum(|counters| counters.requests.get()),
-                "refused": sum(|counters| counters.rejected.get()),
+                "received": sum(|counters| counters.requests.get()),
+                "rejected": sum(|counters| counters.rejected.get()),
                 "panicked": sum(|counters| counters.panics.get()),
             },
             "bytes": {
@@ -246,9 +246,9 @@ mod tests {
         let json: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             json["connections"],
-            json!({ "open": 4, "accepted": 7, "waited": 0, "shed": 0, "evicted": 4, "dropped": 9 })
+            json!({ "open": 4, "accepted": 7, "queued": 0, "over_limit": 0, "evicted": 4, "dropped": 9 })
         );
-        assert_eq!(json["requests"]["answered"], 11);
+        assert_eq!(json["requests"]["received"], 11);
         assert_eq!(json["bytes"]["sent"], 1000);
         assert!(json["memory"]["resident_bytes"].as_u64().unwrap() > 100_000);
     }
