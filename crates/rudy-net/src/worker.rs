@@ -63,8 +63,7 @@ impl Worker {
     }
 
     /// Returns the number of connections that have received no part of a request since their last response.
-    #[must_use]
-    pub fn idle_connections(&self) -> usize {
+    fn idle_connections(&self) -> usize {
         self.timers.idle()
     }
 

@@ -100,15 +100,10 @@ fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
 }
 
 fn cells(status: &UpstreamStatus) -> [String; 9] {
-    let state = match status.state {
-        UpstreamState::Up => "up".to_owned(),
-        UpstreamState::Ejected => match status.ejected_ms.unwrap_or(0) {
-            0 => "ejected, on trial".to_owned(),
-            left => format!("ejected for {}", duration(Duration::from_millis(left))),
-        },
-        UpstreamState::Unhealthy => "unhealthy".to_owned(),
-        UpstreamState::Draining => "draining".to_owned(),
-        UpstreamState::Drained => "drained".to_owned(),
+    let state = match (status.state, status.ejected_ms.unwrap_or(0)) {
+        (UpstreamState::Ejected, 0) => "ejected, on trial".to_owned(),
+        (UpstreamState::Ejected, left) => format!("ejected for {}", duration(Duration::from_millis(left))),
+        (state, _) => state.name().to_owned(),
     };
     let addresses =
         if status.addresses.is_empty() { "unknown".to_owned() } else { status.addresses.join(" ") };
@@ -129,6 +124,19 @@ fn cells(status: &UpstreamStatus) -> [String; 9] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_has_the_same_name_everywhere() {
+        for state in [
+            UpstreamState::Up,
+            UpstreamState::Ejected,
+            UpstreamState::Unhealthy,
+            UpstreamState::Draining,
+            UpstreamState::Drained,
+        ] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+    }
 
     #[test]
     fn upstreams_are_a_table_by_route() {

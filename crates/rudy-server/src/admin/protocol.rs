@@ -246,6 +246,19 @@ pub(crate) enum UpstreamState {
     Drained,
 }
 
+impl UpstreamState {
+    /// Its name, as in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Ejected => "ejected",
+            Self::Unhealthy => "unhealthy",
+            Self::Draining => "draining",
+            Self::Drained => "drained",
+        }
+    }
+}
+
 /// An error that was not resolved since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastError {

@@ -121,10 +121,9 @@ fn lists(report: &StatusReport) -> String {
         let rows = report.upstreams.iter().take(ROWS).map(|upstream| {
             let latency =
                 upstream.latency_us.map_or_else(String::new, |us| duration(Duration::from_micros(us)));
-            let state = format!("{:?}", upstream.state).to_lowercase();
             vec![
                 upstream.url.clone(),
-                state,
+                upstream.state.name().to_owned(),
                 count(upstream.active as u64),
                 count(upstream.failures),
                 latency,

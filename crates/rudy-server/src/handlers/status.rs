@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_net::engine::Model;
-use rudy_net::{Client, Counters, Reply, Request, Response, Worker};
+use rudy_net::{Client, ConnectionStates, Counters, Reply, Request, Response, Worker};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,9 +73,14 @@ impl Metrics {
         self.workers().iter().map(|worker| count(&worker.counters)).sum()
     }
 
-    /// Returns the number of connections that wait for a request.
-    pub(crate) fn idle_connections(&self) -> u64 {
-        self.workers().iter().map(|worker| worker.idle_connections() as u64).sum()
+    /// Returns the number of connections of all workers by state.
+    pub(crate) fn connection_states(&self) -> ConnectionStates {
+        let states = self.workers().iter().map(|worker| worker.connection_states());
+        states.fold(ConnectionStates::default(), |sum, states| ConnectionStates {
+            open: sum.open + states.open,
+            idle: sum.idle + states.idle,
+            handshaking: sum.handshaking + states.handshaking,
+        })
     }
 
     /// Returns the number of requests so far, including those in progress.
@@ -97,21 +102,15 @@ impl Metrics {
     /// Returns the sums of all counters over the workers.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let (model, workers) =
-            self.engine.get().map_or((None, &[][..]), |(model, workers)| (Some(model), workers));
-        let sum =
-            |count: fn(&Counters) -> u64| workers.iter().map(|worker| count(&worker.counters)).sum::<u64>();
-        // Read `closed` first: a connection that closes in between counts as open, and the difference is never negative.
-        let closed = sum(|counters| counters.closed.get());
-        let accepted = sum(|counters| counters.accepted.get());
+        let sum = |count: fn(&Counters) -> u64| self.sum(count);
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_s": self.started.elapsed().as_secs(),
-            "engine": model.map(ToString::to_string),
-            "workers": workers.len(),
+            "engine": self.engine().map(|model| model.to_string()),
+            "workers": self.workers().len(),
             "connections": {
-                "open": accepted.saturating_sub(closed),
-                "accepted": accepted,
+                "open": self.connection_states().open,
+                "accepted": sum(|counters| counters.accepted.get()),
                 "queued": sum(|counters| counters.queued.get()),
                 "over_limit": sum(|counters| counters.over_limit.get()),
                 "evicted": sum(|counters| counters.evicted.get()),

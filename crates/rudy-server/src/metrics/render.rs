@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rudy_net::Counters;
+use rudy_net::{ConnectionStates, Counters};
 
 use super::exposition::{Exposition, Format, Kind};
 use super::process;
@@ -46,10 +46,9 @@ type SingleCounter = (&'static str, &'static str, fn(&Counters) -> u64);
 
 /// Writes the counters of connections.
 fn connections(out: &mut Exposition, metrics: &Metrics) {
-    // Read `closed` first: a connection that closes in between counts as open, and the difference is never negative.
-    let closed = metrics.sum(|counters| counters.closed.get());
-    let open = metrics.sum(|counters| counters.accepted.get()).saturating_sub(closed);
-    let idle = metrics.idle_connections().min(open);
+    let ConnectionStates { open, idle, handshaking } = metrics.connection_states();
+    // A connection in a handshake has no request.
+    let idle = (idle + handshaking).min(open);
     out.begin("rudy_connections", Kind::Gauge, "Open connections of clients: idle, or with a request.");
     for (state, count) in [("idle", idle), ("active", open - idle)] {
         out.sample("rudy_connections", &[("state", state)], count);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use http::header::HOST;
 use rudy_http::h1::RequestHead;
-use rudy_net::{ActiveExchange, Client, ExchangePhase, Worker};
+use rudy_net::{ActiveExchange, Client, ConnectionStates, ExchangePhase, Worker};
 
 use super::report::{
     ActiveRequest, Connections, Filter, Holder, Outcomes, Phase, StatusReport, is_of_client,
@@ -95,7 +95,7 @@ impl Activity {
         let all: Vec<_> = workers.iter().flat_map(|worker| worker.active_exchanges()).collect();
         let mut active: Vec<_> =
             all.iter().filter_map(|exchange| request(exchange, now, selection.queries)).collect();
-        let connections = connections(workers, &all);
+        let connections = connections(metrics.connection_states(), &all);
         let holders = holders(&active);
         active.retain(|request| selection.filter.matches(request));
         active.sort_by_key(|request| std::cmp::Reverse(request.age_ms));
@@ -141,13 +141,13 @@ fn kill_where(metrics: &Metrics, is_selected: impl Fn(&ExchangeRecord) -> bool) 
     killed
 }
 
-fn connections(workers: &[Arc<Worker>], active: &[Arc<ActiveExchange>]) -> Connections {
-    let states: Vec<_> = workers.iter().map(|worker| worker.connection_states()).collect();
+fn connections(states: ConnectionStates, active: &[Arc<ActiveExchange>]) -> Connections {
+    let ConnectionStates { open, idle, handshaking } = states;
     let count = |phase| active.iter().filter(|exchange| exchange.phase() == phase).count();
     Connections {
-        open: states.iter().map(|states| states.open).sum(),
-        idle: states.iter().map(|states| states.idle).sum(),
-        handshaking: states.iter().map(|states| states.handshaking).sum(),
+        open,
+        idle,
+        handshaking,
         receiving: count(ExchangePhase::Receiving),
         waiting: count(ExchangePhase::Waiting),
         sending: count(ExchangePhase::Sending),

@@ -7,7 +7,6 @@ use rudy_units::{bytes, count, counted, duration, rate, rough, share, visible};
 
 use super::report::{ActiveRequest, StatusReport};
 use super::top::TopEntry;
-use crate::admin::UpstreamState;
 
 /// Number of rows of a list of clients, paths, hosts or upstreams.
 const LIST_ROWS: usize = 5;
@@ -158,17 +157,10 @@ fn upstreams(report: &StatusReport) -> String {
     let mut all: Vec<_> = report.upstreams.iter().collect();
     all.sort_by_key(|upstream| std::cmp::Reverse(upstream.active));
     let rows = all.into_iter().take(LIST_ROWS).map(|upstream| {
-        let state = match upstream.state {
-            UpstreamState::Up => "up",
-            UpstreamState::Ejected => "ejected",
-            UpstreamState::Unhealthy => "unhealthy",
-            UpstreamState::Draining => "draining",
-            UpstreamState::Drained => "drained",
-        };
         let latency = upstream.latency_us.map(|us| duration(Duration::from_micros(us)));
         [
             visible(&upstream.url),
-            state.to_owned(),
+            upstream.state.name().to_owned(),
             count(upstream.active as u64),
             count(upstream.failures),
             latency.unwrap_or_else(|| "-".to_owned()),
