@@ -9,16 +9,21 @@ use rudy_http::syntax::parse_digits_saturating;
 const DELAY_MIN: Duration = Duration::from_secs(1);
 /// Maximum delay without `Retry-After`.
 const DELAY_MAX: Duration = Duration::from_mins(1);
-/// Maximum delay with `Retry-After`.
-const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// The back-off of one server: the number of its consecutive rejections.
-#[derive(Debug, Clone, Copy, Default)]
+/// The back-off of one server.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct BackOff {
+    /// Maximum delay with `Retry-After`.
+    retry_after_max: Duration,
+    /// The number of consecutive rejections.
     rejections: u32,
 }
 
 impl BackOff {
+    pub(crate) fn new(retry_after_max: Duration) -> Self {
+        Self { retry_after_max, rejections: 0 }
+    }
+
     /// The delay before the next request after a response, if any. `now_unix_s` is the current time in seconds since
     /// 1970.
     pub(crate) fn delay_after(
@@ -27,8 +32,8 @@ impl BackOff {
         retry_after: Option<&[u8]>,
         now_unix_s: u64,
     ) -> Option<Duration> {
-        let requested =
-            retry_after.and_then(|value| parse(value, now_unix_s)).map(|delay| delay.min(RETRY_AFTER_MAX));
+        let requested = retry_after.and_then(|value| parse(value, now_unix_s));
+        let requested = requested.map(|delay| delay.min(self.retry_after_max));
         // Some sites return 999 to clients that they consider robots.
         if !matches!(status, 429 | 503 | 999) {
             self.rejections = 0;
@@ -57,17 +62,19 @@ mod tests {
     /// 1994-11-06 08:49:37, the date of RFC 9110.
     const NOW: u64 = 784_111_777;
 
+    const HOUR: Duration = Duration::from_hours(1);
+
     #[test]
     fn each_rejection_doubles_the_delay_until_another_response() {
-        let mut back_off = BackOff::default();
+        let mut back_off = BackOff::new(HOUR);
         let delays = (0..8).map(|_| back_off.delay_after(503, None, NOW).unwrap().as_secs());
         let delays: Vec<_> = delays.collect();
         assert_eq!(delays, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(back_off.delay_after(200, None, NOW), None);
         for status in [429, 503, 999] {
-            assert_eq!(BackOff::default().delay_after(status, None, NOW), Some(DELAY_MIN), "{status}");
+            assert_eq!(BackOff::new(HOUR).delay_after(status, None, NOW), Some(DELAY_MIN), "{status}");
         }
-        let mut many = BackOff { rejections: u32::MAX };
+        let mut many = BackOff { rejections: u32::MAX, ..BackOff::new(HOUR) };
         assert_eq!(many.delay_after(429, None, NOW), Some(DELAY_MAX));
     }
 
@@ -78,14 +85,17 @@ mod tests {
             ("120", Some(120)),
             ("99999999999999999999999", Some(3600)),
             ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sunday, 06-Nov-94 08:49:47 GMT", Some(10)),
+            ("Sun Nov  6 08:49:47 1994", Some(10)),
+            ("Mon, 07 Nov 1994 08:49:37 GMT", Some(3600)),
             ("Sun, 06 Nov 1994 08:49:27 GMT", Some(0)),
             ("soon", None),
             ("-1", None),
             ("", None),
         ] {
-            let delay = BackOff::default().delay_after(301, Some(value.as_bytes()), NOW);
+            let delay = BackOff::new(HOUR).delay_after(301, Some(value.as_bytes()), NOW);
             assert_eq!(delay.map(|delay| delay.as_secs()), seconds, "{value}");
         }
-        assert_eq!(BackOff::default().delay_after(503, Some(b"soon"), NOW), Some(DELAY_MIN));
+        assert_eq!(BackOff::new(HOUR).delay_after(503, Some(b"soon"), NOW), Some(DELAY_MIN));
     }
 }

@@ -18,6 +18,9 @@ use crate::body::Bodies;
 use crate::exit::{print_line, report_error};
 use crate::{Exit, Template, Url};
 
+/// Maximum delay with `Retry-After`: a command that sleeps for a day looks as if it hangs.
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
+
 /// Sends the requests and reports each of them.
 #[must_use]
 pub fn get(options: &Options) -> Exit {
@@ -60,10 +63,16 @@ struct Fetcher<'a> {
 }
 
 /// The back-off of a server, and the time at which it ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ServerBackOff {
     back_off: BackOff,
     until: Option<Instant>,
+}
+
+impl Default for ServerBackOff {
+    fn default() -> Self {
+        Self { back_off: BackOff::new(RETRY_AFTER_MAX), until: None }
+    }
 }
 
 impl Fetcher<'_> {

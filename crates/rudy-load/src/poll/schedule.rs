@@ -10,6 +10,9 @@ const DAY: Duration = Duration::from_hours(24);
 /// The longest pause after failures, unless the interval or the server asks for a longer one.
 const PAUSE_MAX: Duration = Duration::from_hours(1);
 
+/// The longest pause that the server can ask for. A value by mistake, such as a time in milliseconds, must not end the polls for years.
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(7 * 24);
+
 /// The share of a pause by which it varies, so that many clients do not poll at the same time.
 const JITTER: f64 = 0.1;
 
@@ -38,7 +41,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn new(interval: Duration, per_day: u32) -> Self {
-        Self { interval, per_day, back_off: BackOff::default(), failures: 0, day: None, used: 0 }
+        Self { interval, per_day, back_off: BackOff::new(RETRY_AFTER_MAX), failures: 0, day: None, used: 0 }
     }
 
     /// Counts a poll that begins at `now`, since 1970. Returns how many are left in the budget of the day.
@@ -65,7 +68,7 @@ impl Schedule {
         self.failures = if is_usable { 0 } else { self.failures.saturating_add(1) };
         let own = self.interval.saturating_mul(2_u32.saturating_pow(self.failures));
         let own = own.min(self.interval.max(PAUSE_MAX));
-        // A pause that the server asks for is never shortened.
+        // The jitter does not shorten a pause that the server asks for.
         let jittered = own.mul_f64(1.0 + JITTER * (random.clamp(0.0, 1.0) * 2.0 - 1.0));
         jittered.max(requested.unwrap_or_default()).max(self.until_budget(now))
     }
@@ -102,11 +105,23 @@ mod tests {
 
     #[test]
     fn a_pause_that_the_server_asks_for_is_not_shortened() {
-        for status in [429, 503, 999] {
-            let mut schedule = Schedule::new(MINUTE, 1000);
-            let event = Event::Response { status, retry_after: Some(b"1800") };
-            assert_eq!(schedule.pause(event, DAY, 0.0), 30 * MINUTE, "{status}");
-            assert_eq!(schedule.pause(ok(), DAY, 0.5), MINUTE, "{status}");
+        for (value, pause) in [
+            ("1800", 30 * MINUTE),
+            ("86400", DAY),
+            // `now` is 1970-01-02 00:00.
+            ("Sat, 03 Jan 1970 00:00:00 GMT", DAY),
+            ("Saturday, 03-Jan-70 00:00:00 GMT", DAY),
+            ("Sat Jan  3 00:00:00 1970", DAY),
+            ("86400000", RETRY_AFTER_MAX),
+            ("99999999999999999999999", RETRY_AFTER_MAX),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", RETRY_AFTER_MAX),
+        ] {
+            for status in [429, 503, 999] {
+                let mut schedule = Schedule::new(MINUTE, 1000);
+                let event = Event::Response { status, retry_after: Some(value.as_bytes()) };
+                assert_eq!(schedule.pause(event, DAY, 0.0), pause, "{status}, {value}");
+                assert_eq!(schedule.pause(ok(), DAY, 0.5), MINUTE, "{status}, {value}");
+            }
         }
     }
 
