@@ -17,7 +17,7 @@ use crate::blog::{Blog, Problem};
 use crate::post::Post;
 use crate::report;
 
-/// Editors save a file in several steps. After the first event, all within this time are one change.
+/// Editors save a file in several steps. After the first change, all within this time are read together.
 const SETTLES: Duration = Duration::from_millis(50);
 
 /// The largest file that is read as a post.
@@ -38,10 +38,12 @@ impl Folder {
         if !path.is_dir() {
             return Err(error(&"this folder does not exist; create it, with a Markdown file for each post"));
         }
-        let (sender, events) = mpsc::channel();
-        let mut watcher = notify::recommended_watcher(move |event| {
-            // The receiver ends with the process.
-            let _ = sender.send(event);
+        let (sender, events) = mpsc::sync_channel(1);
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if is_change(&event) {
+                // If the channel is full, a change is waiting, and the read after it finds this one too.
+                let _ = sender.try_send(());
+            }
         })
         .map_err(|cause| error(&cause))?;
         // Before the first read, so that no change is missed.
@@ -63,19 +65,17 @@ impl Folder {
     }
 }
 
+/// Whether a file has changed, or may have: reading a file is an event too.
+fn is_change(event: &notify::Result<notify::Event>) -> bool {
+    !event.as_ref().is_ok_and(|event| event.kind.is_access())
+}
+
 /// Reads the folder again after each change.
-fn follow(
-    path: &Path,
-    events: &Receiver<notify::Result<notify::Event>>,
-    blog: &ArcSwap<Blog>,
-    changes: &Notify,
-) {
-    while let Ok(event) = events.recv() {
-        // Reading a file is an event too.
-        if event.is_ok_and(|event| event.kind.is_access()) {
-            continue;
-        }
-        while events.recv_timeout(SETTLES).is_ok() {}
+fn follow(path: &Path, events: &Receiver<()>, blog: &ArcSwap<Blog>, changes: &Notify) {
+    while events.recv().is_ok() {
+        thread::sleep(SETTLES);
+        // The channel has space for one: there is nothing left from before the read.
+        let _ = events.try_recv();
         let before = blog.load_full();
         match read(path, &before) {
             Ok(now) => {
@@ -141,9 +141,49 @@ fn report_problems(now: &Blog, before: &Blog) {
 
 #[cfg(test)]
 mod tests {
+    use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RemoveKind};
+    use notify::{Event, EventKind};
+
     use super::*;
 
     const POST: &str = "+++\ntitle = \"One\"\ndate = 2026-11-25\n+++\nText.\n";
+
+    #[test]
+    fn a_program_that_reads_files_is_no_change() {
+        let event = |kind| Ok(Event::new(kind));
+        for access in
+            [AccessKind::Any, AccessKind::Open(AccessMode::Read), AccessKind::Close(AccessMode::Read)]
+        {
+            assert!(!is_change(&event(EventKind::Access(access))), "{access:?}");
+        }
+        for change in [
+            EventKind::Create(CreateKind::File),
+            EventKind::Modify(ModifyKind::Any),
+            EventKind::Remove(RemoveKind::File),
+            EventKind::Other,
+        ] {
+            assert!(is_change(&event(change)), "{change:?}");
+        }
+        assert!(is_change(&Err(notify::Error::generic("the queue is full"))));
+    }
+
+    #[test]
+    fn a_post_appears_while_changes_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("one.md"), POST).unwrap();
+        let (sender, events) = mpsc::sync_channel(1);
+        let blog = Arc::new(ArcSwap::from_pointee(Blog::default()));
+        let shared = blog.clone();
+        // Changes files until the post is there. Then the channel ends, and `follow` with it.
+        let program = thread::spawn(move || {
+            while shared.load().post("one").is_none() {
+                sender.send(()).unwrap();
+            }
+        });
+        follow(folder.path(), &events, &blog, &Notify::new());
+        program.join().unwrap();
+        assert_eq!(blog.load().post("one").unwrap().title, "One");
+    }
 
     #[test]
     fn a_broken_file_leaves_its_post_as_it_was() {
