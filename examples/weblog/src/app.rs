@@ -1,12 +1,13 @@
 //! Responds to a request: the routes.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use rudy_fastcgi_app::{Body, RequestExt};
 
-use crate::cache;
+use crate::cache::Changes;
 use crate::comments::{Change, Comments};
 use crate::folder::Folder;
 use crate::forms::{self, Rejection};
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) posts: Folder,
     pub(crate) comments: Comments,
     pub(crate) sidebar: Sidebar,
+    pub(crate) changes: Arc<Changes>,
 }
 
 impl App {
@@ -87,11 +89,9 @@ impl App {
                 let missing = || (StatusCode::NOT_FOUND, "There is no such comment any more.\n".to_owned());
                 let id = id.parse().map_err(|_| missing())?;
                 let change = if decision == "approve" { Change::Approve(id) } else { Change::Delete(id) };
-                let before = self.comments.all();
                 self.change(change, missing()).await?;
-                if let Some(comment) = before.iter().find(|comment| comment.id == id) {
-                    cache::purge_post(&comment.post).await;
-                }
+                // The author looks at the page next.
+                self.changes.purged().await;
                 Ok(respond::see_other("/admin"))
             }
             _ => Err(not_allowed()),

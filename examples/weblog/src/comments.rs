@@ -11,7 +11,10 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::oneshot;
+
+use crate::cache::Changes;
 
 /// Comments that may wait for the author, so that they do not fill the disk. Further ones are rejected.
 const WAITING_MAX: i64 = 100;
@@ -70,8 +73,8 @@ pub(crate) struct Comments {
 }
 
 impl Comments {
-    /// Opens the database, or creates it. The error is a message for the operator.
-    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+    /// Opens the database, or creates it. Decisions are added to `changes`. The error is a message for the operator.
+    pub(crate) fn open(path: &Path, changes: Arc<Changes>) -> Result<Self, String> {
         let error = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let (database, first, session) = prepare(path).map_err(|cause| error(&cause))?;
         let all = Arc::new(ArcSwap::from_pointee(first));
@@ -79,7 +82,7 @@ impl Comments {
         let shared = all.clone();
         thread::Builder::new()
             .name("comments".into())
-            .spawn(move || work(&database, received, &shared))
+            .spawn(move || work(&database, received, &shared, &changes))
             .map_err(|cause| error(&cause))?;
         Ok(Self { all, jobs, session })
     }
@@ -112,10 +115,14 @@ fn prepare(path: &Path) -> rusqlite::Result<(Connection, Vec<Comment>, String)> 
 }
 
 /// Makes the changes, one after the other.
-fn work(database: &Connection, mut jobs: mpsc::Receiver<Job>, all: &ArcSwap<Vec<Comment>>) {
+fn work(database: &Connection, mut jobs: Receiver<Job>, all: &ArcSwap<Vec<Comment>>, changes: &Changes) {
     while let Some((change, result)) = jobs.blocking_recv() {
         let changed = apply(database, &change).and_then(|changed| {
             all.store(Arc::new(read(database)?));
+            // Here, because a handler ends when its client leaves. New comments are on no page.
+            if changed && !matches!(change, Change::Add { .. }) {
+                changes.add();
+            }
             Ok(changed)
         });
         // The client may have left.
@@ -164,7 +171,7 @@ mod tests {
     async fn comments_are_approved_and_deleted_and_stay_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("comments.db");
-        let comments = Comments::open(&path).unwrap();
+        let comments = Comments::open(&path, Arc::default()).unwrap();
         for text in ["one", "two"] {
             assert!(comments.change(add(text)).await.unwrap());
         }
@@ -176,7 +183,7 @@ mod tests {
         assert!(!comments.change(Change::Delete(first[1].id)).await.unwrap(), "a number is not used again");
         let session = comments.session.clone();
         drop(comments);
-        let comments = Comments::open(&path).unwrap();
+        let comments = Comments::open(&path, Arc::default()).unwrap();
         assert_ne!(comments.session, session);
         let all = comments.all();
         let all: Vec<_> = all.iter().map(|comment| (comment.text.as_str(), comment.is_approved)).collect();
@@ -186,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn only_so_many_comments_wait_for_the_author() {
         let folder = tempfile::tempdir().unwrap();
-        let comments = Comments::open(&folder.path().join("comments.db")).unwrap();
+        let comments = Comments::open(&folder.path().join("comments.db"), Arc::default()).unwrap();
         for _ in 0..WAITING_MAX {
             assert!(comments.change(add("one")).await.unwrap());
         }
@@ -201,7 +208,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("comments.db");
         std::fs::write(&path, "x".repeat(200)).unwrap();
-        let error = Comments::open(&path).unwrap_err();
+        let error = Comments::open(&path, Arc::default()).unwrap_err();
         assert!(error.contains("comments.db: file is not a database"), "{error}");
     }
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tokio::sync::Notify;
 
 use crate::blog::{Blog, Problem};
+use crate::cache::Changes;
 use crate::post::Post;
 use crate::report;
 
@@ -32,8 +32,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Reads the posts, and again after each change, which `changes` reports.
-    pub(crate) fn watch(path: PathBuf, changes: Arc<Notify>) -> Result<Self, String> {
+    /// Reads the posts, and again after each change, which is added to `changes`.
+    pub(crate) fn watch(path: PathBuf, changes: Arc<Changes>) -> Result<Self, String> {
         let error = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         if !path.is_dir() {
             return Err(error(&"this folder does not exist; create it, with a Markdown file for each post"));
@@ -71,7 +71,7 @@ fn is_change(event: &notify::Result<notify::Event>) -> bool {
 }
 
 /// Reads the folder again after each change.
-fn follow(path: &Path, events: &Receiver<()>, blog: &ArcSwap<Blog>, changes: &Notify) {
+fn follow(path: &Path, events: &Receiver<()>, blog: &ArcSwap<Blog>, changes: &Changes) {
     while events.recv().is_ok() {
         thread::sleep(SETTLES);
         // The channel has space for one: there is nothing left from before the read.
@@ -81,7 +81,7 @@ fn follow(path: &Path, events: &Receiver<()>, blog: &ArcSwap<Blog>, changes: &No
             Ok(now) => {
                 report_problems(&now, &before);
                 blog.store(Arc::new(now));
-                changes.notify_one();
+                changes.add();
             }
             Err(error) => report(&format!("{}: {error}; the posts of before stay", path.display())),
         }
@@ -180,7 +180,7 @@ mod tests {
                 sender.send(()).unwrap();
             }
         });
-        follow(folder.path(), &events, &blog, &Notify::new());
+        follow(folder.path(), &events, &blog, &Changes::default());
         program.join().unwrap();
         assert_eq!(blog.load().post("one").unwrap().title, "One");
     }

@@ -33,9 +33,9 @@ use std::sync::Arc;
 
 use clap::Parser;
 use rudy_fastcgi_app::{Concurrency, Listen, Server};
-use tokio::sync::Notify;
 
 use crate::app::App;
+use crate::cache::Changes;
 use crate::comments::Comments;
 use crate::folder::Folder;
 use crate::render::Templates;
@@ -71,23 +71,24 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let settings = Settings::read(&options.folder.join("weblog.toml"))?;
     let templates = Templates::read(&options.folder.join("templates"))?;
-    let changes = Arc::new(Notify::new());
+    let changes = Arc::<Changes>::default();
     let posts = Folder::watch(options.folder.join("posts"), changes.clone())?;
-    let comments = Comments::open(&options.folder.join("comments.db"))?;
+    let comments = Comments::open(&options.folder.join("comments.db"), changes.clone())?;
     let sidebar = Sidebar::start(&settings.sidebar, &changes)?;
-    let app = Arc::new(App { settings, templates, posts, comments, sidebar });
+    let app = Arc::new(App { settings, templates, posts, comments, sidebar, changes: changes.clone() });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let concurrency = Concurrency::Tasks { at_most: REQUESTS_AT_ONCE };
         let server = Server::new(concurrency).listen(options.listen.clone().unwrap_or_default()).bind()?;
         report(&format!("listening on {}", server.address()));
-        tokio::spawn(cache::follow(changes));
+        tokio::spawn(changes.clone().follow());
         server
             .serve(move |request| {
                 let app = app.clone();
                 async move { app.respond(request).await }
             })
             .await?;
+        changes.purged().await;
         Ok(())
     })
 }

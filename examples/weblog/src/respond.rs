@@ -31,7 +31,7 @@ pub(crate) fn text(
         return response;
     }
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=0, must-revalidate"));
-    cache::mark(fields, None);
+    cache::mark(fields);
     let has_it = request.get_all(header::IF_NONE_MATCH).iter().any(|value| matches(value, &etag));
     fields.insert(header::ETAG, etag);
     if has_it {

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use rudy_load::poll::{self, Outcome, Poll, Stop};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::Notify;
 
+use crate::cache::Changes;
 use crate::report;
 use crate::settings::Service;
 
@@ -51,8 +51,8 @@ pub(crate) struct Line {
 }
 
 impl Sidebar {
-    /// Starts to poll; `changes` reports new lists. The error is a message for the operator.
-    pub(crate) fn start(services: &[Service], changes: &Arc<Notify>) -> Result<Self, String> {
+    /// Starts to poll. New lists are added to `changes`. The error is a message for the operator.
+    pub(crate) fn start(services: &[Service], changes: &Arc<Changes>) -> Result<Self, String> {
         let (mut panels, mut stops) = (Vec::new(), Vec::new());
         for service in services {
             let (panel, stop) =
@@ -69,7 +69,7 @@ impl Sidebar {
     }
 }
 
-fn start(service: &Service, changes: Arc<Notify>) -> Result<(Arc<Mutex<Panel>>, Stop), String> {
+fn start(service: &Service, changes: Arc<Changes>) -> Result<(Arc<Mutex<Panel>>, Stop), String> {
     let mut options = poll::Options::new(service.url.parse().map_err(|error| format!("{error}"))?);
     options.interval = service.interval.map_or(options.interval, |interval| interval.0);
     options.per_day = service.per_day.unwrap_or(options.per_day);
@@ -83,7 +83,7 @@ fn start(service: &Service, changes: Arc<Notify>) -> Result<(Arc<Mutex<Panel>>, 
         .spawn(move || {
             poll::poll(&options, stopped, &mut |poll| {
                 if lock(&shared).record(&service, &poll) {
-                    changes.notify_one();
+                    changes.add();
                 }
             });
         })

@@ -11,7 +11,7 @@ use crate::comments::Comment;
 use crate::post::Post;
 use crate::respond::{self, Caching};
 use crate::settings::Settings;
-use crate::{cache, feeds, forms, report};
+use crate::{feeds, forms, report};
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -47,9 +47,7 @@ impl<'a> View<'a> {
         let all = self.app.comments.all();
         let of_post = |comment: &&Comment| comment.post == post.slug && comment.is_approved;
         let comments: Vec<_> = all.iter().filter(of_post).collect();
-        let mut response = self.html("post.html", context! { post, comments }, Caching::Public);
-        cache::mark(response.headers_mut(), Some(&post.slug));
-        response
+        self.html("post.html", context! { post, comments }, Caching::Public)
     }
 
     /// A post as it will be, with a link back to the page of the author.

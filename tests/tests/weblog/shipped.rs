@@ -1,6 +1,9 @@
 //! The configuration of the example: TLS, HTTP/2, compression, cache and limits in front of the app.
 
-use rudy_tests::{Curl, CurlResult, Server, Weblog, eventually};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use rudy_tests::{Curl, CurlResult, Server, Weblog, eventually, weblog};
 
 /// Where the settings of the example say that readers are.
 const URL: &str = "https://localhost:8443";
@@ -81,4 +84,34 @@ fn changes_are_seen_although_pages_are_cached() {
     let arguments = ["-H", Weblog::AUTHOR, "-H", &cookie, "-H", &origin, "-d", ""];
     assert_eq!(site.get("/admin/comments/1/approve", &arguments).status(), 303);
     assert!(site.contains(post, "Agreed"), "the first request after the approval gets the new page");
+}
+
+/// Receives a purge of the app.
+fn purge(socket: &UnixListener) -> UnixStream {
+    let (stream, _) = eventually("the app purges", || socket.accept().ok());
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).expect("the app sends a line");
+    assert!(line.contains("{\"tag\":\"weblog\"}"), "{line}");
+    stream
+}
+
+#[test]
+fn a_purge_that_fails_is_repeated() {
+    let folder = Weblog::new(URL, None);
+    let path = folder.path().join("purges");
+    let socket = UnixListener::bind(&path).expect("a temp folder can hold a socket");
+    socket.set_nonblocking(true).expect("every socket can be");
+    let server = Server::config(&format!(
+        "listen = ['127.0.0.1:0']\n[[site]]\n[[site.route]]\npath = '/*'\nfastcgi = {{ command = ['{}', '{}'], \
+         processes = {{ environment = {{ RUDY_PURGE_SOCKET = '{}' }} }} }}\n",
+        weblog().display(),
+        folder.path().display(),
+        path.display()
+    ));
+    // The first one has no response.
+    drop(purge(&socket));
+    purge(&socket).write_all(b"\"cache_purged\"\n").expect("the app reads");
+    folder.save("new.md", "+++\ntitle = \"Fresh\"\ndate = 2099-11-26\n+++\nHello.\n");
+    drop(purge(&socket));
+    eventually("the post appears", || server.get("/").text().contains("Fresh").then_some(()));
 }
