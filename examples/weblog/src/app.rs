@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{Method, Request, Response, StatusCode};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rudy_fastcgi_app::{Body, RequestExt};
 
 use crate::cache::Changes;
@@ -17,6 +17,9 @@ use crate::respond;
 use crate::settings::Settings;
 use crate::sidebar::Sidebar;
 use crate::view::View;
+
+/// What a path does not contain as it is. A browser takes a backslash for a slash.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Everything that requests share.
 #[derive(Debug)]
@@ -49,6 +52,7 @@ impl App {
         let blog = &*view.blog;
         let response = match (&parts(&path)[..], number) {
             ([""], Some(number)) => view.list("", blog.published(), number),
+            ([_, .., ""] | [.., "index.html"], _) => Some(respond::redirect(&without_end(&path))),
             (["posts", post], _) => blog.published_post(post).map(|post| view.post(post)),
             (["posts", post, "thanks"], _) => blog.published_post(post).map(|post| view.thanks(post)),
             (["tags", tag], Some(number)) => view.list(tag, blog.tagged(tag), number),
@@ -57,13 +61,11 @@ impl App {
             (["feed.json"], _) => Some(view.json_feed()),
             (["feed.atom"], _) => Some(view.atom_feed()),
             (["sitemap.xml"], _) => Some(view.sitemap()),
-            (["admin"], _) => Some(view.admin(author(request)?, is_encrypted(request))),
+            (["admin"], _) => Some(view.admin(author(request)?, request.param("HTTPS") == Some("on"))),
             (["admin", "posts", post], _) => {
                 author(request)?;
                 blog.post(post).map(|post| view.preview(post))
             }
-            ([""], None) => None,
-            ([.., "" | "index.html"], _) => Some(respond::redirect(&without_end(request.uri().path()))),
             _ => None,
         };
         Ok(response.unwrap_or_else(|| view.not_found()))
@@ -117,10 +119,6 @@ fn author(request: &Request<Body>) -> Result<&str, Rejection> {
     request.param("REMOTE_USER").filter(|user| !user.is_empty()).ok_or((StatusCode::FORBIDDEN, line.into()))
 }
 
-fn is_encrypted(request: &Request<Body>) -> bool {
-    request.param("HTTPS").is_some_and(|value| value == "on")
-}
-
 fn not_allowed() -> Rejection {
     (StatusCode::METHOD_NOT_ALLOWED, "Use GET or HEAD.\n".into())
 }
@@ -139,8 +137,36 @@ fn parameter(query: &str, name: &str) -> Option<String> {
     form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// The path without a slash or `index.html` at its end. It begins with one slash, so that it leads to no other host.
+/// The target for a path without a slash or `index.html` at its end. It begins with one slash, so that it leads to no other host.
 fn without_end(path: &str) -> String {
     let path = path.trim_end_matches("index.html").trim_matches('/');
-    format!("/{path}")
+    format!("/{}", utf8_percent_encode(path, ENCODED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_leads_to_a_path_of_this_site() {
+        for (path, expected) in [
+            ("/index.html", "/"),
+            ("/posts/a-b_c.d~e/", "/posts/a-b_c.d~e"),
+            ("/posts/index.html", "/posts"),
+            ("//evil.example/", "/evil.example"),
+            ("/\\evil.example/", "/%5Cevil.example"),
+            ("/%5C%5Cevil.example/index.html", "/%5C%5Cevil.example"),
+            ("/%2F/evil.example/", "/evil.example"),
+            ("/%09/evil.example/", "/%09/evil.example"),
+            ("/tags/gr\u{f6}\u{df}e/", "/tags/gr%C3%B6%C3%9Fe"),
+            ("/tags/gr%C3%B6%C3%9Fe/", "/tags/gr%C3%B6%C3%9Fe"),
+            ("/a%2541/", "/a%2541"),
+            ("/a?b#c\"<>/", "/a%3Fb%23c%22%3C%3E"),
+            // Without the decoding, these would lead to themselves.
+            ("/posts%2F", "/posts"),
+            ("/posts/%69ndex.html", "/posts"),
+        ] {
+            assert_eq!(without_end(&decoded(path)), expected, "{path}");
+        }
+    }
 }

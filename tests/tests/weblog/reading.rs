@@ -65,7 +65,14 @@ fn a_page_has_seven_posts_and_leads_to_the_next() {
     {
         assert_eq!(site.server.get(target).status, 404, "{target}");
     }
-    assert_eq!(site.server.get("//evil.example/").field("location"), Some("/evil.example"));
+    for (target, location) in [
+        ("//evil.example/", "/evil.example"),
+        ("/\\evil.example/", "/%5Cevil.example"),
+        ("/posts/%69ndex.html", "/posts"),
+        ("/tags/", "/tags"),
+    ] {
+        assert_eq!(site.server.get(target).field("location"), Some(location), "{target}");
+    }
     assert_eq!(site.send("DELETE /", &[], "").field("allow"), Some("GET, HEAD"));
 }
 
