@@ -76,7 +76,8 @@ impl Schedule {
     /// The time until the budget allows a poll.
     fn until_budget(&self, now: Duration) -> Duration {
         match self.day {
-            Some(day) if self.used >= self.per_day => (day + DAY).saturating_sub(now),
+            // A clock that was set back during the poll does not extend the wait.
+            Some(day) if self.used >= self.per_day => (day + DAY).saturating_sub(now).min(DAY),
             _ => Duration::ZERO,
         }
     }
@@ -151,6 +152,7 @@ mod tests {
     fn a_clock_that_is_set_back_does_not_stop_the_polls() {
         let mut schedule = Schedule::new(MINUTE, 1);
         assert_eq!(schedule.count(5 * DAY), 0);
+        assert_eq!(schedule.pause(ok(), DAY, 0.5), DAY);
         assert_eq!(schedule.count(DAY), 0);
         assert!(schedule.pause(ok(), DAY, 0.5) <= DAY);
     }
