@@ -38,6 +38,8 @@ pub(super) struct Shared {
 struct State {
     protocol: ApplicationConnection,
     requests: BTreeMap<RequestId, OpenRequest>,
+    /// Number of requests that have ended, but whose last output is not written yet.
+    unwritten: usize,
     /// Number of requests so far.
     serial: u64,
     /// Whether a request without `keep_connection` has ended.
@@ -83,6 +85,7 @@ impl Shared {
         let state = State {
             protocol: ApplicationConnection::new(),
             requests: BTreeMap::new(),
+            unwritten: 0,
             serial: 0,
             closes_when_idle: false,
             draining: Vec::new(),
@@ -104,16 +107,20 @@ impl Shared {
 
     /// Ends a request after its last output, `out`.
     pub(super) async fn end(&self, key: &RequestKey, app_status: u32, out: &mut BytesMut) {
-        {
+        let is_open = {
             // End it before the write: the web server may reuse the id as soon as it has read the record.
             let mut state = self.state();
-            if state.requests.get(&key.id).is_some_and(|open_request| open_request.key == *key) {
+            let is_open = state.requests.get(&key.id).is_some_and(|open_request| open_request.key == *key);
+            if is_open {
                 state.end(key.id, app_status, ProtocolStatus::RequestComplete, out);
+                state.unwritten += 1;
             } else {
                 out.clear();
             }
-        }
+            is_open
+        };
         self.write(out).await;
+        self.state().unwritten -= usize::from(is_open);
         self.ended.notify_one();
     }
 
@@ -337,6 +344,8 @@ impl<H: Handler> Connection<H> {
         }
         match (state.requests.is_empty(), state.closes_when_idle) {
             (true, _) if has_ended => Phase::Over,
+            // A stop ends the process with its last connection.
+            (true, _) if state.unwritten > 0 => Phase::Serving,
             (true, true) if state.drains_rejected || !state.draining.is_empty() => Phase::Draining,
             (true, closes_when_idle) if closes_when_idle || self.is_stopping => Phase::Over,
             _ => Phase::Serving,
@@ -428,9 +437,12 @@ fn data_length(params: &Params) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use http::Response;
 
     use rudy_fastcgi::record::encode_begin;
+    use tokio::io::AsyncReadExt;
 
     use super::*;
     use crate::{Concurrency, Server};
@@ -450,6 +462,44 @@ mod tests {
             out.clear();
         }
         assert!(state.closes_when_idle);
+    }
+
+    #[tokio::test]
+    async fn a_connection_stays_until_its_last_output_is_written() {
+        let app =
+            App::new(&Server::new(Concurrency::Tasks { at_most: 1 }), async |_: http::Request<Body>| {
+                Response::new(String::new())
+            });
+        // The peer has space for less than the output.
+        let (socket, mut peer) = tokio::io::duplex(16);
+        let shared = Arc::new(Shared::new(Box::new(socket)));
+        let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
+        let id = RequestId::MIN;
+        encode_begin(id, Role::Responder, true, &mut input);
+        let key = {
+            let mut state = shared.state();
+            let (_, event) = state.protocol.decode(&input, &app.limits).expect("the record is valid");
+            handle_event(&mut state, event, &app, false, &mut out);
+            state.requests[&id].key
+        };
+        let connection = Connection {
+            shared: shared.clone(),
+            app: Arc::new(app),
+            out: BytesMut::new(),
+            is_stopping: true,
+        };
+        out.extend_from_slice(&[0; 20]);
+        let mut end = pin!(shared.end(&key, 0, &mut out));
+        tokio::select! {
+            biased;
+            () = &mut end => panic!("the peer has not read the output"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(matches!(connection.phase(false), Phase::Serving));
+        let mut received = [0; 20 + 16];
+        let (read, ()) = tokio::join!(peer.read_exact(&mut received), end);
+        assert_eq!(read.expect("the output is complete"), received.len());
+        assert!(matches!(connection.phase(false), Phase::Over));
     }
 
     #[test]
