@@ -15,6 +15,7 @@ use http::{HeaderName, Method, StatusCode, Uri};
 use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
+use crate::cache::InFlight;
 use crate::pages::HasPage;
 use crate::steps::Counted;
 
@@ -78,6 +79,7 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let count = extensions.get::<RedirectCount>().map_or(0, |count| count.0);
     let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
     let (original, counted) = (extensions.remove::<OriginalTarget>(), extensions.remove::<Counted>());
+    let in_flight = extensions.remove::<InFlight>();
     // The variables from the authorizer of the previous route must not reach this one.
     extensions.clear();
     extensions.insert(RedirectCount(count + 1));
@@ -85,6 +87,7 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     target.map(|target| extensions.insert(target));
     original.map(|original| extensions.insert(original));
     counted.map(|counted| extensions.insert(counted));
+    in_flight.map(|in_flight| extensions.insert(in_flight));
     (count < REDIRECTS_MAX).then_some(request)
 }
 
@@ -142,6 +145,7 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
     let (from, to) = (&head.extensions, request.extensions_mut());
     from.get::<RedirectCount>().map(|count| to.insert(*count));
     from.get::<Counted>().map(|counted| to.insert(counted.clone()));
+    from.get::<InFlight>().map(|in_flight| to.insert(*in_flight));
     request
 }
 
@@ -261,6 +265,14 @@ mod tests {
             "x-both: failed",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_request_of_a_flight_remains_one() {
+        let mut head = head("GET", "/");
+        head.extensions.insert(InFlight);
+        let other = for_target(&head, "/other").and_then(same_request).unwrap();
+        assert!(other.extensions().get::<InFlight>().is_some());
     }
 
     #[test]

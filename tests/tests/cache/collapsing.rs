@@ -5,7 +5,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rudy_tests::{Upstream, UpstreamPeer, eventually};
+use rudy_tests::fastcgi::{App, variable};
+use rudy_tests::{Server, Upstream, UpstreamPeer, eventually};
 
 use crate::{get, handled, send, server};
 
@@ -146,5 +147,40 @@ fn a_client_with_other_fields_in_vary_leaves_at_the_head() {
     drop((0..4).map(|_| open.send(())).collect::<Vec<_>>());
     for (language, client) in &mut clients {
         assert_eq!(client.response().text(), *language);
+    }
+}
+
+#[test]
+fn a_request_that_is_redirected_internally_does_not_wait_for_itself() {
+    let app = App::start(|mut peer| {
+        while let Some(params) = peer.request() {
+            peer.body();
+            let response = match variable(&params, "REQUEST_URI") {
+                "/ok?utm_source=1" => "Location: /ok\n\n",
+                "/endless" => "Location: /endless\n\n",
+                _ => "Cache-Control: max-age=60\nContent-Type: text/plain\n\nbody",
+            };
+            peer.respond(response.as_bytes());
+        }
+    });
+    let (root, address) = (tempfile::tempdir().expect("a temp folder can be created"), app.address());
+    std::fs::write(root.path().join("index.php"), "").expect("a temp folder can be written");
+    let route = |path: &str, handler: &str| format!("[[site.route]]\npath = \"{path}\"\n{handler}\n");
+    let php = format!("php = {{ root = \"{}\", address = \"{address}\" }}", root.path().display());
+    let fastcgi = format!("fastcgi = {{ address = \"{address}\" }}");
+    for (routes, targets) in [
+        (route("/index.php", &php) + &route("/*", &php), &["/", "/news"][..]),
+        (route("/*", &fastcgi), &["/ok?utm_source=1", "/ok"]),
+    ] {
+        let server = Server::config(&format!(
+            "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\ncache = {{ ignore_query = \"utm_*\" }}\n{routes}"
+        ));
+        for target in targets {
+            assert_eq!(get(&server, target, &[]).text(), "body", "{target}");
+            eventually("it is stored", || (handled(&get(&server, target, &[])) == "hit").then_some(()));
+        }
+        if routes.contains("fastcgi") {
+            assert_eq!(get(&server, "/endless", &[]).status, 502);
+        }
     }
 }

@@ -11,7 +11,7 @@ use rudy_store::{Epoch, FillReader, Object};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::flights::{Incoming, Progress, Registration, Validated};
+use super::flights::{InFlight, Incoming, Progress, Registration, Validated};
 use super::origin::Origin;
 use super::pump::{self, Source};
 use super::store::OpenStore;
@@ -72,6 +72,7 @@ impl Fetch {
             let epoch = self.open.store.epoch();
             let requested_at = now();
             let mut head = self.origin.head.clone();
+            head.extensions.insert(InFlight);
             self.decision.prepare(&self.stored(), &mut head.headers);
             let mut sending = pin!(self.origin.send(head));
             let response = loop {

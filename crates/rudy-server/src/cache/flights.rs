@@ -18,6 +18,10 @@ pub(super) struct Flights(Mutex<HashMap<Key, Vec<Arc<Flight>>>>);
 /// A request to the origin. Its receivers are the requests that wait for its response, or receive it.
 pub(super) type Flight = watch::Sender<Progress>;
 
+/// Marks the request of a flight, in its extensions. After an internal redirect, it joins no flight: it could wait for itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InFlight;
+
 /// How far a flight is.
 #[derive(Debug, Clone)]
 pub(super) enum Progress {

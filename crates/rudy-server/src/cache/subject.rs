@@ -11,6 +11,7 @@ use rudy_http::RawTarget;
 use rudy_http::semantics::negotiation::preferred_language;
 use rudy_net::{Client, Observer, RequestBody};
 
+use super::flights::InFlight;
 use super::table::{CacheTable, names};
 use crate::fastcgi::has_variables;
 use crate::internal_redirect::{ErrorPageFor, OriginalTarget};
@@ -61,7 +62,7 @@ pub(super) struct Subject {
     pub(super) key: Key,
     /// The request with the fields that the decisions need. It is not sent to the origin.
     pub(super) head: Request<()>,
-    /// Whether no other request waits for the response to this one: it is probably not for others.
+    /// Whether no other request waits for the response to this one, which is probably not for others, and this one waits for no other.
     pub(super) is_exclusive: bool,
     /// The observer of the exchange with the client.
     pub(super) observer: Option<Arc<dyn Observer>>,
@@ -154,7 +155,8 @@ impl KeyRules {
         }
         let is_exclusive = *head.method() != Method::GET
             || [RANGE, AUTHORIZATION].iter().any(|name| head.headers().contains_key(name))
-            || (!policy.ignore_client && has_no_store(head.headers()));
+            || (!policy.ignore_client && has_no_store(head.headers()))
+            || extensions.get::<InFlight>().is_some();
         Subject { key, head, is_exclusive, observer: client.observer.clone() }
     }
 
