@@ -8,7 +8,7 @@ use std::thread;
 use rudy_tests::fastcgi::{App, variable};
 use rudy_tests::{Server, Upstream, UpstreamPeer, eventually};
 
-use crate::{get, handled, send, server};
+use crate::{get, handled, request, send, server};
 
 /// An origin that begins its response when the test allows it, and counts its requests.
 fn gated(
@@ -182,5 +182,46 @@ fn a_request_that_is_redirected_internally_does_not_wait_for_itself() {
         if routes.contains("fastcgi") {
             assert_eq!(get(&server, "/endless", &[]).status, 502);
         }
+    }
+}
+
+#[test]
+fn a_request_after_a_purge_does_not_wait_for_one_before_it() {
+    let (open, gate) = channel::<()>();
+    let (gate, count) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
+    let counter = count.clone();
+    let origin = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let is_get = request.head.starts_with("GET ");
+            let number = if is_get { counter.fetch_add(1, Ordering::SeqCst) + 1 } else { 0 };
+            // Those before a purge.
+            if number % 2 == 1 && gate.lock().expect("no test fails").recv().is_err() {
+                return;
+            }
+            let fields = "Content-Length: 1\r\nCache-Control: max-age=600\r\nCache-Tag: a";
+            peer.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{number}"));
+        }
+    });
+    let server = server(&origin, "{ purge_from = \"loopback\" }");
+    let changes = [
+        ("PURGE", "/0", &[][..]),
+        ("PURGE", "/1*", &[]),
+        ("PURGE", "/", &["Cache-Tag: a"]),
+        ("POST", "/3", &["Content-Length: 0"]),
+    ];
+    for (case, (method, target, fields)) in changes.into_iter().enumerate() {
+        let (path, first, second) = (format!("/{case}"), 2 * case + 1, 2 * case + 2);
+        let mut before = server.connect();
+        send(&mut before, "GET", &path, &[]);
+        eventually("it is sent", || (count.load(Ordering::SeqCst) == first).then_some(()));
+        assert_eq!(request(&server, method, target, fields).status, 200);
+        assert_eq!(get(&server, &path, &[]).text(), second.to_string(), "{method} {target}");
+        open.send(()).expect("the origin waits");
+        assert_eq!(before.response().text(), first.to_string());
+        let stored = eventually("it is stored", || {
+            Some(get(&server, &path, &["Cache-Control: only-if-cached"]))
+                .filter(|response| response.status == 200)
+        });
+        assert_eq!(stored.text(), second.to_string(), "{method} {target}");
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn write_through(
         let keys = invalidated(&shared, method, &key, &response);
         if !keys.is_empty() {
             // An error means a panic, which is logged.
-            let _ = spawn_blocking(move || open.store.invalidate(&keys)).await;
+            let _ = spawn_blocking(move || open.invalidate(&keys)).await;
         }
         add_forwarded(&shared, Forward::Method, &mut response, observer.as_ref());
         response

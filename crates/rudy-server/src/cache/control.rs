@@ -62,7 +62,7 @@ fn purge_all(caches: &[&Cache], request: &PurgeRequest) -> Result<Response, Stri
         purges.extend(targets.into_iter().map(|target| Purge { target, soft: request.soft }));
     }
     for open in stores(caches) {
-        open.store.purge(&purges).map_err(|error| explain(&error))?;
+        open.purge(&purges).map_err(|error| explain(&error))?;
     }
     Ok(Response::CachePurged)
 }

@@ -100,6 +100,20 @@ impl Flights {
         }
     }
 
+    /// Lets no further request join the flights of these keys, which may have the response from before a change. Those that have joined
+    /// remain.
+    pub(super) fn close(&self, keys: &[Key]) {
+        let mut flights = self.lock();
+        for key in keys {
+            flights.remove(key);
+        }
+    }
+
+    /// As [`Self::close`], for all keys.
+    pub(super) fn close_all(&self) {
+        self.lock().clear();
+    }
+
     /// Ignores poisoning: each change is one step.
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Arc<Flight>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -180,6 +194,23 @@ mod tests {
         drop((registration, second, other));
         assert!(matches!(*joined.borrow(), Progress::Nothing));
         assert!(flights.lock().is_empty());
+    }
+
+    #[test]
+    fn a_closed_flight_remains_for_those_that_have_joined() {
+        let (flights, key) = (Arc::new(Flights::default()), Key::new(false, b"a", b"/"));
+        let closes: [fn(&Flights, &Key); 2] =
+            [|flights, key| flights.close(std::slice::from_ref(key)), |flights, _| flights.close_all()];
+        for close in closes {
+            let registration = first(flights.join(&key, |_| true));
+            let Place::Joined(joined) = flights.join(&key, |_| true) else { panic!("it is in flight") };
+            close(&flights, &key);
+            let second = first(flights.join(&key, |_| true));
+            drop(registration);
+            assert!(matches!(*joined.borrow(), Progress::Nothing));
+            assert!(flights.begin(&key).is_none(), "the second one is in flight");
+            drop(second);
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn respond(
     let purges: Vec<_> = targets.into_iter().map(|target| Purge { target, soft }).collect();
     let (open, headers) = (open.clone(), headers.clone());
     Some(Reply::Later(Box::pin(async move {
-        match spawn_blocking(move || open.store.purge(&purges)).await {
+        match spawn_blocking(move || open.purge(&purges)).await {
             Ok(result) => purged(result, &headers),
             // A panic, which is logged.
             Err(_) => pages::error(StatusCode::INTERNAL_SERVER_ERROR, &headers, "The purge has failed."),

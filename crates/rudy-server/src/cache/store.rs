@@ -6,8 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use rudy_cache::Key;
 use rudy_cache::index::Capacity;
-use rudy_store::{Options, Store};
+use rudy_store::{Options, Purge, PurgeError, Store, Target};
 use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -167,6 +168,29 @@ impl CacheStore {
             Arc::new(OpenStore { store, flights, marks, variants, object_bytes_max, folder })
         });
         Ok(())
+    }
+}
+
+impl OpenStore {
+    /// Purges objects. Later requests neither find them nor join a request that was sent before. Blocks.
+    pub(super) fn purge(&self, purges: &[Purge]) -> Result<(), PurgeError> {
+        self.store.purge(purges)?;
+        let key = |purge: &Purge| match &purge.target {
+            Target::Key(key) => Some(key.clone()),
+            // The keys of a tag are known when the responses arrive.
+            Target::Prefix(_) | Target::Tag(_) => None,
+        };
+        match purges.iter().map(key).collect::<Option<Vec<_>>>() {
+            Some(keys) => self.flights.close(&keys),
+            None => self.flights.close_all(),
+        }
+        Ok(())
+    }
+
+    /// Removes all objects of keys that a request has changed, as [`Self::purge`] does. Blocks.
+    pub(super) fn invalidate(&self, keys: &[Key]) {
+        self.store.invalidate(keys);
+        self.flights.close(keys);
     }
 }
 
