@@ -14,6 +14,9 @@ impl Decision {
     ///
     /// The client's own conditions are not sent: a full response can be stored, and [`Stored::verdict`] then evaluates them. The
     /// request that follows a [`Decision::StaleHit`] is a GET for the whole, whatever the client requested.
+    ///
+    /// After [`Forward::Bypass`], the fields remain those of the client, and so the response is for the client only: it changes nothing
+    /// that is stored. A response to its spelling of `Accept-Encoding` does not suit others whose spelling reduces to the same.
     pub fn prepare(&self, stored: &[impl AsRef<Stored>], fields: &mut HeaderMap) {
         let of = |selected: &Selected| stored[selected.index].as_ref();
         match self {

@@ -155,6 +155,25 @@ fn the_origin_sees_one_spelling_of_accepted_codings() {
 }
 
 #[test]
+fn a_response_to_a_condition_for_the_origin_changes_nothing_that_is_stored() {
+    let origin = Origin::start(|request, number| {
+        let is_head = request.head.starts_with("HEAD ");
+        let coding = request.field("accept-encoding").filter(|_| !is_head).unwrap_or_default();
+        format!("Cache-Control: max-age=60\nVary: Accept-Encoding\nETag: \"{number}\"|{coding}")
+    });
+    let server = server(&origin.upstream, "true");
+    let conditional = ["If-Match: *", "Accept-Encoding: deflate"];
+    let bypassed = get(&server, "/a", &conditional);
+    assert_eq!((handled(&bypassed).as_str(), bypassed.text()), ("bypass", "deflate"));
+    assert_eq!(bypassed.field("cache-status"), Some("Rudy; fwd=bypass; fwd-status=200"));
+    assert_eq!(get(&server, "/a", &[]).text(), "identity");
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    // Its response has another tag.
+    assert_eq!(handled(&request(&server, "HEAD", "/a", &conditional)), "bypass");
+    assert_eq!(handled(&get(&server, "/a", &[])), "hit");
+}
+
+#[test]
 fn an_unsafe_request_invalidates_what_is_stored() {
     let origin = Origin::start(|request, number| match request.head.split(' ').next() {
         Some("GET") => format!("Cache-Control: max-age=60|{number}"),

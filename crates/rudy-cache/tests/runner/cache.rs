@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use http::{Method, Request, Response, StatusCode};
-use rudy_cache::{Change, Content, Decision, Exchange, Key, Policy, Stored, is_error};
+use rudy_cache::{Change, Content, Decision, Exchange, Forward, Key, Policy, Stored, is_error};
 
 #[derive(Default)]
 pub(crate) struct Cache {
@@ -32,6 +32,9 @@ impl Cache {
         let key = key(request);
         if !request.method().is_safe() {
             return (self.invalidate(request, response, &key), None);
+        }
+        if decision == Decision::Forward(Forward::Bypass) {
+            return ("not stored: bypass".into(), None);
         }
         let (policy, stored) = (&self.policy, self.responses.entry(key).or_default());
         let mut outcome = match (response.status(), decision) {

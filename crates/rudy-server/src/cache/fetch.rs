@@ -200,6 +200,9 @@ impl Fetch {
     /// Receives a response from the origin, and stores it if possible. Otherwise it is for the first request only.
     async fn receive(mut self, received: Received) {
         let Received { mut response, exchange, epoch } = received;
+        if self.decision == Decision::Forward(Forward::Bypass) {
+            return self.pass(response, false);
+        }
         if *self.subject.head.method() == Method::HEAD {
             let view = view(&response);
             self.freshen_from_head(&view, exchange, epoch).await;
