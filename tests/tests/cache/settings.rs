@@ -204,13 +204,27 @@ fn a_reload_keeps_what_is_stored() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
     let mut server = server(&origin.upstream, "true");
     eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
-    let file = server.path().join("rudy.toml");
-    let text = std::fs::read_to_string(&file).expect("the configuration can be read");
-    let text = text.replace("cache = true", "cache = { sort_query = true }");
-    std::fs::write(&file, text).expect("it can be written");
-    server.signal(rustix::process::Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    reload_with(&mut server, "cache = true", "cache = { sort_query = true }");
     assert_eq!(handled(&get(&server, "/a", &[])), "hit");
     assert_eq!(handled(&request(&server, "HEAD", "/a", &[])), "hit");
     assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_reload_with_another_size_continues_to_store() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let mut server = server(&origin.upstream, "true");
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    assert_eq!(handled(&get(&server, "/a", &[])), "hit");
+    reload_with(&mut server, "path = \"cache\"", "path = \"cache\"\nsize = \"1G\"");
+    eventually("it is stored", || (handled(&get(&server, "/b", &[])) == "hit").then_some(()));
+}
+
+/// Changes the configuration of a server, and reloads it.
+fn reload_with(server: &mut Server, old: &str, new: &str) {
+    let file = server.path().join("rudy.toml");
+    let text = std::fs::read_to_string(&file).expect("the configuration can be read");
+    std::fs::write(&file, text.replace(old, new)).expect("it can be written");
+    server.signal(rustix::process::Signal::HUP);
+    server.wait_for_line("the configuration was reloaded");
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::header::RANGE;
 use http::{Method, Request};
@@ -25,7 +25,8 @@ thread_local! {
 
 /// An object, and the heads of the responses from it in one second.
 struct Prepared {
-    shared: Arc<Shared>,
+    /// Weak, because a worker keeps it after a reload: the old store would never give up its folder.
+    shared: Weak<Shared>,
     /// The URL as the client spelled it.
     is_secure: bool,
     host: Box<[u8]>,
@@ -57,7 +58,7 @@ pub(super) fn respond(
             *slot = None;
             return None;
         }
-        let mut response = prepared.respond(head)?;
+        let mut response = prepared.respond(shared, head)?;
         shared.content(open, &prepared.object).map(|content| response.extensions.insert(content));
         Some(response)
     })
@@ -82,7 +83,7 @@ pub(super) fn keep(
     PREPARED.with_borrow_mut(|slots| {
         slots.resize_with(SLOTS, || None);
         slots[slot] = Some(Prepared {
-            shared: shared.clone(),
+            shared: Arc::downgrade(shared),
             is_secure,
             host: host.into(),
             target: target.into(),
@@ -131,13 +132,13 @@ fn counts(shared: &Shared, name: &[u8]) -> bool {
 
 impl Prepared {
     fn is_of(&self, shared: &Arc<Shared>, head: &RequestHead<'_>, is_secure: bool) -> bool {
-        Arc::ptr_eq(&self.shared, shared)
+        std::ptr::eq(self.shared.as_ptr(), Arc::as_ptr(shared))
             && self.is_secure == is_secure
             && *self.target == *head.target()
             && *self.host == *head.host()
     }
 
-    fn respond(&mut self, head: &RequestHead<'_>) -> Option<Response> {
+    fn respond(&mut self, shared: &Shared, head: &RequestHead<'_>) -> Option<Response> {
         let (stored, now) = (self.object.stored(), now());
         let (age, ttl) = stored.fresh_at(now)?;
         if stored.variant().matches_view(head) != Some(true) {
@@ -150,7 +151,7 @@ impl Prepared {
             Verdict::Proceed => {
                 let encoded = match &self.whole {
                     Some(encoded) => encoded.clone(),
-                    None => self.whole.insert(encode(&self.shared, whole(&self.object, age), ttl)).clone(),
+                    None => self.whole.insert(encode(shared, whole(&self.object, age), ttl)).clone(),
                 };
                 let store::Body::Memory(bytes) = self.object.body() else { return None };
                 Some(Response::prepared(encoded, Body::Bytes(bytes.clone())))
@@ -160,7 +161,7 @@ impl Prepared {
                     encoded.clone()
                 } else {
                     let response = reply::not_modified(stored, now);
-                    self.not_modified.insert(encode(&self.shared, response, ttl)).clone()
+                    self.not_modified.insert(encode(shared, response, ttl)).clone()
                 };
                 Some(Response::prepared(encoded, Body::Empty))
             }
