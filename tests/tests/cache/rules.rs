@@ -225,16 +225,21 @@ fn a_stale_response_is_sent_while_it_is_validated_and_in_place_of_an_error() {
     });
 }
 
+/// An origin of a response that it also sends in parts.
+fn in_parts(content: String) -> Origin {
+    Origin::start(move |request, _| {
+        let (fields, size) = ("ETag: \"a\"\nCache-Control: max-age=60", content.len());
+        let range = request.field("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+        let Some((first, last)) = range else { return format!("{fields}|{content}") };
+        let start: usize = first.parse().expect("a position");
+        let end = last.parse().unwrap_or(size - 1);
+        format!("206 {fields}\nContent-Range: bytes {start}-{end}/{size}|{}", &content[start..=end])
+    })
+}
+
 #[test]
 fn parts_with_the_same_strong_tag_are_combined() {
-    let origin = Origin::start(|request, _| {
-        let fields = "ETag: \"a\"\nCache-Control: max-age=60";
-        let range = request.field("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
-        let Some((first, last)) = range else { return format!("{fields}|0123456789") };
-        let start: usize = first.parse().expect("a position");
-        let end = last.parse().unwrap_or(9);
-        format!("206 {fields}\nContent-Range: bytes {start}-{end}/10|{}", &"0123456789"[start..=end])
-    });
+    let origin = in_parts("0123456789".to_owned());
     let server = server(&origin.upstream, "true");
     assert_eq!(get(&server, "/a", &["Range: bytes=0-3"]).text(), "0123");
     let part = eventually("the part is stored", || {
@@ -248,4 +253,27 @@ fn parts_with_the_same_strong_tag_are_combined() {
         Some(get(&server, "/a", &[])).filter(|response| handled(response) == "hit")
     });
     assert_eq!((whole.status, whole.text()), (200, "0123456789"));
+}
+
+#[test]
+fn a_small_part_is_not_stored_with_a_large_one() {
+    let origin = in_parts("0123456789".repeat(10));
+    let server = server(&origin.upstream, "true");
+    let part = |range: &str| get(&server, "/a", &[&format!("Range: bytes={range}")]);
+    let hit = |range: &str| eventually("it is stored", || (handled(&part(range)) == "hit").then_some(()));
+    assert_eq!(part("0-79").body.len(), 80);
+    hit("0-79");
+    let small = part("90-90");
+    assert_eq!((small.status, small.text()), (206, "0"));
+    assert_eq!(small.field("cache-status"), Some("Rudy; fwd=partial; fwd-status=206"));
+    assert_eq!(handled(&part("70-79")), "hit", "the large one remains");
+    // An eighth, and the rest.
+    for (range, both) in [("85-94", "0-79"), ("80-99", "0-99")] {
+        assert!(part(range).field("cache-status").is_some_and(|status| status.ends_with("; stored")));
+        hit(both);
+    }
+    let whole = eventually("all of it is stored", || {
+        Some(get(&server, "/a", &[])).filter(|response| handled(response) == "hit")
+    });
+    assert_eq!(whole.text(), "0123456789".repeat(10));
 }

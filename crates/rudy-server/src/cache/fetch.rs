@@ -20,6 +20,9 @@ use super::{Shared, now, reply};
 use crate::internal_redirect::Redirected;
 use crate::pages::{Explanation, HasPage};
 
+/// A part that does not complete a stored object has at least the size of the object divided by this, or it is not stored.
+const PART_SHARE: u64 = 8;
+
 /// A request to the origin.
 pub(super) struct Fetch {
     pub(super) shared: Arc<Shared>,
@@ -212,10 +215,13 @@ impl Fetch {
             let is_marked = !is_error(response.status()) && !self.subject.is_exclusive;
             return self.pass(response, is_marked);
         };
-        self.open.marks.set_stored(&self.subject.key);
         let combined = self.combined(&response, exchange);
-        let (status, is_part) = (response.status(), response.status() == StatusCode::PARTIAL_CONTENT);
         let length = received_length(&response, &stored);
+        if combined.as_ref().is_some_and(|(old, combined)| !is_worth_a_copy(old, combined, length)) {
+            return self.pass(response, false);
+        }
+        self.open.marks.set_stored(&self.subject.key);
+        let (status, is_part) = (response.status(), response.status() == StatusCode::PARTIAL_CONTENT);
         let completes = combined.as_ref().filter(|(_, stored)| {
             *stored.content() == Content::Whole && !self.subject.head.headers().contains_key(RANGE)
         });
@@ -316,6 +322,13 @@ impl Fetch {
         self.registration.flight.send_replace(Progress::Nothing);
         self.send_first(First::Response(response));
     }
+}
+
+/// Whether a part is stored with an object that it extends, for which both are written again: otherwise, clients could cause any number
+/// of writes with small ranges.
+fn is_worth_a_copy(old: &Object, combined: &Stored, part: Option<u64>) -> bool {
+    let is_large = part.is_some_and(|part| part >= old.body().len() / PART_SHARE);
+    *combined.content() == Content::Whole || is_large
 }
 
 /// Returns the head of a response in the form that the decisions need.
