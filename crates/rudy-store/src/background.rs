@@ -120,7 +120,7 @@ pub(crate) fn run(inner: &Arc<Inner>) {
             Task::Apply => {}
         }
         if inner.become_writer() {
-            let is_done = apply(inner) && forget(inner).is_ok();
+            let is_done = remove_hidden(inner) && apply(inner) && forget(inner).is_ok();
             retry_at = (!is_done).then(|| Instant::now() + RETRY);
         }
         inner.signal.end_of_task();
@@ -216,6 +216,20 @@ fn walk_folder(
         }
     }
     ControlFlow::Continue(is_complete)
+}
+
+/// Removes the objects that were hidden while this process only read. Returns whether they are gone.
+fn remove_hidden(inner: &Arc<Inner>) -> bool {
+    let hidden = inner.purges().hidden.ids();
+    let mut is_done = true;
+    for id in hidden {
+        if inner.apply_purges(id) {
+            inner.change_purges(|purges| purges.hidden.remove(id));
+        } else {
+            is_done = false;
+        }
+    }
+    is_done
 }
 
 /// Applies all purges to all objects. Returns whether they are applied.

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use rudy_cache::Key;
 use rudy_cache::index::{Index, ObjectId};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::background::Signal;
 use crate::disk::{Access, Disk, WouldBlock, read_at};
 use crate::layout::{Ids, LOCK, Layout, STATE, key_half};
+use crate::load::{Read, load};
 use crate::object::Object;
 use crate::options::Options;
 use crate::purge::list::{self, State};
@@ -227,13 +229,30 @@ impl Inner {
         let mut purges: RwLockWriteGuard<'_, _> = self.purges.write().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut purges);
         let newest = purges.entries().last().map_or(0, |entry| entry.number);
+        // Every object is compared with the hidden ones.
+        let newest = if purges.hidden.is_empty() { newest } else { u64::MAX };
         self.newest_purge.store(newest, Ordering::Release);
         self.forgotten_purge.store(purges.forgotten, Ordering::Release);
         result
     }
 
+    /// Replaces the purges by those of the file of the state. It knows nothing of what is hidden in this process.
     fn replace_purges(&self, purges: Purges) {
-        self.change_purges(|current| *current = purges);
+        self.change_purges(|current| {
+            let hidden = std::mem::take(&mut current.hidden);
+            *current = purges;
+            current.hidden = hidden;
+        });
+    }
+
+    /// Hides the objects of keys from this process, which cannot remove their files. It does when it gets the lock of the folder.
+    pub(crate) fn hide(&self, keys: &[Key]) {
+        let ids = keys.iter().flat_map(|key| self.ids_of(key).unwrap_or_default());
+        let metadata =
+            |id| load(&self.disk, &self.layout.path(id), id, Read::Metadata, Access::Blocking).ok();
+        let objects: Vec<_> = ids.filter_map(metadata).collect();
+        self.change_purges(|purges| objects.iter().for_each(|object| purges.hidden.add(object)));
+        self.signal.apply();
     }
 
     /// Repeats a search while purges are forgotten. An object that was read before its removal could otherwise be compared with the
@@ -255,7 +274,8 @@ impl Inner {
             return Effect::None;
         }
         let fields = object.record.stored.as_ref().map(rudy_cache::Stored::fields);
-        self.purges().effect(epoch, object.key(), fields)
+        let purges = self.purges();
+        if purges.hidden.has(object) { Effect::Gone } else { purges.effect(epoch, object.key(), fields) }
     }
 
     /// Reads the purges again if another process has added some. The writer knows all of them.

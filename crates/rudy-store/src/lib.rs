@@ -27,7 +27,7 @@
 //! # Processes
 //!
 //! The process with the lock of the folder stores. Another one, for example of a new version during a binary upgrade, reads the
-//! files and the list of purges, and keeps nothing in memory. It takes the lock when that is free.
+//! files and the list of purges, and keeps nothing in memory but which objects it has invalidated. It takes the lock when that is free.
 //!
 //! # Example
 //!

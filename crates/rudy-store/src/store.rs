@@ -134,7 +134,20 @@ impl Store {
 
     /// Removes all objects of the keys, for requests that change them (RFC 9111 §4.4). Transfers that began before are not stored.
     /// It waits for the disk, but not until the removal is on it.
+    ///
+    /// Without the lock of the folder, this process does not use the objects any more, but another one does.
     pub fn invalidate(&self, keys: &[Key]) {
+        let was_writer = self.is_writer();
+        if was_writer {
+            self.remove_keys(keys);
+        }
+        // It may have given up the lock meanwhile.
+        if !was_writer || !self.is_writer() {
+            self.inner.hide(keys);
+        }
+    }
+
+    fn remove_keys(&self, keys: &[Key]) {
         let purges: Vec<_> =
             keys.iter().map(|key| Purge { target: Target::Key(key.clone()), soft: false }).collect();
         {
@@ -239,12 +252,12 @@ impl Store {
         self.inner.index().insert(self.inner.ids.base(key), 1, |_| {});
     }
 
-    /// Waits until the background thread has applied all purges, and forgotten all but `count`.
+    /// Waits until the background thread has applied all purges, removed what was hidden, and forgotten all but `count`.
     #[cfg(test)]
     pub(crate) fn wait_for_purges(&self, count: usize) {
         self.inner.signal.wait_until(|| {
             let purges = self.inner.purges();
-            purges.pending() == 0 && purges.entries().count() <= count
+            purges.pending() == 0 && purges.entries().count() <= count && purges.hidden.is_empty()
         });
     }
 

@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 use rudy_tests::{Server, Upstream, eventually};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Signal, geteuid, kill_process};
 
-use crate::{Origin, config, get, handled, send};
+use crate::{Origin, config, get, handled, send, upgrade};
 
 /// A site with a route for an app that Rudy starts.
 fn app(command: &str, processes: &str) -> String {
@@ -139,12 +139,7 @@ fn purges_of_an_app_reach_the_process_that_replaces_its_server() {
     is_stored(&server);
     let mut hanging = server.connect();
     send(&mut hanging, "GET", "/hangs", &[]);
-    server.forget_lines();
-    server.signal(Signal::USR2);
-    let line = server.wait_for_line(" has replaced process ");
-    let (before, _) = line.split_once(" has replaced process").expect("the loop found this text");
-    let successor =
-        before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?)).expect("a pid");
+    let successor = upgrade(&mut server);
     is_stored(&server);
     assert_eq!(ask(&socket, PURGE), ["\"cache_purged\""]);
     assert_eq!(handled(&get(&server, "/x", &[])), "uri-miss");

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 use rudy_tests::{Server, Upstream, binary, eventually, skip_unsupported, small_disk};
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Signal, geteuid, kill_process};
 
 use crate::faults::files;
-use crate::{Origin, config, get, handled, send};
+use crate::{Origin, config, get, handled, send, upgrade};
 
 /// The configuration with the cache in this folder.
 fn config_in(origin: &Upstream, folder: &Path) -> String {
@@ -150,6 +150,34 @@ fn a_reload_and_a_purge_in_the_middle_of_a_response_interrupt_no_client() {
     let purged = get(&server, "/slow", &["Cache-Control: only-if-cached"]);
     assert_eq!(purged.status, 504, "it was purged");
     drop(release);
+}
+
+#[test]
+fn what_a_request_changes_in_the_old_process_of_an_upgrade_is_removed_in_the_new_one() {
+    let (begun, has_begun) = channel();
+    let (release, may_continue) = channel::<()>();
+    let (begun, may_continue) = (Mutex::new(begun), Mutex::new(may_continue));
+    let origin = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if request.head.starts_with("POST ") {
+                begun.lock().expect("no test fails").send(()).expect("the test waits");
+                may_continue.lock().expect("no test fails").recv().expect("the test continues");
+            }
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\n\r\na");
+        }
+    });
+    let mut server = Server::config(&format!("shutdown_timeout = \"60s\"\n{}", config(&origin, "true")));
+    is_stored(&server, "/a");
+    let mut posting = server.connect();
+    send(&mut posting, "POST", "/a", &["Content-Length: 0"]);
+    has_begun.recv().expect("the origin receives the request");
+    let successor = upgrade(&mut server);
+    is_stored(&server, "/a");
+    release.send(()).expect("the origin waits");
+    assert_eq!(posting.response().status, 200);
+    let after = handled(&get(&server, "/a", &[]));
+    kill_process(successor, Signal::KILL).expect("it runs");
+    assert_eq!(after, "uri-miss");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod settings;
 use std::sync::{Arc, Mutex};
 
 use rudy_tests::{Connection, Response, Server, Upstream, UpstreamRequest};
+use rustix::process::{Pid, Signal};
 
 /// An origin, and the requests that it has received.
 struct Origin {
@@ -96,4 +97,13 @@ fn handled(response: &Response) -> String {
     let status = response.field("cache-status").unwrap_or_else(|| panic!("no status: {}", response.head));
     let word = status.split("; ").nth(1).unwrap_or_default();
     word.strip_prefix("fwd=").unwrap_or(word).to_owned()
+}
+
+/// Upgrades a server. Returns the new process, which the test has to end.
+fn upgrade(server: &mut Server) -> Pid {
+    server.forget_lines();
+    server.signal(Signal::USR2);
+    let line = server.wait_for_line(" has replaced process ");
+    let (before, _) = line.split_once(" has replaced process").expect("the loop found this text");
+    before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?)).expect("a pid")
 }

@@ -120,6 +120,23 @@ fn a_process_that_cannot_store_responds_with_the_fields_of_a_304() {
 }
 
 #[test]
+fn a_process_that_cannot_store_does_not_send_what_a_request_has_changed() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60\nCache-Tag: a|{number}"));
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let config = config(&origin.upstream, "{ purge_from = \"loopback\" }");
+    let config = config.replace("\"cache\"", &format!("\"{}\"", folder.path().display()));
+    let (writer, mut reader) = (Server::config(&config), Server::config(&config));
+    reader.wait_for_line("another process uses the cache");
+    eventually("it is stored", || (handled(&get(&writer, "/a", &[])) == "hit").then_some(()));
+    assert_eq!(handled(&get(&reader, "/a", &[])), "hit");
+    assert_eq!(request(&reader, "POST", "/a", &["Content-Length: 0"]).status, 200);
+    assert_eq!(handled(&get(&reader, "/a", &[])), "uri-miss");
+    // The reader reads the list of purges again.
+    assert_eq!(request(&writer, "PURGE", "/", &["Cache-Tag: b"]).status, 200);
+    assert_eq!(handled(&get(&reader, "/a", &[])), "uri-miss");
+}
+
+#[test]
 fn the_fields_in_vary_select_the_response() {
     let origin = Origin::start(|request, _| {
         let language = request.field("accept-language").unwrap_or("none");

@@ -67,6 +67,18 @@ fn purge_all(caches: &[&Cache], request: &PurgeRequest) -> Result<Response, Stri
     Ok(Response::CachePurged)
 }
 
+/// Returns the request that purges keys in another process.
+pub(super) fn purge_of(keys: &[Key]) -> Request {
+    let by = keys.iter().map(|key| match std::str::from_utf8(key.uri()) {
+        Ok(url) => PurgedBy::Url(url.to_owned()),
+        // A request is text.
+        Err(error) => {
+            PurgedBy::Prefix(String::from_utf8_lossy(&key.uri()[..error.valid_up_to()]).into_owned())
+        }
+    });
+    Request::CachePurge(PurgeRequest { by: by.collect(), soft: false })
+}
+
 /// Returns why a purge has failed, and what to do.
 pub(super) fn explain(error: &PurgeError) -> String {
     match error {
@@ -206,6 +218,13 @@ pub(super) fn purged(result: Result<(), PurgeError>, headers: &http::HeaderMap) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_purged_in_another_process_by_their_urls() {
+        let keys = [&b"/b?c"[..], b"/d\xffe"].map(|target| Key::new(true, b"a.org", target));
+        let by = vec![PurgedBy::Url("https://a.org/b?c".into()), PurgedBy::Prefix("https://a.org/d".into())];
+        assert_eq!(purge_of(&keys), Request::CachePurge(PurgeRequest { by, soft: false }));
+    }
 
     #[test]
     fn a_url_has_a_scheme_and_a_host() {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
 use rudy_cache::Key;
 use rudy_cache::index::Capacity;
 use rudy_store::{Options, Purge, PurgeError, Store, Target};
@@ -13,8 +14,10 @@ use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::control::purge_of;
 use super::flights::Flights;
 use super::marks::Marks;
+use crate::admin::{self, RunningServer};
 use crate::compression::StoredVariants;
 use crate::config::{FilePath, Int, OneOrMany};
 use crate::error_log::ErrorLog;
@@ -130,6 +133,9 @@ pub(crate) struct OpenStore {
     pub(super) variants: Arc<StoredVariants>,
     pub(super) object_bytes_max: u64,
     pub(super) folder: PathBuf,
+    /// The process that replaces this one, and stores.
+    successor: ArcSwapOption<RunningServer>,
+    log: ErrorLog,
 }
 
 impl CacheStore {
@@ -162,11 +168,18 @@ impl CacheStore {
                 folder.display()
             ));
         }
-        let (flights, marks) = (Arc::default(), Marks::default());
+        let open = OpenStore {
+            store,
+            flights: Arc::default(),
+            marks: Marks::default(),
+            variants,
+            object_bytes_max,
+            folder,
+            successor: ArcSwapOption::empty(),
+            log: log.clone(),
+        };
         // Two threads that open it at a time are no case: one thread starts the server.
-        self.opened.get_or_init(|| {
-            Arc::new(OpenStore { store, flights, marks, variants, object_bytes_max, folder })
-        });
+        self.opened.get_or_init(|| Arc::new(open));
         Ok(())
     }
 }
@@ -191,6 +204,24 @@ impl OpenStore {
     pub(super) fn invalidate(&self, keys: &[Key]) {
         self.store.invalidate(keys);
         self.flights.close(keys);
+        if let Some(successor) = &*self.successor.load()
+            && let Err(why) = admin::ask(successor, &purge_of(keys))
+        {
+            // If it has ended, this process stores again, and removes the objects then.
+            self.log.error(&format!("the new process may send what a request has changed here: {why}"));
+        }
+    }
+
+    /// Lets the process that replaces this one store. It purges what requests change here.
+    pub(crate) fn release(&self, successor: Arc<RunningServer>) {
+        self.successor.store(Some(successor));
+        self.store.release();
+    }
+
+    /// Stores again, after the process that replaced this one has ended.
+    pub(crate) fn reclaim(&self) {
+        self.successor.store(None);
+        self.store.reclaim();
     }
 }
 

@@ -140,14 +140,15 @@ impl Context {
 
     /// Lets the process that replaces this one store responses, while this one finishes its requests. Purges go to that process.
     pub(super) fn release_caches(&self, successor: RunningServer) {
-        self.successor.store(Some(Arc::new(successor)));
-        self.resources.caches.open().iter().for_each(|open| open.store.release());
+        let successor = Arc::new(successor);
+        self.successor.store(Some(successor.clone()));
+        self.resources.caches.open().iter().for_each(|open| open.release(successor.clone()));
     }
 
     /// Stores responses again, after the process that replaced this one has ended.
     pub(super) fn reclaim_caches(&self) {
         self.successor.store(None);
-        self.resources.caches.open().iter().for_each(|open| open.store.reclaim());
+        self.resources.caches.open().iter().for_each(|open| open.reclaim());
     }
 
     /// Writes the secrets of all TLS sessions to a file.

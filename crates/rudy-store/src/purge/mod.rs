@@ -5,6 +5,7 @@
 //! them. It is written to a list on the disk, and every hit of an older object is compared with the list. Meanwhile, the scan of the
 //! [background](crate::background) removes the objects; then the purge is applied, and is forgotten some time later.
 
+mod hidden;
 pub(crate) mod list;
 
 use std::collections::{HashMap, VecDeque};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use rudy_cache::Key;
+
+use self::hidden::Hidden;
 
 /// When a request was sent to the origin, in relation to purges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,6 +143,8 @@ pub(crate) struct Purges {
     tags: HashMap<Box<[u8]>, Numbers>,
     /// The numbers of purges of prefixes, the prefixes, and whether they are soft.
     prefixes: VecDeque<(u64, Box<[u8]>, bool)>,
+    /// Objects that this process has invalidated without the lock of the folder.
+    pub(crate) hidden: Hidden,
 }
 
 impl Purges {

@@ -107,6 +107,39 @@ fn a_response_that_was_requested_before_a_purge_is_not_stored() {
 }
 
 #[test]
+fn what_a_process_that_only_reads_invalidates_does_not_come_back() {
+    let folder = folder();
+    let first = open(&folder);
+    for size in [10, 100_000] {
+        for path in ["/a", "/b", "/c"] {
+            put(&first, &key(path), stored(&[], &[]), &body(1, size));
+        }
+        put(&first, &key("/a"), stored(&[("vary", "accept")], &[("accept", "x")]), &body(1, size));
+        let second = open(&folder);
+        assert!(!second.is_writer());
+        second.invalidate(&[key("/a"), key("/b")]);
+        let left = |store: &Store| ["/a", "/b", "/c"].map(|path| get(store, &key(path)).is_some());
+        assert_eq!((left(&first), left(&second)), ([true; 3], [false, false, true]));
+        assert!(second.objects(&key("/a")).is_empty());
+        // The second one reads the list of purges again.
+        purge(&first, tag("other"), false);
+        assert_eq!(left(&second), [false, false, true]);
+        put(&first, &key("/a"), stored(&[("vary", "cookie")], &[("cookie", "y")]), &body(3, size));
+        assert_eq!(left(&second), [false, false, true], "another variant has changed the file");
+        put(&first, &key("/a"), stored(&[], &[]), &body(2, size));
+        assert_eq!(get(&second, &key("/a")).unwrap().1, body(2, size));
+        first.release();
+        second.purge(&[]).unwrap();
+        second.wait_for_purges(usize::MAX);
+        assert_eq!(left(&second), [true, false, true]);
+        drop(second);
+        assert_eq!(left(&first), [true, false, true], "its file is gone");
+        first.reclaim();
+        first.purge(&[]).unwrap();
+    }
+}
+
+#[test]
 fn an_update_does_not_bring_a_purged_object_back() {
     let folder = folder();
     let store = open(&folder);
