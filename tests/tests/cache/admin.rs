@@ -46,7 +46,12 @@ fn responses_are_purged_by_url_prefix_and_tag() {
     for (arguments, purged, kept) in [
         (vec!["purge".to_owned(), url("/news/1?utm_x=1")], "/news/1", "/news/2"),
         (vec!["purge".to_owned(), "--prefix".to_owned(), url("/news/")], "/news/2", "/other"),
-        (vec!["purge".to_owned(), "--tag".to_owned(), "news".to_owned()], "/news/3", "/other"),
+        (
+            vec!["purge".to_owned(), "--prefix".to_owned(), "http://A.example:80/news/".to_owned()],
+            "/news/3",
+            "/other",
+        ),
+        (vec!["purge".to_owned(), "--tag".to_owned(), "news".to_owned()], "/news/4", "/other"),
     ] {
         for target in [purged, kept] {
             store(&server, target);

@@ -53,10 +53,7 @@ fn purge_all(caches: &[&Cache], request: &PurgeRequest) -> Result<Response, Stri
     for by in &request.by {
         let targets = match by {
             PurgedBy::Url(url) => keys(caches, url)?.into_iter().map(Target::Key).collect(),
-            PurgedBy::Prefix(prefix) => {
-                parse_url(prefix)?;
-                vec![Target::Prefix(prefix.clone().into_bytes())]
-            }
+            PurgedBy::Prefix(prefix) => vec![Target::Prefix(parse_prefix(prefix)?)],
             PurgedBy::Tag(tag) => vec![Target::Tag(tag.clone().into_bytes())],
         };
         purges.extend(targets.into_iter().map(|target| Purge { target, soft: request.soft }));
@@ -106,19 +103,34 @@ fn keys(caches: &[&Cache], url: &str) -> Result<Vec<Key>, String> {
     Ok(keys)
 }
 
+/// Returns the beginning of URLs as it is in keys. It may end in a host, or in the scope of a key.
+fn parse_prefix(prefix: &str) -> Result<Vec<u8>, String> {
+    let (is_secure, host, rest) = split_url(prefix)?;
+    let key = Key::new(is_secure, host.as_bytes(), rest.as_bytes());
+    let end = key.as_bytes().len() - usize::from(rest.is_empty());
+    // A key always has a path.
+    Ok(key.as_bytes()[..end].to_vec())
+}
+
 /// Splits a URL into whether it is https, its host and its target.
 fn parse_url(url: &str) -> Result<(bool, &str, &str), String> {
+    let (is_secure, host, rest) = split_url(url)?;
+    Ok((is_secure, host, rest.split('#').next().unwrap_or_default()))
+}
+
+/// Splits a URL into whether it is https, its host and what follows.
+fn split_url(url: &str) -> Result<(bool, &str, &str), String> {
     let (is_secure, rest) = match url.split_once("://") {
-        Some(("https", rest)) => (true, rest),
-        Some(("http", rest)) => (false, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
         _ => return Err(format!("\"{}\" is no URL: it begins with https:// or http://", visible(url))),
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (host, target) = rest.split_at(end);
+    let (host, rest) = rest.split_at(end);
     if host.is_empty() {
         return Err(format!("\"{}\" has no host", visible(url)));
     }
-    Ok((is_secure, host, target.split('#').next().unwrap_or_default()))
+    Ok((is_secure, host, rest))
 }
 
 fn stats(open: &OpenStore) -> CacheStats {
@@ -229,9 +241,23 @@ mod tests {
     #[test]
     fn a_url_has_a_scheme_and_a_host() {
         assert_eq!(parse_url("https://a.org/b?c#d"), Ok((true, "a.org", "/b?c")));
-        assert_eq!(parse_url("http://a.org:81?c"), Ok((false, "a.org:81", "?c")));
+        assert_eq!(parse_url("HTTP://a.org:81?c"), Ok((false, "a.org:81", "?c")));
         for url in ["a.org/b", "ftp://a.org/", "https:///b", ""] {
             assert!(parse_url(url).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn the_scheme_and_the_host_of_a_prefix_are_normalized() {
+        for (prefix, expected) in [
+            ("http://ab.Example/A", "http://ab.example/A"),
+            ("HTTPS://ab.example:443/", "https://ab.example/"),
+            ("http://ab.example:80", "http://ab.example"),
+            ("http://ab.example:8080/a?b", "http://ab.example:8080/a?b"),
+            ("http://ab.example/a#127.0.0.1:80", "http://ab.example/a#127.0.0.1:80"),
+        ] {
+            assert_eq!(parse_prefix(prefix).unwrap(), expected.as_bytes());
+        }
+        assert!(parse_prefix("/a").is_err());
     }
 }
