@@ -119,7 +119,8 @@ pub struct QueryRules {
 
 impl QueryRules {
     /// Returns the target as it is in a key.
-    fn apply(&self, target: &[u8]) -> Vec<u8> {
+    #[must_use]
+    pub fn apply(&self, target: &[u8]) -> Vec<u8> {
         let Some(mark) = target.iter().position(|byte| *byte == b'?').filter(|_| *self != Self::default())
         else {
             return target.to_vec();

@@ -35,6 +35,20 @@ fn parts_of_the_request_are_added_to_the_key_or_removed() {
 }
 
 #[test]
+fn ignored_parameters_are_no_part_of_the_key_after_a_rewrite() {
+    let origin = Origin::start(|request, _| format!("Cache-Control: max-age=60|{}", request.target()));
+    let rewrite = "[[site]]\n[[site.route]]\npath = \"/shop/*\"\nrewrite = \"/c/{rest}\"\n";
+    let config = config(&origin.upstream, "{ ignore_query = [\"utm_*\"] }").replace("[[site]]\n", rewrite);
+    let server = Server::config(&config);
+    assert_eq!(get(&server, "/shop/x?utm_source=1", &[]).text(), "/c/x?utm_source=1");
+    eventually("it is stored", || {
+        (handled(&get(&server, "/shop/x?utm_source=1", &[])) == "hit").then_some(())
+    });
+    assert_eq!(handled(&get(&server, "/shop/x?utm_source=2", &[])), "hit");
+    assert_ne!(handled(&get(&server, "/shop/x?page=2", &[])), "hit");
+}
+
+#[test]
 fn accepted_languages_are_reduced_to_those_of_a_list() {
     let origin = Origin::start(|request, number| {
         let language = request.field("accept-language").unwrap_or("none").to_owned();

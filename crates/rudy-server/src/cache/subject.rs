@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, RANGE, UPGRADE, VARY};
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::Scheme;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body::Body as _;
 use rudy_cache::{Key, Policy};
@@ -149,7 +149,8 @@ impl KeyRules {
             fields.insert(AUTHORIZATION, HeaderValue::from_static("-"));
         }
         let is_rewritten = extensions.get::<OriginalTarget>().is_some();
-        let rewritten = uri.path_and_query().filter(|_| is_rewritten).map(PathAndQuery::as_str);
+        let rewritten = uri.path_and_query().filter(|_| is_rewritten);
+        let rewritten = rewritten.map(|target| policy.query.apply(target.as_str().as_bytes()));
         if let Some(value) = self.key_value(fields, rewritten) {
             fields.insert(&KEY_FIELD, value);
         }
@@ -161,11 +162,11 @@ impl KeyRules {
     }
 
     /// Returns the value of [`KEY_FIELD`]: the cookies, and the target after a rewrite, which may depend on fields of the request.
-    fn key_value(&self, fields: &HeaderMap, rewritten: Option<&str>) -> Option<HeaderValue> {
+    fn key_value(&self, fields: &HeaderMap, rewritten: Option<Vec<u8>>) -> Option<HeaderValue> {
         if self.cookies.is_empty() && rewritten.is_none() {
             return None;
         }
-        let mut value = rewritten.unwrap_or_default().as_bytes().to_vec();
+        let mut value = rewritten.unwrap_or_default();
         let lines = fields.get_all(COOKIE).iter();
         for (name, content) in lines.flat_map(|line| cookies(line.as_bytes())) {
             if self.cookies.iter().any(|pattern| matches(pattern, name)) {
