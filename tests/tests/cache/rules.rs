@@ -242,6 +242,33 @@ fn a_stale_response_is_sent_while_it_is_validated_and_in_place_of_an_error() {
     });
 }
 
+#[test]
+fn a_validation_in_the_background_is_for_its_variant() {
+    let origin = Origin::start(|request, number| {
+        let language = request.field("accept-language").unwrap_or_default().to_owned();
+        let stale = if language == "en" { "stale-while-revalidate=60" } else { "stale-if-error=60" };
+        format!(
+            "Cache-Control: max-age=0, {stale}\nVary: Accept-Language\nETag: \"{number}\"|{language} {number}"
+        )
+    });
+    let server = server(&origin.upstream, "true");
+    let with = |language: &str, more: &[&str]| {
+        let language = format!("Accept-Language: {language}");
+        get(&server, "/a", &[&[language.as_str()], more].concat())
+    };
+    for (language, expected) in [("en", "en 1"), ("de", "de 2")] {
+        assert_eq!(with(language, &[]).text(), expected);
+        eventually("it is stored", || {
+            let response = with(language, &["Cache-Control: only-if-cached, max-stale"]);
+            (response.status == 200).then_some(())
+        });
+    }
+    assert_eq!(with("en", &[]).text(), "en 1", "it is validated in the background");
+    let other = with("de", &[]);
+    assert_eq!(handled(&other), "stale");
+    assert_ne!(other.text(), "de 2");
+}
+
 /// An origin of a response that it also sends in parts.
 fn in_parts(content: String) -> Origin {
     Origin::start(move |request, _| {

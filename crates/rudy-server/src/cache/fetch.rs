@@ -143,7 +143,7 @@ impl Fetch {
             Decision::Validate { selected, stale_if_error: true, .. } | Decision::StaleHit(selected)
                 if is_error(status) =>
             {
-                self.open.marks.set_validated(&self.subject.key);
+                self.open.marks.set_failed(&self.subject.key);
                 Some(self.objects[selected.index].clone())
             }
             _ => None,

@@ -22,12 +22,13 @@ pub(super) struct Marks {
     hasher: RandomState,
     not_stored: Cache<u64, u64>,
     validated: Cache<u64, u64>,
+    failed: Cache<u64, u64>,
 }
 
 impl Default for Marks {
     fn default() -> Self {
-        let (not_stored, validated) = (Cache::new(KEYS), Cache::new(KEYS));
-        Self { hasher: RandomState::new(), not_stored, validated }
+        let [not_stored, validated, failed] = std::array::from_fn(|_| Cache::new(KEYS));
+        Self { hasher: RandomState::new(), not_stored, validated, failed }
     }
 }
 
@@ -48,7 +49,17 @@ impl Marks {
         !self.not_stored.is_empty() && is_current(&self.not_stored, self.hash(key))
     }
 
-    /// Marks the key of a validation that failed, or that is made in the background.
+    /// Marks the key of a validation that failed: stale responses replace the error.
+    pub(super) fn set_failed(&self, key: &Key) {
+        self.failed.insert(self.hash(key), monotonic_ms() + VALIDATION_MS);
+        self.set_validated(key);
+    }
+
+    pub(super) fn has_failed(&self, key: &Key) -> bool {
+        !self.failed.is_empty() && is_current(&self.failed, self.hash(key))
+    }
+
+    /// Marks the key of a validation that is made in the background, perhaps of one variant only.
     pub(super) fn set_validated(&self, key: &Key) {
         self.validated.insert(self.hash(key), monotonic_ms() + VALIDATION_MS);
     }

@@ -70,9 +70,7 @@ pub(super) fn attempt(shared: &Shared, open: &OpenStore, subject: &Subject, foun
             Attempt::Hit(response, object)
         }
         // So does an origin that fails.
-        Decision::Validate { selected, stale_if_error: true, .. }
-            if open.marks.is_validated(&subject.key) =>
-        {
+        Decision::Validate { selected, stale_if_error: true, .. } if open.marks.has_failed(&subject.key) => {
             let status = CacheStatus { hit: true, ttl: Some(selected.ttl), ..CacheStatus::default() };
             let (response, object) = respond(selected.index, &status);
             Attempt::Hit(response, object)
