@@ -165,6 +165,28 @@ fn a_client_that_leaves_early_cancels_the_request_and_one_that_leaves_late_does_
 }
 
 #[test]
+fn a_client_that_gets_304_for_what_is_not_stored_does_not_end_the_transfer() {
+    let (release, may_continue) = channel::<()>();
+    let may_continue = Mutex::new(may_continue);
+    let origin = Upstream::start(move |peer| {
+        while peer.request().is_some() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nCache-Control: max-age=60\r\nETag: W/\"a\"\r\n\r\n");
+            may_continue.lock().expect("no test fails").recv().expect("the test continues");
+            peer.send(vec![b'x'; 100_000]);
+        }
+    });
+    let server = server(&origin, "true");
+    let response = get(&server, "/a", &["If-None-Match: W/\"a\""]);
+    assert_eq!(response.status, 304);
+    assert_eq!(response.field("cache-status"), Some("Rudy; fwd=uri-miss; fwd-status=200; stored"));
+    release.send(()).expect("the origin waits");
+    let stored = eventually("it is stored", || {
+        Some(get(&server, "/a", &["Cache-Control: only-if-cached"])).filter(|response| response.status == 200)
+    });
+    assert_eq!(stored.body.len(), 100_000);
+}
+
+#[test]
 fn a_restart_keeps_what_is_stored() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=600|{number}"));
     let folder = tempfile::tempdir().expect("a temp folder can be created");

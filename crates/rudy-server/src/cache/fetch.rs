@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, is_error};
+use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
 use rudy_net::{Body, Head, Response};
 use rudy_store::{Epoch, FillReader, Object};
 use tokio::sync::oneshot;
@@ -236,6 +236,8 @@ impl Fetch {
             age: response.headers().get(http::header::AGE).cloned(),
         };
         let is_short = matches!(response.body, Body::Bytes(_) | Body::Empty);
+        // A client that gets 304 reads no body, and does not leave.
+        let keep = is_short || self.is_background || self.is_not_modified(&incoming);
         let incoming = Arc::new(incoming);
         // Before the first byte: what is not stored is dropped without a reader.
         if let Some(reader) = fill.reader() {
@@ -243,11 +245,15 @@ impl Fetch {
         }
         self.registration.flight.send_replace(Progress::Receiving(incoming));
         let body = Source::new(std::mem::replace(&mut response.body, Body::Empty));
-        let keep = is_short || self.is_background;
         let finished = pump::run(body, fill, &mut self.registration, keep, length).await;
         if let (Some(part), Some((whole, stored))) = (finished, combined) {
             self.store_combined(whole, part, stored, epoch).await;
         }
+    }
+
+    /// Whether the response to the first request is 304, by its own conditions.
+    fn is_not_modified(&self, incoming: &Incoming) -> bool {
+        incoming.part.is_none() && matches!(incoming.stored.verdict(&self.subject.head), Verdict::NotModified)
     }
 
     /// Returns the metadata of a response that can be stored.

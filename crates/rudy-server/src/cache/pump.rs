@@ -71,8 +71,8 @@ pub(crate) async fn read(range: FileRange) -> io::Result<Bytes> {
     spawn_blocking(read).await.map_err(io::Error::other)?
 }
 
-/// Receives the whole body. Returns the object if it is stored. If no client is left, it goes on with `keep`, or if at least half of
-/// `length` was received.
+/// Receives the whole body. Returns the object if it is stored. If no client is left, a body that is stored goes on with `keep`, or if
+/// at least half of `length` was received.
 pub(super) async fn run(
     mut source: Source,
     mut fill: Fill,
@@ -86,12 +86,13 @@ pub(super) async fn run(
             turn = 0;
             yield_now().await;
         }
-        let flight = registration.flight.clone();
+        let (flight, is_kept) = (registration.flight.clone(), keep && fill.is_stored());
         let next = tokio::select! {
             biased;
             next = source.next(&mut fill) => next,
-            () = flight.closed(), if !keep => {
-                let has_half = length.is_some_and(|length| fill.received() >= length.div_ceil(2));
+            () = flight.closed(), if !is_kept => {
+                let has_half =
+                    fill.is_stored() && length.is_some_and(|length| fill.received() >= length.div_ceil(2));
                 if !has_half && registration.end_if_abandoned() {
                     return interrupt(fill).await;
                 }
