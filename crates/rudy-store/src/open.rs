@@ -18,7 +18,7 @@ use crate::purge::list::State;
 pub enum OpenError {
     /// The levels are not at most three numbers of 1 or 2.
     Levels(Vec<u8>),
-    /// The folder has other files, or (for a check) none.
+    /// The folder has other files and no valid state, or (for a check) no files.
     NotAStore(PathBuf),
     /// Another process has the lock, and has not written the state yet.
     Busy(PathBuf),
@@ -37,7 +37,8 @@ impl fmt::Display for OpenError {
             }
             Self::NotAStore(path) => write!(
                 f,
-                "the folder {} is not that of a cache; choose an empty folder, or one that a cache has created",
+                "the folder {} is not that of a cache; choose an empty folder, or one that a cache has created and \
+                 that has no other files",
                 path.display()
             ),
             Self::Busy(path) => {
@@ -90,11 +91,15 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
     Err(OpenError::Busy(options.folder))
 }
 
-/// Whether the folder has files of a store, or none.
+/// Whether the folder has files of a store, or none. Others have the same names, such as `objects` of Git: beside a foreign name, only
+/// a valid state shows that the folder is that of a store. Without one, a store with only its own names is recovered.
 fn is_own(disk: &Disk) -> io::Result<bool> {
     let names = disk.names("")?;
-    let is_own = |name: &str| [LOCK, STATE, OBJECTS, TEMPORARY, "lost+found"].contains(&name);
-    Ok(names.iter().all(|(name, _)| is_own(name)) || names.iter().any(|(name, _)| name == STATE))
+    let is_own = |(name, is_folder): &(String, bool)| match name.as_str() {
+        LOCK | STATE => !is_folder,
+        name => [OBJECTS, TEMPORARY, "lost+found"].contains(&name),
+    };
+    Ok(names.iter().all(is_own) || State::read(disk).is_some())
 }
 
 /// Moves objects of an unknown seed out of the way. The background thread removes them.

@@ -355,6 +355,44 @@ fn a_folder_with_other_files_is_not_used() {
 }
 
 #[test]
+fn a_foreign_folder_with_the_names_of_a_store_is_not_changed() {
+    // The folders of Git, and of OSTree.
+    for (other, is_file) in [("refs", true), ("refs", false), ("objects", false)] {
+        let folder = folder();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(path(other)).unwrap();
+        std::fs::create_dir_all(path("objects/aa")).unwrap();
+        std::fs::write(path("objects/aa/x.file"), "x").unwrap();
+        let state = path("state");
+        if is_file { std::fs::write(state, "x") } else { std::fs::create_dir(state) }.unwrap();
+        let names = || {
+            let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            names.collect::<std::collections::BTreeSet<_>>()
+        };
+        let before = names();
+        let error = Store::open(Options::new(folder.path())).unwrap_err();
+        assert!(matches!(&error, OpenError::NotAStore(path) if path == folder.path()), "{error}");
+        assert_eq!((names(), std::fs::read(path("objects/aa/x.file")).unwrap()), (before, b"x".to_vec()));
+    }
+}
+
+#[test]
+fn a_foreign_file_beside_a_valid_state_does_not_matter_and_a_damaged_state_is_recovered_without_one() {
+    let folder = folder();
+    put(&open(&folder), &key("/a"), stored(&[], &[]), &body(1, 10));
+    let foreign = folder.path().join("thesis.tex");
+    std::fs::write(&foreign, "").unwrap();
+    assert!(get(&open(&folder), &key("/a")).is_some());
+    std::fs::write(folder.path().join("state"), "x").unwrap();
+    assert!(matches!(Store::open(Options::new(folder.path())), Err(OpenError::NotAStore(_))));
+    assert_eq!(files(&folder).len(), 1);
+    std::fs::remove_file(foreign).unwrap();
+    let store = open(&folder);
+    assert!(get(&store, &key("/a")).is_none(), "purges may be lost");
+    put(&store, &key("/a"), stored(&[], &[]), &body(2, 10));
+}
+
+#[test]
 fn the_memory_is_bounded() {
     let folder = folder();
     let options = Options { memory_bytes: 100_000, ..Options::new(folder.path()) };
