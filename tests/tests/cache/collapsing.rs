@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Server, Upstream, UpstreamPeer, eventually};
+use rudy_tests::{Connection, Server, Upstream, UpstreamPeer, eventually};
 
-use crate::{get, handled, request, send, server};
+use crate::{config, get, handled, request, send, server};
 
 /// An origin that begins its response when the test allows it, and counts its requests.
 fn gated(
@@ -224,4 +224,66 @@ fn a_request_after_a_purge_does_not_wait_for_one_before_it() {
         });
         assert_eq!(stored.text(), second.to_string(), "{method} {target}");
     }
+}
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: max-age=60\r\n\r\n";
+
+/// More than a connection has in its buffers.
+const LONG_BYTES: usize = 32 << 20;
+
+fn send_long(peer: &mut UpstreamPeer) {
+    peer.send(format!("{LONG_BYTES:x}\r\n"));
+    peer.send(vec![b'x'; LONG_BYTES]);
+    peer.send("\r\n0\r\n\r\n");
+}
+
+/// Returns the length of a body, after its head.
+fn read_body(client: &mut Connection) -> usize {
+    let mut body = Vec::new();
+    while client.chunk_bytes(&mut body) {}
+    body.len()
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_no_other_if_the_response_proves_too_long() {
+    let (more, next) = channel();
+    let next = Mutex::new(next);
+    let (origin, count, open) = gated(CHUNKED, move |peer| {
+        peer.send("1\r\na\r\n");
+        next.lock().expect("no test fails").recv().expect("the clients have the start");
+        send_long(peer);
+    });
+    let config = config(&origin, "true").replace("[cache]\n", "[cache]\nobject_bytes = \"100k\"\n");
+    let server = Server::config(&config);
+    let (mut stalled, mut client) = (server.connect(), server.connect());
+    for connection in [&mut stalled, &mut client] {
+        send(connection, "GET", "/a", &[]);
+    }
+    open.send(()).expect("the origin waits");
+    for connection in [&mut stalled, &mut client] {
+        assert_eq!((connection.head().status, connection.chunk().as_deref()), (200, Some("a")));
+    }
+    more.send(()).expect("the origin waits");
+    assert_eq!((read_body(&mut client), count.load(Ordering::SeqCst)), (LONG_BYTES, 1));
+    assert!(!stalled.read_to_end().ends_with(b"\r\n0\r\n\r\n"), "it is cut off");
+}
+
+#[test]
+fn clients_of_a_long_response_that_this_process_cannot_store_send_their_own_requests() {
+    let origin = Upstream::start(|peer| {
+        while peer.request().is_some() {
+            peer.send(CHUNKED);
+            send_long(peer);
+        }
+    });
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let config = config(&origin, "true").replace("\"cache\"", &format!("\"{}\"", folder.path().display()));
+    let (_writer, mut server) = (Server::config(&config), Server::config(&config));
+    server.wait_for_line("another process uses the cache");
+    let (mut stalled, mut client) = (server.connect(), server.connect());
+    for connection in [&mut stalled, &mut client] {
+        send(connection, "GET", "/a", &[]);
+        assert_eq!(connection.head().status, 200);
+    }
+    assert_eq!(read_body(&mut client), LONG_BYTES);
 }

@@ -220,7 +220,6 @@ impl Fetch {
         if combined.as_ref().is_some_and(|(old, combined)| !is_worth_a_copy(old, combined, length)) {
             return self.pass(response, false);
         }
-        self.open.marks.set_stored(&self.subject.key);
         let (status, is_part) = (response.status(), response.status() == StatusCode::PARTIAL_CONTENT);
         let completes = combined.as_ref().filter(|(_, stored)| {
             *stored.content() == Content::Whole && !self.subject.head.headers().contains_key(RANGE)
@@ -243,7 +242,7 @@ impl Fetch {
         if let Some(reader) = fill.reader() {
             self.send_first(First::Incoming(incoming.clone(), reader));
         }
-        self.registration.flight.send_replace(Progress::Receiving(incoming));
+        self.announce(incoming, fill.waits_for_readers());
         let body = Source::new(std::mem::replace(&mut response.body, Body::Empty));
         let finished = pump::run(body, fill, &mut self.registration, keep, length).await;
         if let (Some(part), Some((whole, stored))) = (finished, combined) {
@@ -254,6 +253,18 @@ impl Fetch {
     /// Whether the response to the first request is 304, by its own conditions.
     fn is_not_modified(&self, incoming: &Incoming) -> bool {
         incoming.part.is_none() && matches!(incoming.stored.verdict(&self.subject.head), Verdict::NotModified)
+    }
+
+    /// Lets the waiting requests receive a response, unless its slowest client would hold the others: then each sends its own request.
+    fn announce(&self, incoming: Arc<Incoming>, is_held_by_slowest: bool) {
+        let progress = if is_held_by_slowest {
+            self.open.marks.set_not_stored(&self.subject.key);
+            Progress::Nothing
+        } else {
+            self.open.marks.set_stored(&self.subject.key);
+            Progress::Receiving(incoming)
+        };
+        self.registration.flight.send_replace(progress);
     }
 
     /// Returns the metadata of a response that can be stored.

@@ -4,13 +4,14 @@ use std::future::poll_fn;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::task::ready;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rudy_cache::{Content, Span};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange, poll_time};
 use rudy_store::{Fill, Finished, Object};
 use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::timeout;
 
 use super::flights::Registration;
 use super::reply::position;
@@ -20,6 +21,10 @@ const PIECE_BYTES: u64 = 256 * 1024;
 
 /// After how many bytes other tasks of the worker get a turn, as for responses to clients.
 const TURN_BYTES: usize = 512 * 1024;
+
+/// A client that reads nothing from one of these checks to the next, so for at most a second, is cut off if others wait for a response
+/// that is not stored. It would hold all of them.
+const STALL_CHECK: Duration = Duration::from_millis(500);
 
 /// The body of a response of the origin.
 pub(super) enum Source {
@@ -45,11 +50,8 @@ impl Source {
             Self::Whole(bytes) if bytes.is_empty() => return None,
             Self::Whole(bytes) => return Some(Ok(std::mem::take(bytes))),
             Self::Stream(stream) => {
-                poll_fn(|cx| {
-                    ready!(fill.poll_ready(cx));
-                    stream.poll_piece(cx, poll_time(), PIECE_BYTES)
-                })
-                .await?
+                make_room(fill).await;
+                poll_fn(|cx| stream.poll_piece(cx, poll_time(), PIECE_BYTES)).await?
             }
         };
         match piece {
@@ -58,6 +60,13 @@ impl Source {
             Ok(BodyPiece::Trailers(_)) => None,
             Err(error) => Some(Err(error)),
         }
+    }
+}
+
+/// Waits until the store has room for a piece.
+async fn make_room(fill: &mut Fill) {
+    while timeout(STALL_CHECK, poll_fn(|cx| fill.poll_ready(cx))).await.is_err() {
+        fill.abort_stalled();
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A small body is in memory until it is complete. A larger one is in its file: readers get pieces of the file. If the body cannot
 //! be stored, because it is too long, another process stores, or the disk is full, then what follows passes through a window in
-//! memory, and the writer waits for the slowest reader. What is in the file already remains readable there.
+//! memory, and the writer waits for the slowest reader, but not for one that stalls while others wait. What is in the file already
+//! remains readable there.
 
 mod reader;
 mod shared;
@@ -20,7 +21,7 @@ use rudy_cache::{Key, Stored};
 use twox_hash::XxHash3_64;
 
 pub use reader::{FillAborted, FillReader, Piece};
-use shared::{End, Shared};
+use shared::{End, Shared, WINDOW_BYTES};
 
 use crate::change::{New, NewBody, NotKept, Temporary};
 use crate::head::{HEAD_BYTES, checksum_of_pieces};
@@ -29,7 +30,7 @@ use crate::object::Object;
 use crate::options::SMALL_BYTES_MAX;
 use crate::purge::Epoch;
 
-/// Receives the body of an object. Dropping it aborts the transfer: readers get [`FillAborted`], and nothing is stored.
+/// Receives the body of an object. Dropping it aborts the transfer: readers get [`FillAborted::Incomplete`], and nothing is stored.
 pub struct Fill {
     inner: Arc<Inner>,
     shared: Arc<Shared>,
@@ -138,6 +139,19 @@ impl Fill {
         if self.is_stored() { Poll::Ready(()) } else { self.shared.state().poll_window(cx) }
     }
 
+    /// Whether [`Fill::poll_ready`] may wait for readers, as far as it is known now: the body is not stored, and may have more than
+    /// 1 MiB. Then a slow reader delays the others.
+    #[must_use]
+    pub fn waits_for_readers(&self) -> bool {
+        !self.is_stored() && self.declared.is_none_or(|declared| declared > WINDOW_BYTES)
+    }
+
+    /// Aborts the readers that have read nothing since the last call, if others wait for what follows. Call it periodically while
+    /// [`Fill::poll_ready`] is not ready.
+    pub fn abort_stalled(&self) {
+        self.shared.state().abort_stalled();
+    }
+
     /// Is ready when there is no reader.
     pub fn poll_unread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.state().poll_unread(cx)
@@ -180,8 +194,8 @@ impl Fill {
         })
     }
 
-    /// Ends a transfer that broke. Readers get [`FillAborted`]. The part that was received is stored if it can be completed later
-    /// ([`Stored::truncate`]). It waits for the disk.
+    /// Ends a transfer that broke. Readers get [`FillAborted::Incomplete`]. The part that was received is stored if it can be completed
+    /// later ([`Stored::truncate`]). It waits for the disk.
     #[must_use]
     pub fn interrupt(mut self) -> Option<Arc<Object>> {
         let wakers = self.shared.state().end(End::Aborted);

@@ -43,13 +43,21 @@ impl Piece {
     }
 }
 
-/// The transfer broke: the body is incomplete.
+/// Why a reader does not get the whole body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FillAborted;
+pub enum FillAborted {
+    /// The transfer broke: the body is incomplete.
+    Incomplete,
+    /// The reader has read nothing for too long, while others waited ([`Fill::abort_stalled`](super::Fill::abort_stalled)).
+    Stalled,
+}
 
 impl fmt::Display for FillAborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the upstream ended the response before it was complete")
+        f.write_str(match self {
+            Self::Incomplete => "the upstream ended the response before it was complete",
+            Self::Stalled => "the client did not read, while other clients waited for the same response",
+        })
     }
 }
 
@@ -67,12 +75,13 @@ impl FillReader {
         let (result, waker) = {
             let mut state = self.shared.state();
             match (state.read(self.position, max), state.ended()) {
+                _ if state.is_aborted(self.number) => (Poll::Ready(Some(Err(FillAborted::Stalled))), None),
                 (Some(piece), _) => {
                     self.position += piece.length();
                     (Poll::Ready(Some(Ok(piece))), state.advance(self.number, self.position))
                 }
                 (None, Some(End::Complete)) => (Poll::Ready(None), None),
-                (None, Some(End::Aborted)) => (Poll::Ready(Some(Err(FillAborted))), None),
+                (None, Some(End::Aborted)) => (Poll::Ready(Some(Err(FillAborted::Incomplete))), None),
                 (None, None) => {
                     state.wait(self.number, cx);
                     (Poll::Pending, None)

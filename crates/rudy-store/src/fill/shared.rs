@@ -49,7 +49,11 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 struct Reader {
     position: u64,
+    /// Set while it waits for what follows.
     waker: Option<Waker>,
+    /// Whether it has not moved since the last call of [`State::abort_stalled`].
+    is_still: bool,
+    is_aborted: bool,
 }
 
 /// Tasks to wake, after the lock is released.
@@ -152,10 +156,25 @@ impl State {
         self.writer.take()
     }
 
+    /// Aborts the readers that have not moved since the last call, if others have read everything and wait.
+    pub(super) fn abort_stalled(&mut self) {
+        let others_wait = self.readers.iter().flatten().any(|reader| reader.waker.is_some());
+        for reader in self.readers.iter_mut().flatten().filter(|reader| reader.waker.is_none()) {
+            reader.is_aborted |= others_wait && reader.is_still;
+            reader.is_still = true;
+        }
+        self.trim();
+    }
+
+    pub(super) fn is_aborted(&self, number: usize) -> bool {
+        self.readers[number].as_ref().is_some_and(|reader| reader.is_aborted)
+    }
+
     /// Moves a reader, and returns the waker of the writer if it has to know.
     pub(super) fn advance(&mut self, number: usize, position: u64) -> Option<Waker> {
         if let Some(reader) = &mut self.readers[number] {
             reader.position = position;
+            reader.is_still = false;
         }
         if !self.is_window {
             return None;
@@ -190,15 +209,17 @@ impl State {
     pub(super) fn wait(&mut self, number: usize, cx: &mut Context<'_>) {
         if let Some(reader) = &mut self.readers[number] {
             reader.waker = Some(cx.waker().clone());
+            reader.is_still = false;
         }
     }
 
-    /// Drops the pieces that all readers have read, if the body is not stored.
+    /// Drops the pieces that all readers have read but those that are aborted, if the body is not stored.
     fn trim(&mut self) {
         if !self.is_window {
             return;
         }
-        let slowest = self.readers.iter().flatten().map(|reader| reader.position).min().unwrap_or(u64::MAX);
+        let readers = self.readers.iter().flatten().filter(|reader| !reader.is_aborted);
+        let slowest = readers.map(|reader| reader.position).min().unwrap_or(u64::MAX);
         while let Some(first) = self.pieces.front().map(|piece| piece.len() as u64)
             && self.start + first <= slowest
         {

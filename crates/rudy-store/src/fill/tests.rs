@@ -8,7 +8,6 @@ use bytes::Bytes;
 use rudy_cache::Key;
 use tempfile::TempDir;
 
-use super::shared::WINDOW_BYTES;
 use super::*;
 use crate::disk::{Access, read_at};
 use crate::tests::stored;
@@ -147,7 +146,7 @@ fn an_aborted_transfer_leaves_nothing() {
         fill.write(data(length));
         assert_eq!(reader.poll(4), Poll::Ready(Some(Ok(4))));
         drop(fill);
-        assert_eq!(reader.read(), Some(Err(FillAborted)), "after what was received");
+        assert_eq!(reader.read(), Some(Err(FillAborted::Incomplete)), "after what was received");
         assert_eq!(reader.data, data(length));
         assert!(is_empty(&folder));
     }
@@ -161,7 +160,7 @@ fn a_body_of_another_length_than_declared_is_not_stored() {
         let mut reader = Reader::of(&fill);
         data(sent).chunks(7).for_each(|chunk| fill.write(Bytes::copy_from_slice(chunk)));
         assert_eq!(fill.finish().unwrap_err(), WrongLength { expected: declared, received: sent });
-        assert_eq!(reader.read(), Some(Err(FillAborted)));
+        assert_eq!(reader.read(), Some(Err(FillAborted::Incomplete)));
         assert_eq!(reader.data, data(sent.min(declared)), "never more than declared");
         assert!(is_empty(&folder));
     }
@@ -177,7 +176,7 @@ fn a_broken_transfer_stores_its_part() {
         let mut reader = Reader::of(&fill);
         fill.write(data(length).slice(..sent));
         let object = fill.interrupt().unwrap();
-        assert_eq!(reader.read(), Some(Err(FillAborted)));
+        assert_eq!(reader.read(), Some(Err(FillAborted::Incomplete)));
         assert_eq!(object.body().read_at(0, usize::MAX).unwrap(), data(length).slice(..sent));
         let span = rudy_cache::Span { start: 0, length: sent as u64 };
         assert_eq!(
@@ -231,6 +230,47 @@ fn a_body_that_is_too_long_passes_through_a_window() {
         assert_eq!(reader.data, all);
     }
     assert!(is_empty(&folder));
+}
+
+#[test]
+fn a_reader_that_stalls_while_others_wait_is_aborted() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { object_bytes_max: 100_000, ..Options::new(folder.path()) };
+    let store = Store::open(options).unwrap();
+    let mut fill = fill(&store, None);
+    let (mut quick, mut slow) = (Reader::of(&fill), Reader::of(&fill));
+    let mut context = Context::from_waker(Waker::noop());
+    while fill.poll_ready(&mut context).is_ready() {
+        fill.write(data(90_000));
+        assert!(quick.read().is_none());
+    }
+    fill.abort_stalled();
+    assert_eq!(slow.poll(1), Poll::Ready(Some(Ok(1))), "it moves");
+    fill.abort_stalled();
+    assert!(fill.poll_ready(&mut context).is_pending(), "it has moved since the last call");
+    fill.abort_stalled();
+    assert!(fill.poll_ready(&mut context).is_ready());
+    assert_eq!(slow.read(), Some(Err(FillAborted::Stalled)));
+    while fill.poll_ready(&mut context).is_ready() {
+        fill.write(data(90_000));
+    }
+    fill.abort_stalled();
+    fill.abort_stalled();
+    assert!(fill.poll_ready(&mut context).is_pending(), "no other one waits");
+    assert!(quick.read().is_none());
+    assert!(matches!(fill.finish(), Ok(Finished::NotStored(NotKept::TooLong))));
+    assert_eq!((quick.read(), slow.read()), (Some(Ok(())), Some(Err(FillAborted::Stalled))));
+}
+
+#[test]
+fn only_long_bodies_that_are_not_stored_wait_for_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = Store::open(Options::new(folder.path())).unwrap();
+    let reader = Store::open(Options::new(folder.path())).unwrap();
+    for (length, waits) in [(None, true), (Some(WINDOW_BYTES + 1), true), (Some(WINDOW_BYTES), false)] {
+        assert_eq!(fill(&reader, length).waits_for_readers(), waits, "{length:?}");
+        assert!(!fill(&writer, length).waits_for_readers());
+    }
 }
 
 #[test]
