@@ -12,12 +12,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rudy_http::semantics::conditional::{Current, Verdict, evaluate};
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
-use rudy_net::{Body, BodyError, BodyPiece, Response, poll_time};
+use rudy_net::{Body, BodyPiece, Response, poll_time};
 
+use super::memory::{Memory, SMALL_BYTES};
 use super::preset::Format;
 use super::{html, json};
 use crate::cache::read;
-use crate::compression::StoredContent;
+use crate::compression::{StoredContent, pool};
 use crate::pages;
 
 /// Fields of the original that are wrong for the rewritten document.
@@ -46,7 +47,7 @@ pub(super) async fn rewrite(
     format: Format,
     max: u64,
     of_client: &ClientRequest,
-    link: impl Fn(&str) -> Option<String>,
+    link: impl Fn(&str) -> Option<String> + Send + 'static,
 ) -> Response {
     let failed = |why: &str| {
         let explanation = format!("The repository has sent metadata that cannot be rewritten: {why}.");
@@ -55,15 +56,46 @@ pub(super) async fn rewrite(
     if response.headers().contains_key(header::CONTENT_ENCODING) {
         return failed("it is compressed, which the request did not allow");
     }
-    let content = match collect(std::mem::replace(&mut response.body, Body::Empty), max).await {
-        Ok(Some(content)) => content,
-        Ok(None) => return failed(&format!("it is larger than `metadata_bytes`, {max}")),
-        Err(_) => return failed("it ended early"),
+    let (body, mut memory) = (std::mem::replace(&mut response.body, Body::Empty), Memory::default());
+    let content = match collect(body, max, &mut memory).await {
+        Ok(content) => content,
+        Err(NotReceived::TooLong) => return failed(&format!("it is larger than `metadata_bytes`, {max}")),
+        Err(NotReceived::Incomplete) => return failed("it ended early"),
+        Err(NotReceived::NoMemory) => return too_many(&of_client.fields),
     };
-    let rewritten = str::from_utf8(&content).ok().and_then(|text| replace_links(text, format, link));
-    match rewritten {
-        Some(text) => with_content(response, text, of_client),
+    let document = if content.len() as u64 <= SMALL_BYTES {
+        Document::rewritten(&content, format, link)
+    } else {
+        pool::run(move || Ok(Document::rewritten(&content, format, link))).await.ok().flatten()
+    };
+    match document {
+        Some(document) => with_content(response, document, memory, of_client),
         None => failed("it is malformed"),
+    }
+}
+
+fn too_many(fields: &HeaderMap) -> Response {
+    let explanation = "The mirror rewrites too many large documents at the moment. Try again later.";
+    let mut response = pages::error(StatusCode::SERVICE_UNAVAILABLE, fields, explanation);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+    response
+}
+
+/// A document with other links.
+struct Document {
+    text: String,
+    tag: Option<EntityTag>,
+}
+
+impl Document {
+    /// Replaces the links in a document. `None` if it is malformed.
+    fn rewritten(content: &[u8], format: Format, link: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let text = replace_links(str::from_utf8(content).ok()?, format, link)?;
+        let hash = digest(&SHA256, text.as_bytes());
+        let tag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..TAG_BYTES]));
+        // Base64 in quotes.
+        let tag = HeaderValue::try_from(tag).ok().and_then(|value| EntityTag::parse(&value));
+        Some(Self { text, tag })
     }
 }
 
@@ -101,17 +133,19 @@ fn replace(text: &str, found: &[Range<usize>], new: impl Fn(&str) -> Option<Stri
 }
 
 /// Returns the response with its new content, or 304 or 412 by the conditions of the client.
-fn with_content(mut response: Response, text: String, of_client: &ClientRequest) -> Response {
-    let hash = digest(&SHA256, text.as_bytes());
-    let tag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..TAG_BYTES]));
+fn with_content(
+    mut response: Response,
+    document: Document,
+    memory: Memory,
+    of_client: &ClientRequest,
+) -> Response {
+    let Document { text, tag } = document;
     // Its compressed copies are those of the original.
     response.extensions.remove::<StoredContent>();
     let fields = response.headers_mut();
     for name in &FIELDS_OF_ORIGINAL {
         fields.remove(name);
     }
-    // Base64 in quotes.
-    let tag = HeaderValue::try_from(tag).ok().and_then(|value| EntityTag::parse(&value));
     if let Some(tag) = &tag {
         fields.insert(header::ETAG, tag.value().clone());
     }
@@ -127,38 +161,83 @@ fn with_content(mut response: Response, text: String, of_client: &ClientRequest)
             return pages::error(StatusCode::PRECONDITION_FAILED, &of_client.fields, explanation);
         }
         // Ranges are not supported: metadata is short.
-        Verdict::Proceed | Verdict::IgnoreRange => response.body = Body::Bytes(text.into()),
+        Verdict::Proceed | Verdict::IgnoreRange => response.body = Body::Bytes(memory.keep_for(text)),
     }
     response
 }
 
-/// Receives a whole body. `None` if it has more than `max` bytes.
-pub(super) async fn collect(body: Body, max: u64) -> Result<Option<Bytes>, BodyError> {
+/// Why a body is not received.
+#[derive(Debug)]
+pub(super) enum NotReceived {
+    /// It has more bytes than the limit.
+    TooLong,
+    /// It ended early.
+    Incomplete,
+    /// Other documents use the memory.
+    NoMemory,
+}
+
+/// Receives a whole body of at most `max` bytes, and extends `memory` for it.
+pub(super) async fn collect(body: Body, max: u64, memory: &mut Memory) -> Result<Bytes, NotReceived> {
+    let length = body.length();
+    if length.is_some_and(|length| length > max) {
+        return Err(NotReceived::TooLong);
+    }
+    if !memory.extend(length.unwrap_or(0)).await {
+        return Err(NotReceived::NoMemory);
+    }
     let mut stream = match body {
-        Body::Empty => return Ok(Some(Bytes::new())),
-        Body::Bytes(bytes) => return Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= max)),
-        Body::File(range) if range.length > max => return Ok(None),
-        Body::File(range) => return Ok(Some(read(range).await?)),
+        Body::Empty => return Ok(Bytes::new()),
+        Body::Bytes(bytes) => return Ok(bytes),
+        Body::File(range) => return read(range).await.map_err(|_| NotReceived::Incomplete),
         Body::Stream(stream) => stream,
     };
-    let mut content = BytesMut::new();
+    let mut content = BytesMut::with_capacity(usize::try_from(length.unwrap_or(0)).unwrap_or(0));
     while let Some(piece) = poll_fn(|cx| stream.poll_piece(cx, poll_time(), max.max(1))).await {
-        match piece? {
+        let piece = piece.map_err(|_| NotReceived::Incomplete)?;
+        let end = content.len() as u64 + piece.length();
+        if end > max {
+            return Err(NotReceived::TooLong);
+        }
+        // Without a length, it doubles.
+        if !memory.extend(length.unwrap_or_else(|| end.next_power_of_two())).await {
+            return Err(NotReceived::NoMemory);
+        }
+        match piece {
             BodyPiece::Data(bytes) => content.extend_from_slice(&bytes),
-            BodyPiece::File(range) if range.length > max => return Ok(None),
-            BodyPiece::File(range) => content.extend_from_slice(&read(range).await?),
+            BodyPiece::File(range) => {
+                content.extend_from_slice(&read(range).await.map_err(|_| NotReceived::Incomplete)?);
+            }
             BodyPiece::Trailers(_) => break,
         }
-        if content.len() as u64 > max {
-            return Ok(None);
-        }
     }
-    Ok(Some(content.freeze()))
+    Ok(content.freeze())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn a_large_document_is_rewritten_on_another_thread_and_a_small_one_on_this() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        for (padding, is_other) in [(10, false), (usize::try_from(SMALL_BYTES).unwrap(), true)] {
+            let mut response = Response::new(StatusCode::OK);
+            let text = format!(r#"{{"u":"a","x":"{}"}}"#, "x".repeat(padding));
+            response.body = Body::Bytes(text.into());
+            let of_client = ClientRequest { method: Method::GET, fields: HeaderMap::new() };
+            let worker = thread::current().id();
+            let link =
+                move |reference: &str| Some(format!("{reference} {}", thread::current().id() != worker));
+            let format = Format::Json(&[&[Some("u")]]);
+            let response = runtime.block_on(rewrite(response, format, 1 << 20, &of_client, link));
+            let Body::Bytes(content) = &response.body else { panic!("it is in memory") };
+            let start = format!(r#"{{"u":"a {is_other}","x""#);
+            assert!(content.starts_with(start.as_bytes()), "{}", content.len());
+        }
+    }
 
     fn marked(reference: &str) -> Option<String> {
         (!reference.contains("stay")).then(|| format!("m:{reference}"))

@@ -10,13 +10,14 @@
 //!    [`Preset`] for how long the response can be used: artefacts forever, metadata until the next validation, and all of them for as
 //!    long as the repository fails.
 //! 4. [`Mirror`] rewrites the links in metadata to URLs of the mirror ([`document`]), for each response: the stored metadata is that
-//!    of the repository.
+//!    of the repository. Large documents of all mirrors share a limit of [`memory`].
 
 mod document;
 mod fetch;
 mod html;
 mod json;
 mod links;
+mod memory;
 mod page;
 mod preset;
 mod step;

@@ -85,7 +85,7 @@ impl Step for Mirror {
         Reply::Later(Box::pin(async move {
             let response = reply.response().await;
             shared.counts.add(&response);
-            shared.with_links(response, &resource, &mirror, has_links.then_some(&of_client)).await
+            shared.with_links(response, resource, mirror, has_links.then_some(&of_client)).await
         }))
     }
 
@@ -107,16 +107,19 @@ impl Shared {
 
     /// Rewrites `Location`, and the links in the content of a successful response to a request for metadata.
     async fn with_links(
-        &self,
+        self: Arc<Self>,
         mut response: Response,
-        resource: &Resource,
-        mirror: &str,
+        resource: Resource,
+        mirror: String,
         of_client: Option<&ClientRequest>,
     ) -> Response {
-        let place = Place { resource, mirror, key: self.key() };
-        let link = |reference: &str| self.links.link(reference, &place);
+        let (preset, max, path) = (self.preset, self.metadata_bytes, resource.path.clone());
+        let link = move |reference: &str| {
+            let place = Place { resource: &resource, mirror: &mirror, key: self.key() };
+            self.links.link(reference, &place)
+        };
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        if let Some(location) = location.and_then(link).and_then(|url| HeaderValue::try_from(url).ok()) {
+        if let Some(location) = location.and_then(&link).and_then(|url| HeaderValue::try_from(url).ok()) {
             response.headers_mut().insert(LOCATION, location);
         }
         let media_type = response.headers().get(CONTENT_TYPE).map_or(b"".as_slice(), HeaderValue::as_bytes);
@@ -125,8 +128,8 @@ impl Shared {
         let Some(of_client) = of_client.filter(|_| response.status() == StatusCode::OK) else {
             return response;
         };
-        match self.preset.format(&resource.path, essence) {
-            Some(format) => document::rewrite(response, format, self.metadata_bytes, of_client, link).await,
+        match preset.format(&path, essence) {
+            Some(format) => document::rewrite(response, format, max, of_client, link).await,
             None => response,
         }
     }

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 use serde_json::Value;
 
+use super::memory::Memory;
 use super::{Preset, Resource, document};
 use crate::error_log::ErrorLog;
 use crate::pages;
@@ -69,7 +70,7 @@ impl Verification {
         if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
             return Ok(());
         }
-        let content = document::collect(document.body, DOCUMENT_BYTES_MAX).await.ok().flatten();
+        let content = document::collect(document.body, DOCUMENT_BYTES_MAX, &mut Memory::default()).await.ok();
         let content = content.filter(|_| status == StatusCode::OK);
         self.declared = content.and_then(|content| parse(self.preset, &content));
         if self.declared.is_some() {
