@@ -1,8 +1,9 @@
 //! What each kind of repository stores forever, and what it validates.
 
+use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rudy_tests::eventually;
+use rudy_tests::{Server, eventually};
 
 use crate::{Folder, Origin, get, get_stored, message, request};
 
@@ -80,6 +81,26 @@ fn metadata_is_used_without_validation_for_the_time_that_is_set() {
     assert_eq!(get(&server, "/dists/a", &[]).text(), "a");
     assert_eq!(get_stored(&server, "/dists/a").text(), "a");
     assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_new_freshness_applies_to_stored_metadata_after_its_next_validation() {
+    let origin = Origin::with_files(vec![("/dists/a", "text/plain", "a".to_owned())]);
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"apt\" }}", origin.upstream.url()));
+    let validated = |server: &Server| {
+        eventually("it is validated", || {
+            let response = get(server, "/dists/a", &[]);
+            response.field("cache-status").filter(|status| status.contains("fwd-status=304")).map(drop)
+        });
+    };
+    validated(&folder.serve());
+    let config = folder.path().join("rudy.toml");
+    let text = fs::read_to_string(&config).expect("it was written");
+    let text = text.replace("\"apt\"", "\"apt\", metadata_freshness = \"1h\"");
+    fs::write(config, text).expect("a temp folder can be written");
+    let server = folder.serve();
+    validated(&server);
+    assert_eq!(get_stored(&server, "/dists/a").text(), "a");
 }
 
 #[test]

@@ -118,7 +118,12 @@ impl Fetch {
     /// Declares how long a response can be used.
     fn declare(&self, response: &mut Response, is_immutable: bool) {
         let status = response.status();
-        if !STORED.contains(&status.as_u16()) {
+        let is_declared = match status {
+            // Metadata that was stored with another setting gets the present one. What is stored for an immutable file may be a 404.
+            StatusCode::NOT_MODIFIED => !is_immutable,
+            _ => STORED.contains(&status.as_u16()),
+        };
+        if !is_declared {
             return;
         }
         // A file that is missing may be published later.
