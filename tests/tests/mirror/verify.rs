@@ -55,7 +55,21 @@ fn a_wrong_file_is_not_stored_and_never_sent_whole() {
             "npm",
             "/@s%2fa/-/a-1.0.0.tgz",
             "file",
-            ("/@s%2fa/1.0.0", integrity),
+            ("/@s%2fa/1.0.0", integrity.clone()),
+            [SHA512_OF_FILE, SHA512_OF_WRONG_FILE],
+        ),
+        (
+            "npm",
+            "/@s/a/-/@s/a-1.0.0.tgz",
+            "file",
+            ("/@s/a/1.0.0", integrity.clone()),
+            [SHA512_OF_FILE, SHA512_OF_WRONG_FILE],
+        ),
+        (
+            "npm",
+            "/a/-/a-1.0.0%2Etgz",
+            "file",
+            ("/a/1.0.0", integrity),
             [SHA512_OF_FILE, SHA512_OF_WRONG_FILE],
         ),
     ] {
@@ -161,6 +175,19 @@ fn a_file_without_a_checksum_is_sent_but_not_one_with_an_unknown_checksum() {
         assert!(line.contains(JAR) && line.contains(".sha1"), "{line}");
         assert_eq!(origin.count(), if expected == 200 { 2 } else { 1 }, "{status}");
     }
+}
+
+#[test]
+fn a_file_of_an_unknown_form_is_sent_but_not_stored() {
+    let origin = Origin::start(|_| message("200 OK", "", "file"));
+    let folder = verifying(&origin.upstream, "npm");
+    let mut server = folder.serve();
+    for count in 1..=3 {
+        let response = get(&server, "/a/-/b-1.0.0.tgz", &[]);
+        assert_eq!((response.text(), response.field("rudy-cache-control")), ("file", None));
+        assert_eq!(origin.count(), count);
+    }
+    assert!(server.wait_for_line("cannot verify, not stored: ").contains("/a/-/b-1.0.0.tgz"));
 }
 
 #[test]

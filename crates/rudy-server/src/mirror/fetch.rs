@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
 
-use super::verify::Verification;
+use super::verify::{Check, Verification};
 use super::{MirrorTable, Preset, Resource};
 use crate::buffer::Buffers;
 use crate::config::{Location, Problem};
@@ -80,20 +80,35 @@ impl Fetch {
             Others::proxy(self.others.clone(), resource.origin.clone()).await
         };
         let Some(proxy) = proxy else { return cannot_connect(head) };
-        let (target, fields) = (&resource.target, head.headers.clone());
         if self.preset.is_audit(&head.method, resource) {
-            return exchange.send(&proxy, target, fields, body.at_most(AUDIT_BYTES_MAX)).await;
+            let (fields, body) = (head.headers.clone(), body.at_most(AUDIT_BYTES_MAX));
+            return exchange.send(&proxy, &resource.target, fields, body).await;
         }
+        self.fetch(&exchange, &proxy).await
+    }
+
+    /// Requests a resource, verifies it if it has to be, and declares how long it can be used.
+    async fn fetch(&self, exchange: &Exchange, proxy: &Proxy) -> Response {
+        let Exchange { head, resource, .. } = exchange;
         let is_immutable = self.preset.is_immutable(&resource.path);
-        let is_verified = self.verifies && is_immutable && head.method == Method::GET;
         let Others { table, log, .. } = &*self.others;
-        let verification =
-            is_verified.then(|| Verification::of(self.preset, resource, table.url.path(), log.get()));
-        let mut response = match verification.flatten() {
-            Some(verification) => self.verified(&exchange, &proxy, verification).await,
-            None => exchange.send(&proxy, target, fields, RequestBody::empty()).await,
+        let check = if self.verifies && is_immutable && head.method == Method::GET {
+            Check::of(self.preset, resource, table.url.path(), log.get())
+        } else {
+            Check::Unnecessary
         };
-        self.declare(&mut response, is_immutable);
+        let is_stored = !matches!(check, Check::Impossible);
+        let mut response = match check {
+            Check::ByDocument(verification) => self.verified(exchange, proxy, verification).await,
+            Check::Unnecessary | Check::Impossible => {
+                exchange.send(proxy, &resource.target, head.headers.clone(), RequestBody::empty()).await
+            }
+        };
+        if is_stored {
+            self.declare(&mut response, is_immutable);
+        } else {
+            response.headers_mut().insert(&RUDY_CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
         response
     }
 

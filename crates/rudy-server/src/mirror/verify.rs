@@ -41,20 +41,35 @@ pub(super) struct Verification {
     declared: Option<Checksum>,
 }
 
-impl Verification {
-    /// Prepares the verification of an immutable file; `index` is the path of the URL of the repository. `None` if no document has its
-    /// checksum.
-    pub(super) fn of(
-        preset: Preset,
-        resource: &Resource,
-        index: &str,
-        log: Option<&ErrorLog>,
-    ) -> Option<Self> {
-        let document = document_of(preset, &resource.target, index)?;
-        let url = format!("{}{}", resource.origin, resource.target);
-        Some(Self { preset, document, url, log: log.cloned(), declared: None })
-    }
+/// How an immutable file is verified.
+pub(super) enum Check {
+    /// By a document with its checksum.
+    ByDocument(Verification),
+    /// Clients verify it, or it is a checksum itself.
+    Unnecessary,
+    /// Its path does not show where its checksum is, so it is not stored.
+    Impossible,
+}
 
+impl Check {
+    /// Returns how to verify a file; `index` is the path of the URL of the repository.
+    pub(super) fn of(preset: Preset, resource: &Resource, index: &str, log: Option<&ErrorLog>) -> Self {
+        let url = format!("{}{}", resource.origin, resource.target);
+        match document_of(preset, resource, index) {
+            Document::At(document) => {
+                Self::ByDocument(Verification { preset, document, url, log: log.cloned(), declared: None })
+            }
+            Document::Unnecessary => Self::Unnecessary,
+            Document::Unknown => {
+                let what = "its path does not have the form PACKAGE/-/NAME-VERSION.tgz";
+                log_file(log, "cannot verify, not stored", &url, what);
+                Self::Impossible
+            }
+        }
+    }
+}
+
+impl Verification {
     /// Whether the host of the index has the document, also for a file of another host.
     pub(super) fn is_at_index(&self) -> bool {
         self.preset == Preset::Npm
@@ -123,33 +138,63 @@ impl Verification {
     }
 
     fn log(&self, kind: &str, what: &str) {
-        if let Some(log) = &self.log {
-            log.recurring_error(&format!("{kind}: {}", self.url), &format!("{kind}: {}: {what}", self.url));
-        }
+        log_file(self.log.as_ref(), kind, &self.url, what);
     }
 }
 
-/// Returns the target of the document with the checksum of an immutable file; `index` is the path of the URL of the repository.
-fn document_of(preset: Preset, target: &str, index: &str) -> Option<String> {
-    let path = target.split('?').next()?;
+fn log_file(log: Option<&ErrorLog>, kind: &str, url: &str, what: &str) {
+    if let Some(log) = log {
+        log.recurring_error(&format!("{kind}: {url}"), &format!("{kind}: {url}: {what}"));
+    }
+}
+
+/// Where the checksum of an immutable file is.
+#[derive(Debug, PartialEq, Eq)]
+enum Document {
+    /// The target of a document with it.
+    At(String),
+    /// Clients verify the file, or it is a checksum itself.
+    Unnecessary,
+    /// The form of the path is unknown.
+    Unknown,
+}
+
+/// Returns where the checksum of an immutable file is; `index` is the path of the URL of the repository.
+fn document_of(preset: Preset, resource: &Resource, index: &str) -> Document {
     match preset {
         Preset::Maven => {
-            let is_checksum =
-                [".sha1", ".md5", ".sha256", ".sha512", ".asc"].iter().any(|end| path.ends_with(end));
-            (!is_checksum).then(|| format!("{path}.sha1"))
+            let endings = [".sha1", ".md5", ".sha256", ".sha512", ".asc"];
+            if endings.iter().any(|ending| resource.path.ends_with(ending)) {
+                return Document::Unnecessary;
+            }
+            Document::At(format!("{}.sha1", resource.target.split('?').next().unwrap_or_default()))
         }
-        Preset::Npm => {
-            let (folder, file) = path.rsplit_once("/-/")?;
-            let (before, name) = folder.rsplit_once('/')?;
-            let scope = before.rsplit('/').next().filter(|scope| scope.starts_with('@'));
-            let package = scope.map_or_else(|| name.to_owned(), |scope| format!("{scope}/{name}"));
-            // A scoped name in one segment: `@scope%2fname`.
-            let name = name.rsplit_once('%').map_or(Some(name), |(_, scoped)| scoped.get("2f".len()..))?;
-            let version = file.strip_suffix(".tgz")?.strip_prefix(name)?.strip_prefix('-')?;
-            Some(format!("{index}/{package}/{version}"))
-        }
-        Preset::Pypi | Preset::Crates | Preset::Apt | Preset::Go => None,
+        Preset::Npm => match npm_version(&resource.path) {
+            Some((package, version)) => Document::At(format!("{index}/{package}/{version}")),
+            None => Document::Unknown,
+        },
+        Preset::Pypi | Preset::Crates | Preset::Apt | Preset::Go => Document::Unnecessary,
     }
+}
+
+/// Returns the package, as a part of a URL, and the version of a file of npm by its canonical path: `/a/-/a-1.0.0.tgz` or
+/// `/@s/a/-/a-1.0.0.tgz`, or as that of GitLab, `/@s/a/-/@s/a-1.0.0.tgz`.
+fn npm_version(path: &str) -> Option<(String, String)> {
+    let (folder, file) = path.rsplit_once("/-/")?;
+    // A scoped name can be one segment.
+    let slash = if folder.contains("%2F") { "%2f" } else { "/" };
+    let (folder, file) = (folder.replace("%2F", "/"), file.replace("%2F", "/"));
+    let (before, name) = folder.rsplit_once('/')?;
+    let scope = before.rsplit('/').next().filter(|scope| scope.starts_with('@'));
+    let in_scope = scope.and_then(|scope| file.strip_prefix(scope)?.strip_prefix('/'));
+    let version = in_scope.unwrap_or(&file).strip_suffix(".tgz")?.strip_prefix(name)?.strip_prefix('-')?;
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!'()*+@".contains(&byte);
+    let parts = [scope.unwrap_or_default(), name, version];
+    if version.is_empty() || !parts.iter().all(|part| part.bytes().all(is_safe)) {
+        return None;
+    }
+    let package = scope.map_or_else(|| name.to_owned(), |scope| format!("{scope}{slash}{name}"));
+    Some((package, version.to_owned()))
 }
 
 /// Returns the strongest known checksum in a document. `None` if it has none.
@@ -257,19 +302,26 @@ mod tests {
 
     #[test]
     fn a_file_has_a_document_with_its_checksum() {
-        for (preset, target, expected) in [
-            (Preset::Maven, "/m/a/1/a-1.jar?x", Some("/m/a/1/a-1.jar.sha1")),
-            (Preset::Maven, "/m/a/1/a-1.jar.sha1", None),
-            (Preset::Npm, "/npm/a-b/-/a-b-1.0.0-x.tgz", Some("/npm/a-b/1.0.0-x")),
-            (Preset::Npm, "/other/@s/a/-/a-1.0.0.tgz", Some("/npm/@s/a/1.0.0")),
-            (Preset::Npm, "/npm/@s%2Fa/-/a-1.0.0.tgz", Some("/npm/@s%2Fa/1.0.0")),
-            (Preset::Npm, "/npm/2fa/-/2fa-1.0.0.tgz", Some("/npm/2fa/1.0.0")),
-            (Preset::Npm, "/npm/a/-/b-1.0.0.tgz", None),
-            (Preset::Npm, "/npm/a%/-/a-1.0.0.tgz", None),
-            (Preset::Npm, "/-/a-1.0.0.tgz", None),
-            (Preset::Go, "/a/@v/v1.0.0.zip", None),
+        for (preset, path, expected) in [
+            (Preset::Maven, "/a/1/a-1.jar", Document::At("/npm/a/1/a-1.jar.sha1".to_owned())),
+            (Preset::Maven, "/a/1/a-1.jar.sha1", Document::Unnecessary),
+            (Preset::Npm, "/a-b/-/a-b-1.0.0-x.tgz", Document::At("/npm/a-b/1.0.0-x".to_owned())),
+            (Preset::Npm, "/other/@s/a/-/a-1.0.0.tgz", Document::At("/npm/@s/a/1.0.0".to_owned())),
+            (Preset::Npm, "/@s/a/-/@s/a-1.0.0.tgz", Document::At("/npm/@s/a/1.0.0".to_owned())),
+            (Preset::Npm, "/@s%2Fa/-/a-1.0.0.tgz", Document::At("/npm/@s%2fa/1.0.0".to_owned())),
+            (Preset::Npm, "/@s%2Fa/-/@s%2Fa-1.0.0.tgz", Document::At("/npm/@s%2fa/1.0.0".to_owned())),
+            (Preset::Npm, "/2fa/-/2fa-1.0.0.tgz", Document::At("/npm/2fa/1.0.0".to_owned())),
+            (Preset::Npm, "/a/-/b-1.0.0.tgz", Document::Unknown),
+            (Preset::Npm, "/@s/a/-/@t/a-1.0.0.tgz", Document::Unknown),
+            (Preset::Npm, "/a/-/a-1.0.0?x.tgz", Document::Unknown),
+            (Preset::Npm, "/a/-/a-.tgz", Document::Unknown),
+            (Preset::Npm, "/a%/-/a-1.0.0.tgz", Document::Unknown),
+            (Preset::Npm, "/-/a-1.0.0.tgz", Document::Unknown),
+            (Preset::Go, "/a/@v/v1.0.0.zip", Document::Unnecessary),
         ] {
-            assert_eq!(document_of(preset, target, "/npm").as_deref(), expected, "{target}");
+            let (target, origin) = (format!("/npm{path}?x"), String::new());
+            let resource = Resource { origin, target, path: path.to_owned(), is_of_index: true };
+            assert_eq!(document_of(preset, &resource, "/npm"), expected, "{path}");
         }
     }
 
