@@ -24,17 +24,23 @@ impl Counts {
     /// Counts a response of the cache.
     pub(super) fn add(&self, response: &Response) {
         self.responses.fetch_add(1, Ordering::Relaxed);
-        let status = response.headers().get("cache-status").map_or(b"".as_slice(), HeaderValue::as_bytes);
-        if is_saved(&String::from_utf8_lossy(status)) {
+        if is_saved(response) {
             self.saved.fetch_add(1, Ordering::Relaxed);
             self.saved_bytes.fetch_add(response.body.length().unwrap_or(0), Ordering::Relaxed);
         }
     }
 }
 
-/// Whether the content is not from the repository, by `Cache-Status` (RFC 9211): it was stored, or shared with another request.
-fn is_saved(status: &str) -> bool {
-    ["; hit", "; collapsed", "fwd-status=304", "fwd-status=5"].iter().any(|sign| status.contains(sign))
+/// Whether the content is not from the repository, by `Cache-Status` (RFC 9211): it was stored, or shared with another request. The last
+/// line is that of this server; the others are of the repository (§2).
+fn is_saved(response: &Response) -> bool {
+    let lines = response.headers().get_all("cache-status");
+    let line = lines.iter().next_back().map_or(b"".as_slice(), HeaderValue::as_bytes);
+    let line = String::from_utf8_lossy(line);
+    let has = |sign: &str| line.contains(sign);
+    // A stored response that replaces an error is none itself.
+    let replaces_error = has("fwd=stale; fwd-status=5") && !response.status().is_server_error();
+    has("; hit") || has("; collapsed") || has("fwd-status=304") || replaces_error
 }
 
 /// Whether a browser requests the root of the mirror.
@@ -81,15 +87,24 @@ mod tests {
 
     #[test]
     fn what_the_repository_did_not_send_is_saved() {
-        for (status, expected) in [
-            ("Rudy; hit; ttl=5", true),
-            ("Rudy; fwd=stale; fwd-status=304", true),
-            ("Rudy; fwd=stale; fwd-status=502", true),
-            ("Rudy; fwd=uri-miss; fwd-status=200; stored; collapsed", true),
-            ("Rudy; fwd=uri-miss; fwd-status=200; stored", false),
-            ("Rudy; fwd=uri-miss; fwd-status=404; stored", false),
+        for (status, lines, expected) in [
+            (200, &["Rudy; hit; ttl=5"][..], true),
+            (200, &["Rudy; fwd=stale; fwd-status=304"], true),
+            (200, &["Rudy; fwd=stale; fwd-status=502"], true),
+            (200, &["Rudy; fwd=uri-miss; fwd-status=200; stored; collapsed"], true),
+            (200, &["Rudy; fwd=uri-miss; fwd-status=200; stored"], false),
+            (404, &["Rudy; fwd=uri-miss; fwd-status=404; stored"], false),
+            (502, &["Rudy; fwd=uri-miss; fwd-status=502"], false),
+            (502, &["Rudy; fwd=stale; fwd-status=502"], false),
+            (200, &["Edge; hit", "Rudy; fwd=uri-miss; fwd-status=200; stored"], false),
+            (200, &["Edge; fwd=uri-miss", "Rudy; hit; ttl=5"], true),
+            (200, &[], false),
         ] {
-            assert_eq!(is_saved(status), expected, "{status}");
+            let mut response = Response::new(StatusCode::from_u16(status).unwrap());
+            for &line in lines {
+                response.headers_mut().append("cache-status", HeaderValue::from_static(line));
+            }
+            assert_eq!(is_saved(&response), expected, "{status} {lines:?}");
         }
     }
 }
