@@ -59,8 +59,8 @@ struct Shared {
     rules: KeyRules,
     table: CacheTable,
     store: Arc<CacheStore>,
-    /// Whether the route compresses responses.
-    compresses: bool,
+    /// Whether a step around the cache uses the identity of stored content: compression, or a mirror.
+    identifies_content: bool,
 }
 
 impl Shared {
@@ -69,10 +69,10 @@ impl Shared {
         self.table.object_bytes.map_or(open.object_bytes_max, |size| size.0.min(open.object_bytes_max))
     }
 
-    /// Identifies the content of an object for compression, if the route compresses responses.
+    /// Identifies the content of an object, if a step uses that.
     fn content(&self, open: &OpenStore, object: &Object) -> Option<StoredContent> {
         let content = || StoredContent { variants: open.variants.clone(), id: object.content_id() };
-        self.compresses.then(content)
+        self.identifies_content.then(content)
     }
 
     /// Adds how the cache has handled the request, and notes it for logs and metrics. A prepared response is a file of the handler, which

@@ -25,10 +25,15 @@ use crate::steps::{HeadCall, Next, Step};
 pub(crate) struct Cache(Arc<Shared>);
 
 impl Cache {
-    /// `scope` distinguishes caches for the same URLs. `compresses` is whether the step `compress` is around it.
-    pub(crate) fn new(table: &CacheTable, scope: String, store: Arc<CacheStore>, compresses: bool) -> Self {
+    /// `scope` distinguishes caches for the same URLs. `identifies_content` is whether a step around it uses the identity of content.
+    pub(crate) fn new(
+        table: &CacheTable,
+        scope: String,
+        store: Arc<CacheStore>,
+        identifies_content: bool,
+    ) -> Self {
         let (policy, rules) = (table.policy(scope), KeyRules::new(table));
-        Self(Arc::new(Shared { policy, rules, table: table.clone(), store, compresses }))
+        Self(Arc::new(Shared { policy, rules, table: table.clone(), store, identifies_content }))
     }
 
     /// Returns the store, if it is open.

@@ -16,10 +16,12 @@ use rudy_net::{Body, BodyPiece, Response, poll_time};
 
 use super::memory::{Memory, SMALL_BYTES};
 use super::preset::Format;
+use super::tags::{Place, Rewritten};
 use super::{html, json};
 use crate::cache::read;
 use crate::compression::{StoredContent, pool};
 use crate::pages;
+use crate::upstream::HeadOnlyBody;
 
 /// Fields of the original that are wrong for the rewritten document.
 const FIELDS_OF_ORIGINAL: [header::HeaderName; 6] = [
@@ -41,12 +43,13 @@ pub(super) struct ClientRequest {
 }
 
 /// Replaces the links in a successful response, each by what `link` returns. The entity tag is that of the new content, which the
-/// conditions of the client are about. A document with more than `max` bytes, or that is damaged, becomes 502.
+/// conditions of the client are about. A document with more than `max` bytes, or that is damaged, becomes 502. `place` remembers the tag.
 pub(super) async fn rewrite(
     mut response: Response,
     format: Format,
     max: u64,
     of_client: &ClientRequest,
+    place: Option<Place<'_>>,
     link: impl Fn(&str) -> Option<String> + Send + 'static,
 ) -> Response {
     let failed = |why: &str| {
@@ -55,6 +58,12 @@ pub(super) async fn rewrite(
     };
     if response.headers().contains_key(header::CONTENT_ENCODING) {
         return failed("it is compressed, which the request did not allow");
+    }
+    if let Some(Rewritten { tag, length }) = place.as_ref().and_then(Place::get)
+        && !needs_content(&response, &tag, of_client)
+    {
+        let body = Body::Stream(Box::new(HeadOnlyBody { length: Some(length) }));
+        return with_content(response, Some(&tag), body, of_client);
     }
     let (body, mut memory) = (std::mem::replace(&mut response.body, Body::Empty), Memory::default());
     let content = match collect(body, max, &mut memory).await {
@@ -69,7 +78,12 @@ pub(super) async fn rewrite(
         pool::run(move || Ok(Document::rewritten(&content, format, link))).await.ok().flatten()
     };
     match document {
-        Some(document) => with_content(response, document, memory, of_client),
+        Some(Document { text, tag }) => {
+            if let (Some(place), Some(tag)) = (place, tag.clone()) {
+                place.set(Rewritten { tag, length: text.len() as u64 });
+            }
+            with_content(response, tag.as_ref(), Body::Bytes(memory.keep_for(text)), of_client)
+        }
         None => failed("it is malformed"),
     }
 }
@@ -132,26 +146,38 @@ fn replace(text: &str, found: &[Range<usize>], new: impl Fn(&str) -> Option<Stri
     replaced
 }
 
+/// Whether the response to a client has the content of a document with this tag.
+fn needs_content(response: &Response, tag: &EntityTag, of_client: &ClientRequest) -> bool {
+    let verdict = verdict(response, Some(tag), of_client);
+    of_client.method != Method::HEAD && matches!(verdict, Verdict::Proceed | Verdict::IgnoreRange)
+}
+
+/// Evaluates the conditions of a client for a document with this tag.
+fn verdict(response: &Response, tag: Option<&EntityTag>, of_client: &ClientRequest) -> Verdict {
+    let modified = response.headers().get(header::LAST_MODIFIED);
+    let modified = modified.and_then(|value| HttpDate::parse(value.as_bytes()));
+    let current = Current { tag, modified, modified_is_strong: false };
+    evaluate(&of_client.method, &of_client.fields, current)
+}
+
 /// Returns the response with its new content, or 304 or 412 by the conditions of the client.
 fn with_content(
     mut response: Response,
-    document: Document,
-    memory: Memory,
+    tag: Option<&EntityTag>,
+    body: Body,
     of_client: &ClientRequest,
 ) -> Response {
-    let Document { text, tag } = document;
+    response.body = Body::Empty;
     // Its compressed copies are those of the original.
     response.extensions.remove::<StoredContent>();
     let fields = response.headers_mut();
     for name in &FIELDS_OF_ORIGINAL {
         fields.remove(name);
     }
-    if let Some(tag) = &tag {
+    if let Some(tag) = tag {
         fields.insert(header::ETAG, tag.value().clone());
     }
-    let modified = fields.get(header::LAST_MODIFIED).and_then(|value| HttpDate::parse(value.as_bytes()));
-    let current = Current { tag: tag.as_ref(), modified, modified_is_strong: false };
-    match evaluate(&of_client.method, &of_client.fields, current) {
+    match verdict(&response, tag, of_client) {
         Verdict::NotModified => {
             response.headers_mut().remove(header::CONTENT_TYPE);
             response.set_status(StatusCode::NOT_MODIFIED);
@@ -161,7 +187,7 @@ fn with_content(
             return pages::error(StatusCode::PRECONDITION_FAILED, &of_client.fields, explanation);
         }
         // Ranges are not supported: metadata is short.
-        Verdict::Proceed | Verdict::IgnoreRange => response.body = Body::Bytes(memory.keep_for(text)),
+        Verdict::Proceed | Verdict::IgnoreRange => response.body = body,
     }
     response
 }
@@ -216,8 +242,11 @@ pub(super) async fn collect(body: Body, max: u64, memory: &mut Memory) -> Result
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
+    use super::super::tags::Tags;
     use super::*;
 
     #[test]
@@ -232,11 +261,45 @@ mod tests {
             let link =
                 move |reference: &str| Some(format!("{reference} {}", thread::current().id() != worker));
             let format = Format::Json(&[&[Some("u")]]);
-            let response = runtime.block_on(rewrite(response, format, 1 << 20, &of_client, link));
+            let response = runtime.block_on(rewrite(response, format, 1 << 20, &of_client, None, link));
             let Body::Bytes(content) = &response.body else { panic!("it is in memory") };
             let start = format!(r#"{{"u":"a {is_other}","x""#);
             assert!(content.starts_with(start.as_bytes()), "{}", content.len());
         }
+    }
+
+    #[test]
+    fn a_known_document_is_not_rewritten_for_head_and_304() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (tags, count) = (Tags::default(), Arc::new(AtomicUsize::new(0)));
+        let respond = |method: Method, condition: Option<&HeaderValue>| {
+            let mut response = Response::new(StatusCode::OK);
+            response.body = Body::Bytes(r#"{"u":"a"}"#.into());
+            let fields = condition.map(|tag| (header::IF_NONE_MATCH, tag.clone())).into_iter().collect();
+            let (of_client, count) = (ClientRequest { method, fields }, count.clone());
+            let link = move |reference: &str| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Some(reference.repeat(3))
+            };
+            let (format, place) = (Format::Json(&[&[Some("u")]]), Some(tags.at(1)));
+            runtime.block_on(rewrite(response, format, 100, &of_client, place, link))
+        };
+        let first = respond(Method::GET, None);
+        let tag = first.headers().get(header::ETAG);
+        assert_eq!(first.body.length(), Some(11));
+        for (method, condition, status, length) in [
+            (Method::HEAD, None, StatusCode::OK, 11),
+            (Method::GET, tag, StatusCode::NOT_MODIFIED, 0),
+            (Method::HEAD, tag, StatusCode::NOT_MODIFIED, 0),
+        ] {
+            let response = respond(method, condition);
+            assert_eq!((response.status(), response.body.length()), (status, Some(length)));
+            assert_eq!(response.headers().get(header::ETAG), tag);
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        let other = HeaderValue::from_static("\"x\"");
+        assert_eq!(respond(Method::GET, Some(&other)).body.length(), Some(11));
+        assert_eq!(count.load(Ordering::Relaxed), 2);
     }
 
     fn marked(reference: &str) -> Option<String> {

@@ -22,6 +22,7 @@ mod page;
 mod preset;
 mod step;
 mod table;
+mod tags;
 mod verify;
 
 pub use self::preset::Preset;

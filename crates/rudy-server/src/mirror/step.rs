@@ -13,6 +13,7 @@ use rudy_net::{Reply, Request, Response};
 use super::document::{self, ClientRequest};
 use super::links::{Links, Place};
 use super::page::{self, Counts};
+use super::tags::Tags;
 use super::{MirrorTable, Preset, Resource};
 use crate::cache::{CacheStore, KeyUrl};
 use crate::config::OneOrMany;
@@ -52,6 +53,7 @@ struct Shared {
     key: OnceLock<StickyKey>,
     store: Arc<CacheStore>,
     counts: Counts,
+    tags: Tags,
 }
 
 impl Mirror {
@@ -59,9 +61,9 @@ impl Mirror {
     pub(crate) fn new(table: &MirrorTable, store: Arc<CacheStore>) -> Option<Self> {
         let hosts = table.hosts.as_ref().map(OneOrMany::as_slice).map(<[_]>::to_vec);
         let links = Links { url: table.url.clone(), hosts };
-        let (key, counts) = Default::default();
+        let (key, counts, tags) = Default::default();
         let (preset, metadata_bytes) = (table.preset()?, table.metadata_bytes.0);
-        Some(Self(Arc::new(Shared { links, preset, metadata_bytes, key, store, counts })))
+        Some(Self(Arc::new(Shared { links, preset, metadata_bytes, key, store, counts, tags })))
     }
 }
 
@@ -113,10 +115,11 @@ impl Shared {
         mirror: String,
         of_client: Option<&ClientRequest>,
     ) -> Response {
-        let (preset, max, path) = (self.preset, self.metadata_bytes, resource.path.clone());
+        let (shared, path, rewritten) =
+            (self.clone(), resource.path.clone(), self.tags.place(&response, &mirror));
         let link = move |reference: &str| {
-            let place = Place { resource: &resource, mirror: &mirror, key: self.key() };
-            self.links.link(reference, &place)
+            let place = Place { resource: &resource, mirror: &mirror, key: shared.key() };
+            shared.links.link(reference, &place)
         };
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         if let Some(location) = location.and_then(&link).and_then(|url| HeaderValue::try_from(url).ok()) {
@@ -128,8 +131,11 @@ impl Shared {
         let Some(of_client) = of_client.filter(|_| response.status() == StatusCode::OK) else {
             return response;
         };
-        match preset.format(&path, essence) {
-            Some(format) => document::rewrite(response, format, max, of_client, link).await,
+        match self.preset.format(&path, essence) {
+            Some(format) => {
+                let max = self.metadata_bytes;
+                document::rewrite(response, format, max, of_client, rewritten, link).await
+            }
             None => response,
         }
     }

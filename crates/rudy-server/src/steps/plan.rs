@@ -335,12 +335,13 @@ impl<'c> SiteSteps<'c> {
         }
         if let Some(table) = cache.filter(|table| !table.is_off) {
             if route.handler.is_cacheable() {
-                let scope = match route.handler {
+                let (scope, identifies_content) = match route.handler {
                     // Its keys are URLs of the repository, which no request for another site can have.
-                    HandlerTable::Mirror(_) => "mirror".to_owned(),
-                    _ => self.site.own_addresses(),
+                    HandlerTable::Mirror(_) => ("mirror".to_owned(), true),
+                    _ => (self.site.own_addresses(), compresses),
                 };
-                steps.push(Arc::new(Cache::new(&table, scope, self.cache_store.clone(), compresses)));
+                let store = self.cache_store.clone();
+                steps.push(Arc::new(Cache::new(&table, scope, store, identifies_content)));
             } else if route.steps.cache.is_some() {
                 problems.push(not_cacheable(route));
             }
