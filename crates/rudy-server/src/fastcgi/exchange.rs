@@ -1,6 +1,7 @@
 //! One request to an app and its response. The body is sent while it comes in; the response is read as it
 //! arrives.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -86,10 +87,10 @@ impl Exchange {
         } else {
             HeadDecoder::new()
         };
-        let sending = Sending::begin(upload, checkout.connection(), |connection, out| {
+        let Ok(sending) = Sending::begin(upload, checkout.connection(), |connection, out| {
             let id = connection.begin(role, out);
             params.encode(id, out);
-            Stdin(id)
+            Ok::<_, Infallible>(Stdin(id))
         });
         Box::new(Self {
             checkout: Some(checkout),

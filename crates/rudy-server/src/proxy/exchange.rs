@@ -89,7 +89,13 @@ impl Exchange {
     ) -> Result<Box<Self>, Cause> {
         let (endpoint, member) = (checkout.endpoint(), checkout.member());
         let may_have_been_dead = checkout.is_reused() || checkout.connection().has_served();
-        let sending = sending::begin(checkout.connection(), head, upload, offer)?;
+        let sending = match sending::begin(checkout.connection(), head, upload, offer) {
+            Ok(sending) => sending,
+            Err(cause) => {
+                release_unused(checkout);
+                return Err(cause);
+            }
+        };
         let is_http2 = matches!(checkout.connection(), Connection::Http2(_));
         let tunnel = offer.filter(|_| is_http2).map(|offer| Box::new(Tunnel::new(offer)));
         Ok(Box::new(Self {
@@ -311,6 +317,14 @@ impl Exchange {
             checkout.release();
         }
     }
+}
+
+/// Returns a connection on which nothing was sent to the pool.
+fn release_unused(mut checkout: Checkout<Connection>) {
+    if let Connection::Http2(stream) = checkout.connection() {
+        stream.end();
+    }
+    checkout.release();
 }
 
 /// Returns whether the connection has changed to another protocol.

@@ -33,13 +33,12 @@ pub(super) fn begin(
 ) -> Result<Sending, Cause> {
     match connection {
         Connection::Http1(connection) => {
-            let mut encoded = Ok(());
             let sending = Http1Sending::begin(upload, connection, |connection, out| {
+                head.encode(out).map_err(Cause::Request)?;
                 connection.begin(head.info());
-                encoded = head.encode(out);
-                if head.body == BodyLength::Chunked { BodyEncoder::Chunked } else { BodyEncoder::Plain }
-            });
-            encoded.map_err(Cause::Request)?;
+                let is_chunked = head.body == BodyLength::Chunked;
+                Ok::<_, Cause>(if is_chunked { BodyEncoder::Chunked } else { BodyEncoder::Plain })
+            })?;
             Ok(Sending::Http1(sending))
         }
         Connection::Http2(stream) => begin_http2(stream, head, upload, offer).map(Sending::Http2),

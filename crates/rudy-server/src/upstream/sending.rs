@@ -53,14 +53,18 @@ pub(crate) enum SendError {
 impl<E: EncodeBody> Sending<E> {
     /// Starts a request: `encode_head` appends its head, and returns the encoder of its body. What the socket does not accept at once is
     /// sent by later polls, which also report errors.
-    pub(crate) fn begin<C: SocketConnection>(
+    ///
+    /// # Errors
+    ///
+    /// Those of `encode_head`. Nothing was sent: the upstream would read a body without a head as another request.
+    pub(crate) fn begin<C: SocketConnection, Error>(
         upload: Upload,
         connection: &mut C,
-        encode_head: impl FnOnce(&mut C, &mut BytesMut) -> E,
-    ) -> Self {
+        encode_head: impl FnOnce(&mut C, &mut BytesMut) -> Result<E, Error>,
+    ) -> Result<Self, Error> {
         OUTPUT.with_borrow_mut(|out| {
             out.clear();
-            let encoder = encode_head(connection, out);
+            let encoder = encode_head(connection, out)?;
             let mut sending = Self { encoder, upload, output: BytesMut::new(), sent: 0 };
             let cx = &mut Context::from_waker(Waker::noop());
             // A body in memory is sent together with the head.
@@ -73,7 +77,7 @@ impl<E: EncodeBody> Sending<E> {
             };
             sending.sent = sent as u64;
             sending.output.extend_from_slice(&out[sent..]);
-            sending
+            Ok(sending)
         })
     }
 
@@ -135,5 +139,70 @@ impl<E: EncodeBody> Sending<E> {
             }
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rudy_net::RequestBody;
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::buffer::{Buffer, Buffers};
+
+    struct Plain(Socket);
+
+    impl SocketConnection for Plain {
+        fn new(socket: Socket) -> Self {
+            Self(socket)
+        }
+
+        fn socket(&mut self) -> &mut Socket {
+            &mut self.0
+        }
+    }
+
+    #[derive(Debug)]
+    struct Encoder;
+
+    impl EncodeBody for Encoder {
+        fn encode_piece(&self, piece: &[u8], out: &mut BytesMut) {
+            out.extend_from_slice(piece);
+        }
+
+        fn encode_end(&self, _trailers: Option<&HeaderMap>, out: &mut BytesMut) {
+            out.extend_from_slice(b"end");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_head_nothing_of_a_request_is_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connection = Plain(Socket::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let body = Bytes::from_static(b"GET /hidden");
+        let mut buffer = Buffer::new(&Buffers::default(), Some(0));
+        buffer.push(body.clone());
+        for upload in
+            [Upload::stored(buffer.finish()), Upload::of_client(RequestBody::whole(body)), Upload::default()]
+        {
+            let begun = Sending::begin(upload, &mut connection, |_, out| {
+                out.extend_from_slice(b"half a head");
+                Err::<Encoder, _>("invalid")
+            });
+            assert_eq!(begun.err(), Some("invalid"));
+        }
+        // The next request on the connection is the first one that the upstream receives.
+        let begun = Sending::begin(Upload::default(), &mut connection, |_, out| {
+            out.extend_from_slice(b"head ");
+            Ok::<_, &str>(Encoder)
+        });
+        assert!(begun.is_ok_and(|sending| sending.is_done()));
+        drop(connection);
+        let mut received = String::new();
+        peer.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "head end");
     }
 }
