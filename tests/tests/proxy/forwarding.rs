@@ -81,6 +81,20 @@ fn a_prefix_is_removed_and_added() {
 }
 
 #[test]
+fn a_path_whose_dot_segments_an_upstream_could_resolve_is_rejected() {
+    let (upstream, requests) = recorder();
+    let server = proxy(&upstream, "strip_prefix = true\nadd_prefix = \"/v1\"\n");
+    for path in ["..%2fadmin", "..%2Fapp%2Fa", "a%2F..%2Fb", "a%2f.", "..%5cadmin", "..\\admin", "a%5C.%2Fb"]
+    {
+        let response = server.get(&format!("/app/{path}"));
+        assert_eq!(response.status, 400, "{path}");
+    }
+    assert_eq!(upstream.accepted(), 0);
+    let received = forward(&server, &requests, "GET /app/a%2fb%5C..c HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(received.target(), "/v1/a%2fb%5C..c");
+}
+
+#[test]
 fn host_is_that_of_the_client_unless_configured() {
     let (upstream, requests) = recorder();
     let server = proxy(&upstream, "");

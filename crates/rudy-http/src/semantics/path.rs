@@ -95,6 +95,20 @@ impl<'a> RequestPath<'a> {
         Ok(Some(builder.finish(ends_in_name)))
     }
 
+    /// Checks that programs find no dot segments in the path, even if encoded slashes and backslashes are separators for them.
+    ///
+    /// # Errors
+    ///
+    /// The path has a `.` or `..` segment next to such a separator.
+    pub fn check_dot_segments(&self) -> Result<(), PathError> {
+        if self.encoded_slashes.is_empty() && memchr::memchr(b'\\', &self.bytes).is_none() {
+            return Ok(());
+        }
+        let decoded = self.below(0).decode_slashes(0);
+        let mut segments = decoded.split(|byte| matches!(byte, b'/' | b'\\'));
+        if segments.any(is_dot_segment) { Err(PathError::DotSegment) } else { Ok(()) }
+    }
+
     /// Returns the part after the first `mount` bytes, which must be whole segments. The part is empty or begins with a slash.
     #[must_use]
     pub fn below(&self, mount: usize) -> PathBelow<'_> {
@@ -225,8 +239,7 @@ impl<'a> PathBelow<'a> {
     pub fn path_info(self, start: usize) -> Result<Cow<'a, [u8]>, PathError> {
         let decoded = self.decode_slashes(start);
         let is_encoded = matches!(decoded, Cow::Owned(_));
-        let is_dot = |segment: &[u8]| matches!(segment, b"." | b"..");
-        if is_encoded && decoded.split(|byte| *byte == b'/').any(is_dot) {
+        if is_encoded && decoded.split(|byte| *byte == b'/').any(is_dot_segment) {
             return Err(PathError::DotSegment);
         }
         Ok(decoded)
@@ -253,6 +266,10 @@ impl<'a> PathBelow<'a> {
         let here = self.whole.encoded_slashes.iter().filter_map(move |slash| slash.checked_sub(self.mount));
         here.filter(move |slash| range.contains(slash))
     }
+}
+
+fn is_dot_segment(segment: &[u8]) -> bool {
+    matches!(segment, b"." | b"..")
 }
 
 struct Builder {
@@ -335,7 +352,7 @@ pub enum PathError {
     Backslash,
     /// A percent sign that is not followed by two hexadecimal digits.
     BadEscape,
-    /// A `.` or `..` segment between encoded slashes.
+    /// A `.` or `..` segment between encoded slashes or backslashes.
     DotSegment,
     /// `%2F` in the path of a file: a slash within a name.
     EncodedSlash,
@@ -471,6 +488,24 @@ mod tests {
             let parsed = RequestPath::parse(path).unwrap();
             assert_eq!(parsed.below(0).path_info(2).as_deref(), expected.as_deref(), "{path}");
             assert_eq!(parsed.below(2).path_info(0).as_deref(), expected.as_deref(), "{path}");
+        }
+    }
+
+    #[test]
+    fn dot_segments_are_found_between_all_separators() {
+        for (path, is_accepted) in [
+            ("/a/b", true),
+            ("/a%2Fb%5Cc\\d", true),
+            ("/a%2F..b%5C...", true),
+            ("/..%252Fb", true),
+            ("/a/..%2Fb", false),
+            ("/a%2f%2e", false),
+            ("/a/..%5Cb", false),
+            ("/a/..\\b", false),
+            ("/a%5c.%2Fb", false),
+        ] {
+            let expected = if is_accepted { Ok(()) } else { Err(PathError::DotSegment) };
+            assert_eq!(RequestPath::parse(path).unwrap().check_dot_segments(), expected, "{path}");
         }
     }
 

@@ -171,6 +171,10 @@ impl Handler for Proxy {
             )
             .into();
         }
+        if let Err(error) = call.path.check_dot_segments() {
+            let explanation = format!("Bad request: {error}.");
+            return pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into();
+        }
         if via::is_loop(request.headers()) {
             return loop_detected(request.headers()).into();
         }

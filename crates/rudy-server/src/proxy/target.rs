@@ -2,7 +2,8 @@
 //!
 //! The path is passed on as the client has spelled it, because signed URLs and applications depend on the spelling. Only dot segments
 //! are resolved first: routes and authorizers have seen the resolved path, and the upstream must not see another one. (Empty segments
-//! and percent-encoding are passed on: whether an application decodes them or not, it does not leave the path that was authorized.)
+//! and percent-encoding are passed on: whether an application decodes them or not, it does not leave the path that was authorized, because
+//! the handler has rejected paths with dot segments between encoded slashes or backslashes.)
 
 use http::Uri;
 use rudy_http::semantics::path::RequestPath;

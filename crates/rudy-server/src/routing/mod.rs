@@ -132,7 +132,7 @@ pub(crate) enum NotFound {
     NeedsCertificate,
     /// The site has no route for this path.
     Path,
-    /// The path can be read in two ways that lead to different routes.
+    /// The path can be read in two ways that lead to different routes, or one of them to none.
     Ambiguous(PathError),
 }
 
@@ -174,8 +174,8 @@ impl<H> Site<H> {
     /// Returns the first route that matches the path.
     ///
     /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
-    /// the same route in both readings, so that it cannot bypass the route `/admin/*`. A pattern that contains the encoded slash
-    /// itself is an exception.
+    /// the same route in both readings, so that it can neither bypass the route `/admin/*` nor leave its own route. A pattern that
+    /// contains the encoded slash itself is an exception.
     fn find(&self, path: &RequestPath<'_>) -> Result<(&Route<H>, &PathPattern), NotFound> {
         if let Some((map, route)) = &self.redirects
             && map.contains(path)
@@ -190,7 +190,7 @@ impl<H> Site<H> {
         let (route, pattern) = first(path)?;
         if !pattern.has_encoded_slash()
             && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
-            && first(&decoded).is_ok_and(|(other, _)| !std::ptr::eq(other, route))
+            && !first(&decoded).is_ok_and(|(other, _)| std::ptr::eq(other, route))
         {
             return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
@@ -356,7 +356,11 @@ mod tests {
     #[test]
     fn the_first_matching_route_wins() {
         let client = client();
-        let router = router(&[(&["a.org"], &["/x", "/x/*", "*.php", "/q%2F*", "/*"]), (&[], &["/x"])]);
+        let router = router(&[
+            (&["a.org"], &["/x", "/x/*", "*.php", "/q%2F*", "/*"]),
+            (&[], &["/x"]),
+            (&["c.org"], &["/x/*"]),
+        ]);
         for (host, path, handler) in [
             ("a.org", "/x", Ok("0/x")),
             ("a.org", "/%78", Ok("0/x")),
@@ -371,6 +375,8 @@ mod tests {
             ("a.org", "/x%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
             ("a.org", "/y%2F..%2Fx%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
             ("a.org", "/x/..%2F..%2F..%2Fy", Err(NotFound::Ambiguous(PathError::AboveRoot))),
+            ("c.org", "/x/y%2Fz", Ok("2/x/*")),
+            ("c.org", "/x/..%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
             ("b.org", "/x", Ok("1/x")),
             ("b.org", "/y", Err(NotFound::Path)),
         ] {

@@ -107,11 +107,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         },
     },
     Explanation {
-        reason: "a segment `..` after one with an encoded slash is ambiguous, so Rudy rejects it",
+        reason: "dot segments next to or after encoded slashes and backslashes are ambiguous, so Rudy rejects them",
         applies: |request, difference| {
             let path = request.target.to_ascii_lowercase().replace("%2e", ".");
             let has_statuses = (difference.nginx.as_str(), difference.rudy.as_str()) == ("200", "400");
-            difference.part == Part::Status && has_statuses && path.contains("%2f") && path.contains("/..")
+            let is_special = path.contains("%2f") || path.contains("%5c") || path.contains('\\');
+            let path = path.replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
+            difference.part == Part::Status && has_statuses && is_special && path.contains("/.")
         },
     },
     Explanation {
