@@ -1,8 +1,13 @@
 //! Upstreams over TLS: another Rudy.
 
 use std::fs;
+use std::sync::mpsc;
 
-use rudy_tests::{Certificates, Server, Valid};
+use rudy_tests::http2::{END, END_HEADERS, kind};
+use rudy_tests::{Certificates, Http2Connection, Server, Upstream, Valid};
+
+use crate::proxy_http2;
+use crate::websocket::{SWITCH, accept, tunnel};
 
 /// Starts an upstream with this certificate, and a proxy that trusts the authority, or what the system trusts.
 fn start(certificates: &Certificates, name: &str, host: &str, trusts_authority: bool) -> (Server, Server) {
@@ -118,4 +123,38 @@ fn changed_certificates_are_used_without_a_reload() {
     fs::write(&to, "nothing").expect("the folder is ours");
     server.wait_for_line("the old TLS settings for https://localhost");
     assert_eq!(server.get("/").text(), "known");
+}
+
+#[test]
+fn all_that_a_client_of_http2_sends_through_a_tunnel_reaches_an_upstream_of_http11() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
+    let (sender, received) = mpsc::channel();
+    let application = Upstream::start(move |peer| {
+        let Some(request) = peer.request() else { return };
+        let accept = accept(request.field("sec-websocket-key").expect("the proxy makes a key"));
+        peer.send(format!("{SWITCH}Sec-WebSocket-Accept: {accept}\r\n\r\n"));
+        let bytes = peer.read_exactly(60_000);
+        peer.wait_for_end();
+        sender.send(bytes).expect("the test runs");
+    });
+    let upstream = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,tls\"]\nhttp2 = false\n[[site]]\n\
+         tls = {{ certificate = \"{pem}\", key = \"{}\" }}\n[[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
+        pem.replace(".pem", ".key"),
+        application.url()
+    ));
+    let url = format!("https://localhost:{}", upstream.address().port());
+    let server = proxy_http2(&url, &format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n"));
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.wait_for(kind::SETTINGS);
+    connection.frame(kind::HEADERS, END_HEADERS, 1, &tunnel("/app/upload"));
+    connection.wait_for(kind::HEADERS);
+    for piece in 0..6 {
+        let flags = if piece == 5 { END } else { 0 };
+        connection.frame(kind::DATA, flags, 1, &[piece; 10_000]);
+    }
+    let sent: Vec<u8> = (0..6).flat_map(|piece| [piece; 10_000]).collect();
+    assert!(received.recv().expect("the application runs") == sent);
 }

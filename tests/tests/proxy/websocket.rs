@@ -14,10 +14,11 @@ use crate::proxy;
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 pub(crate) const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+pub(crate) const SWITCH: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
 
 /// Returns the value that shows that the upstream knows the key (RFC 6455 §4.2.2).
-fn accept(key: &str) -> String {
+pub(crate) fn accept(key: &str) -> String {
     let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }

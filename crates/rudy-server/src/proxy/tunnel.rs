@@ -58,13 +58,19 @@ pub(super) struct Tunnel {
 
 /// A tunnel for a client of HTTP/2: the bodies of its request and its response are the directions (RFC 8441 §5).
 pub(super) struct TunnelBody {
-    request: RequestBody,
+    upload: Upload,
     upstream: Upstream,
-    /// Bytes for the upstream.
-    pending: Bytes,
     /// Bytes for the client that were received with the response.
     first: Bytes,
-    has_request_ended: bool,
+}
+
+/// The direction from a client of HTTP/2 to the upstream.
+struct Upload {
+    request: RequestBody,
+    /// Bytes that were received and not written yet.
+    pending: Bytes,
+    /// Whether the upstream was notified of the end.
+    is_over: bool,
 }
 
 /// One direction of a tunnel.
@@ -168,6 +174,36 @@ impl Direction {
     }
 }
 
+impl Upload {
+    fn new(request: RequestBody) -> Self {
+        Self { request, pending: Bytes::new(), is_over: false }
+    }
+
+    /// Sends what the client has sent. Returns whether it has moved anything.
+    fn poll(&mut self, cx: &mut Context<'_>, to: &mut impl End) -> Result<bool, BodyError> {
+        let mut has_moved = false;
+        while !self.is_over {
+            while !self.pending.is_empty() {
+                let Poll::Ready(sent) = to.poll_send(cx, &self.pending) else { return Ok(has_moved) };
+                self.pending.advance(sent?);
+                has_moved = true;
+            }
+            // A session of TLS may have encrypted more than the socket has accepted, and the end must follow it.
+            if to.poll_flush(cx)?.is_pending() {
+                break;
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.request).poll_frame(cx) else { break };
+            if let Some(frame) = frame.transpose()? {
+                self.pending = frame.into_data().unwrap_or_default();
+            } else {
+                let _ = to.poll_finish(cx)?;
+                self.is_over = true;
+            }
+        }
+        Ok(has_moved)
+    }
+}
+
 impl Upstream {
     fn new(checkout: Checkout<Connection>, limits: TunnelLimits) -> Self {
         let now = poll_time();
@@ -249,30 +285,14 @@ impl TunnelBody {
         received: Bytes,
         limits: TunnelLimits,
     ) -> Self {
-        let upstream = Upstream::new(checkout, limits);
-        Self { request, upstream, pending: Bytes::new(), first: received, has_request_ended: false }
+        Self { upload: Upload::new(request), upstream: Upstream::new(checkout, limits), first: received }
     }
 
     /// Sends what the client has sent. Returns whether it has moved anything.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<bool, BodyError> {
-        let mut has_moved = false;
-        while !self.has_request_ended {
-            while !self.pending.is_empty() {
-                let Poll::Ready(sent) = self.upstream.checkout.connection().poll_send(cx, &self.pending)
-                else {
-                    return Ok(has_moved);
-                };
-                self.pending.advance(sent?);
-                has_moved = true;
-            }
-            let Poll::Ready(frame) = Pin::new(&mut self.request).poll_frame(cx) else { break };
-            if let Some(frame) = frame.transpose()? {
-                self.pending = frame.into_data().unwrap_or_default();
-            } else {
-                let _ = self.upstream.end().poll_finish(cx)?;
-                self.upstream.close_soon();
-                self.has_request_ended = true;
-            }
+        let has_moved = self.upload.poll(cx, self.upstream.end())?;
+        if self.upload.is_over {
+            self.upstream.close_soon();
         }
         Ok(has_moved)
     }
@@ -321,5 +341,58 @@ impl BodyStream for TunnelBody {
 
     fn is_live(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// An end that encrypts all bytes at once, and sends them when there is room.
+    #[derive(Default)]
+    struct Encrypting {
+        waiting: Vec<u8>,
+        sent: Vec<u8>,
+        has_room: bool,
+        is_finished: bool,
+    }
+
+    impl End for Encrypting {
+        fn poll_receive(&mut self, _cx: &mut Context<'_>, _buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_send(&mut self, _cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.waiting.extend_from_slice(bytes);
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            if self.has_room {
+                self.sent.append(&mut self.waiting);
+            }
+            if self.waiting.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        }
+
+        fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.is_finished = true;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_upload_follows_all_encrypted_bytes() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut upstream = Encrypting::default();
+        let mut upload = Upload::new(RequestBody::whole(Bytes::from_static(b"last")));
+        for has_moved in [true, false] {
+            assert_eq!(upload.poll(cx, &mut upstream).unwrap(), has_moved);
+            assert_eq!((upstream.waiting.as_slice(), upstream.is_finished), (&b"last"[..], false));
+        }
+        upstream.has_room = true;
+        upload.poll(cx, &mut upstream).unwrap();
+        assert_eq!((upstream.sent.as_slice(), upstream.is_finished), (&b"last"[..], true));
     }
 }
