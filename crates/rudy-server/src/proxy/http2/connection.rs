@@ -23,9 +23,9 @@ pub(super) const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// After this time without input, a connection must acknowledge a PING before it gets a request: firewalls and restarts drop idle
 /// connections silently. gRPC servers count more frequent pings as an attack, unless they respond to a request after each.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// How long the acknowledgement of a PING may take. A longer wait costs more than a new connection.
+/// How long the acknowledgement of a PING may take. A longer wait costs a request more than a new connection.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a connection is used, so that load balancers and changes of DNS can move it. The default of nginx.
@@ -199,7 +199,7 @@ impl Http2Connection {
         self.with(|state| state.last_received.elapsed() > SILENCE_MAX)
     }
 
-    /// Finds out with a PING whether the upstream still responds. If it does not, the connection is closed.
+    /// Finds out with a PING whether the upstream still responds. If it does not, the connection gets no further requests.
     pub(super) async fn confirm(&self) {
         let (received, sent) = (self.received.notified(), Instant::now());
         self.with(|state| {
@@ -207,10 +207,9 @@ impl Http2Connection {
             state.wake_task();
         });
         if timeout(PING_TIMEOUT, received).await.is_err() {
-            let why = "no acknowledgement of a PING";
             self.with(|state| {
                 if state.last_received < sent {
-                    state.close(End::Lost(io::ErrorKind::TimedOut, why.into()));
+                    state.abandon();
                 }
             });
         }
@@ -242,6 +241,15 @@ impl State {
     pub(super) fn shut_down(&mut self) {
         self.protocol.shut_down(&mut self.output);
         self.wake_task();
+    }
+
+    /// Ends a connection whose upstream does not respond. It may be only slow: requests in progress end with their own timeouts.
+    fn abandon(&mut self) {
+        if self.streams.is_empty() {
+            self.close(End::Lost(io::ErrorKind::TimedOut, "no acknowledgement of a PING".into()));
+        } else {
+            self.shut_down();
+        }
     }
 
     /// Ends the connection with its requests.

@@ -13,6 +13,8 @@ mod connection;
 mod open;
 mod stream;
 mod task;
+#[cfg(test)]
+mod tests;
 mod upload;
 
 use std::sync::LazyLock;

@@ -1,0 +1,69 @@
+//! Tests of connections whose upstream is silent.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, HeaderValue, Method, Version, header};
+use rudy_http::h1::BodyLength;
+use rudy_http::h1::client::RequestHead;
+use rudy_http::h2::PREFACE;
+use rudy_http::h2::client::Request;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::connection::SILENCE_MAX;
+use super::{Http2Connection, Http2Stream};
+use crate::proxy::failure::Cause;
+use crate::upstream::Endpoint;
+
+const LONG: Duration = Duration::from_mins(1);
+
+/// Opens a connection. Returns it with the upstream's end, which has read the preface and sent empty SETTINGS.
+async fn open() -> (Arc<Http2Connection>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = Endpoint::Ip(listener.local_addr().unwrap()).connect(LONG).await.unwrap();
+    let (mut peer, _) = listener.accept().await.unwrap();
+    peer.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    let connection = Http2Connection::start(socket, "http", LONG);
+    connection.wait_for_settings(LONG).await.unwrap();
+    peer.read_exact(&mut [0; PREFACE.len()]).await.unwrap();
+    (connection, peer)
+}
+
+/// Lets the last input be so long ago that a PING must be acknowledged.
+fn silence(connection: &Http2Connection) {
+    let before = Instant::now().checked_sub(SILENCE_MAX + Duration::from_secs(1)).unwrap();
+    connection.with(|state| state.last_received = before);
+    assert!(connection.is_silent());
+}
+
+fn begin(stream: &mut Http2Stream) {
+    let fields = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("a"))]);
+    let head = RequestHead {
+        method: &Method::GET,
+        target: "/",
+        version: Version::HTTP_11,
+        fields: &fields,
+        body: BodyLength::Known(0),
+    };
+    stream.begin(|scheme| Request::new(&head, scheme).map_err(Cause::Request)).unwrap();
+}
+
+#[tokio::test]
+async fn a_late_acknowledgement_of_a_ping_ends_no_request() {
+    let [(used, _peer), (idle, _other)] = [open().await, open().await];
+    let mut stream = used.reserve().unwrap();
+    begin(&mut stream);
+    for connection in [&used, &idle] {
+        silence(connection);
+    }
+    // From here on, a timeout passes while nothing else happens.
+    tokio::time::pause();
+    used.confirm().await;
+    assert!(!used.has_room(), "the next request gets another connection");
+    assert!(!used.has_ended());
+    assert!(stream.poll_receive(&mut Context::from_waker(Waker::noop())).is_pending());
+    idle.confirm().await;
+    assert!(idle.has_ended());
+}
