@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use rudy_http::h2::client::ClientConnection;
 use rudy_http::h2::{ConnectionError, ErrorCode};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::stream::{Http2Stream, StreamState};
 use super::{LIMITS, task};
@@ -64,6 +64,8 @@ pub(super) struct State {
     pub(super) requires_http11: bool,
     /// When something was received.
     pub(super) last_received: Instant,
+    /// When the last PING was sent that asks for a response: before or after `last_received`.
+    pinged: Option<Instant>,
     /// When the last stream was closed.
     pub(super) idle_since: Instant,
     /// Whether it has had a stream.
@@ -123,6 +125,7 @@ impl Http2Connection {
             end: None,
             requires_http11: false,
             last_received: now,
+            pinged: None,
             idle_since: now,
             has_served: false,
             task: None,
@@ -201,12 +204,9 @@ impl Http2Connection {
 
     /// Finds out with a PING whether the upstream still responds. If it does not, the connection gets no further requests.
     pub(super) async fn confirm(&self) {
-        let (received, sent) = (self.received.notified(), Instant::now());
-        self.with(|state| {
-            state.protocol.ping(&mut state.output);
-            state.wake_task();
-        });
-        if timeout(PING_TIMEOUT, received).await.is_err() {
+        let received = self.received.notified();
+        let sent = self.with(State::ping);
+        if timeout_at((sent + PING_TIMEOUT).into(), received).await.is_err() {
             self.with(|state| {
                 if state.last_received < sent {
                     state.abandon();
@@ -241,6 +241,17 @@ impl State {
     pub(super) fn shut_down(&mut self) {
         self.protocol.shut_down(&mut self.output);
         self.wake_task();
+    }
+
+    /// Sends a PING, unless one was sent since the last input. Returns when it was sent.
+    fn ping(&mut self) -> Instant {
+        if let Some(pinged) = self.pinged.filter(|pinged| *pinged > self.last_received) {
+            return pinged;
+        }
+        let now = Instant::now();
+        self.protocol.ping(&mut self.output);
+        self.wake_task();
+        *self.pinged.insert(now)
     }
 
     /// Ends a connection whose upstream does not respond. It may be only slow: requests in progress end with their own timeouts.

@@ -11,6 +11,7 @@ use rudy_http::h2::PREFACE;
 use rudy_http::h2::client::Request;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use super::connection::SILENCE_MAX;
 use super::{Http2Connection, Http2Stream};
@@ -18,6 +19,10 @@ use crate::proxy::failure::Cause;
 use crate::upstream::Endpoint;
 
 const LONG: Duration = Duration::from_mins(1);
+
+/// The type of a frame, and its flag.
+const PING: u8 = 6;
+const ACK: u8 = 1;
 
 /// Opens a connection. Returns it with the upstream's end, which has read the preface and sent empty SETTINGS.
 async fn open() -> (Arc<Http2Connection>, TcpStream) {
@@ -36,6 +41,21 @@ fn silence(connection: &Http2Connection) {
     let before = Instant::now().checked_sub(SILENCE_MAX + Duration::from_secs(1)).unwrap();
     connection.with(|state| state.last_received = before);
     assert!(connection.is_silent());
+}
+
+/// Acknowledges PINGs until the connection is closed. Returns their number.
+async fn acknowledge(mut peer: TcpStream) -> usize {
+    let (mut pings, mut head) = (0, [0; 9]);
+    while peer.read_exact(&mut head).await.is_ok() {
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        peer.read_exact(&mut payload).await.unwrap();
+        if (head[3], head[4]) == (PING, 0) {
+            pings += 1;
+            head[4] = ACK;
+            peer.write_all(&[&head[..], &payload].concat()).await.unwrap();
+        }
+    }
+    pings
 }
 
 fn begin(stream: &mut Http2Stream) {
@@ -66,4 +86,20 @@ async fn a_late_acknowledgement_of_a_ping_ends_no_request() {
     assert!(stream.poll_receive(&mut Context::from_waker(Waker::noop())).is_pending());
     idle.confirm().await;
     assert!(idle.has_ended());
+}
+
+#[tokio::test]
+async fn requests_at_a_time_share_a_ping() {
+    let (connection, peer) = open().await;
+    silence(&connection);
+    let mut requests = JoinSet::new();
+    for _ in 0..30 {
+        let connection = connection.clone();
+        requests.spawn(async move { connection.confirm().await });
+    }
+    let pings = tokio::spawn(acknowledge(peer));
+    requests.join_all().await;
+    assert!(connection.has_room());
+    connection.shut_down();
+    assert_eq!(pings.await.unwrap(), 1);
 }
