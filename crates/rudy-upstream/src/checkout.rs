@@ -170,11 +170,12 @@ impl<A, C> Pool<A, C> {
                 member
             }
         };
-        PooledConnection { connection: None, permit: Permit::new(self.clone(), member, worker) }
+        let permit = Permit::new(self.clone(), member, worker, self.generation());
+        PooledConnection { connection: None, permit }
     }
 
     fn use_idle(self: &Arc<Self>, worker: usize, idle: IdleConnection<A, C>) -> PooledConnection<A, C> {
-        let permit = Permit::new(self.clone(), idle.member, worker);
+        let permit = Permit::new(self.clone(), idle.member, worker, idle.generation);
         PooledConnection { connection: Some(idle.connection), permit }
     }
 
@@ -183,7 +184,7 @@ impl<A, C> Pool<A, C> {
         worker: usize,
         assignment: Assignment<A, C>,
     ) -> PooledConnection<A, C> {
-        let permit = Permit::new(self.clone(), assignment.member, worker);
+        let permit = Permit::new(self.clone(), assignment.member, worker, assignment.generation);
         PooledConnection { connection: assignment.connection, permit }
     }
 }

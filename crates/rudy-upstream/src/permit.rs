@@ -28,6 +28,8 @@ pub struct Permit<A, C> {
     /// `None` once the permit is released.
     member: Option<Arc<Member<A>>>,
     worker: usize,
+    /// The generation of the pool in which the connection is opened.
+    generation: u64,
     is_unaccepted: bool,
     is_tunnel: bool,
     purpose: Purpose,
@@ -45,14 +47,17 @@ enum Purpose {
 }
 
 impl<A, C> Permit<A, C> {
-    pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
+    pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize, generation: u64) -> Self {
         let purpose = if member.is_ejected() { Purpose::Trial } else { Purpose::Request };
-        Self { pool, member: Some(member), worker, is_unaccepted: false, is_tunnel: false, purpose }
+        let (is_unaccepted, is_tunnel) = (false, false);
+        Self { pool, member: Some(member), worker, generation, is_unaccepted, is_tunnel, purpose }
     }
 
     pub(crate) fn for_check(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
-        let (member, purpose) = (Some(member), Purpose::Check);
-        Self { pool, member, worker, is_unaccepted: false, is_tunnel: false, purpose }
+        let generation = pool.generation();
+        let mut permit = Self::new(pool, member, worker, generation);
+        permit.purpose = Purpose::Check;
+        permit
     }
 
     /// The member to which the connection leads.
@@ -145,11 +150,12 @@ impl<A, C> Permit<A, C> {
     }
 
     /// Ends the request and returns the connection to the pool. The oldest waiter gets it. Without waiters it becomes idle,
-    /// or is closed if its member accepts no more requests.
+    /// or is closed if its member accepts no more requests, or the pool was [renewed](Pool::renew) after it was opened.
     pub fn release(mut self, connection: C, now: Instant) {
         self.mark_accepted();
         if let Some(member) = self.member.take() {
-            self.pool.release(self.worker, IdleConnection { member, connection, since: now });
+            let generation = self.generation;
+            self.pool.release(self.worker, IdleConnection { member, connection, since: now, generation });
         }
     }
 }

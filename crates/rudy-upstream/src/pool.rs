@@ -110,6 +110,8 @@ pub struct Pool<A, C> {
     /// not 0. Changes only under the queue's lock.
     pub(crate) queued: AtomicUsize,
     pub(crate) has_one_member: AtomicBool,
+    /// The number of [renewals](Self::renew). Connections of earlier generations are not used again.
+    generation: AtomicU64,
     /// The virtual time of the last turn in a round robin.
     pub(crate) last_turn: AtomicU64,
 }
@@ -129,6 +131,7 @@ impl<A, C> Pool<A, C> {
             queue: Mutex::new(Queue::new(workers)),
             queued: AtomicUsize::new(0),
             has_one_member: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
             last_turn: AtomicU64::new(0),
         })
     }
@@ -192,6 +195,18 @@ impl<A, C> Pool<A, C> {
             members.extract_if(.., |member| member.id() == id).for_each(|member| member.retire());
         });
         self.close_idle_of(id);
+    }
+
+    /// Closes all connections, because the settings for new ones have changed: idle ones at once, and those in use when they are
+    /// released.
+    pub fn renew(&self) {
+        // Before the idle ones are closed: see `push_idle`.
+        self.generation.fetch_add(1, SeqCst);
+        self.close_idle_where(|_, _| true);
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(SeqCst)
     }
 
     fn change_members(&self, change: impl FnOnce(&mut Vec<Arc<Member<A>>>)) {

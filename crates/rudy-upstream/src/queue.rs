@@ -35,6 +35,8 @@ pub(crate) struct Assignment<A, C> {
     pub(crate) connection: Option<C>,
     /// When it was assigned.
     pub(crate) since: Instant,
+    /// The generation of the pool in which the connection was or will be opened.
+    pub(crate) generation: u64,
 }
 
 impl<A, C> Queue<A, C> {

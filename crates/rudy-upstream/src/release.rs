@@ -13,7 +13,7 @@ use crate::worker::{IdleConnection, Worker};
 
 /// Why a released connection was not pushed onto its worker's stack.
 enum NotPushed<A, C> {
-    /// Its member accepts no idle connections.
+    /// Its member accepts no idle connections, or its generation is over.
     MustClose(IdleConnection<A, C>),
     /// Requests wait in the queue.
     RequestsWait(IdleConnection<A, C>),
@@ -43,11 +43,11 @@ impl<A, C> Pool<A, C> {
         }
     }
 
-    /// Pushes a connection onto its worker's stack. Checks the member under the stack's lock: `close_idle` takes that lock
-    /// after the member has changed, so one of the two closes the connection.
+    /// Pushes a connection onto its worker's stack. Checks the member and the generation under the stack's lock: `close_idle`
+    /// takes that lock after they have changed, so one of the two closes the connection.
     fn push_idle(&self, worker: usize, idle: IdleConnection<A, C>) -> Result<(), NotPushed<A, C>> {
         let mut stack = self.workers[worker].idle();
-        if !idle.member.retains_connections() {
+        if !self.retains(&idle) {
             return Err(NotPushed::MustClose(idle));
         }
         if self.queued.load(SeqCst) > 0 {
@@ -70,7 +70,7 @@ impl<A, C> Pool<A, C> {
             }
             return;
         };
-        if !(idle.member.retains_connections() && idle.member.count_request()) {
+        if !(self.retains(&idle) && idle.member.count_request()) {
             drop(queue);
             return self.close_released(worker, idle);
         }
@@ -78,14 +78,20 @@ impl<A, C> Pool<A, C> {
             self.workers[worker].remove_connection();
             self.workers[next].add_connection();
         }
-        let IdleConnection { member, connection, since } = idle;
-        self.assign_oldest(queue, next, Assignment { member, connection: Some(connection), since });
+        let IdleConnection { member, connection, since, generation } = idle;
+        let assignment = Assignment { member, connection: Some(connection), since, generation };
+        self.assign_oldest(queue, next, assignment);
+    }
+
+    /// Returns whether a connection can serve another request.
+    fn retains(&self, idle: &IdleConnection<A, C>) -> bool {
+        idle.member.retains_connections() && idle.generation == self.generation()
     }
 
     fn close_released(
         &self,
         worker: usize,
-        IdleConnection { member, connection, since }: IdleConnection<A, C>,
+        IdleConnection { member, connection, since, .. }: IdleConnection<A, C>,
     ) {
         drop(connection);
         member.end_request(Some(since));
@@ -139,7 +145,8 @@ impl<A, C> Pool<A, C> {
         // The pool has no clock: the time when the waiter joined decides whether a member is backed off.
         let Some(member) = queue.reserve(since) else { return false };
         self.workers[worker].add_connection();
-        self.assign_oldest(queue, worker, Assignment { member, connection: None, since });
+        let generation = self.generation();
+        self.assign_oldest(queue, worker, Assignment { member, connection: None, since, generation });
         true
     }
 

@@ -136,7 +136,7 @@ impl ProxyPool {
         let name = self.urls.first()?;
         let replaced = self.tls.as_ref()?.replace_changed(name);
         if let Some(Ok(_)) = replaced {
-            self.upstream.pool().close_idle_where(|_, _| true);
+            self.upstream.pool().renew();
             self.upstream.shared().shut_down();
         }
         replaced

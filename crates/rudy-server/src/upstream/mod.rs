@@ -14,6 +14,8 @@ mod dial;
 mod endpoint;
 mod error;
 mod name;
+#[cfg(test)]
+mod plain;
 mod read_ahead;
 mod request_info;
 mod resolver;

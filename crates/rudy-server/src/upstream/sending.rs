@@ -151,18 +151,7 @@ mod tests {
 
     use super::*;
     use crate::buffer::{Buffer, Buffers};
-
-    struct Plain(Socket);
-
-    impl SocketConnection for Plain {
-        fn new(socket: Socket) -> Self {
-            Self(socket)
-        }
-
-        fn socket(&mut self) -> &mut Socket {
-            &mut self.0
-        }
-    }
+    use crate::upstream::plain::Plain;
 
     #[derive(Debug)]
     struct Encoder;
@@ -180,7 +169,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_head_nothing_of_a_request_is_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut connection = Plain(Socket::connect(listener.local_addr().unwrap()).await.unwrap());
+        let mut connection = Plain::new(Socket::connect(listener.local_addr().unwrap()).await.unwrap());
         let (mut peer, _) = listener.accept().await.unwrap();
         let body = Bytes::from_static(b"GET /hidden");
         let mut buffer = Buffer::new(&Buffers::default(), Some(0));

@@ -280,3 +280,20 @@ fn raising_a_limit_serves_waiters() {
         SCHEDULES,
     );
 }
+
+#[test]
+fn no_connection_from_before_a_renewal_becomes_idle() {
+    check_random(
+        || {
+            let pool = pool(options(1), &[1]);
+            let (connection, permit) = take(&pool, 0, Preference::New, 0);
+            let shared = pool.clone();
+            join([
+                thread::spawn(move || shared.renew()),
+                thread::spawn(move || permit.release(connection, at(1))),
+            ]);
+            assert_eq!((pool.open(), pool.idle()), (0, 0));
+        },
+        SCHEDULES,
+    );
+}

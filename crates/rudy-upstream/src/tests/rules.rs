@@ -268,6 +268,34 @@ fn a_retired_member_drains_and_a_removed_one_is_forgotten() {
 }
 
 #[test]
+fn a_renewal_closes_idle_connections_and_others_when_they_are_released() {
+    once(|| {
+        let pool = pool(options(1), &[3]);
+        let (idle, used) = (open(&pool, 0, 0), open(&pool, 0, 1));
+        idle.1.release(idle.0, at(0));
+        pool.renew();
+        assert_eq!((pool.open(), pool.idle()), (1, 0));
+        let new = open(&pool, 0, 2);
+        used.1.release(used.0, at(0));
+        new.1.release(new.0, at(0));
+        assert_eq!((pool.open(), take_for_good(&pool, 0)), (1, Some(2)));
+    });
+}
+
+#[test]
+fn a_waiter_gets_no_connection_from_before_a_renewal() {
+    once(|| {
+        let pool = pool(options(1), &[1]);
+        let (connection, permit) = open(&pool, 0, 0);
+        let mut waits = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
+        pool.renew();
+        permit.release(connection, at(0));
+        let Poll::Ready(Ok(pooled)) = poll(&mut waits) else { panic!("there is capacity") };
+        assert!(pooled.connection.is_none());
+    });
+}
+
+#[test]
 fn a_member_at_its_request_limit_gets_no_request_on_an_idle_connection() {
     once(|| {
         let pool = pool(Options { requests_per_member: Some(3), ..options(2) }, &[2]);

@@ -43,6 +43,8 @@ struct Place {
 struct PlaceState {
     /// In the order in which they were opened. Requests use the first ones, so that the others become idle and close.
     connections: Vec<Arc<Http2Connection>>,
+    /// How often the open connections were shut down. One that was being opened meanwhile serves a single request.
+    shut_downs: u64,
     /// Whether the upstream has chosen HTTP/1.1. Then each request opens a connection, and does not wait.
     is_http1: bool,
     /// The number of failed attempts, and the error of the last one.
@@ -102,7 +104,9 @@ impl Place {
     }
 
     fn shut_down(&self) {
-        self.state().connections.drain(..).for_each(|connection| connection.shut_down());
+        let mut state = self.state();
+        state.shut_downs += 1;
+        state.connections.drain(..).for_each(|connection| connection.shut_down());
     }
 
     async fn open(&self, dial: Dial<'_>, speaks: &Speaks) -> io::Result<Connection> {
@@ -168,6 +172,7 @@ impl Place {
             Speaks::Negotiated(tls) => (Some(tls), "https"),
             Speaks::Http1 | Speaks::Http2 => (None, "http"),
         };
+        let shut_downs = self.state().shut_downs;
         let socket = dial.socket_with(tls).await?;
         let is_http1 = tls.is_some() && !socket.has_chosen_http2();
         self.state().is_http1 = is_http1;
@@ -177,7 +182,10 @@ impl Place {
         let connection = Http2Connection::start(socket, scheme, dial.idle_timeout());
         connection.wait_for_settings(dial.timeout()).await?;
         let stream = connection.reserve();
-        self.state().connections.push(connection);
+        let mut state = self.state();
+        if state.shut_downs == shut_downs {
+            state.connections.push(connection);
+        }
         let why = "it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0, or GOAWAY)";
         stream.map(Connection::Http2).ok_or_else(|| io::Error::other(why))
     }

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rudy_upstream::{Choice, CircuitOptions};
 use tokio::sync::Notify;
 
 use super::Name;
 use super::lookup::LookupTiming;
 use crate::error_log::ErrorLog;
+use crate::upstream::plain::{Plain, options};
 use crate::upstream::resolver::{Resolver, ScriptedLookup};
-use crate::upstream::{CheckoutError, Endpoint, Socket, SocketConnection, Upstream, UpstreamOptions, Wanted};
+use crate::upstream::{CheckoutError, Endpoint, Upstream, Wanted};
 
 const LONG: Duration = Duration::from_mins(1);
 
@@ -233,31 +233,6 @@ fn the_last_good_addresses_stay_and_each_change_is_logged_once() {
     // The second failure within a minute is only counted.
     expected.push("error: app:9000 does not resolve: 1 more since the last line about it");
     assert_eq!(lines, expected);
-}
-
-/// A connection without a protocol.
-struct Plain(Socket);
-
-impl SocketConnection for Plain {
-    fn new(socket: Socket) -> Self {
-        Self(socket)
-    }
-
-    fn socket(&mut self) -> &mut Socket {
-        &mut self.0
-    }
-}
-
-fn options() -> UpstreamOptions {
-    UpstreamOptions {
-        queue: 0,
-        queue_timeout: LONG,
-        connect_timeout: LONG,
-        idle_timeout: LONG,
-        requests_per_member: None,
-        choice: Choice::IdleFirst,
-        circuit: CircuitOptions::default(),
-    }
 }
 
 /// Waits until the client end of an accepted connection is closed.
