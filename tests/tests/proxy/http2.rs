@@ -168,6 +168,31 @@ fn bodies_trailers_and_interim_responses_pass() {
 }
 
 #[test]
+fn a_request_is_sent_before_its_body_has_arrived() {
+    let (sender, requests) = mpsc::channel();
+    let upstream = Http2Upstream::start(
+        |_| {},
+        move |mut request: Request<RecvStream>, response| {
+            let sender = sender.clone();
+            async move {
+                sender.send(()).expect("the test runs");
+                let mut body = Vec::new();
+                while let Some(data) = request.body_mut().data().await {
+                    body.extend_from_slice(&data.expect("the stream is open"));
+                }
+                respond(response, body);
+            }
+        },
+    );
+    let server = proxy_http2(&upstream.url(), "");
+    let mut connection = server.connect();
+    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
+    requests.recv().expect("the upstream runs");
+    connection.send(b"cd");
+    assert_eq!(connection.response().text(), "abcd");
+}
+
+#[test]
 fn grpc_streams_in_both_directions() {
     let upstream = echo();
     let server = proxy_http2(&upstream.url(), "");

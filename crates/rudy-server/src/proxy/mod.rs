@@ -97,6 +97,8 @@ struct Shared {
     table: ProxyTable,
     tls: Option<Arc<UpstreamTls>>,
     resolver: Resolver,
+    /// Whether all upstreams speak HTTP/2 by configuration, so that a slow request occupies no connection.
+    is_http2: bool,
     timeouts: Timeouts,
     tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
@@ -239,6 +241,7 @@ impl Proxy {
             table: table.clone(),
             tls,
             resolver,
+            is_http2: table.urls().all(UpstreamUrl::is_http2),
             timeouts,
             tunnel_limits,
             rewrites: Rewrites::new(table, &prefixes),
@@ -415,6 +418,7 @@ impl ProxyRequest {
         Ok(match shared.table.request_buffering {
             RequestBuffering::Off => Upload::of_client(body),
             RequestBuffering::Full => Upload::stored(Box::pin(buffers.store(body)).await?),
+            RequestBuffering::Auto if shared.is_http2 => Upload::repeatable(body),
             RequestBuffering::Auto => {
                 let received = Box::pin(buffers.store_start(&mut body)).await;
                 let (start, trailers) = received.map_err(Cause::Client)?;

@@ -16,13 +16,23 @@ use crate::buffer::{MEMORY_BYTES_MAX, StoredBody};
 pub(crate) struct Upload {
     stored: Option<Box<StoredBody>>,
     /// `None` if it is empty. In boxes, because a request that waits for a connection stores this, and most have no body.
-    client: Option<Box<RequestBody>>,
-    /// Whether any of `client` was read, so that the body cannot be sent again.
-    has_read_client: bool,
+    client: Option<Box<ClientBody>>,
     /// The trailers, which only a body from the client has.
     trailers: Option<Box<HeaderMap>>,
     /// Whether the end of the body was sent to the upstream.
     is_ended: bool,
+}
+
+/// The part of a body that comes from the client.
+#[derive(Debug)]
+struct ClientBody {
+    body: RequestBody,
+    /// Whether any of it was read.
+    has_read: bool,
+    /// What was read, to send it again. `None` if the body cannot be sent again once any of it was read.
+    copy: Option<Vec<u8>>,
+    /// Whether the copy is read next.
+    is_rewound: bool,
 }
 
 /// Why a request body cannot be read.
@@ -37,8 +47,17 @@ pub(crate) enum UploadError {
 impl Upload {
     /// Creates an upload of a body that is passed on as it comes in.
     pub(crate) fn of_client(client: RequestBody) -> Self {
-        let client = (!client.is_end_stream()).then(|| Box::new(client));
+        let client = (!client.is_end_stream()).then(|| Box::new(ClientBody::new(client)));
         Self { client, ..Self::default() }
+    }
+
+    /// As [`Self::of_client`]. The body can be sent again as long as at most [`MEMORY_BYTES_MAX`] were passed on, which are copied.
+    pub(crate) fn repeatable(client: RequestBody) -> Self {
+        let mut upload = Self::of_client(client);
+        if let Some(client) = &mut upload.client {
+            client.copy = Some(Vec::new());
+        }
+        upload
     }
 
     /// Creates an upload of a stored body.
@@ -54,7 +73,7 @@ impl Upload {
     /// Returns the length in bytes, if known.
     pub(crate) fn length(&self) -> Option<u64> {
         let stored = self.stored.as_ref().map_or(0, |stored| stored.length());
-        let rest = self.client.as_ref().map_or(Some(0), |client| client.size_hint().exact())?;
+        let rest = self.client.as_ref().map_or(Some(0), |client| client.length())?;
         Some(stored + rest)
     }
 
@@ -66,14 +85,23 @@ impl Upload {
             return Poll::Ready(Some(piece.map_err(UploadError::Disk)));
         }
         let Some(client) = &mut self.client else { return Poll::Ready(None) };
+        if let Some(piece) = client.next_again() {
+            return Poll::Ready(Some(Ok(piece)));
+        }
         loop {
-            let frame = ready!(Pin::new(&mut **client).poll_frame(cx));
-            self.has_read_client |= frame.is_some();
+            let frame = ready!(Pin::new(&mut client.body).poll_frame(cx));
+            client.has_read |= frame.is_some();
             return Poll::Ready(match frame {
                 None => None,
-                Some(Err(error)) => Some(Err(UploadError::Client(error))),
+                Some(Err(error)) => {
+                    client.copy = None;
+                    Some(Err(UploadError::Client(error)))
+                }
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => Some(Ok(data)),
+                    Ok(data) => {
+                        client.add_to_copy(&data);
+                        Some(Ok(data))
+                    }
                     Err(frame) => {
                         self.trailers = frame.into_trailers().ok().map(Box::new);
                         continue;
@@ -108,10 +136,13 @@ impl Upload {
         !self.is_ended && self.client.is_some()
     }
 
-    /// Returns the same body from its start for another attempt; `None` if a part from the client was passed on.
+    /// Returns the same body from its start for another attempt; `None` if a part from the client was passed on without a copy.
     pub(crate) fn rewind(mut self) -> Option<Self> {
-        if self.has_read_client {
-            return None;
+        if let Some(client) = &mut self.client {
+            client.is_rewound = client.copy.is_some();
+            if client.has_read && !client.is_rewound {
+                return None;
+            }
         }
         if let Some(stored) = &mut self.stored {
             stored.rewind();
@@ -121,10 +152,74 @@ impl Upload {
     }
 }
 
+impl ClientBody {
+    fn new(body: RequestBody) -> Self {
+        Self { body, has_read: false, copy: None, is_rewound: false }
+    }
+
+    /// Returns the length of what was copied and what was not read yet, if known.
+    fn length(&self) -> Option<u64> {
+        let copied = self.copy.as_ref().map_or(0, Vec::len);
+        Some(copied as u64 + self.body.size_hint().exact()?)
+    }
+
+    /// Returns the copy after a rewind.
+    fn next_again(&mut self) -> Option<Bytes> {
+        let is_rewound = std::mem::take(&mut self.is_rewound);
+        let copy = self.copy.as_ref().filter(|copy| is_rewound && !copy.is_empty())?;
+        Some(Bytes::copy_from_slice(copy))
+    }
+
+    fn add_to_copy(&mut self, piece: &[u8]) {
+        if let Some(copy) = &mut self.copy {
+            copy.extend_from_slice(piece);
+            if copy.len() as u64 > MEMORY_BYTES_MAX {
+                self.copy = None;
+            }
+        }
+    }
+}
+
 /// Returns whether the body of a request may be endless, and wait for the response.
 pub(crate) fn may_be_endless(method: &Method, fields: &HeaderMap) -> bool {
     let is_grpc = |media_type: &HeaderValue| media_type.as_bytes().starts_with(b"application/grpc");
     *method == Method::CONNECT
         || fields.contains_key(header::UPGRADE)
         || fields.get(header::CONTENT_TYPE).is_some_and(is_grpc)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Reads all that is available, as text.
+    fn read(upload: &mut Upload) -> String {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut bytes = Vec::new();
+        while let Poll::Ready(Some(piece)) = upload.poll_piece(cx) {
+            bytes.extend_from_slice(&piece.unwrap());
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_body_of_a_client_is_sent_again_if_it_was_copied() {
+        let body = || RequestBody::whole(Bytes::from_static(b"body"));
+        let mut upload = Upload::repeatable(body());
+        for _ in 0..3 {
+            assert_eq!(upload.length(), Some(4));
+            assert_eq!(read(&mut upload), "body");
+            upload.end();
+            upload = upload.rewind().unwrap();
+        }
+        let mut upload = Upload::of_client(body()).rewind().unwrap();
+        assert_eq!(read(&mut upload), "body");
+        assert!(upload.rewind().is_none());
+        let large = vec![b'x'; usize::try_from(MEMORY_BYTES_MAX).unwrap() + 1];
+        let mut upload = Upload::repeatable(RequestBody::whole(large.into()));
+        read(&mut upload);
+        assert!(upload.rewind().is_none());
+    }
 }
