@@ -37,7 +37,12 @@ async fn echo(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>
         return;
     }
     let mut out = respond.send_response(Response::new(()), false).expect("the stream is open");
-    out.send_data(Bytes::from_static(b"hi! "), false).expect("the stream is open");
+    let ends = request.uri().path() == "/app/ends";
+    out.send_data(Bytes::from_static(b"hi! "), ends).expect("the stream is open");
+    if ends {
+        while request.body_mut().data().await.is_some() {}
+        return;
+    }
     while let Some(Ok(mut data)) = request.body_mut().data().await {
         request.body_mut().flow_control().release_capacity(data.len()).expect("it was received");
         while !data.is_empty() {
@@ -90,6 +95,22 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http2() {
     }
     connection.frame(kind::DATA, rudy_tests::http2::END, 1, b"last");
     assert_eq!(connection.response(1).text(), "last");
+}
+
+#[test]
+fn an_upstream_may_end_its_direction_together_with_the_response() {
+    let (upstream, _heads) = upstream(true);
+    let server = proxy_http2(&upstream.url(), "");
+    let mut connection = server.connect();
+    connection.send(handshake("/app/ends", "websocket").as_bytes());
+    assert_eq!(connection.response().status, 101);
+    assert_eq!(connection.read_exactly(4), b"hi! ");
+    assert!(connection.is_closed());
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.wait_for(kind::SETTINGS);
+    connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/ends"));
+    let response = connection.response(1);
+    assert_eq!((response.status, response.text()), (200, "hi! "));
 }
 
 #[test]

@@ -65,6 +65,15 @@ pub(super) struct Exchange {
     deadline: Option<Deadline>,
 }
 
+/// A connection that has changed to another protocol.
+pub(super) struct Switched {
+    pub(super) checkout: Checkout<Connection>,
+    /// The bytes that follow the head of the response.
+    pub(super) received: Bytes,
+    /// Whether the upstream sends nothing more.
+    pub(super) has_ended: bool,
+}
+
 /// A tunnel that was requested over HTTP/2, in words of HTTP/1.1.
 struct Tunnel {
     protocol: HeaderValue,
@@ -189,14 +198,14 @@ impl Exchange {
         self.sending.take_upload()
     }
 
-    /// Returns the connection after the head of a 101, and the bytes that follow it.
-    pub(super) fn into_switched(mut self: Box<Self>) -> Option<(Checkout<Connection>, Vec<u8>)> {
+    /// Returns the connection after the head of a 101.
+    pub(super) fn into_switched(mut self: Box<Self>) -> Option<Switched> {
         let mut checkout = self.checkout.take()?;
-        let received = match checkout.connection() {
-            Connection::Http1(connection) => connection.take_unused(),
-            Connection::Http2(_) => self.received.body.to_vec(),
+        let (received, has_ended) = match checkout.connection() {
+            Connection::Http1(connection) => (Bytes::from(connection.take_unused()), false),
+            Connection::Http2(_) => (self.received.body.split().freeze(), self.received.is_complete),
         };
-        Some((checkout, received))
+        Some(Switched { checkout, received, has_ended })
     }
 
     /// Adds to a cause where and when the exchange has failed.
@@ -289,7 +298,9 @@ impl Exchange {
             self.checkout = None;
             return Poll::Ready(received);
         }
+        let mut opens_tunnel = has_switched(checkout.connection());
         if let Some(status) = self.received.head.as_ref().map(Head::status) {
+            opens_tunnel |= self.tunnel.is_some() && status.is_success();
             checkout.record_latency(poll_time().saturating_duration_since(self.begun));
             if self.failure_statuses.contains(status) {
                 checkout.record_failure(&format_args!("the status of its response is {status}"));
@@ -297,7 +308,8 @@ impl Exchange {
                 checkout.record_success();
             }
         }
-        if self.received.is_complete && !has_switched(checkout.connection()) {
+        // The upstream may end its direction of a tunnel at once.
+        if self.received.is_complete && !opens_tunnel {
             self.finish();
         }
         Poll::Ready(received)

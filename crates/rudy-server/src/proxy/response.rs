@@ -63,22 +63,22 @@ pub(super) fn into_tunnel(
         .ok_or("without the field Upgrade")
         .and_then(|token| offer.check(&token, &fields).map(|()| token));
     let token = checked.map_err(|how| exchange.failure(Cause::Upgrade(how)))?;
-    let Some((mut checkout, received)) = exchange.into_switched() else {
+    let Some(mut switched) = exchange.into_switched() else {
         return Err(Cause::Upgrade("and closed the connection").into());
     };
-    checkout.begin_tunnel();
+    switched.checkout.begin_tunnel();
     let status = if offer.is_http2 { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS };
     let mut response = Response::new(status);
     *response.headers_mut() = fields;
     if offer.is_http2 {
         response.headers_mut().remove(header::SEC_WEBSOCKET_ACCEPT);
-        let tunnel = TunnelBody::new(client, checkout, received.into(), limits);
+        let tunnel = TunnelBody::new(client, switched, limits);
         response.body = Body::Stream(Box::new(tunnel));
         return Ok(response);
     }
     response.headers_mut().insert(header::UPGRADE, token);
     response.upgrade = Some(Box::new(move |upgraded| {
-        let mut tunnel = Tunnel::new(upgraded, checkout, &received, limits);
+        let mut tunnel = Tunnel::new(upgraded, switched, limits);
         Box::pin(async move { poll_fn(|cx| tunnel.poll(cx)).await })
     }));
     Ok(response)

@@ -14,6 +14,7 @@ use rudy_net::{BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
+use super::exchange::Switched;
 use crate::upstream::Checkout;
 
 /// How much is read at once.
@@ -62,6 +63,8 @@ pub(super) struct TunnelBody {
     upstream: Upstream,
     /// Bytes for the client that were received with the response.
     first: Bytes,
+    /// Whether nothing follows them.
+    has_ended: bool,
 }
 
 /// The direction from a client of HTTP/2 to the upstream.
@@ -238,15 +241,11 @@ impl Upstream {
 }
 
 impl Tunnel {
-    /// Connects both ends. `received` follows the response of the upstream.
-    pub(super) fn new(
-        client: Upgraded,
-        checkout: Checkout<Connection>,
-        received: &[u8],
-        limits: TunnelLimits,
-    ) -> Self {
+    /// Connects both ends.
+    pub(super) fn new(client: Upgraded, switched: Switched, limits: TunnelLimits) -> Self {
+        let Switched { checkout, received, has_ended } = switched;
         Self {
-            to_client: Direction::with(received),
+            to_client: Direction { has_ended, ..Direction::with(received) },
             to_upstream: Direction::with(&client.unread),
             client: client.io,
             upstream: Upstream::new(checkout, limits),
@@ -278,14 +277,10 @@ impl Tunnel {
 }
 
 impl TunnelBody {
-    /// Connects both ends. `received` follows the response of the upstream.
-    pub(super) fn new(
-        request: RequestBody,
-        checkout: Checkout<Connection>,
-        received: Bytes,
-        limits: TunnelLimits,
-    ) -> Self {
-        Self { upload: Upload::new(request), upstream: Upstream::new(checkout, limits), first: received }
+    /// Connects both ends.
+    pub(super) fn new(request: RequestBody, switched: Switched, limits: TunnelLimits) -> Self {
+        let Switched { checkout, received: first, has_ended } = switched;
+        Self { upload: Upload::new(request), upstream: Upstream::new(checkout, limits), first, has_ended }
     }
 
     /// Sends what the client has sent. Returns whether it has moved anything.
@@ -300,6 +295,9 @@ impl TunnelBody {
     fn poll_download(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         if !self.first.is_empty() {
             return Poll::Ready(Some(Ok(BodyPiece::Data(std::mem::take(&mut self.first)))));
+        }
+        if self.has_ended {
+            return Poll::Ready(None);
         }
         READ.with_borrow_mut(|buffer| {
             Poll::Ready(match ready!(self.upstream.end().poll_receive(cx, buffer)) {
