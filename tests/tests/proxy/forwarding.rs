@@ -66,9 +66,11 @@ fn the_path_is_passed_on_as_sent_but_without_dot_segments() {
         ("/app/x/../a", "/app/a"),
         ("/x/../app/%2e/a", "/app/a"),
         ("/app/a?<\">", "/app/a?%3C%22%3E"),
+        ("/app/é?ü", "/app/%C3%A9?%C3%BC"),
     ] {
-        let request = format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(forward(&server, &requests, &request).target(), received, "{sent}");
+        let request = format!("POST {sent} HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\n\r\nabc");
+        let request = forward(&server, &requests, &request);
+        assert_eq!((request.target(), request.body.as_slice()), (received, &b"abc"[..]), "{sent}");
     }
 }
 

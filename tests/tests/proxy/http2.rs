@@ -51,6 +51,25 @@ fn a_request_is_forwarded_over_http2() {
     assert_eq!(fields["x-forwarded-for"], "127.0.0.1");
 }
 
+#[test]
+fn a_target_that_is_not_ascii_and_a_length_with_zeros_are_forwarded() {
+    let (sender, requests) = mpsc::channel();
+    let upstream = Http2Upstream::start(
+        |_| {},
+        move |request, response| {
+            sender.send(request.map(|_| ())).expect("the test runs");
+            async move { respond(response, "fine") }
+        },
+    );
+    let server = proxy_http2(&upstream.url(), "");
+    let mut connection = server.connect();
+    connection.send("POST /app/é?ü HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\n\r\nabc".as_bytes());
+    assert_eq!(connection.response().text(), "fine");
+    let request = requests.recv().expect("the upstream runs");
+    assert_eq!(request.uri(), "http://a/app/%C3%A9?%C3%BC");
+    assert_eq!(request.headers()["content-length"], "3");
+}
+
 /// Starts an upstream that accepts this many streams on a connection, reports each request, and responds when the test releases them.
 fn held(streams: u32) -> (Http2Upstream, mpsc::Receiver<()>, tokio::sync::watch::Sender<bool>) {
     let (sender, requests) = mpsc::channel();

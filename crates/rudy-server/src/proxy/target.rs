@@ -7,6 +7,7 @@
 
 use http::Uri;
 use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::percent::encode_query;
 
 /// What the path of a request loses and gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub(crate) struct Prefixes {
 pub(crate) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: &Prefixes) -> Option<String> {
     let mount = if prefixes.strips { mount } else { 0 };
     let has_dots = has_dot_segments(uri.path());
-    if mount == 0 && prefixes.added.is_empty() && !has_dots {
+    let is_ascii = uri.path_and_query().is_none_or(|target| target.as_str().is_ascii());
+    if mount == 0 && prefixes.added.is_empty() && !has_dots && is_ascii {
         return None;
     }
     let canonical = path.as_bytes();
@@ -39,7 +41,8 @@ pub(crate) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: 
         target.push('?');
         target.push_str(query);
     }
-    Some(target)
+    // Clients send characters that a URI cannot contain (RFC 3986 §2). A path may contain what a query may.
+    Some(if target.is_ascii() { target } else { encode_query(&target).into_owned() })
 }
 
 /// Returns the folder of the route of a request, the first `mount` bytes of its canonical path, as it is spelled in a URL.
@@ -83,6 +86,8 @@ mod tests {
             (&none, "/app/x/../a?b", "/app/a?b"),
             (&none, "/app/x/%2E%2e/a%20b", "/app/a%20b"),
             (&none, "/app/.hidden/..a", "/app/.hidden/..a"),
+            (&none, "/app/é%C3%A9?ü=/€", "/app/%C3%A9%C3%A9?%C3%BC=/%E2%82%AC"),
+            (&both, "/app/é?ü", "/v1/%C3%A9?%C3%BC"),
             (&strip, "/app/a//b?c", "/a//b?c"),
             (&strip, "/app", "/"),
             (&strip, "/app?x", "/?x"),

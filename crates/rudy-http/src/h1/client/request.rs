@@ -12,6 +12,7 @@ use crate::h1::encode::{put_content_length, put_field};
 use crate::h1::fields::list;
 use crate::h1::host::split_authority;
 use crate::h1::target::{needs_host, parse_target};
+use crate::syntax::parse_digits;
 
 /// A request head to encode.
 ///
@@ -151,7 +152,7 @@ impl RequestHead<'_> {
         if self.body == BodyLength::Known(0) && self.fields.contains_key(header::EXPECT) {
             return Err(RequestError::ExpectWithoutContent);
         }
-        let is_length = |value: &[u8]| matches!(self.body, BodyLength::Known(length) if length.to_string().as_bytes() == value);
+        let is_length = |value: &[u8]| matches!(self.body, BodyLength::Known(length) if parse_digits(value) == Some(length));
         let lengths_agree =
             self.fields.get_all(header::CONTENT_LENGTH).iter().all(|value| is_length(value.as_bytes()));
         let mut codings = self.fields.get_all(header::TRANSFER_ENCODING).iter();
@@ -203,11 +204,18 @@ impl fmt::Display for RequestError {
             Self::BadHost(host) => {
                 write!(f, "Host is {host:?}; expected a host name or IP address with an optional port")
             }
-            Self::BadTarget(target) => write!(
-                f,
-                "the request target is {target:?}; expected a path or an absolute URI (OPTIONS: or *; CONNECT: host:port), with \
-                 other characters percent-encoded"
-            ),
+            Self::BadTarget(target) => {
+                // A query may have secrets, and errors are logged.
+                let (path, and) = match target.split_once('?') {
+                    Some((path, _)) => (path, " and a query"),
+                    None => (target.as_str(), ""),
+                };
+                write!(
+                    f,
+                    "the request target is {path:?}{and}; expected a path or an absolute URI (OPTIONS: or *; CONNECT: host:port), \
+                     with other characters percent-encoded"
+                )
+            }
             Self::ChunkedInHttp10 => {
                 f.write_str("HTTP/1.0 does not support chunked bodies; use a body of known length")
             }
@@ -301,6 +309,8 @@ mod tests {
         for (fields, body) in [
             (&[("content-length", "3")][..], BodyLength::Known(3)),
             (&[("content-length", "3"), ("content-length", "3")], BodyLength::Known(3)),
+            // RFC 9110 §8.6: 1*DIGIT.
+            (&[("content-length", "003")], BodyLength::Known(3)),
         ] {
             assert_eq!(end("PUT", fields, body).unwrap(), "content-length: 3;;");
         }
@@ -308,7 +318,7 @@ mod tests {
         assert_eq!(chunked.unwrap(), "transfer-encoding: chunked;;");
         for (fields, body) in [
             (&[("content-length", "4")][..], BodyLength::Known(3)),
-            (&[("content-length", "03")], BodyLength::Known(3)),
+            (&[("content-length", "+3")], BodyLength::Known(3)),
             (&[("content-length", "3, 3")], BodyLength::Known(3)),
             (&[("content-length", "3"), ("content-length", "4")], BodyLength::Known(3)),
             (&[("content-length", "3")], NONE),
@@ -366,6 +376,14 @@ mod tests {
         ] {
             let error = RequestError::BadTarget(target.to_owned());
             assert_eq!(send(method, target), Err(error), "{method} {target:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_shows_no_query() {
+        for (target, shown) in [("/\u{e4}?key=secret", "\"/\u{e4}\" and a query;"), ("/a b", "\"/a b\";")] {
+            let error = RequestError::BadTarget(target.to_owned()).to_string();
+            assert!(error.contains(shown) && !error.contains("secret"), "{error}");
         }
     }
 
