@@ -86,7 +86,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// The head cannot be encoded, or the connection has ended. Nothing was sent.
+    /// The head cannot be encoded. Nothing was sent.
     pub(super) fn begin(
         mut checkout: Checkout<Connection>,
         head: &RequestHead<'_>,

@@ -24,7 +24,7 @@ pub(super) enum Sending {
 ///
 /// # Errors
 ///
-/// The head cannot be encoded, or the connection has ended. Nothing was sent.
+/// The head cannot be encoded. Nothing was sent.
 pub(super) fn begin(
     connection: &mut Connection,
     head: &RequestHead<'_>,

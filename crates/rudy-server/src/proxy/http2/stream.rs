@@ -126,11 +126,12 @@ impl Http2Stream {
         is_reserved
     }
 
-    /// Encodes the head of a request. `make` gets the scheme.
+    /// Encodes the head of a request. `make` gets the scheme. If the connection has ended, the stream is not [open](Self::is_open), and
+    /// what is received tells why.
     ///
     /// # Errors
     ///
-    /// The head cannot be encoded, or the connection has ended. Nothing was sent.
+    /// The head cannot be encoded. Nothing was sent.
     pub(in crate::proxy) fn begin(
         &mut self,
         make: impl FnOnce(&str) -> Result<Request, Cause>,
@@ -147,9 +148,15 @@ impl Http2Stream {
             state.wake_task();
             Some(stream)
         });
-        let stream = begun.ok_or(Cause::GoneAway)?;
-        self.usage = Usage::Open(stream);
+        if let Some(stream) = begun {
+            self.usage = Usage::Open(stream);
+        }
         Ok(())
+    }
+
+    /// Returns whether it has a request.
+    pub(in crate::proxy) fn is_open(&self) -> bool {
+        matches!(self.usage, Usage::Open(_))
     }
 
     /// Takes what was received. Ready when there is something.

@@ -1,22 +1,24 @@
-//! Tests of connections whose upstream is silent.
+//! Tests of connections whose upstream is silent or goes away.
 
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Version, header};
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::PREFACE;
 use rudy_http::h2::client::Request;
+use rudy_net::RequestBody;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::connection::SILENCE_MAX;
-use super::{Http2Connection, Http2Stream};
+use super::{Http2Connection, Http2Stream, Http2Upload};
 use crate::proxy::failure::Cause;
-use crate::upstream::Endpoint;
+use crate::upstream::{Endpoint, Upload};
 
 const LONG: Duration = Duration::from_mins(1);
 
@@ -102,4 +104,18 @@ async fn requests_at_a_time_share_a_ping() {
     assert!(connection.has_room());
     connection.shut_down();
     assert_eq!(pings.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn the_body_of_a_request_outlives_a_connection_that_ends_before_it() {
+    let (connection, _peer) = open().await;
+    let mut stream = connection.reserve().unwrap();
+    connection.shut_down();
+    begin(&mut stream);
+    let cx = &mut Context::from_waker(Waker::noop());
+    let body = RequestBody::whole(Bytes::from_static(b"body"));
+    let mut upload = Http2Upload::new(Upload::of_client(body));
+    assert!(upload.poll(cx, &mut stream).is_pending());
+    assert!(matches!(stream.poll_receive(cx), Poll::Ready(Err(Cause::GoneAway))));
+    assert!(upload.take_upload().is_some());
 }

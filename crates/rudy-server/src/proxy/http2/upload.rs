@@ -35,6 +35,10 @@ impl Http2Upload {
         cx: &mut Context<'_>,
         stream: &mut Http2Stream,
     ) -> Poll<Result<(), SendError>> {
+        // The body stays complete for another attempt.
+        if !stream.is_open() {
+            return Poll::Pending;
+        }
         loop {
             while !self.piece.is_empty() {
                 let sent = ready!(stream.poll_send(cx, &self.piece)).map_err(SendError::ConnectionLost)?;
