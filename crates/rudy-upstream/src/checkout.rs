@@ -57,7 +57,7 @@ impl<A, C> Pool<A, C> {
 
     /// Whether requests are for a certain member, and not for any connection.
     fn chooses(&self) -> bool {
-        self.options().choice != Choice::IdleFirst && !self.has_one_member.load(SeqCst)
+        self.options().choice != Choice::IdleFirst && !self.has_one_member()
     }
 
     /// Chooses the member for a request. `None` if any idle connection will do, or if no member has capacity.
@@ -142,7 +142,7 @@ impl<A, C> Pool<A, C> {
         match member {
             Some(member) => self.workers[worker].take_most_recent(member),
             None if self.chooses() => None,
-            None => self.workers[worker].take_best(self.has_one_member.load(SeqCst)),
+            None => self.workers[worker].take_best(self.has_one_member()),
         }
     }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::member::Member;
 use crate::pool::{Change, Pool};
 use crate::slowness;
-use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::IdleConnection;
 
 /// An idle connection for a request, or a permit to open one.
@@ -103,7 +102,7 @@ impl<A, C> Permit<A, C> {
             return;
         }
         self.member().count_failure();
-        if !self.pool.has_one_member.load(SeqCst) && self.member().record_failure(now) {
+        if !self.pool.has_one_member() && self.member().record_failure(now) {
             self.pool.report(self.member(), Change::Ejected { why });
         }
     }

@@ -11,7 +11,7 @@ use crate::member::{Member, MemberOptions};
 use crate::permit::PooledConnection;
 use crate::queue::{Assignment, Queue};
 use crate::queued::QueuedCheckout;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
 use crate::worker::Worker;
 
@@ -109,7 +109,8 @@ pub struct Pool<A, C> {
     /// Number of waiters, plus the checkout that is searching for a connection. A release takes the slow path while it is
     /// not 0. Changes only under the queue's lock.
     pub(crate) queued: AtomicUsize,
-    pub(crate) has_one_member: AtomicBool,
+    /// Changes only under the queue's lock.
+    member_count: AtomicUsize,
     /// The number of [renewals](Self::renew). Connections of earlier generations are not used again.
     generation: AtomicU64,
     /// The virtual time of the last turn in a round robin.
@@ -130,7 +131,7 @@ impl<A, C> Pool<A, C> {
             workers: (0..workers).map(Worker::new).collect(),
             queue: Mutex::new(Queue::new(workers)),
             queued: AtomicUsize::new(0),
-            has_one_member: AtomicBool::new(false),
+            member_count: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
             last_turn: AtomicU64::new(0),
         })
@@ -212,7 +213,7 @@ impl<A, C> Pool<A, C> {
     fn change_members(&self, change: impl FnOnce(&mut Vec<Arc<Member<A>>>)) {
         let mut queue = self.queue();
         change(&mut queue.members);
-        self.has_one_member.store(queue.members.len() == 1, SeqCst);
+        self.member_count.store(queue.members.len(), SeqCst);
         if self.options.choice != Choice::IdleFirst {
             let members: Arc<[_]> = queue.members.clone().into();
             self.workers.iter().for_each(|worker| worker.chooser().set_members(members.clone()));
@@ -238,9 +239,13 @@ impl<A, C> Pool<A, C> {
         self.queue().member(id).cloned()
     }
 
-    /// Number of members.
+    /// Number of members. Takes no lock.
     pub fn member_count(&self) -> usize {
-        self.queue().members.len()
+        self.member_count.load(SeqCst)
+    }
+
+    pub(crate) fn has_one_member(&self) -> bool {
+        self.member_count() == 1
     }
 
     /// Returns the members in the order in which they were added.
