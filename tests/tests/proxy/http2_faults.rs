@@ -1,5 +1,7 @@
 //! As [`faults`](crate::faults), for an upstream that speaks HTTP/2.
 
+use std::sync::mpsc;
+
 use rudy_tests::http2::{END, END_HEADERS, block, kind};
 use rudy_tests::{Http2Connection, Upstream, UpstreamPeer};
 
@@ -188,13 +190,16 @@ fn an_upstream_that_sends_no_settings_is_504() {
 }
 
 #[test]
-fn an_upstream_that_accepts_no_streams_is_502() {
-    let upstream = Upstream::start(|peer| {
+fn an_upstream_that_accepts_no_streams_is_502_and_its_connection_closes() {
+    let (sender, ends) = mpsc::channel();
+    let upstream = Upstream::start(move |peer| {
         if let Some(mut connection) = peer.http2(&[(3, 0)]) {
-            connection.next_request();
+            sender.send(connection.next_request().is_none()).expect("the test runs");
         }
     });
-    let response = proxy_http2(&upstream.url().replace("http", "h2c"), "").get("/app/");
+    let server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
+    let response = server.get("/app/");
     let error = response.field("proxy-status");
     assert_eq!((response.status, error), (502, Some("rudy; error=destination_unavailable")));
+    assert_eq!(ends.recv(), Ok(true));
 }

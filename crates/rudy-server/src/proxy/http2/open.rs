@@ -181,12 +181,17 @@ impl Place {
         }
         let connection = Http2Connection::start(socket, scheme, dial.idle_timeout());
         connection.wait_for_settings(dial.timeout()).await?;
-        let stream = connection.reserve();
+        let Some(stream) = connection.reserve() else {
+            // The next request opens another one.
+            connection.shut_down();
+            let why = "it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0, or GOAWAY)";
+            return Err(io::Error::other(why));
+        };
         let mut state = self.state();
         if state.shut_downs == shut_downs {
             state.connections.push(connection);
         }
-        let why = "it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0, or GOAWAY)";
-        stream.map(Connection::Http2).ok_or_else(|| io::Error::other(why))
+        drop(state);
+        Ok(Connection::Http2(stream))
     }
 }
