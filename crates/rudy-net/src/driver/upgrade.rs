@@ -1,7 +1,6 @@
 //! Connections that change to another protocol.
 
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -52,13 +51,6 @@ impl UpgradedIo {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.worker.is_stopping()
-    }
-
-    /// Returns the socket if it carries the protocol's bytes unchanged, so that the kernel can move them
-    /// (`splice`). `None` for a session such as TLS, or if another task reads the socket.
-    #[must_use]
-    pub fn plain_socket(&self) -> Option<BorrowedFd<'_>> {
-        self.io.as_ref().and_then(Stream::plain_socket)
     }
 
     fn io(&mut self) -> io::Result<&mut Stream> {

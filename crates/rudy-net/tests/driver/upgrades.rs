@@ -7,13 +7,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, StatusCode};
-use rudy_net::engine::Model;
 use rudy_net::{Deadline, Reply, Response, Upgraded};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::scene::Scene;
 use crate::service::{read_to_close, read_until};
-use crate::support::{eventually, model, sum};
+use crate::support::{eventually, sum};
 
 /// Starts a server whose connections change to this protocol.
 fn speaking<F: Future<Output = ()> + Send + 'static>(
@@ -49,10 +48,8 @@ fn a_deadline_wakes_the_protocol() {
 }
 
 #[test]
-fn its_bytes_are_counted_and_it_has_the_plain_socket() {
+fn its_bytes_are_counted() {
     let scene = speaking(|mut upgraded| async move {
-        // In `mailbox` another task reads the socket.
-        assert_eq!(upgraded.io.plain_socket().is_some(), model() != Model::Mailbox);
         let mut bytes = [0; 1000];
         upgraded.io.read_exact(&mut bytes).await.unwrap();
         upgraded.io.write_all(&bytes[..300]).await.unwrap();
