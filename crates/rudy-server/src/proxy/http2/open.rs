@@ -28,19 +28,19 @@ pub(in crate::proxy) struct Connections {
     /// By the [entry](entry_of) of the member.
     speaks: Vec<Speaks>,
     /// By the id of the member and the worker.
-    places: Mutex<HashMap<(u64, usize), Arc<Place>>>,
+    of_workers: Mutex<HashMap<(u64, usize), Arc<WorkerConnections>>>,
 }
 
 /// The connections of a worker to an upstream.
 #[derive(Debug, Default)]
-struct Place {
+struct WorkerConnections {
     /// Held by the request that opens a connection, for which the others wait.
     gate: tokio::sync::Mutex<()>,
-    state: Mutex<PlaceState>,
+    state: Mutex<WorkerState>,
 }
 
 #[derive(Debug, Default)]
-struct PlaceState {
+struct WorkerState {
     /// In the order in which they were opened. Requests use the first ones, so that the others become idle and close.
     connections: Vec<Arc<Http2Connection>>,
     /// How often the open connections were shut down. One that was being opened meanwhile serves a single request.
@@ -55,7 +55,7 @@ struct PlaceState {
 impl Connections {
     /// `speaks` has the version of the members of each [entry](entry_of).
     pub(in crate::proxy) fn new(speaks: Vec<Speaks>) -> Self {
-        Self { speaks, places: Mutex::default() }
+        Self { speaks, of_workers: Mutex::default() }
     }
 
     /// Returns a stream of an open connection, or opens a connection.
@@ -66,7 +66,7 @@ impl Connections {
     pub(in crate::proxy) async fn open(&self, dial: Dial<'_>) -> io::Result<Connection> {
         match self.speaks.get(entry_of(dial.member)) {
             Some(speaks @ (Speaks::Http2 | Speaks::Negotiated(_))) if !dial.is_exclusive => {
-                self.place(dial.member).open(dial, speaks).await
+                self.of_worker(dial.member).open(dial, speaks).await
             }
             _ => Ok(Connection::Http1(Http1Connection::new(dial.socket().await?))),
         }
@@ -74,20 +74,20 @@ impl Connections {
 
     /// Sends no more requests on the open connections, which close after those in progress.
     pub(in crate::proxy) fn shut_down(&self) {
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.values().for_each(|place| place.shut_down());
+        let of_workers = self.of_workers.lock().unwrap_or_else(PoisonError::into_inner);
+        of_workers.values().for_each(|connections| connections.shut_down());
     }
 
     /// Sends no more requests to a member that does not exist any more.
     pub(in crate::proxy) fn forget(&self, member: u64) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let forgotten = places.extract_if(|(id, _), _| *id == member);
-        forgotten.for_each(|(_, place)| place.shut_down());
+        let mut of_workers = self.of_workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = of_workers.extract_if(|(id, _), _| *id == member);
+        forgotten.for_each(|(_, connections)| connections.shut_down());
     }
 
-    fn place(&self, member: u64) -> Arc<Place> {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.entry((member, here())).or_default().clone()
+    fn of_worker(&self, member: u64) -> Arc<WorkerConnections> {
+        let mut of_workers = self.of_workers.lock().unwrap_or_else(PoisonError::into_inner);
+        of_workers.entry((member, here())).or_default().clone()
     }
 }
 
@@ -98,8 +98,8 @@ impl Drop for Connections {
     }
 }
 
-impl Place {
-    fn state(&self) -> MutexGuard<'_, PlaceState> {
+impl WorkerConnections {
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
