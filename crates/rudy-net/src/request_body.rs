@@ -29,8 +29,8 @@ enum BodySource {
     Connection {
         slot: Arc<Slot>,
         remaining: Option<u64>,
-        /// How much more the service accepts.
-        most: Option<u64>,
+        /// How much more the service accepts; [`u64::MAX`] without a limit, because handlers store a body while they wait.
+        most: u64,
         discards_trailers: bool,
     },
 }
@@ -54,7 +54,7 @@ impl RequestBody {
         let source = BodySource::Connection {
             slot: slot.clone(),
             remaining: length,
-            most: None,
+            most: u64::MAX,
             discards_trailers: false,
         };
         (Self(source), BodySender(slot))
@@ -73,7 +73,7 @@ impl RequestBody {
     #[must_use]
     pub fn at_most(mut self, most: u64) -> Self {
         if let BodySource::Connection { most: known, .. } = &mut self.0 {
-            *known = Some(known.map_or(most, |known| known.min(most)));
+            *known = most.min(*known);
         }
         self
     }
@@ -126,12 +126,12 @@ impl Body for RequestBody {
             state.wake_sender();
             drop(state);
             let length = piece.len() as u64;
-            if most.is_some_and(|most| most < length) {
+            if *most < length {
                 slot.drop_body();
                 self.0 = BodySource::Empty;
                 return Poll::Ready(Some(Err(RequestBodyError::TooLarge)));
             }
-            *most = most.map(|bytes| bytes - length);
+            *most -= if *most == u64::MAX { 0 } else { length };
             *remaining = remaining.map(|bytes| bytes.saturating_sub(length));
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }

@@ -119,7 +119,20 @@ impl Store {
     /// cannot be stored is still streamed to its readers.
     #[must_use]
     pub fn fill(&self, key: &Key, stored: Stored, length: Option<u64>, epoch: Epoch) -> Fill {
-        Fill::new(Arc::clone(&self.inner), key, stored, length, epoch)
+        self.fill_at_most(key, stored, length, epoch, self.inner.options.object_bytes_max)
+    }
+
+    /// Begins to receive the body of a response, which is stored if it has at most this number of bytes, whatever the options say.
+    #[must_use]
+    pub fn fill_at_most(
+        &self,
+        key: &Key,
+        stored: Stored,
+        length: Option<u64>,
+        epoch: Epoch,
+        bytes_max: u64,
+    ) -> Fill {
+        Fill::new(Arc::clone(&self.inner), key, stored, length, epoch, bytes_max)
     }
 
     /// Replaces the metadata of an object, after a validation. It waits for the disk. The body is not written again.

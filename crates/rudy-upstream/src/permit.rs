@@ -28,7 +28,7 @@ pub struct Permit<A, C> {
     member: Option<Arc<Member<A>>>,
     worker: usize,
     /// The generation of the pool in which the connection is opened.
-    generation: u64,
+    generation: u32,
     is_unaccepted: bool,
     is_tunnel: bool,
     purpose: Purpose,
@@ -46,7 +46,7 @@ enum Purpose {
 }
 
 impl<A, C> Permit<A, C> {
-    pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize, generation: u64) -> Self {
+    pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize, generation: u32) -> Self {
         let purpose = if member.is_ejected() { Purpose::Trial } else { Purpose::Request };
         let (is_unaccepted, is_tunnel) = (false, false);
         Self { pool, member: Some(member), worker, generation, is_unaccepted, is_tunnel, purpose }

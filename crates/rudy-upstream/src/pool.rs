@@ -11,7 +11,7 @@ use crate::member::{Member, MemberOptions};
 use crate::permit::PooledConnection;
 use crate::queue::{Assignment, Queue};
 use crate::queued::QueuedCheckout;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
 use crate::worker::Worker;
 
@@ -112,7 +112,7 @@ pub struct Pool<A, C> {
     /// Changes only under the queue's lock.
     member_count: AtomicUsize,
     /// The number of [renewals](Self::renew). Connections of earlier generations are not used again.
-    generation: AtomicU64,
+    generation: AtomicU32,
     /// The virtual time of the last turn in a round robin.
     pub(crate) last_turn: AtomicU64,
 }
@@ -132,7 +132,7 @@ impl<A, C> Pool<A, C> {
             queue: Mutex::new(Queue::new(workers)),
             queued: AtomicUsize::new(0),
             member_count: AtomicUsize::new(0),
-            generation: AtomicU64::new(0),
+            generation: AtomicU32::new(0),
             last_turn: AtomicU64::new(0),
         })
     }
@@ -206,7 +206,7 @@ impl<A, C> Pool<A, C> {
         self.close_idle_where(|_, _| true);
     }
 
-    pub(crate) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u32 {
         self.generation.load(SeqCst)
     }
 

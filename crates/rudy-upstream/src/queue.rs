@@ -36,7 +36,7 @@ pub(crate) struct Assignment<A, C> {
     /// When it was assigned.
     pub(crate) since: Instant,
     /// The generation of the pool in which the connection was or will be opened.
-    pub(crate) generation: u64,
+    pub(crate) generation: u32,
 }
 
 impl<A, C> Queue<A, C> {

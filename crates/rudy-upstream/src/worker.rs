@@ -16,7 +16,7 @@ pub(crate) struct IdleConnection<A, C> {
     pub(crate) connection: C,
     pub(crate) since: Instant,
     /// The generation of the pool in which it was opened.
-    pub(crate) generation: u64,
+    pub(crate) generation: u32,
 }
 
 /// The state of one worker. Aligned to two cache lines, because processors fetch them in pairs and other workers write

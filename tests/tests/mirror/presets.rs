@@ -73,6 +73,24 @@ fn a_file_that_was_missing_is_found_when_it_is_published() {
 }
 
 #[test]
+fn a_temporary_redirect_to_a_file_is_validated() {
+    let number = AtomicUsize::new(0);
+    let origin = Origin::start(move |_| {
+        let number = number.fetch_add(1, Ordering::SeqCst);
+        message("302 Found", &format!("Location: /signed/{number}\r\n"), "")
+    });
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"crates\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    for number in 0..3 {
+        eventually("it leads to another URL", || {
+            let response = get(&server, "/crates/a/1.0.0/download", &[]);
+            assert_eq!(response.status, 302);
+            response.field("location").filter(|to| !to.ends_with(&format!("/signed/{number}"))).map(drop)
+        });
+    }
+}
+
+#[test]
 fn metadata_is_used_without_validation_for_the_time_that_is_set() {
     let origin = Origin::with_files(vec![("/dists/a", "text/plain", "a".to_owned())]);
     let settings = "preset = \"apt\", metadata_freshness = \"1h\"";

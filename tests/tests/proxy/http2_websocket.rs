@@ -40,7 +40,7 @@ async fn echo(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>
     let ends = request.uri().path() == "/app/ends";
     out.send_data(Bytes::from_static(b"hi! "), ends).expect("the stream is open");
     if ends {
-        while request.body_mut().data().await.is_some() {}
+        while let Some(Ok(_)) = request.body_mut().data().await {}
         return;
     }
     while let Some(Ok(mut data)) = request.body_mut().data().await {

@@ -224,7 +224,8 @@ impl Fetch {
         let completes = combined.as_ref().filter(|(_, stored)| {
             *stored.content() == Content::Whole && !self.subject.head.headers().contains_key(RANGE)
         });
-        let fill = self.open.store.fill(&self.subject.key, stored.clone(), length, epoch);
+        let most = self.shared.object_bytes_max(&self.open);
+        let fill = self.open.store.fill_at_most(&self.subject.key, stored.clone(), length, epoch, most);
         let incoming = Incoming {
             stored: completes.map_or(stored, |(_, combined)| combined.clone()),
             source: fill.source(),
@@ -311,8 +312,9 @@ impl Fetch {
     /// Stores the content of an incomplete object together with a part that was received.
     async fn store_combined(&self, old: Arc<Object>, part: Arc<Object>, stored: Stored, epoch: Epoch) {
         let (open, key) = (self.open.clone(), self.subject.key.clone());
+        let most = self.shared.object_bytes_max(&open);
         let copy = move || {
-            let fill = open.store.fill(&key, stored.clone(), None, epoch);
+            let fill = open.store.fill_at_most(&key, stored.clone(), None, epoch, most);
             pump::copy_parts(&[&part, &old], stored.content(), fill)
         };
         // After an error, the part alone remains.

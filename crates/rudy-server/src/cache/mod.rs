@@ -66,7 +66,7 @@ struct Shared {
 impl Shared {
     /// Returns the maximum size of a response.
     fn object_bytes_max(&self, open: &OpenStore) -> u64 {
-        self.table.object_bytes.map_or(open.object_bytes_max, |size| size.0.min(open.object_bytes_max))
+        self.table.object_bytes.map_or(open.object_bytes_max, |size| size.0)
     }
 
     /// Identifies the content of an object, if a step uses that.

@@ -16,7 +16,7 @@ use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::respond_unless_read;
 use crate::pages;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, reject_dot_segments};
 
 /// The number of other hosts with a pool of connections. Repositories have one or two.
 const OTHER_HOSTS_MAX: usize = 16;
@@ -29,6 +29,9 @@ const FOREVER: u32 = 1 << 31;
 
 /// The statuses that are stored. Without 404, clients would fail while the repository is unavailable: they try paths that need not exist.
 const STORED: [u16; 9] = [200, 206, 301, 302, 303, 307, 308, 404, 410];
+
+/// Redirects that may lead elsewhere next time (RFC 9110 §15.4).
+const TEMPORARY_REDIRECTS: [u16; 3] = [302, 303, 307];
 
 /// Directives for the cache of the mirror. Clients get those of the repository.
 static RUDY_CACHE_CONTROL: HeaderName = HeaderName::from_static("rudy-cache-control");
@@ -141,8 +144,9 @@ impl Fetch {
         if !is_declared {
             return;
         }
-        // A file that is missing may be published later.
-        let directives = if is_immutable && !status.is_client_error() {
+        // A file that is missing may be published later, and the URL of a temporary redirect may expire.
+        let is_temporary = status.is_client_error() || TEMPORARY_REDIRECTS.contains(&status.as_u16());
+        let directives = if is_immutable && !is_temporary {
             format!("public, max-age={FOREVER}, immutable, stale-if-error={FOREVER}")
         } else {
             format!("public, max-age={}, stale-if-error={FOREVER}", self.metadata_freshness)
@@ -158,6 +162,9 @@ impl Handler for Fetch {
         let resource = request.extensions().get::<Resource>();
         let is_audit = resource.is_some_and(|resource| self.preset.is_audit(request.method(), resource));
         if let Some(rejected) = respond_unless_read(&request).filter(|_| !is_audit) {
+            return rejected.into();
+        }
+        if let Some(rejected) = reject_dot_segments(call.path, request.headers()) {
             return rejected.into();
         }
         let (mut head, body) = request.into_parts();

@@ -127,7 +127,7 @@ impl Preset {
             Self::Maven => is_maven_release(path),
             Self::Npm => path.contains("/-/") && ends_with(&[".tgz"]),
             Self::Pypi => ends_with(&PYTHON_FILES),
-            Self::Crates => file == "download" || ends_with(&[".crate"]),
+            Self::Crates => is_crate_download(path) || ends_with(&[".crate"]),
             Self::Apt => path.contains("/pool/") || path.contains("/by-hash/"),
             Self::Go => is_go_version(path, file),
         }
@@ -168,6 +168,12 @@ fn is_maven_release(path: &str) -> bool {
     let rest = file.strip_prefix(artifact).and_then(|rest| rest.strip_prefix('-'));
     let rest = rest.and_then(|rest| rest.strip_prefix(version));
     !version.ends_with("-SNAPSHOT") && rest.is_some_and(|rest| rest.starts_with(['.', '-']))
+}
+
+/// Whether a path is that of a file of cargo: `CRATE/VERSION/download`. The index has an entry of a crate with this name, `do/wn/download`.
+fn is_crate_download(path: &str) -> bool {
+    let version = path.strip_suffix("/download").and_then(|path| path.rsplit('/').next());
+    version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// Whether a path is that of a file of a version (`v1.2.3`, not a branch or `v1`), or of a tile or a record of a checksum database.
@@ -251,6 +257,7 @@ mod tests {
             (Preset::Crates, "/config.json", false),
             (Preset::Crates, "/se/rd/serde", false),
             (Preset::Crates, "/crates/serde/1.0.0/download", true),
+            (Preset::Crates, "/do/wn/download", false),
             (Preset::Apt, "/dists/stable/InRelease", false),
             (Preset::Apt, "/dists/stable/main/by-hash/SHA256/00", true),
             (Preset::Apt, "/pool/main/a/a_1.0_amd64.deb", true),

@@ -74,7 +74,7 @@ use self::sticky::{Stickiness, Sticky};
 pub(crate) use self::subrequest::Subrequest;
 pub(crate) use self::table::name_of;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
-pub(crate) use self::target::{Prefixes, target};
+pub(crate) use self::target::{Prefixes, reject_dot_segments, target};
 use self::tls::UpstreamTls;
 use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
@@ -173,9 +173,8 @@ impl Handler for Proxy {
             )
             .into();
         }
-        if let Err(error) = call.path.check_dot_segments() {
-            let explanation = format!("Bad request: {error}.");
-            return pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into();
+        if let Some(rejected) = reject_dot_segments(call.path, request.headers()) {
+            return rejected.into();
         }
         if via::is_loop(request.headers()) {
             return loop_detected(request.headers()).into();

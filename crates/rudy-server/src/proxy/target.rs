@@ -5,9 +5,12 @@
 //! and percent-encoding are passed on: whether an application decodes them or not, it does not leave the path that was authorized, because
 //! the handler has rejected paths with dot segments between encoded slashes or backslashes.)
 
-use http::Uri;
+use http::{HeaderMap, StatusCode, Uri};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
+use rudy_net::Response;
+
+use crate::pages;
 
 /// What the path of a request loses and gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +19,12 @@ pub(crate) struct Prefixes {
     pub(crate) strips: bool,
     /// The prefix that is added: `/v1`.
     pub(crate) added: String,
+}
+
+/// Rejects a request whose path has a dot segment for an upstream that decodes slashes or backslashes.
+pub(crate) fn reject_dot_segments(path: &RequestPath<'_>, fields: &HeaderMap) -> Option<Response> {
+    let error = path.check_dot_segments().err()?;
+    Some(pages::error(StatusCode::BAD_REQUEST, fields, &format!("Bad request: {error}.")))
 }
 
 /// Returns the target for a request with this URI, whose canonical path is `path`; `mount` is the length of the folder of the route.

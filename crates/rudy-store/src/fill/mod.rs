@@ -39,6 +39,8 @@ pub struct Fill {
     stored: Option<Stored>,
     epoch: Epoch,
     declared: Option<u64>,
+    /// The maximum length of a body that is stored.
+    bytes_max: u64,
     received: u64,
     checksum: XxHash3_64,
     /// The file of a body that is not small.
@@ -80,6 +82,7 @@ impl Fill {
         stored: Stored,
         declared: Option<u64>,
         epoch: Epoch,
+        bytes_max: u64,
     ) -> Self {
         let id = inner.ids.variant(key, stored.variant());
         let mut fill = Self {
@@ -89,6 +92,7 @@ impl Fill {
             stored: Some(stored),
             epoch,
             declared,
+            bytes_max,
             received: 0,
             checksum: checksum_of_pieces(id),
             temporary: None,
@@ -97,7 +101,7 @@ impl Fill {
         };
         if !fill.inner.is_writer() {
             fill.pass_through(NotKept::ReadOnly);
-        } else if declared.is_some_and(|declared| declared > fill.inner.options.object_bytes_max) {
+        } else if declared.is_some_and(|declared| declared > bytes_max) {
             fill.pass_through(NotKept::TooLong);
         }
         fill
@@ -172,7 +176,7 @@ impl Fill {
         if data.is_empty() {
             return;
         }
-        if self.is_stored() && self.received > self.inner.options.object_bytes_max {
+        if self.is_stored() && self.received > self.bytes_max {
             self.pass_through(NotKept::TooLong);
         }
         let is_in_file = self.is_stored() && self.write_to_file(before, &data);

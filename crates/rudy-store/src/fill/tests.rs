@@ -233,6 +233,20 @@ fn a_body_that_is_too_long_passes_through_a_window() {
 }
 
 #[test]
+fn a_body_may_have_a_limit_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { object_bytes_max: 100_000, ..Options::new(folder.path()) };
+    let store = Store::open(options).unwrap();
+    for (most, length, expected) in
+        [(200_000, Some(150_000), true), (50_000, None, false), (50_000, Some(60_000), false)]
+    {
+        let mut fill = store.fill_at_most(&key(), stored(&[], &[]), length, store.epoch(), most);
+        fill.write(data(60_000));
+        assert_eq!(fill.is_stored(), expected, "{most}");
+    }
+}
+
+#[test]
 fn a_reader_that_stalls_while_others_wait_is_aborted() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { object_bytes_max: 100_000, ..Options::new(folder.path()) };
