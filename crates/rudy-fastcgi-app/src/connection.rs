@@ -206,7 +206,7 @@ pub(super) async fn serve<H: Handler>(
 enum Phase {
     /// Serving requests.
     Serving,
-    /// Reading the rest of bodies of ended requests before closing.
+    /// Reading the rest of bodies of ended requests, or writing the last output, before closing.
     Draining,
     /// Finished.
     Over,
@@ -344,7 +344,8 @@ impl<H: Handler> Connection<H> {
         }
         match (state.requests.is_empty(), state.closes_when_idle) {
             (true, _) if has_ended => Phase::Over,
-            // A stop ends the process with its last connection.
+            // A stop ends the process with its last connection, unless the web server does not read.
+            (true, _) if state.unwritten > 0 && self.is_stopping => Phase::Draining,
             (true, _) if state.unwritten > 0 => Phase::Serving,
             (true, true) if state.drains_rejected || !state.draining.is_empty() => Phase::Draining,
             (true, closes_when_idle) if closes_when_idle || self.is_stopping => Phase::Over,
@@ -495,7 +496,7 @@ mod tests {
             () = &mut end => panic!("the peer has not read the output"),
             () = std::future::ready(()) => {}
         }
-        assert!(matches!(connection.phase(false), Phase::Serving));
+        assert!(matches!(connection.phase(false), Phase::Draining));
         let mut received = [0; 20 + 16];
         let (read, ()) = tokio::join!(peer.read_exact(&mut received), end);
         assert_eq!(read.expect("the output is complete"), received.len());

@@ -120,7 +120,9 @@ pub(crate) fn run(inner: &Arc<Inner>) {
             Task::Apply => {}
         }
         if inner.become_writer() {
-            let is_done = remove_hidden(inner) && apply(inner) && forget(inner).is_ok();
+            // A file that cannot be removed does not keep purges waiting.
+            let are_removed = remove_hidden(inner);
+            let is_done = apply(inner) && forget(inner).is_ok() && are_removed;
             retry_at = (!is_done).then(|| Instant::now() + RETRY);
         }
         inner.signal.end_of_task();

@@ -167,6 +167,25 @@ fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
 }
 
 #[test]
+fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_another_one_sets_them() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            peer.respond(&request.head);
+        }
+    });
+    let text = format!(
+        "listen = '127.0.0.1:0'\n[[site]]\n\
+         [[site.route]]\npath = '/sso'\nforward_auth = {{ url = '{0}', copy = 'Authorization' }}\nproxy = '{0}'\n\
+         [[site.route]]\npath = '/*'\nbasic_auth = 'htpasswd'\nproxy = '{0}'\n",
+        upstream.url()
+    );
+    let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
+    let response = get(server.address(), "/", &format!("Authorization: {ANN}\r\nRemote-User: root\r\n"));
+    assert_eq!(response.status, 200);
+    assert!(response.text().contains(ANN) && !response.text().contains("root"), "{}", response.text());
+}
+
+#[test]
 fn a_proxied_application_gets_the_user_in_a_field() {
     let upstream = Upstream::start(|peer| {
         while let Some(request) = peer.request() {

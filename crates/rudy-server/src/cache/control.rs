@@ -13,6 +13,9 @@ use super::{Cache, now};
 use crate::App;
 use crate::admin::{CacheObject, CacheStats, PurgeRequest, PurgedBy, Request, Response};
 
+/// Why a server without a cache rejects requests about it.
+pub(super) const NO_CACHE: &str = "no route of this server has a cache";
+
 /// The maximum number of objects in a list.
 const LIST_MAX: usize = 100_000;
 
@@ -29,9 +32,7 @@ pub(crate) fn respond(request: &Request, app: &App) -> Response {
         _ => Err("this is no request about a cache".to_owned()),
     };
     match result {
-        Ok(_) if stores(&caches).is_empty() => {
-            Response::Error("no route of this server has a cache".to_owned())
-        }
+        Ok(_) if stores(&caches).is_empty() => Response::Error(NO_CACHE.to_owned()),
         Ok(response) => response,
         Err(why) => Response::Error(why),
     }
@@ -64,16 +65,16 @@ fn purge_all(caches: &[&Cache], request: &PurgeRequest) -> Result<Response, Stri
     Ok(Response::CachePurged)
 }
 
-/// Returns the request that purges keys in another process.
-pub(super) fn purge_of(keys: &[Key]) -> Request {
-    let by = keys.iter().map(|key| match std::str::from_utf8(key.uri()) {
+/// Returns the request that purges a key in another process.
+pub(super) fn purge_of(key: &Key) -> Request {
+    let by = match std::str::from_utf8(key.uri()) {
         Ok(url) => PurgedBy::Url(url.to_owned()),
         // A request is text.
         Err(error) => {
             PurgedBy::Prefix(String::from_utf8_lossy(&key.uri()[..error.valid_up_to()]).into_owned())
         }
-    });
-    Request::CachePurge(PurgeRequest { by: by.collect(), soft: false })
+    };
+    Request::CachePurge(PurgeRequest { by: vec![by], soft: false })
 }
 
 /// Returns why a purge has failed, and what to do.
@@ -232,10 +233,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_purged_in_another_process_by_their_urls() {
-        let keys = [&b"/b?c"[..], b"/d\xffe"].map(|target| Key::new(true, b"a.org", target));
-        let by = vec![PurgedBy::Url("https://a.org/b?c".into()), PurgedBy::Prefix("https://a.org/d".into())];
-        assert_eq!(purge_of(&keys), Request::CachePurge(PurgeRequest { by, soft: false }));
+    fn a_key_is_purged_in_another_process_by_its_url() {
+        for (target, by) in [
+            (&b"/b?c"[..], PurgedBy::Url("https://a.org/b?c".into())),
+            (b"/d\xffe", PurgedBy::Prefix("https://a.org/d".into())),
+        ] {
+            let expected = Request::CachePurge(PurgeRequest { by: vec![by], soft: false });
+            assert_eq!(purge_of(&Key::new(true, b"a.org", target)), expected);
+        }
     }
 
     #[test]

@@ -22,9 +22,10 @@ const PIECE_BYTES: u64 = 256 * 1024;
 /// After how many bytes other tasks of the worker get a turn, as for responses to clients.
 const TURN_BYTES: usize = 512 * 1024;
 
-/// A client that reads nothing from one of these checks to the next, so for at most a second, is cut off if others wait for a response
-/// that is not stored. It would hold all of them.
-const STALL_CHECK: Duration = Duration::from_millis(500);
+/// A client that takes nothing from one of these checks to the next, so for 10 to 20 s, is cut off if others wait for a response that is
+/// not stored. It would hold all of them. Sockets have buffers of up to 4 MiB, so one that takes nothing for 10 s may still read from them
+/// slowly, with about 100 KB/s.
+const STALL_CHECK: Duration = Duration::from_secs(10);
 
 /// The body of a response of the origin.
 pub(super) enum Source {

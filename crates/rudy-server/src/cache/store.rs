@@ -14,7 +14,7 @@ use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::control::purge_of;
+use super::control::{NO_CACHE, purge_of};
 use super::flights::Flights;
 use super::marks::Marks;
 use crate::admin::{self, RunningServer};
@@ -204,11 +204,12 @@ impl OpenStore {
     pub(super) fn invalidate(&self, keys: &[Key]) {
         self.store.invalidate(keys);
         self.flights.close(keys);
-        if let Some(successor) = &*self.successor.load()
-            && let Err(why) = admin::ask(successor, &purge_of(keys))
-        {
-            // If it has ended, this process stores again, and removes the objects then.
-            self.log.error(&format!("the new process may send what a request has changed here: {why}"));
+        let Some(successor) = &*self.successor.load() else { return };
+        // If the new process has ended, this one stores again, and removes the objects then.
+        let rejected = keys.iter().filter_map(|key| admin::ask(successor, &purge_of(key)).err());
+        for why in rejected.filter(|why| !why.ends_with(NO_CACHE)) {
+            let message = format!("the new process may send what a request has changed here: {why}");
+            self.log.recurring_error("the new process has not purged what a request has changed", &message);
         }
     }
 

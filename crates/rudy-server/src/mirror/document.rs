@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::ops::Range;
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -14,7 +15,7 @@ use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
 use rudy_net::{Body, BodyPiece, Response, poll_time};
 
-use super::memory::{Memory, SMALL_BYTES};
+use super::memory::{Counted, Memory, SMALL_BYTES};
 use super::preset::Format;
 use super::tags::{Place, Rewritten};
 use super::{html, json};
@@ -59,11 +60,13 @@ pub(super) async fn rewrite(
     if response.headers().contains_key(header::CONTENT_ENCODING) {
         return failed("it is compressed, which the request did not allow");
     }
-    if let Some(Rewritten { tag, length }) = place.as_ref().and_then(Place::get)
-        && !needs_content(&response, &tag, of_client)
-    {
-        let body = Body::Stream(Box::new(HeadOnlyBody { length: Some(length) }));
-        return with_content(response, Some(&tag), body, of_client);
+    if let Some(Rewritten { tag, length, text }) = place.as_ref().and_then(Place::get) {
+        let head_only = || Body::Stream(Box::new(HeadOnlyBody { length: Some(length) }));
+        let needs_content = needs_content(&response, &tag, of_client);
+        let known = if needs_content { text.upgrade().map(Counted::body) } else { Some(head_only()) };
+        if let Some(body) = known {
+            return with_content(response, Some(&tag), body, of_client);
+        }
     }
     let (body, mut memory) = (std::mem::replace(&mut response.body, Body::Empty), Memory::default());
     let content = match collect(body, max, &mut memory).await {
@@ -79,10 +82,11 @@ pub(super) async fn rewrite(
     };
     match document {
         Some(Document { text, tag }) => {
+            let text = memory.keep_for(text);
             if let (Some(place), Some(tag)) = (place, tag.clone()) {
-                place.set(Rewritten { tag, length: text.len() as u64 });
+                place.set(Rewritten { tag, length: text.length(), text: Arc::downgrade(&text) });
             }
-            with_content(response, tag.as_ref(), Body::Bytes(memory.keep_for(text)), of_client)
+            with_content(response, tag.as_ref(), text.body(), of_client)
         }
         None => failed("it is malformed"),
     }
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_document_is_not_rewritten_for_head_and_304() {
+    fn a_known_document_is_not_rewritten_for_head_and_304_or_while_it_is_sent() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (tags, count) = (Tags::default(), Arc::new(AtomicUsize::new(0)));
         let respond = |method: Method, condition: Option<&HeaderValue>| {
@@ -298,6 +302,9 @@ mod tests {
         }
         assert_eq!(count.load(Ordering::Relaxed), 1);
         let other = HeaderValue::from_static("\"x\"");
+        assert_eq!(respond(Method::GET, Some(&other)).body.length(), Some(11));
+        assert_eq!(count.load(Ordering::Relaxed), 1, "it is being sent");
+        drop(first);
         assert_eq!(respond(Method::GET, Some(&other)).body.length(), Some(11));
         assert_eq!(count.load(Ordering::Relaxed), 2);
     }

@@ -1,8 +1,10 @@
 //! Limits the memory for large documents of all mirrors in the process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rudy_net::Body;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -15,7 +17,7 @@ const KIBIBYTES: u32 = 512 * 1024;
 static FREE: Semaphore = Semaphore::const_new(KIBIBYTES as usize);
 
 /// How long a document waits until others are sent. Those without a length could otherwise wait for each other.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The memory that a document may use: for the original and for the rewritten one. Dropping it lets others use it.
 #[derive(Debug, Default)]
@@ -33,17 +35,17 @@ impl Memory {
         if more == 0 {
             return true;
         }
-        let Ok(Ok(permit)) = timeout(PATIENCE, FREE.acquire_many(more)).await else { return false };
+        let Ok(Ok(permit)) = timeout(WAIT_MAX, FREE.acquire_many(more)).await else { return false };
         permit.forget();
         self.kibibytes += more;
         true
     }
 
-    /// Keeps it for a text until that is sent.
-    pub(super) fn keep_for(mut self, text: String) -> Bytes {
+    /// Keeps it for a text until that is sent to all clients.
+    pub(super) fn keep_for(mut self, text: String) -> Arc<Counted> {
         let unused = self.kibibytes.saturating_sub(kibibytes(text.len() as u64));
         self.release(unused);
-        Bytes::from_owner(Counted { text, _memory: self })
+        Arc::new(Counted { text, _memory: self })
     }
 
     fn release(&mut self, kibibytes: u32) {
@@ -64,14 +66,29 @@ fn kibibytes(bytes: u64) -> u32 {
 }
 
 /// A text with its memory.
-struct Counted {
+#[derive(Debug)]
+pub(super) struct Counted {
     text: String,
     _memory: Memory,
 }
 
-impl AsRef<[u8]> for Counted {
+impl Counted {
+    /// Returns the text as a body.
+    pub(super) fn body(self: Arc<Self>) -> Body {
+        Body::Bytes(Bytes::from_owner(Owner(self)))
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.text.len() as u64
+    }
+}
+
+/// One of the owners of a text.
+struct Owner(Arc<Counted>);
+
+impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
+        self.0.text.as_bytes()
     }
 }
 

@@ -1,11 +1,14 @@
-//! The entity tags of rewritten documents: with them, HEAD and conditional requests need no content.
+//! The rewritten documents: their entity tags, with which HEAD and conditional requests need no content, and the texts that are being
+//! sent, which all clients share.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Weak;
 
 use quick_cache::sync::Cache;
 use rudy_http::semantics::etag::EntityTag;
 use rudy_net::Response;
 
+use super::memory::Counted;
 use crate::compression::StoredContent;
 
 /// The number of documents to remember. Others are rewritten once more.
@@ -18,11 +21,13 @@ pub(super) struct Tags {
     known: Cache<u64, Rewritten>,
 }
 
-/// A rewritten document without its content.
+/// A rewritten document.
 #[derive(Debug, Clone)]
 pub(super) struct Rewritten {
     pub(super) tag: EntityTag,
     pub(super) length: u64,
+    /// Its content, while it is sent to a client.
+    pub(super) text: Weak<Counted>,
 }
 
 /// The place of a document.

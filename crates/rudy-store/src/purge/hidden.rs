@@ -11,8 +11,8 @@ use crate::object::Object;
 /// The limit of hidden objects. Beyond it, any of the others can be used again.
 const HIDDEN_MAX: usize = 16 * 1024;
 
-/// Hidden objects, until the process with the lock replaces or validates them. Their epochs do not tell: the other process has purges
-/// that are only in its memory.
+/// Hidden objects, until the process with the lock replaces or validates them. Their epochs do not show which are invalid: the other process has
+/// purges that are only in its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden(HashMap<ObjectId, (Slot, HttpDate)>);
 

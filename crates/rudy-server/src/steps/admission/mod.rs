@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::HeaderName;
+use http::{HeaderName, header};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -60,6 +60,9 @@ pub struct AdmissionTable {
     pub forward_auth: Option<OrOff<ForwardAuthTable>>,
 }
 
+/// Fields in which a client proves who it is. They name no user.
+const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+
 /// How a request gets a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Login {
@@ -92,11 +95,12 @@ impl AdmissionTable {
         Login { has_passwords, has_authorizer: authorizer.is_some(), has_users }
     }
 
-    /// Returns the fields in which the logins of these settings name users.
+    /// Returns the fields in which the logins of these settings name users, without the credentials of clients, which other routes need.
     fn user_fields(&self) -> impl Iterator<Item = HeaderName> {
         let passwords = self.basic_auth.as_ref().and_then(OrOff::on).map(|_| REMOTE_USER.clone());
         let authorizer = self.forward_auth.as_ref().and_then(OrOff::on);
-        passwords.into_iter().chain(authorizer.into_iter().flat_map(ForwardAuthTable::copied))
+        let copied = authorizer.into_iter().flat_map(ForwardAuthTable::copied);
+        passwords.into_iter().chain(copied.filter(|name| !CREDENTIALS.contains(name)))
     }
 
     /// Whether responses of the server itself depend on these settings.
