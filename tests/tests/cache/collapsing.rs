@@ -245,7 +245,7 @@ fn read_body(client: &mut Connection) -> usize {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_no_other_if_the_response_proves_too_long() {
+fn a_client_that_does_not_read_holds_no_other_if_the_response_is_too_long() {
     let (more, next) = channel();
     let next = Mutex::new(next);
     let (origin, count, open) = gated(CHUNKED, move |peer| {

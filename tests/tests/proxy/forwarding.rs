@@ -83,7 +83,7 @@ fn a_prefix_is_removed_and_added() {
 }
 
 #[test]
-fn a_path_whose_dot_segments_an_upstream_could_resolve_is_rejected() {
+fn a_path_with_dot_segments_that_an_upstream_could_resolve_is_rejected() {
     let (upstream, requests) = recorder();
     let server = proxy(&upstream, "strip_prefix = true\nadd_prefix = \"/v1\"\n");
     for path in ["..%2fadmin", "..%2Fapp%2Fa", "a%2F..%2Fb", "a%2f.", "..%5cadmin", "..\\admin", "a%5C.%2Fb"]

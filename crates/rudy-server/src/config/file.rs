@@ -438,7 +438,7 @@ impl RotationTable {
             return Ok(());
         }
         // A second fits, and so does each number of days.
-        let near = [(1..=seconds).rev().find(fits), (seconds + 1..).find(fits)];
+        let near = [(1..=seconds).rev().find(fits), (seconds + 1..=seconds + day).find(fits)];
         let near = near.map(|seconds| <Time>::from(Duration::from_secs(seconds.unwrap_or(day))));
         let title = format!("{every} neither divides 24 hours nor is a number of days");
         let problem = Problem::value(&location.key("every"), title);

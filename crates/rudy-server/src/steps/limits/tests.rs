@@ -399,7 +399,7 @@ fn a_limit_of_a_login_that_does_not_exist_is_reported() {
 }
 
 #[test]
-fn a_route_whose_authorizer_names_no_user_has_no_limit_by_user() {
+fn a_route_with_an_authorizer_that_names_no_user_has_no_limit_by_user() {
     let site = Site::new(
         "[[site]]\nrate_limit = { rate = '1/h', by = 'user' }\n\
          [[site.route]]\npath = '/named'\nrespond = 200\nforward_auth = 'http://127.0.0.1:1/'\n\
