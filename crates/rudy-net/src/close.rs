@@ -15,10 +15,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, Shutdown};
-use tokio::io::ReadBuf;
 
 use crate::Deadline;
-use crate::scratch::Scratch;
 use crate::transport::Stream;
 
 /// Maximum number of bytes to discard when the close cannot wait: a request, or the buffered part of an
@@ -141,14 +139,10 @@ impl Closing {
 
     /// Discards input until the peer closes or reaches the limit of bytes.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut scratch = Scratch::borrow();
         while self.left_bytes > 0 {
-            let mut buffer = ReadBuf::new(&mut scratch.input);
-            match ready!(self.io.poll_read(cx, &mut buffer)) {
-                Ok(()) if !buffer.filled().is_empty() => {
-                    self.left_bytes = self.left_bytes.saturating_sub(buffer.filled().len() as u64);
-                }
-                Ok(()) | Err(_) => break,
+            match ready!(self.io.poll_discard(cx)) {
+                Ok(discarded @ 1..) => self.left_bytes = self.left_bytes.saturating_sub(discarded as u64),
+                Ok(0) | Err(_) => break,
             }
         }
         Poll::Ready(())
@@ -223,6 +217,8 @@ mod tests {
     use std::pin::pin;
     use std::sync::{Arc, Mutex};
     use std::task::Waker;
+
+    use tokio::io::ReadBuf;
 
     use super::*;
     use crate::transport::Transport;

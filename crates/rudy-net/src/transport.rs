@@ -48,6 +48,19 @@ pub trait Transport: AsFd + Send + Sync {
     /// The socket or the session is broken.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 
+    /// Discards input after [`Self::poll_shutdown`]. Ready with the number of bytes; none at the end of the input. A session
+    /// that cannot read any more discards what its socket receives.
+    ///
+    /// # Errors
+    ///
+    /// The socket or the session is broken.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut scratch = Scratch::borrow();
+        let mut buffer = ReadBuf::new(&mut scratch.input);
+        ready!(self.poll_read(cx, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
     /// Writes the slices in order, and returns the number of bytes accepted. `more` announces that data
     /// follows at once, so that a head and the file after it share a packet.
     ///

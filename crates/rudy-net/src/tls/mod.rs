@@ -209,6 +209,12 @@ impl Transport for TlsStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Discards the records as they are: the session has ended.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        (self.plaintext, self.received) = (Vec::new(), Vec::new());
+        self.io.poll_discard(cx)
+    }
+
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,6 +16,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::harness::Harness;
 use super::second_protocol::{pattern, range};
 use crate::tls::TlsStream;
+use crate::transport::unacknowledged;
 use crate::{Body, BodyPiece, Client, Limits, Reply, Request, Response};
 
 const LARGE_BYTES: usize = 700_000;
@@ -84,8 +86,12 @@ impl Fixture {
     }
 
     fn connect(&self) -> TlsClient {
+        self.connect_over(self.start())
+    }
+
+    fn connect_over(&self, peer: UnixStream) -> TlsClient {
         let name = ServerName::try_from("a.test").unwrap();
-        StreamOwned::new(ClientConnection::new(self.client.clone(), name).unwrap(), self.start())
+        StreamOwned::new(ClientConnection::new(self.client.clone(), name).unwrap(), peer)
     }
 }
 
@@ -186,6 +192,42 @@ fn the_close_is_announced_in_both_directions() {
     let mut bytes = Vec::new();
     client.read_to_end(&mut bytes).unwrap();
     assert!(bytes.len() > LARGE_BYTES, "{}", bytes.len());
+}
+
+/// A client of HTTP/2 still acknowledges what it reads, after the close notification of the server.
+#[tokio::test]
+async fn a_linger_lasts_until_the_client_closes() {
+    let fixture = Fixture::new(Limits::default(), BOTH);
+    let (ours, peer) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let stream = TlsStream::new(tokio::net::UnixStream::from_std(ours).unwrap().into());
+    let mut serving = std::pin::pin!(fixture.harness.serve(stream.into()));
+    let mut poll = async || {
+        tokio::task::yield_now().await;
+        serving.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    };
+    let mut client = fixture.connect_over(peer);
+    let reader = std::thread::spawn(move || {
+        client.write_all(b"GET /large HTTP/1.0\r\n\r\n").unwrap();
+        let mut bytes = Vec::new();
+        client.read_to_end(&mut bytes).unwrap();
+        assert!(bytes.ends_with(&pattern(7, LARGE_BYTES)), "{} bytes", bytes.len());
+        client
+    });
+    while !reader.is_finished() {
+        assert!(poll().await.is_pending());
+    }
+    let mut client = reader.join().unwrap();
+    for _ in 0..2 {
+        client.write_all(b"acknowledged").unwrap();
+        // Until the server has read the record.
+        while unacknowledged(&client.sock).unwrap() > 0 {
+            assert!(poll().await.is_pending());
+        }
+        assert!(poll().await.is_pending());
+    }
+    drop(client);
+    while poll().await.is_pending() {}
 }
 
 #[test]
