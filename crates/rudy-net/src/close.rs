@@ -7,7 +7,10 @@
 //!
 //! Closing a socket with unread input sends a reset, which may destroy a response that the peer has not read
 //! yet. So after the last byte we stop writing, and discard the input until the peer closes or reaches a
-//! limit of time or bytes (RFC 9112 §9.6). `SHUT_RD` comes last: it does not empty the socket.
+//! limit of time or bytes (RFC 9112 §9.6). The time begins when the peer has acknowledged the last byte.
+//! `SHUT_RD` comes last: it does not empty the socket.
+
+mod peer_wait;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, Shutdown};
 
+use self::peer_wait::PeerWait;
 use crate::Deadline;
 use crate::transport::Stream;
 
@@ -37,13 +41,19 @@ pub enum CloseMode {
     Reset,
 }
 
-/// Limits for draining the input of a closing connection.
+/// Limits for the first two steps of a close that lingers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LingerLimits {
-    /// Maximum time for the first two steps.
+    /// Maximum time after the peer has acknowledged everything.
     pub time: Duration,
-    /// Maximum number of bytes.
+    /// Maximum number of bytes to drain.
     pub bytes: u64,
+    /// Maximum time without an acknowledgement, before the peer has acknowledged everything.
+    pub send_stall_timeout: Duration,
+    /// Minimum rate of these acknowledgements, in bytes per second.
+    pub send_rate_min: u32,
+    /// How long the peer may be below this rate.
+    pub rate_grace: Duration,
 }
 
 /// Closes a connection. Errors are ignored, because they no longer affect any exchange.
@@ -52,15 +62,17 @@ pub struct LingerLimits {
 /// takes the remaining steps as [`close_at_once`] does.
 pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> impl Future<Output = ()> {
     let mut closing = Closing::new(io.into(), mode, linger, Instant::now());
-    let mut deadline = closing.deadline().map(Deadline::at);
+    let mut deadline = None;
     std::future::poll_fn(move |cx| {
-        if closing.poll(cx, Instant::now()).is_ready() {
-            return Poll::Ready(());
-        }
-        if let Some(deadline) = &mut deadline {
+        loop {
+            if closing.poll(cx, Instant::now()).is_ready() {
+                return Poll::Ready(());
+            }
+            let Some(time) = closing.deadline() else { return Poll::Pending };
+            let deadline = deadline.get_or_insert_with(|| Deadline::at(time));
+            deadline.set(time);
             ready!(deadline.poll_passed(cx));
         }
-        closing.poll(cx, Instant::now())
     })
 }
 
@@ -83,8 +95,7 @@ pub(crate) fn close_listener(listener: impl AsFd) {
 pub(crate) struct Closing {
     io: Stream,
     mode: CloseMode,
-    /// When to stop waiting for the peer; `None` means never.
-    until: Option<Instant>,
+    wait: PeerWait,
     /// How many bytes may still be discarded.
     left_bytes: u64,
     /// Whether the first step is done, successful or not.
@@ -95,14 +106,14 @@ pub(crate) struct Closing {
 
 impl Closing {
     pub(crate) fn new(io: Stream, mode: CloseMode, linger: LingerLimits, now: Instant) -> Self {
-        let until = if mode == CloseMode::Linger { now.checked_add(linger.time) } else { Some(now) };
+        let (wait, left_bytes) = (PeerWait::new(linger, now), linger.bytes);
         let (is_draining, has_stopped_writing, has_drained) = (false, false, false);
-        Self { io, mode, until, left_bytes: linger.bytes, is_draining, has_stopped_writing, has_drained }
+        Self { io, mode, wait, left_bytes, is_draining, has_stopped_writing, has_drained }
     }
 
-    /// Returns when the wait for the peer ends.
+    /// Returns when to poll a close that waits, without a wake-up; `None` means never.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.until
+        self.wait.deadline()
     }
 
     /// Takes the first two steps as far as they must wait. Dropping the value takes the remaining ones.
@@ -113,7 +124,7 @@ impl Closing {
         if is_over || self.mode == CloseMode::Reset {
             return Poll::Ready(());
         }
-        let is_late = self.until.is_some_and(|until| until <= now);
+        let is_late = self.mode != CloseMode::Linger || self.wait.is_over(now, || self.io.unacknowledged());
         // 1. Stop writing. A session over the socket sends its close notification first; if it cannot, close
         // without.
         if !self.is_draining {
@@ -345,7 +356,13 @@ mod tests {
         );
     }
 
-    const LINGER: LingerLimits = LingerLimits { time: Duration::from_millis(5), bytes: 1024 * 1024 };
+    const LINGER: LingerLimits = LingerLimits {
+        time: Duration::from_millis(5),
+        bytes: 1024 * 1024,
+        send_stall_timeout: Duration::MAX,
+        send_rate_min: 0,
+        rate_grace: Duration::MAX,
+    };
 
     #[tokio::test]
     async fn a_failed_step_does_not_prevent_the_next_one() {

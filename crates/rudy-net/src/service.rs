@@ -142,7 +142,7 @@ pub struct Limits {
     pub connections_per_address: Option<usize>,
     /// Maximum number of unfinished TLS handshakes of a worker thread. Above it, the oldest one is closed.
     pub handshakes: usize,
-    /// How long a closing connection may keep sending before it is dropped.
+    /// How long a closing connection may keep sending before it is dropped, once its peer has acknowledged the response.
     pub linger_timeout: Duration,
     /// How many bytes a closing connection may still send.
     pub linger_bytes: u64,
@@ -155,7 +155,9 @@ impl Limits {
     /// Returns the limits for closing a connection.
     #[must_use]
     pub fn linger(&self) -> LingerLimits {
-        LingerLimits { time: self.linger_timeout, bytes: self.linger_bytes }
+        let rudy_http::Limits { send_stall_timeout, send_rate_min, rate_grace, .. } = self.http;
+        let (time, bytes) = (self.linger_timeout, self.linger_bytes);
+        LingerLimits { time, bytes, send_stall_timeout, send_rate_min, rate_grace }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::transport::Stream;
 /// increase their number.
 const LINGERING_MAX: usize = 128;
 
-/// How long a rejected client may take to close: two round trips around the world.
+/// How long a rejected client may take to acknowledge the response, and then to close: two round trips around the world.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// RFC 9110 §15.6.4: 503 with Retry-After means a temporary condition.
@@ -46,7 +46,11 @@ impl Rejecter {
         };
         send_unavailable(&io);
         let linger = limits.linger();
-        let linger = LingerLimits { time: linger.time.min(LINGER_TIMEOUT), ..linger };
+        let linger = LingerLimits {
+            time: linger.time.min(LINGER_TIMEOUT),
+            send_stall_timeout: linger.send_stall_timeout.min(LINGER_TIMEOUT),
+            ..linger
+        };
         tokio::spawn(async move {
             close(io, CloseMode::Linger, linger).await;
             drop(permit);

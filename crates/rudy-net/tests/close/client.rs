@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use crate::peers::LONG;
 use crate::sockets::{Side, wait_until_gone, wait_until_returned};
 
 /// The behaviour of a server.
@@ -45,13 +46,12 @@ impl Misbehaviour {
 
     /// Returns limits of which exactly one must end the close.
     fn linger(self) -> LingerLimits {
-        let (long, short) = (Duration::from_mins(10), Duration::from_millis(50));
+        let short = Duration::from_millis(50);
         match self {
-            Self::SendsForever => LingerLimits { time: long, bytes: 4 * 1024 * 1024 },
-            Self::NeverReads | Self::NeverCloses | Self::Trickles => {
-                LingerLimits { time: short, bytes: u64::MAX }
-            }
-            _ => LingerLimits { time: long, bytes: u64::MAX },
+            Self::SendsForever => LingerLimits { bytes: 4 * 1024 * 1024, ..LONG },
+            Self::NeverReads => LingerLimits { send_stall_timeout: short, ..LONG },
+            Self::NeverCloses | Self::Trickles => LingerLimits { time: short, ..LONG },
+            _ => LONG,
         }
     }
 

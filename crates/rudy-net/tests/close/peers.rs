@@ -219,7 +219,13 @@ impl Peer {
 }
 
 /// Much longer than any close in these tests.
-const LONG: LingerLimits = LingerLimits { time: Duration::from_mins(10), bytes: u64::MAX };
+pub(crate) const LONG: LingerLimits = LingerLimits {
+    time: Duration::from_mins(10),
+    bytes: u64::MAX,
+    send_stall_timeout: Duration::from_mins(10),
+    send_rate_min: 0,
+    rate_grace: Duration::from_mins(10),
+};
 
 /// Larger than the server's drain limit and the socket buffers, smaller than the limit of a close.
 const UPLOAD_BYTES: usize = 512 * 1024;

@@ -83,7 +83,8 @@ pub struct LimitsTable {
     /// connect and stay silent cannot keep others out.
     pub handshakes: Positive,
     /// Time to keep reading from a client after closing the sending side of a connection, so that the client receives
-    /// the whole response (lingering close).
+    /// the whole response (lingering close). It begins when the client has acknowledged the whole response; until then,
+    /// the limits of a slow client apply.
     pub linger_timeout: Timeout,
     /// Maximum amount of data to read and discard during a lingering close.
     pub linger_bytes: Size<0, { 64 * MIB }>,

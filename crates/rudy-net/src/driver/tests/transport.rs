@@ -196,8 +196,8 @@ fn long_close_notify(harness: &Harness) -> (SessionClient, std::thread::JoinHand
 }
 
 #[test]
-fn the_linger_timeout_limits_the_wait_for_a_close_notification() {
-    let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), respond);
+fn a_client_that_does_not_read_the_close_notification_stalls() {
+    let harness = Harness::new(limits(|limits| limits.http.send_stall_timeout = SHORT), respond);
     let (mut client, thread) = long_close_notify(&harness);
     thread.join().unwrap();
     assert!(client.read_to_end().len() < 4 << 20);
