@@ -178,13 +178,16 @@ impl Transport for TlsStream {
         let mut scratch = Scratch::borrow();
         let input = scratch.input_at_least(INPUT_BYTES_MIN);
         while buffer.filled().is_empty() {
+            if matches!(&self.state, State::Established(session, _) if session.has_peer_closed()) {
+                return Poll::Ready(Ok(()));
+            }
             let Poll::Ready(length) = self.poll_input(cx, input, buffer.remaining())? else {
                 // Tickets are sent together with the first response, unless the first request is late.
                 let _ = self.poll_unsent(cx, false)?;
                 return Poll::Pending;
             };
             let State::Established(session, _) = &mut self.state else { return Poll::Ready(Ok(())) };
-            if length == 0 || session.has_peer_closed() {
+            if length == 0 {
                 return Poll::Ready(Ok(()));
             }
             let plaintext = &mut self.plaintext;

@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -192,6 +193,25 @@ fn the_close_is_announced_in_both_directions() {
     let mut bytes = Vec::new();
     client.read_to_end(&mut bytes).unwrap();
     assert!(bytes.len() > LARGE_BYTES, "{}", bytes.len());
+}
+
+/// The client keeps its socket open.
+#[test]
+fn a_close_notification_is_the_end_of_the_input() {
+    let mut limits = Limits::default();
+    let long = Duration::from_hours(1);
+    (limits.http.first_request_timeout, limits.http.idle_timeout) = (long, long);
+    let fixture = Fixture::new(limits, BOTH);
+    for (request, expected) in [("", ""), (get("/").as_str(), "HTTP/1.1 200 OK")] {
+        let mut client = fixture.connect();
+        client.conn.complete_io(&mut client.sock).unwrap();
+        client.conn.writer().write_all(request.as_bytes()).unwrap();
+        client.conn.send_close_notify();
+        client.flush().unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with(expected) && text.is_empty() == expected.is_empty(), "{text}");
+    }
 }
 
 /// A client of HTTP/2 still acknowledges what it reads, after the close notification of the server.
