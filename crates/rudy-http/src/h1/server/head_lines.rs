@@ -35,8 +35,13 @@ impl HeadLines {
     }
 
     /// Whether no byte of the head has been scanned.
-    pub(super) fn is_at_start(&self) -> bool {
+    fn is_at_start(&self) -> bool {
         self.lines.is_at_start()
+    }
+
+    /// Returns the number of scanned bytes of the head.
+    pub(super) fn scanned(&self) -> usize {
+        self.lines.scanned()
     }
 
     /// Searches for the end of a head. `bytes` start with the head and contain everything from the previous call.
@@ -102,6 +107,11 @@ impl HeadLines {
         let start = self.lines.start();
         start < room && bytes.get(start) == Some(&TLS_HANDSHAKE)
     }
+}
+
+/// Whether `bytes` contain only empty lines before a request, or a part of one: the client is idle.
+pub(super) fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub use self::response_head::ResponseHead;
 pub use self::suspended::SuspendedConnection;
 
 use self::body::BodyDecoder;
-use self::head_lines::HeadLines;
+use self::head_lines::{HeadLines, is_blank};
 use self::receive_buffer::ReceiveBuffer;
 use super::Framing;
 use crate::Limits;
@@ -211,7 +211,7 @@ impl ServerConnection {
             (Sending::Close, _) => Phase::Close,
             (Sending::Upgrade, _) => Phase::Upgrade,
             (Sending::ResponseDue | Sending::Body(_), _) => Phase::Exchange,
-            (Sending::Idle, Receiving::Head(_)) if self.buffer.is_empty() => Phase::Idle,
+            (Sending::Idle, Receiving::Head(_)) if is_blank(self.buffer.as_slice()) => Phase::Idle,
             (Sending::Idle, Receiving::Head(_)) => Phase::Head,
             (Sending::Idle, _) => Phase::Drain,
         }

@@ -7,7 +7,7 @@ use http::Method;
 
 use super::body::BodyDecoder;
 use super::event::Event;
-use super::head_lines::HeadLines;
+use super::head_lines::{HeadLines, is_blank};
 use super::{CurrentRequest, Receiving, Rejection, RequestHead, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::chunked::Decoded;
@@ -107,7 +107,8 @@ impl ServerConnection {
         match &mut self.receiving {
             Receiving::Head(_) if self.sending != Sending::Idle || rest.is_empty() => Ok(None),
             Receiving::Head(lines) => {
-                if lines.is_at_start() {
+                let is_begin = is_blank(&rest[..lines.scanned()]) && !is_blank(rest);
+                if is_begin {
                     self.wait_started = now;
                 }
                 self.advance_head(rest, used, limits)

@@ -303,6 +303,30 @@ fn the_first_request_has_its_own_timeout() {
 }
 
 #[test]
+fn empty_lines_do_not_extend_the_wait_for_a_request() {
+    let mut harness = Harness::new();
+    harness.receive_request(GET);
+    harness.respond();
+    let state =
+        |harness: &Harness| (harness.connection.phase(), harness.connection.deadline(&harness.limits));
+    let idle = state(&harness);
+    assert_eq!(idle, (Phase::Idle, Some(harness.now + harness.limits.idle_timeout)));
+    for part in [&b"\r\n"[..], b"\r", b"\n\r\n", b"\r"] {
+        harness.now += Duration::from_secs(1);
+        assert!(harness.receive(part).unwrap().is_none());
+        assert_eq!(state(&harness), idle);
+    }
+    harness.now += Duration::from_secs(1);
+    let head = (Phase::Head, Some(harness.now + harness.limits.head_timeout));
+    for part in [b"\nG", b"ET"] {
+        assert!(harness.receive(part).unwrap().is_none());
+        assert_eq!(state(&harness), head);
+        harness.now += Duration::from_secs(1);
+    }
+    harness.receive_request(&GET[3..]);
+}
+
+#[test]
 fn rfc9110_15_2_interim_responses_go_before_the_response_and_never_to_http10() {
     let send_interim = |harness: &mut Harness, status: u16| {
         let mut fields = HeaderMap::new();
