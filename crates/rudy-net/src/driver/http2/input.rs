@@ -130,7 +130,7 @@ impl Http2 {
     ) {
         connection.context.worker.counters.requests.add(1);
         if connection.timer.begin_request() {
-            self.machine.shut_down(turn.out);
+            self.shut_down(turn.now, turn.out);
         }
         let service = connection.load_service();
         let place = (self.machine.requests(), turn.now);

@@ -16,6 +16,7 @@ mod windows;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use rudy_http::h2::{ConnectionError, ServerConnection};
 
 use self::exchange::Exchange;
@@ -139,8 +140,15 @@ impl Http2 {
     ) {
         let most = connection.info.limits.http.requests_per_connection;
         let has_had_all = most.is_some_and(|most| self.machine.requests() >= most);
-        if (has_had_all || connection.context.ends_connections()) && !self.machine.is_shutting_down() {
-            self.machine.shut_down(&mut scratch.out);
+        if has_had_all || connection.context.ends_connections() {
+            self.shut_down(now, &mut scratch.out);
+        }
+    }
+
+    /// Announces the end of the connection, and waits for requests in transit.
+    fn shut_down(&mut self, now: Instant, out: &mut BytesMut) {
+        if !self.machine.is_shutting_down() {
+            self.machine.shut_down(out);
             self.shutdown_due = Some(now + SHUTDOWN_TIMEOUT);
         }
     }

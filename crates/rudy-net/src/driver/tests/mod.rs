@@ -2,6 +2,7 @@
 
 mod closing;
 mod harness;
+mod http2;
 mod second_protocol;
 mod session;
 mod tls;
