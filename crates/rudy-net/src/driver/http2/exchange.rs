@@ -142,7 +142,8 @@ impl Upload {
         self.progress = Progress::HasEnded(trailers);
     }
 
-    /// Gives the service what it requests. Returns the number of bytes that are no longer stored.
+    /// Gives the service what it requests, and then waits for the service or for the client. Returns the number of bytes that
+    /// are no longer stored.
     pub(super) fn poll(
         &mut self,
         stream: u32,
@@ -150,30 +151,32 @@ impl Upload {
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> usize {
-        if self.is_finished() {
-            return 0;
-        }
-        match self.sender.poll_ready(poll_cx.cx) {
-            Poll::Pending => return 0,
-            Poll::Ready(true) => machine.encode_continue(stream, out),
-            Poll::Ready(false) => {
-                self.progress = Progress::IsFinished;
-                return std::mem::take(&mut self.received).len();
+        let mut passed_on = 0;
+        while !self.is_finished() {
+            match self.sender.poll_ready(poll_cx.cx) {
+                Poll::Pending => break,
+                Poll::Ready(true) => machine.encode_continue(stream, out),
+                Poll::Ready(false) => {
+                    self.progress = Progress::IsFinished;
+                    passed_on += std::mem::take(&mut self.received).len();
+                    break;
+                }
+            }
+            if !self.received.is_empty() {
+                let piece: Bytes = std::mem::take(&mut self.received).freeze();
+                passed_on += piece.len();
+                self.sender.send(piece);
+            } else if let Progress::HasEnded(trailers) = &mut self.progress {
+                let trailers = trailers.take();
+                self.finish(Ok(trailers));
+            } else {
+                if let Some(pace) = &mut self.pace {
+                    pace.start_waiting(poll_cx.now);
+                }
+                break;
             }
         }
-        if !self.received.is_empty() {
-            let piece: Bytes = std::mem::take(&mut self.received).freeze();
-            let length = piece.len();
-            self.sender.send(piece);
-            return length;
-        }
-        if let Progress::HasEnded(trailers) = &mut self.progress {
-            let trailers = trailers.take();
-            self.finish(Ok(trailers));
-        } else if let Some(pace) = &mut self.pace {
-            pace.start_waiting(poll_cx.now);
-        }
-        0
+        passed_on
     }
 
     /// Returns how much is stored, because the service has not requested it.

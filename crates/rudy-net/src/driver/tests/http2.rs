@@ -5,20 +5,23 @@ use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use http::StatusCode;
+use http_body::Body as _;
 use rudy_http::h2::PREFACE;
 use rudy_http::h2::hpack::encode_stateless;
 
 use super::harness::{Fixed, Harness};
 use crate::driver::Serve;
 use crate::transport::unacknowledged;
-use crate::{Limits, Response};
+use crate::{Limits, Reply, Response};
 
 /// Types and flags of frames (RFC 9113 §6).
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const END: u8 = 1;
@@ -99,4 +102,28 @@ async fn a_connection_evicted_as_a_request_arrives_ends_soon() {
     // Later than the end of the shutdown, and earlier than that of an idle connection.
     timers.advance(Instant::now() + Duration::from_secs(2));
     assert!(pair.wakes.get() > before);
+}
+
+/// The other task takes the last piece of a body, and waits for its end.
+#[tokio::test]
+async fn a_task_that_reads_a_body_wakes_its_connection() {
+    let (sender, bodies) = channel();
+    let harness = Harness::new(Limits::default(), move |request, _| {
+        sender.send(request.into_body()).unwrap();
+        Reply::Later(Box::pin(std::future::pending::<Response>()))
+    });
+    let mut pair = Http2Pair::open(&harness).await;
+    let request = [frame(HEADERS, END_HEADERS, 1, &head("POST")), frame(DATA, END, 1, b"body")].concat();
+    pair.send(&request).await;
+    let mut body = bodies.recv().unwrap();
+    let mut next_frame = || Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
+    assert!(next_frame().is_pending());
+    pair.poll();
+    let before = pair.wakes.get();
+    let Poll::Ready(Some(Ok(piece))) = next_frame() else { panic!("the connection has sent the piece") };
+    assert_eq!(piece.into_data().unwrap(), "body");
+    assert!(next_frame().is_pending());
+    assert!(pair.wakes.get() > before);
+    pair.poll();
+    assert!(matches!(next_frame(), Poll::Ready(None)));
 }
