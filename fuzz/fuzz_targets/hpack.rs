@@ -20,7 +20,6 @@ fuzz_target!(|input: &[u8]| {
     let mut decoder = Decoder::new(table_bytes);
     let (mut encoder, mut second_decoder) = (Encoder::default(), Decoder::new(4096));
     encoder.set_peer_table_bytes(table_bytes);
-    second_decoder.set_max_table_bytes(table_bytes);
     while let Some((&length, after)) = rest.split_first() {
         let (block, after) = after.split_at(usize::from(length).min(after.len()));
         rest = after;

@@ -23,8 +23,6 @@ pub enum DecodeError {
     TooManySizeUpdates,
     /// A size update is above the limit in the settings (§6.3).
     SizeUpdateTooLarge,
-    /// A block does not begin with a size update, although the settings reduced the table (§4.2).
-    SizeUpdateMissing,
 }
 
 impl DecodeError {
@@ -48,9 +46,6 @@ impl DecodeError {
             }
             Self::SizeUpdateTooLarge => {
                 "a size update of the dynamic table is above SETTINGS_HEADER_TABLE_SIZE"
-            }
-            Self::SizeUpdateMissing => {
-                "a field block does not begin with a size update, although SETTINGS_HEADER_TABLE_SIZE was reduced"
             }
         }
     }

@@ -14,25 +14,14 @@ pub struct Decoder {
     table: Table,
     /// The maximum size of the table in our settings, in bytes.
     max_table_bytes: usize,
-    /// The smallest maximum since the last block, if that is less than the size of the table. The next block must begin with
-    /// a size update to at most this size.
-    reduced_to: Option<usize>,
 }
 
 impl Decoder {
-    /// Creates a decoder with an empty table. `max_table_bytes` is our `SETTINGS_HEADER_TABLE_SIZE` (4096 by default).
+    /// Creates a decoder with an empty table. `max_table_bytes` is our `SETTINGS_HEADER_TABLE_SIZE` (4096 by default), which never
+    /// changes.
     #[must_use]
     pub fn new(max_table_bytes: u32) -> Self {
-        let max_bytes = max_table_bytes as usize;
-        Self { table: Table::new(max_table_bytes), max_table_bytes: max_bytes, reduced_to: None }
-    }
-
-    /// Changes the maximum size of the table. Call this function when the peer acknowledges the new
-    /// `SETTINGS_HEADER_TABLE_SIZE`. If the table was larger, the next block must begin with a size update (§4.2).
-    pub fn set_max_table_bytes(&mut self, max_table_bytes: u32) {
-        self.max_table_bytes = max_table_bytes as usize;
-        let smallest = self.reduced_to.unwrap_or(self.table.max_size()).min(self.max_table_bytes);
-        self.reduced_to = (smallest < self.table.max_size()).then_some(smallest);
+        Self { table: Table::new(max_table_bytes), max_table_bytes: max_table_bytes as usize }
     }
 
     /// Decodes one complete field block and calls `field` with the name and the value of each field.
@@ -81,21 +70,15 @@ impl Decoder {
     /// Decodes the size updates at the start of a block (§4.2 and §6.3).
     fn decode_size_updates(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
         let mut count = 0;
-        while let Some(first) = input.first() {
-            if first.leading_zeros() != 2 {
-                let is_missing = self.reduced_to.is_some();
-                return if is_missing { Err(DecodeError::SizeUpdateMissing) } else { Ok(()) };
-            }
+        while input.first().is_some_and(|first| first.leading_zeros() == 2) {
             let size = integer::decode(input, 5)?;
             count += 1;
             if count > SIZE_UPDATES_MAX {
                 return Err(DecodeError::TooManySizeUpdates);
             }
-            // The first update after a reduction announces the smallest size.
-            if size > self.reduced_to.unwrap_or(self.max_table_bytes) {
+            if size > self.max_table_bytes {
                 return Err(DecodeError::SizeUpdateTooLarge);
             }
-            self.reduced_to = None;
             self.table.set_max_size(size);
         }
         Ok(())
@@ -190,31 +173,6 @@ mod tests {
         }
         assert_eq!(decode(&mut Decoder::new(4096), b"\x20\x20"), Ok(Vec::new()));
         assert_eq!(decode(&mut Decoder::new(4096), b""), Ok(Vec::new()));
-    }
-
-    #[test]
-    fn a_reduced_limit_requires_a_size_update() {
-        let reduced = |limits: &[u32], block| {
-            let mut decoder = Decoder::new(4096);
-            decode(&mut decoder, b"\x40\x01a\x01b\xbe").unwrap();
-            for limit in limits {
-                decoder.set_max_table_bytes(*limit);
-            }
-            decode(&mut decoder, block).map(|fields| fields.len())
-        };
-        assert_eq!(reduced(&[0], b"\xbe"), Err(DecodeError::SizeUpdateMissing));
-        assert_eq!(reduced(&[0, 4096], b"\xbe"), Err(DecodeError::SizeUpdateMissing));
-        assert_eq!(reduced(&[0], b""), Ok(0));
-        assert_eq!(reduced(&[0], b"\x20\x82"), Ok(1));
-        assert_eq!(reduced(&[0], b"\x20\xbe"), Err(DecodeError::IndexOutOfRange));
-        assert_eq!(reduced(&[0], b"\x20\x21\x82"), Err(DecodeError::SizeUpdateTooLarge));
-        assert_eq!(reduced(&[0, 4096], b"\x3f\xe1\x1f\x82"), Err(DecodeError::SizeUpdateTooLarge));
-        assert_eq!(reduced(&[0, 4096], b"\x20\x3f\xe1\x1f\x82"), Ok(1));
-        assert_eq!(reduced(&[8192], b"\xbe"), Ok(1));
-        assert_eq!(reduced(&[8192, 4096], b"\xbe"), Ok(1));
-        // 34 bytes, the size of the entry.
-        assert_eq!(reduced(&[34], b"\x3f\x03\xbe"), Ok(1));
-        assert_eq!(reduced(&[33], b"\x3f\x02\xbe"), Err(DecodeError::IndexOutOfRange));
     }
 
     #[test]

@@ -11,7 +11,7 @@ type Field = (Vec<u8>, Vec<u8>);
 enum Operation {
     /// Encodes a block. `None` encodes a field without state.
     Block(Vec<(Field, Option<Indexing>)>),
-    /// Changes the setting of the decoder, and therefore of the encoder.
+    /// Changes the maximum size of the table of the encoder.
     SetTableBytes(u32),
 }
 
@@ -71,10 +71,7 @@ proptest! {
         let (mut encoder, mut decoder) = (Encoder::default(), Decoder::new(4096));
         for operation in operations {
             match operation {
-                Operation::SetTableBytes(bytes) => {
-                    encoder.set_peer_table_bytes(bytes);
-                    decoder.set_max_table_bytes(bytes);
-                }
+                Operation::SetTableBytes(bytes) => encoder.set_peer_table_bytes(bytes),
                 Operation::Block(fields) => {
                     let block = encode(&mut encoder, &fields);
                     let fields: Vec<_> = fields.into_iter().map(|(field, _)| field).collect();
