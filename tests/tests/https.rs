@@ -230,11 +230,16 @@ fn plain_http_is_redirected_to_the_same_url() {
          [[site]]\n[[site.route]]\npath = '/*'\nrespond = 'open'\n"
     );
     let server = Server::build().config(&text).env("STATE_DIRECTORY", state.path()).start();
+    let leaving = |target: &'static str| ("a.test", target, 308, format!("https://a.test:{port}{target}"));
     for (host, target, status, location) in [
         ("a.test", "/", 308, format!("https://a.test:{port}/")),
         ("A.test:80", "/b%20c?d=/%2F", 308, format!("https://A.test:{port}/b%20c?d=/%2F")),
         ("a.test", "/.well-known/acme-challenge/x", 200, String::new()),
+        ("a.test", "//.well-known/x/../acme-challenge/x", 200, String::new()),
         ("a.test", "/.well-known/../x", 308, format!("https://a.test:{port}/.well-known/../x")),
+        leaving("/.well-known/acme-challenge/../../x"),
+        leaving("/.well-known/acme-challenge/%2e%2e/%2E./x"),
+        leaving("/.well-known/acme-challenge/..%2F..%2Fx"),
         ("other.test", "/", 200, String::new()),
     ] {
         for method in ["GET", "POST"] {

@@ -193,7 +193,7 @@ impl Context<'_> {
         let RouteName { site, path: route, .. } = &*found.handler.name;
         let (method, client) = (request.method(), self.client.address());
         tracing::debug!(target: "route", site, route, "{method} {} from {client}", path.encoded_from(0));
-        match self.refuse(&request, &found) {
+        match self.refuse(&request, path, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::default().call(request, Call { path, route: &found, context: self }),
         }
@@ -230,9 +230,16 @@ impl Context<'_> {
     }
 
     /// Returns the response to a request that must not reach its route like this.
-    fn refuse(&self, request: &Request, found: &RouteMatch<'_, Target>) -> Option<Response> {
-        if let Some(port) = found.https_port.filter(|_| self.client.scheme() == Scheme::HTTP)
-            && let Some(redirect) = tls::redirect(request, port, found.awaits_certificate)
+    fn refuse(
+        &self,
+        request: &Request,
+        path: &RequestPath<'_>,
+        found: &RouteMatch<'_, Target>,
+    ) -> Option<Response> {
+        // An internal redirect continues a request that may stay, or finds the page of its error.
+        let is_first = !internal_redirect::is_redirected(request);
+        if let Some(port) = found.https_port.filter(|_| is_first && self.client.scheme() == Scheme::HTTP)
+            && let Some(redirect) = tls::redirect(request, path, port, found.awaits_certificate)
         {
             return Some(redirect);
         }

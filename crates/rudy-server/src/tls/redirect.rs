@@ -1,6 +1,7 @@
 //! Redirects from plain HTTP to HTTPS.
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Request, Response};
 
 use crate::acme::is_challenge_path;
@@ -27,12 +28,19 @@ pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Proble
     Some(port.unwrap_or(HTTPS_PORT))
 }
 
-/// Redirects a request over plain HTTP to the same URL with HTTPS, unless there is no certificate yet. `None` if it may stay.
-pub(crate) fn redirect(request: &Request, port: u16, awaits_certificate: bool) -> Option<Response> {
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    if is_challenge_path(target.as_bytes()) {
+/// Redirects a request for `path` over plain HTTP to the same URL with HTTPS, unless there is no certificate yet. `None` if it may
+/// stay.
+pub(crate) fn redirect(
+    request: &Request,
+    path: &RequestPath<'_>,
+    port: u16,
+    awaits_certificate: bool,
+) -> Option<Response> {
+    // The target as sent may lead to another path, also in a program that decodes encoded slashes.
+    if is_challenge_path(path.as_bytes()) && path.check_dot_segments().is_ok() {
         return None;
     }
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     if awaits_certificate {
         let explanation = "This site has no certificate for HTTPS yet. Rudy is getting one; if that takes longer than a minute, its \
                            error log and `rudy certificates` say why.";
