@@ -88,7 +88,7 @@ impl HandlerConfig for BroadcastTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Broadcast::new(self, &route.site.hosts, route.location)?))
+        Ok(Box::new(Broadcast::new(self, &route.site.hosts, &route.site.own_addresses(), route.location)?))
     }
 
     fn is_endless(&self) -> bool {
@@ -115,18 +115,20 @@ pub(crate) struct Broadcast {
     history: History,
     history_timeout: Duration,
     topics_max: usize,
-    /// The first host of the site. A topic is identified by this and its path, so that it survives a reload
-    /// that changes neither.
+    /// The first host of the site and its own addresses, because sites at other addresses may have the same host. A topic is
+    /// identified by this and its path, so that it survives a reload that changes none of them.
     site: String,
 }
 
 impl Broadcast {
-    /// Creates the handler of a route in a site with these hosts.
+    /// Creates the handler of a route in a site with these hosts, and its own addresses if there are any.
     pub(crate) fn new(
         table: &BroadcastTable,
         hosts: &[HostPattern],
+        own_addresses: &str,
         location: &Location,
     ) -> Result<Self, Vec<Problem>> {
+        let host = hosts.first().map(ToString::to_string).unwrap_or_default();
         let options = &table.options;
         let BroadcastOptions { last, heartbeat, retry, .. } = *options;
         let subscribe = Subscribe::new(StreamFormat::Sse, last.as_u32(), heartbeat, retry, location);
@@ -137,7 +139,7 @@ impl Broadcast {
             history: History { messages: options.history.0, bytes: options.history_bytes.0 },
             history_timeout: options.history_timeout.0,
             topics_max: options.topics.as_usize(),
-            site: hosts.first().map(ToString::to_string).unwrap_or_default(),
+            site: format!("{host} {own_addresses}"),
         })
     }
 

@@ -8,7 +8,7 @@ use crate::config::from_text;
 /// Creates a handler. Local clients may publish unless the table sets `publish`.
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
     let publish = if table.contains("publish") { "" } else { "publish = 'loopback'\n" };
-    Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &[], &Location::none())
+    Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &[], "", &Location::none())
 }
 
 fn respond(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
@@ -58,18 +58,20 @@ fn anyone_may_subscribe_by_default_and_only_configured_clients_may_publish() {
 }
 
 #[test]
-fn a_site_with_an_additional_host_has_the_same_topics() {
+fn topics_belong_to_the_first_host_at_the_addresses_of_a_site() {
     let topics = Topics::default();
-    let topic_of = |hosts: &[&str]| {
+    let topic_of = |hosts: &[&str], own_addresses: &str| {
         let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        let broadcast =
-            Broadcast::new(&from_text("publish = 'loopback'").unwrap(), &hosts, &Location::none()).unwrap();
+        let table: BroadcastTable = from_text("publish = 'loopback'").unwrap();
+        let broadcast = Broadcast::new(&table, &hosts, own_addresses, &Location::none()).unwrap();
         broadcast.publishable_topic(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
     };
-    let before = topic_of(&["a.org"]);
-    assert!(Arc::ptr_eq(&before, &topic_of(&["a.org", "www.a.org"])));
-    assert!(!Arc::ptr_eq(&before, &topic_of(&["b.org"])));
-    assert!(!Arc::ptr_eq(&before, &topic_of(&[])));
+    let before = topic_of(&["a.org"], "");
+    assert!(Arc::ptr_eq(&before, &topic_of(&["a.org", "www.a.org"], "")));
+    assert!(!Arc::ptr_eq(&before, &topic_of(&["b.org"], "")));
+    assert!(!Arc::ptr_eq(&before, &topic_of(&[], "")));
+    assert!(!Arc::ptr_eq(&before, &topic_of(&["a.org"], "127.0.0.1:81")), "a site at another address");
+    assert!(!Arc::ptr_eq(&topic_of(&[], ""), &topic_of(&[], "127.0.0.1:81")));
 }
 
 #[test]
