@@ -139,6 +139,18 @@ fn environment_values_stay_masked_after_a_failed_reload() {
 }
 
 #[test]
+fn environment_values_of_a_new_configuration_are_masked() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("secret.sock");
+    let mut server = Server::build().config(&text(ANY, "old", "")).env("SOCKET", &socket).start();
+    rewrite(&server, &text(&format!("{ANY}, \"unix:${{SOCKET}}\""), "new", ""));
+    reload(&mut server, TAKEN_OVER);
+    server.wait_for_line("listening on unix:${SOCKET}");
+    let lines = server.take_lines();
+    assert!(!lines.iter().any(|line| line.contains("secret.sock")), "{lines:?}");
+}
+
+#[test]
 fn an_access_log_that_cannot_be_opened_changes_nothing() {
     let bad = changed(ANY, "access_log = { path = \"nowhere/access.log\" }");
     Rig::start(ANY).fails(&bad, "cannot open the access log", true);

@@ -42,6 +42,8 @@ impl Server {
         let (options, inherited) = (self.options.clone(), self.inherited.clone());
         let config = self.run_blocking(move || options.config(&inherited))?;
         let placeholders = config.placeholders().clone();
+        // Values that are new in this configuration can be logged while it is applied, and later.
+        self.context.errors.mask(&placeholders);
         self.apply_config(config).map_err(|failure| failure.masked(&placeholders))
     }
 
