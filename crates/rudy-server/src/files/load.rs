@@ -11,7 +11,7 @@ use super::entry::{self, Coded, Content, Dependency, Entry, Representation};
 use super::failure::Failure;
 use super::find::open_if_exists;
 use super::root::{Kind, Opened, Stat};
-use super::{Files, clock};
+use super::{Files, clock, source};
 use crate::compression::Of;
 
 /// The precompressed siblings of a file, in the order of [`Coding::COMPRESSED`].
@@ -54,8 +54,11 @@ impl Files {
                     None
                 }
             };
-            dependencies.push(Dependency { path, seen: found.as_ref().map(|opened| opened.stat) });
-            *sibling = found.filter(|opened| opened.stat.kind == Kind::File);
+            let seen = found.as_ref().map(|opened| opened.stat);
+            *sibling = found.filter(|opened| {
+                opened.stat.kind == Kind::File && !source::is_file_withheld(opened, &path, &self.0.options)
+            });
+            dependencies.push(Dependency { path, seen });
         }
         Ok(siblings)
     }

@@ -204,8 +204,14 @@ fn source_code_is_never_sent() {
         assert_eq!(response.status, status, "{path}");
         assert!(!response.text().contains("<?php"), "{path}: {}", response.text());
     }
-    std::os::unix::fs::symlink("CONFIG.PHP", site.folder.path().join("link.txt")).unwrap();
+    for link in ["link.txt", "index.html.gz"] {
+        std::os::unix::fs::symlink("CONFIG.PHP", site.folder.path().join(link)).unwrap();
+    }
     assert_eq!(site.get("/link.txt").status, 404, "a link to source code");
+    let site =
+        Site { files: Files::open(site.folder.path(), options(), &Folders::default()).unwrap(), ..site };
+    let response = site.get_with("/", &[("accept-encoding", "gzip")]);
+    assert_eq!(response.brief(), (200, "page"), "a precompressed sibling that is a link to source code");
     let site = Site::with_options(&contents, FilesOptions { on_php_site: true, ..options() });
     assert_eq!(site.get("/db.inc").status, 404);
     let site = Site::with_options(&contents, FilesOptions { serve_source: true, ..options() });
