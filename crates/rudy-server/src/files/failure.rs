@@ -61,7 +61,7 @@ fn io_status(cause: &io::Error) -> (StatusCode, &'static str) {
 impl Files {
     /// Logs an error of the file system.
     pub(super) fn log_failure(&self, failure: &Failure) {
-        if let (Some(log), Failure::Io { path, cause }) = (self.0.log.get(), failure) {
+        if let (Some(log), Failure::Io { path, cause }) = (self.1.get(), failure) {
             let path = self.0.root.path().join(path);
             log.recurring_error(
                 &format!("cannot read a file: {cause}"),
@@ -72,7 +72,7 @@ impl Files {
 
     /// Logs that a configured file (fallback, or a file of `try_files`) is missing.
     pub(super) fn log_missing(&self, path: &str) {
-        if let Some(log) = self.0.log.get() {
+        if let Some(log) = self.1.get() {
             let path = self.0.root.path().join(path);
             let message = format!("configured file not found: {}", path.display());
             log.recurring_error("configured file not found", &message);
@@ -87,7 +87,7 @@ impl Files {
         if access.must_wait(&cause.into()) || !root.is_open() {
             return Err(Failure::of("", cause.into(), access));
         }
-        if let Some(log) = self.0.log.get() {
+        if let Some(log) = self.1.get() {
             let root = root.path().display();
             let message =
                 format!("cannot reopen the root {root}: {cause}; still serving the folder that is open");

@@ -70,9 +70,9 @@ use resolve::Resolved;
 pub(crate) use root::{Kind, Root};
 pub(crate) use source::is_withheld;
 
-/// The files of a folder. Clones share everything.
+/// The files of a folder, and the log of their route. Clones share everything.
 #[derive(Debug, Clone)]
-pub struct Files(Arc<Shared>);
+pub struct Files(Arc<Shared>, Arc<OnceLock<ErrorLog>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -85,7 +85,6 @@ struct Shared {
     listings: Option<Environment<'static>>,
     entries: Entries,
     revalidate_after_ms: u64,
-    log: OnceLock<ErrorLog>,
     /// Limits how many larger files are compressed at a time, and so the memory of encoders.
     encoders: Arc<Semaphore>,
 }
@@ -102,7 +101,6 @@ impl Shared {
             listings: options.listing.as_ref().and_then(|template| listing::template(&template.0).ok()),
             entries: Entries::new(&options),
             revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
-            log: OnceLock::new(),
             encoders: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
             options,
         })
@@ -162,12 +160,12 @@ impl Files {
         }
         let root = folders.root(root.as_ref(), options.follow_symlinks)?;
         let shared = folders.files(&root.clone(), options, |options| Shared::new(root, options))?;
-        Ok(Self(shared))
+        Ok(Self(shared, Arc::default()))
     }
 
     /// Sets the log for errors of the file system and missing configured files. Only the first call has an effect.
     pub fn log_to(&self, log: ErrorLog) {
-        self.0.log.get_or_init(|| log);
+        self.1.get_or_init(|| log);
     }
 
     /// Responds to a request, or returns the path for an internal redirect. `path` is the part of the request's path below the

@@ -9,6 +9,7 @@ use rustix::fs::inotify;
 use super::super::clock::monotonic_ms;
 use super::*;
 use crate::error_log::ErrorLog;
+use crate::exchange::RouteName;
 
 const IDLE_MS: u64 = 60_000;
 /// The default of `revalidate_after`.
@@ -100,6 +101,25 @@ fn a_deleted_file_is_closed_without_a_request() {
     fs::remove_file(&file).unwrap();
     let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(&events, PollFlags::IN)], Some(&patience)).unwrap(), 1);
+}
+
+#[test]
+fn an_error_of_a_shared_folder_is_logged_with_the_route_of_its_request() {
+    let mut log_text = tempfile::tempfile().unwrap();
+    let log = ErrorLog::to(log_text.try_clone().unwrap()).unwrap();
+    let folders = Folders::default();
+    let options = || FilesOptions { fallback: Some("missing.html".to_owned()), ..FilesOptions::default() };
+    let first = Site::in_folders(&[], options(), &folders);
+    let second = Files::open(first.folder.path(), options(), &folders).unwrap();
+    for (files, site) in [(&first.files, "a.org"), (&second, "b.org")] {
+        files.log_to(log.of_route(&Arc::new(RouteName::new(site.to_owned(), None))));
+    }
+    let second = Site { folder: TempDir::new().unwrap(), files: second };
+    assert_eq!(second.get("/nothing").status, 404);
+    log.close();
+    std::io::Seek::rewind(&mut log_text).unwrap();
+    let log_text = std::io::read_to_string(log_text).unwrap();
+    assert!(log_text.contains("missing.html [site=b.org]") && !log_text.contains("a.org"), "{log_text}");
 }
 
 #[test]
