@@ -263,13 +263,18 @@ fn sessions_survive_a_reload_a_restart_and_another_process() {
     let keys = state.path().join("shared-keys");
     fs::write(&keys, [7; 48]).unwrap();
     let given = format!("ticket_keys = '{}'\n", keys.display());
+    let other = state.path().join("other-keys");
+    fs::write(&other, [8; 48]).unwrap();
     for ticket_keys in ["", &given] {
-        let text = format!(
-            "listen = '127.0.0.1:0,tls'\n{ticket_keys}[[site]]\nhosts = ['a.test']\ntls = {{ certificate = '{path}', \
+        let text = |ticket_keys: &str| {
+            format!(
+                "listen = '127.0.0.1:0,tls'\n{ticket_keys}[[site]]\nhosts = ['a.test']\ntls = {{ certificate = '{path}', \
              key = '{}' }}\n[[site.route]]\npath = '/*'\nrespond = 'a'\n",
-            path.replace(".pem", ".key")
-        );
-        let start = || Server::build().config(&text).env("STATE_DIRECTORY", state.path()).start();
+                path.replace(".pem", ".key")
+            )
+        };
+        let start =
+            || Server::build().config(&text(ticket_keys)).env("STATE_DIRECTORY", state.path()).start();
         let client = TlsClient::new(&certificates, None, false).remembering();
         let resumes = |server: &Server| {
             let mut connection = client.connect(server.address(), "a.test").unwrap();
@@ -279,6 +284,14 @@ fn sessions_survive_a_reload_a_restart_and_another_process() {
         };
         let (mut first, second) = (start(), start());
         assert!(!resumes(&first) && resumes(&first) && resumes(&second));
+        // A reload that fails does not replace the keys.
+        let with_other = text(&format!("ticket_keys = '{}'\n", other.display()));
+        let failing = format!("{with_other}[[site]]\nroot = 'nowhere'\n");
+        fs::write(first.path().join("rudy.toml"), failing).unwrap();
+        first.signal(Signal::HUP);
+        first.wait_for_line("the configuration is unchanged");
+        assert!(resumes(&first));
+        fs::write(first.path().join("rudy.toml"), text(ticket_keys)).unwrap();
         first.signal(Signal::HUP);
         first.wait_for_line("reloaded");
         assert!(resumes(&first));

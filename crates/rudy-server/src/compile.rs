@@ -30,7 +30,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(tls::h2c(config));
     problems.extend(acme::problems(config));
     problems.extend(steps::limit_problems(config));
-    problems.extend(tls::ticket_keys(config, &resources.tls));
+    problems.extend(tls::ticket_keys_problem(config));
     problems.extend(cache_problem(config));
     let listeners = listeners(config, &mut problems);
     let mut sites = Vec::new();

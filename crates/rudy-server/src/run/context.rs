@@ -22,7 +22,7 @@ use crate::dashboard::Live;
 use crate::error_log::{ErrorLog, ErrorLogOptions};
 use crate::proxy::UpstreamChange;
 use crate::status::{Activity, LIMIT_MAX, Selection, StatusReport};
-use crate::{App, Apps, Metrics, Resources, Topics};
+use crate::{App, Apps, Metrics, Resources, Topics, tls};
 
 /// The state that all configurations of a process share. Clones share it too.
 #[derive(Clone)]
@@ -188,6 +188,11 @@ impl Context {
             }
         }
         self.log_notices();
+    }
+
+    /// Uses the keys of session tickets of a configuration that is in effect.
+    pub(super) fn use_ticket_keys(&self, config: &Config) {
+        tls::use_ticket_keys(config, &self.resources.tls);
     }
 
     /// Starts the processes of a configuration that are not running yet, its proxies and caches. Their errors say what cannot be done.

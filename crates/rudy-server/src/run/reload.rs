@@ -81,6 +81,7 @@ impl Server {
             self.current_app.replace(before);
             self.listen_again(&removed);
         })?;
+        self.context.use_ticket_keys(&config);
         self.engine.source_changed();
         self.context.buffers.set(config.buffer.clone());
         self.context.errors.set_levels(config.error_log.levels.clone());

@@ -108,6 +108,7 @@ impl Server {
         context.prepare_renewals(&config)?;
         let access_logs = open_access_logs(&config, &context.errors)?;
         let current_app = CurrentApp::new(context.build_app(&config, access_logs.as_ref())?);
+        context.use_ticket_keys(&config);
         let (reporting, of_app) = (context.clone(), current_app.clone());
         context.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
         context.apps.respond_to_purges(context.responder(&current_app));

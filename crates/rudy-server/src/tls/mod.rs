@@ -28,7 +28,7 @@ use self::made::MadeCertificate;
 pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
 pub use self::table::{CertificateSource, CertificateTable, ClientCertificatesTable, MinVersion, TlsTable};
-pub(crate) use self::ticket_keys::ticket_keys;
+pub(crate) use self::ticket_keys::{ticket_keys_problem, use_ticket_keys};
 use self::watch::Watched;
 use crate::config::{self, Config, Location, Problem};
 use crate::routing::HostPattern;

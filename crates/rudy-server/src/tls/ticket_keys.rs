@@ -153,17 +153,22 @@ impl KeyFile {
     }
 }
 
+/// Reports a file with keys that cannot be used, if a site has TLS. The keys in use stay, because a reload may fail later.
+pub(crate) fn ticket_keys_problem(config: &Config) -> Option<Problem> {
+    let path = config.ticket_keys.as_deref().filter(|_| has_tls(config))?;
+    let why = read(path).err()?;
+    Some(*unusable(path, &Location::file(0).key("ticket_keys"), why))
+}
+
 /// Uses the keys of the configuration, if it has a site with TLS.
-pub(crate) fn ticket_keys(config: &Config, state: &TlsState) -> Option<Problem> {
-    if config.sites.iter().all(|site| site.tls.is_none()) {
-        return None;
+pub(crate) fn use_ticket_keys(config: &Config, state: &TlsState) {
+    if has_tls(config) {
+        state.use_ticket_keys(config.ticket_keys.as_deref());
     }
-    let given = config.ticket_keys.as_deref();
-    if let Some((path, why)) = given.and_then(|path| Some((path, read(path).err()?))) {
-        return Some(*unusable(path, &Location::file(0).key("ticket_keys"), why));
-    }
-    state.use_ticket_keys(given);
-    None
+}
+
+fn has_tls(config: &Config) -> bool {
+    config.sites.iter().any(|site| site.tls.is_some())
 }
 
 /// Returns the keys in a file, at least one.
