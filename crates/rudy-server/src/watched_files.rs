@@ -22,6 +22,60 @@ pub(crate) fn stamp(path: &Path) -> Stamp {
     Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec()))
 }
 
+/// Files as they were read last.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Empty if nothing was read yet.
+    stamps: Vec<Stamp>,
+    /// Why they could not be read since, as it was reported last.
+    failure: Option<String>,
+}
+
+impl Seen {
+    /// Files that were read after these stamps were taken.
+    pub(crate) fn new(stamps: Vec<Stamp>) -> Self {
+        Self { stamps, failure: None }
+    }
+
+    /// Returns whether the files were never read.
+    pub(crate) fn is_new(&self) -> bool {
+        self.stamps.is_empty()
+    }
+
+    /// Returns whether files with these stamps must be read: they have changed, or could not be read before.
+    pub(crate) fn is_outdated(&self, stamps: &[Stamp]) -> bool {
+        self.failure.is_some() || self.stamps != stamps
+    }
+
+    /// Reads the files with `read` if they are outdated. After a failure the next call tries again, because its cause may be elsewhere:
+    /// without descriptors, for example, no file can be read for a while. `None` if nothing is new, as after the same failure again.
+    pub(crate) fn update<T>(
+        &mut self,
+        stamps: Vec<Stamp>,
+        read: impl FnOnce() -> Result<T, String>,
+    ) -> Option<Result<T, String>> {
+        if self.is_outdated(&stamps) { self.read(stamps, read) } else { None }
+    }
+
+    /// Reads the files with `read`, outdated or not, as [`Self::update`].
+    pub(crate) fn read<T>(
+        &mut self,
+        stamps: Vec<Stamp>,
+        read: impl FnOnce() -> Result<T, String>,
+    ) -> Option<Result<T, String>> {
+        match read() {
+            Ok(new) => {
+                *self = Self::new(stamps);
+                Some(Ok(new))
+            }
+            Err(why) => {
+                let before = self.failure.replace(why.clone());
+                (before.as_ref() != Some(&why)).then_some(Err(why))
+            }
+        }
+    }
+}
+
 /// What was read from a file.
 pub(crate) trait Watched: Debug + Send + Sync {
     /// Reads the file again if it has changed. Returns a line for the log: an error if the old content stays in use.
@@ -70,5 +124,25 @@ impl WatchedFiles {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Watched>>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_could_not_be_read_are_read_again_and_a_failure_is_reported_once() {
+        let stamps = |size| vec![Some((1, 1, size, 0, 0))];
+        let mut seen = Seen::new(stamps(1));
+        let failing = |why: &str| Err::<(), _>(why.to_owned());
+        assert_eq!(seen.update(stamps(1), || panic!("unchanged")), None::<Result<(), _>>);
+        assert_eq!(seen.update(stamps(2), || failing("no descriptors")), Some(failing("no descriptors")));
+        assert_eq!(seen.update(stamps(2), || failing("no descriptors")), None);
+        assert_eq!(seen.update(stamps(2), || failing("invalid")), Some(failing("invalid")));
+        assert_eq!(seen.update(stamps(2), || Ok(())), Some(Ok(())));
+        assert_eq!(seen.update(stamps(2), || panic!("unchanged")), None::<Result<(), _>>);
+        // The same failure is reported again after a success.
+        assert_eq!(seen.update(stamps(3), || failing("invalid")), Some(failing("invalid")));
     }
 }

@@ -47,9 +47,20 @@ impl Folder {
         Ok(())
     }
 
-    pub(super) fn read(&self, directory: &str, name: &str) -> Option<Certificate> {
-        let pem = fs::read(self.certificate(directory, name)).ok()?;
-        Certificate::from_pem(&pem, &pem).ok().filter(|certificate| certificate.names.include(name))
+    pub(super) fn read(&self, directory: &str, name: &str) -> Result<Option<Certificate>, String> {
+        let path = self.certificate(directory, name);
+        let pem = match fs::read(&path) {
+            Ok(pem) => pem,
+            // A file of another user stays unreadable until it is replaced.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+        };
+        let certificate = Certificate::from_pem(&pem, &pem).ok();
+        Ok(certificate.filter(|certificate| certificate.names.include(name)))
     }
 
     pub(super) fn write(&self, directory: &str, name: &str, issued: &Issued) -> Result<(), String> {

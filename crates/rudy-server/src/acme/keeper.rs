@@ -67,8 +67,9 @@ impl Keeper {
         }
     }
 
+    /// Returns the stored certificate. Without descriptors, for which reading fails, nothing can be ordered either.
     fn stored(&self) -> Option<Certificate> {
-        self.shared.acme.stored(self.shared.directory(), &self.name)
+        self.shared.acme.stored(self.shared.directory(), &self.name).ok().flatten()
     }
 
     /// Returns when to renew a certificate.

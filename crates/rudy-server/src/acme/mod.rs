@@ -60,8 +60,12 @@ impl Acme {
 
     /// Returns the stored certificate of an authority for a name. `None` without a file that can be used: the next
     /// certificate replaces it.
-    pub(crate) fn stored(&self, directory: &str, name: &str) -> Option<Certificate> {
-        self.folder.as_ref()?.read(directory, name)
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read now.
+    pub(crate) fn stored(&self, directory: &str, name: &str) -> Result<Option<Certificate>, String> {
+        self.folder.as_ref().map_or(Ok(None), |folder| folder.read(directory, name))
     }
 
     pub(crate) fn outlook(&self, name: &str) -> Outlook {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use super::hash::PasswordHash;
-use crate::watched_files::{Stamp, Watched, stamp};
+use crate::watched_files::{Seen, Watched, stamp};
 
 /// The maximum size of a file: enough for tens of thousands of users.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub(crate) struct PasswordFile {
     path: PathBuf,
     users: ArcSwap<Users>,
-    stamp: Mutex<Stamp>,
+    seen: Mutex<Seen>,
 }
 
 /// The users of a file.
@@ -40,9 +40,9 @@ impl PasswordFile {
     ///
     /// Why it cannot be used, with the line.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let stamp = Mutex::new(stamp(path));
+        let seen = Mutex::new(Seen::new(vec![stamp(path)]));
         let users = ArcSwap::from_pointee(Users::read(path)?);
-        Ok(Self { path: path.to_owned(), users, stamp })
+        Ok(Self { path: path.to_owned(), users, seen })
     }
 
     /// Returns a warning about hashes that are too fast to protect their passwords.
@@ -69,13 +69,8 @@ impl PasswordFile {
 
 impl Watched for PasswordFile {
     fn update(&self) -> Option<Result<String, String>> {
-        let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = stamp(&self.path);
-        if *known == current {
-            return None;
-        }
-        *known = current;
-        Some(match Users::read(&self.path) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(match seen.update(vec![stamp(&self.path)], || Users::read(&self.path))? {
             Ok(users) => {
                 let count = users.list.len();
                 self.users.store(Arc::new(users));

@@ -10,7 +10,7 @@ use super::table::ProxyTable;
 use super::url::UpstreamUrl;
 use crate::config::{Location, Problem};
 use crate::tls::certificate_and_key;
-use crate::watched_files::{Stamp, stamp};
+use crate::watched_files::{Seen, Stamp, stamp};
 
 /// The settings for the upstreams of a table. They are replaced when their files change.
 #[derive(Debug)]
@@ -19,8 +19,7 @@ pub(super) struct UpstreamTls {
     files: Files,
     /// The location of the table.
     location: Location,
-    /// What identifies the content of the files that were read last.
-    stamps: Mutex<Vec<Stamp>>,
+    seen: Mutex<Seen>,
 }
 
 /// The files of a table.
@@ -48,9 +47,9 @@ impl UpstreamTls {
             certificate: certificate.zip(table.client_key.as_ref().map(path)),
         };
         // Before the files are read: a change in between is found later.
-        let stamps = Mutex::new(files.stamps());
+        let seen = Mutex::new(Seen::new(files.stamps()));
         let settings = Arc::new(files.read(location)?);
-        Ok(Some(Arc::new(Self { settings, files, location: location.clone(), stamps })))
+        Ok(Some(Arc::new(Self { settings, files, location: location.clone(), seen })))
     }
 
     /// Returns what is needed for sessions with an upstream.
@@ -60,19 +59,15 @@ impl UpstreamTls {
 
     /// Replaces the settings if their files have changed; `name` is that of the proxy. Returns a line for the log.
     pub(super) fn replace_changed(&self, name: &dyn Display) -> Option<Result<String, String>> {
-        let stamps = self.files.stamps();
-        let mut known = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known == stamps {
-            return None;
-        }
-        *known = stamps;
-        Some(match self.files.read(&self.location) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || self.files.read(&self.location).map_err(|problem| problem.line());
+        Some(match seen.update(self.files.stamps(), read)? {
             Ok(new) => {
                 self.settings.replace(&new);
                 let files: Vec<_> = self.files.paths().map(|path| path.display().to_string()).collect();
                 Ok(format!("replaced the TLS settings for {name}: {} changed", files.join(", ")))
             }
-            Err(problem) => Err(format!("{}; the old TLS settings for {name} stay in use", problem.line())),
+            Err(why) => Err(format!("{why}; the old TLS settings for {name} stay in use")),
         })
     }
 }

@@ -85,6 +85,11 @@ impl Definition {
         self.table.source == Some(CertificateSource::Auto)
     }
 
+    /// Whether Rudy makes the certificates itself.
+    fn is_made(&self) -> bool {
+        self.table.source.is_some() && !self.is_auto()
+    }
+
     /// The files of certificates and authorities.
     fn paths(&self, state: &TlsState) -> Vec<PathBuf> {
         let ordered = self.ordered_names().filter_map(|name| state.acme.file(&self.directory, &name));
@@ -130,8 +135,10 @@ impl Definition {
         let Some(source) = self.table.source else { return self.read_files(now, problems) };
         let kind = match source {
             CertificateSource::Auto => {
-                let stored =
-                    self.ordered_names().filter_map(|name| state.acme.stored(&self.directory, &name));
+                let stored = self.ordered_names().map(|name| state.acme.stored(&self.directory, &name));
+                let stored = stored.filter_map(|stored| {
+                    stored.map_err(|why| problems.push(Problem::value(&self.location, why))).ok().flatten()
+                });
                 return stored.map(|certificate| certificate.with_source(source.to_string())).collect();
             }
             CertificateSource::SelfSigned => MadeCertificate::SelfSigned,

@@ -11,7 +11,7 @@ use super::TlsState;
 use super::files::unusable;
 use crate::config::{Config, Location, Problem};
 use crate::state_dir;
-use crate::watched_files::{Stamp, stamp};
+use crate::watched_files::{Seen, stamp};
 
 /// The age at which a key of our own is replaced. Who gets hold of the keys can decrypt the sessions of TLS 1.2 that were resumed
 /// meanwhile.
@@ -39,8 +39,7 @@ enum Source {
 pub(super) struct KeyFile {
     folder: Option<PathBuf>,
     source: Source,
-    /// The content of the file when it was read last.
-    stamp: Stamp,
+    seen: Seen,
     /// The keys of our own, and when the first was made.
     own: Vec<u8>,
     made: SystemTime,
@@ -49,7 +48,8 @@ pub(super) struct KeyFile {
 impl KeyFile {
     /// Keys in this state folder, or in memory. They are made or read by the first [`Self::update`].
     pub(super) fn in_folder(folder: Option<PathBuf>) -> Self {
-        Self { folder, source: Source::Memory, stamp: None, own: Vec::new(), made: SystemTime::UNIX_EPOCH }
+        let (seen, own) = (Seen::default(), Vec::new());
+        Self { folder, source: Source::Memory, seen, own, made: SystemTime::UNIX_EPOCH }
     }
 
     /// Uses the file of the operator from now on, or without one keys of our own.
@@ -62,7 +62,7 @@ impl KeyFile {
         let own = || self.folder.as_ref().map(|folder| Source::Own(folder.join("ticket-keys")));
         let source = given.map(|path| Source::Given(path.to_owned())).or_else(own).unwrap_or(Source::Memory);
         if self.source != source {
-            (self.source, self.stamp) = (source, None);
+            (self.source, self.seen) = (source, Seen::default());
         }
         self.update(keys, now)
     }
@@ -76,23 +76,14 @@ impl KeyFile {
             }
             Source::Own(path) => self.update_own(&path, keys, now),
             Source::Given(path) => {
-                let stamp = stamp(&path);
-                let is_first = self.stamp.is_none();
-                if stamp.is_some() && stamp == self.stamp {
-                    return None;
-                }
-                let had_failed = stamp.is_none() && self.stamp.is_none();
-                self.stamp = stamp;
-                match read(&path).map(|bytes| keys.set_from(&bytes)) {
+                let is_first = self.seen.is_new();
+                let set = || read(&path).map(|bytes| keys.set_from(&bytes));
+                match self.seen.update(vec![stamp(&path)], set)? {
                     Ok(_) if is_first => None,
                     Ok(_) => {
                         Some(Ok(format!("replaced the keys of session tickets: {} changed", path.display())))
                     }
-                    Err(_) if had_failed => None,
-                    Err(why) => Some(Err(format!(
-                        "cannot use {}: {why}; the old keys of session tickets stay in use",
-                        path.display()
-                    ))),
+                    Err(why) => Some(Err(unusable_line(&path, &why))),
                 }
             }
         }
@@ -105,24 +96,21 @@ impl KeyFile {
         now: SystemTime,
     ) -> Option<Result<String, String>> {
         let stamp_now = stamp(path);
-        if stamp_now != self.stamp {
-            self.stamp = stamp_now;
-            // A damaged file is replaced.
-            if let (Ok(bytes), Ok(made)) = (read(path), fs::metadata(path).and_then(|data| data.modified()))
-                && keys.set_from(&bytes)
-            {
-                (self.own, self.made) = (bytes, made);
-            }
+        match self.seen.update(vec![stamp_now], || read_own(path)) {
+            Some(Ok(Some((bytes, made)))) if keys.set_from(&bytes) => (self.own, self.made) = (bytes, made),
+            Some(Err(why)) if !self.own.is_empty() => return Some(Err(unusable_line(path, &why))),
+            // A missing or damaged file is replaced in time.
+            _ => {}
         }
         if !self.rotate(keys, now) {
             return None;
         }
-        let error = match state_dir::write(path, &self.own, self.stamp.is_some()) {
+        let error = match state_dir::write(path, &self.own, stamp_now.is_some()) {
             // Another process was faster: the next update reads its keys.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return None,
             Err(error) => error,
             Ok(()) => {
-                self.stamp = stamp(path);
+                self.seen = Seen::new(vec![stamp(path)]);
                 return None;
             }
         };
@@ -171,9 +159,26 @@ fn has_tls(config: &Config) -> bool {
     config.sites.iter().any(|site| site.tls.is_some())
 }
 
+fn unusable_line(path: &Path, why: &str) -> String {
+    format!("cannot use {}: {why}; the old keys of session tickets stay in use", path.display())
+}
+
+/// Returns the keys in a file of our own, and when the first was made. `None` without usable keys.
+fn read_own(path: &Path) -> Result<Option<(Vec<u8>, SystemTime)>, String> {
+    match fs::read(path).and_then(|bytes| Ok((bytes, fs::metadata(path)?.modified()?))) {
+        Ok((bytes, made)) => Ok(checked(bytes).ok().map(|bytes| (bytes, made))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Returns the keys in a file, at least one.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    fs::read(path).map_err(|error| error.to_string()).and_then(checked)
+}
+
+/// Returns the content of a file if it consists of keys.
+fn checked(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     let is_whole = bytes.len().is_multiple_of(TICKET_KEY_BYTES) && !bytes.is_empty();
     if !is_whole || bytes.len() > KEYS_MAX * TICKET_KEY_BYTES {
         return Err(format!(

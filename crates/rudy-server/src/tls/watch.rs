@@ -10,14 +10,14 @@ use super::check::{Expiry, date, expiry, expiry_notice};
 use super::{CertificateSource, Definition, TlsState};
 use crate::admin::{CertificateStatus, LastError};
 use crate::config::Problem;
-use crate::watched_files::{Stamp, stamp};
+use crate::watched_files::{Seen, Stamp, stamp};
 
 /// The TLS settings of a site, and the files they were read from.
 #[derive(Debug)]
 pub(super) struct Watched {
     site: Weak<ArcSwap<TlsSite>>,
     definition: Definition,
-    stamps: Vec<Stamp>,
+    seen: Seen,
     /// When the remaining time was checked last.
     checked: SystemTime,
     /// What was reported about the remaining time of each certificate.
@@ -38,8 +38,8 @@ impl Definition {
 
 impl Watched {
     pub(super) fn new(site: &Arc<ArcSwap<TlsSite>>, definition: Definition, stamps: Vec<Stamp>) -> Self {
-        let (site, reported) = (Arc::downgrade(site), Vec::new());
-        Self { site, definition, stamps, checked: SystemTime::now(), reported, last_error: None }
+        let (site, reported, seen) = (Arc::downgrade(site), Vec::new(), Seen::new(stamps));
+        Self { site, definition, seen, checked: SystemTime::now(), reported, last_error: None }
     }
 
     /// The certificates in use, and those that an authority has not signed yet.
@@ -88,36 +88,42 @@ impl Watched {
         let site = self.site.upgrade()?;
         let (now, stamps) = (SystemTime::now(), self.definition.stamps(state));
         let is_due = now.duration_since(self.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
-        let has_changed = stamps != self.stamps;
-        if !has_changed && !is_due {
-            return None;
-        }
-        (self.stamps, self.checked) = (stamps, now);
-        let is_made = self.definition.table.source.is_some() && !self.definition.is_auto();
-        if !has_changed && !is_made {
-            state.notify(self.expiry_notices(&site.load(), now));
-            return None;
-        }
-        match self.definition.build(state, now) {
-            Ok(new) => {
-                state.notify(self.expiry_notices(&new, now));
+        let has_changed = self.seen.is_outdated(&stamps);
+        let build = || self.definition.build(state, now).map_err(|problems| lines(&problems));
+        let built = if has_changed || is_due && self.definition.is_made() {
+            self.seen.read(stamps, build)
+        } else {
+            None
+        };
+        let is_replaced = matches!(built, Some(Ok(_)));
+        let line = match built {
+            Some(Ok(new)) => {
                 site.store(Arc::new(new));
                 self.last_error = None;
-                let files: Vec<_> =
-                    self.definition.paths(state).iter().map(|path| path.display().to_string()).collect();
-                has_changed.then(|| Ok(format!("replaced the TLS settings: {} changed", files.join(", "))))
+                has_changed.then(|| Ok(self.replaced_line(state)))
             }
-            Err(problems) => {
-                let problems = problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ");
-                self.last_error = Some((now, problems.clone()));
-                Some(Err(format!("{problems}; the old TLS settings stay in use")))
+            Some(Err(why)) => {
+                self.last_error = Some((now, why.clone()));
+                Some(Err(format!("{why}; the old TLS settings stay in use")))
             }
+            None => None,
+        };
+        if is_due || is_replaced {
+            self.checked = now;
+            state.notify(self.expiry_notices(&site.load(), now));
         }
+        line
+    }
+
+    fn replaced_line(&self, state: &TlsState) -> String {
+        let files: Vec<_> =
+            self.definition.paths(state).iter().map(|path| path.display().to_string()).collect();
+        format!("replaced the TLS settings: {} changed", files.join(", "))
     }
 
     /// Returns lines about certificates that expire soon, once for each time. Not about those that Rudy makes.
     pub(super) fn expiry_notices(&mut self, tls: &TlsSite, now: SystemTime) -> Vec<String> {
-        if self.definition.table.source.is_some() && !self.definition.is_auto() {
+        if self.definition.is_made() {
             return Vec::new();
         }
         let certificates = tls.certificates();
@@ -131,6 +137,10 @@ impl Watched {
         self.reported = current;
         lines
     }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ")
 }
 
 fn last_error((time, message): (SystemTime, String)) -> LastError {
