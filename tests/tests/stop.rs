@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rudy_tests::{Server, eventually};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, test_kill_process};
 
 /// A configuration with an app that a shell runs.
@@ -68,6 +69,43 @@ fn a_second_signal_during_a_request_kills_app_processes_too() {
     let (status, stderr) = server.wait();
     assert_eq!(status.code(), Some(143), "{stderr}");
     assert_gone(&pids);
+}
+
+/// Replaces a file by a named pipe, which nothing writes to.
+fn replace_by_pipe(path: &Path) {
+    let new = path.with_extension("new");
+    mknodat(CWD, &new, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+#[test]
+fn a_named_pipe_in_place_of_a_watched_file_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("htpasswd");
+    fs::write(&path, "").unwrap();
+    let mut server = Server::config(&format!(
+        "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = '{}'\n[[site.route]]\npath = '/*'\nrespond = 'x'\n",
+        path.display()
+    ));
+    replace_by_pipe(&path);
+    server.wait_for_line("it is not a regular file; its old users stay valid");
+    server.signal(Signal::TERM);
+    assert!(server.wait().0.success());
+}
+
+#[test]
+fn a_server_stops_during_a_reload_that_waits_for_a_file() {
+    let mut server =
+        Server::config("listen = '127.0.0.1:0'\n[[site]]\n[[site.route]]\npath = '/*'\nrespond = 'x'\n");
+    let path = server.path().join("rudy.toml");
+    replace_by_pipe(&path);
+    server.signal(Signal::HUP);
+    // Returns when the server has opened the other end, which it reads until this one is closed.
+    let _writer = fs::File::options().write(true).open(&path).unwrap();
+    server.signal(Signal::TERM);
+    let (status, stderr) = server.wait();
+    assert!(status.success(), "{stderr}");
+    assert!(stderr.contains("the configuration is unchanged"), "{stderr}");
 }
 
 #[test]

@@ -4,11 +4,14 @@
 //! links, as certbot and Kubernetes make them, and on network file systems.
 
 use std::fmt::Debug;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
+use rustix::fs::OFlags;
 
 /// The time between two comparisons.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
@@ -20,6 +23,26 @@ pub(crate) type Stamp = Option<(u64, u64, u64, i64, i64)>;
 pub(crate) fn stamp(path: &Path) -> Stamp {
     let data = fs::metadata(path).ok()?;
     Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec()))
+}
+
+/// Opens a file to read it. Fails for a named pipe, which would wait for a writer, and a device, which may have no end.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    // Reading a folder fails with an error that names it.
+    if kind.is_file() || kind.is_dir() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+    }
+}
+
+/// Reads a file as [`open`] opens it.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Files as they were read last.

@@ -1,7 +1,6 @@
 //! htpasswd files: users and the hashes of their passwords.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use super::hash::PasswordHash;
-use crate::watched_files::{Seen, Watched, stamp};
+use crate::watched_files::{Seen, Watched, open, stamp};
 
 /// The maximum size of a file: enough for tens of thousands of users.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -134,7 +133,7 @@ impl Users {
 
 /// Reads the text of a file.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
     match read {

@@ -177,7 +177,7 @@ impl Context {
         self.resources.watched_files.is_in_use()
     }
 
-    /// Replaces certificates and other settings whose files have changed.
+    /// Replaces certificates and other settings whose files have changed. May wait for the file system.
     pub(super) fn update_files(&self) {
         let Resources { tls, watched_files, .. } = &*self.resources;
         let replaced = tls.replace_changed().into_iter().chain(self.apps.replace_changed_tls());

@@ -123,13 +123,25 @@ impl Server {
     }
 
     /// Runs `work` on the blocking pool and waits for it, because looking up users may wait for the network. Other tasks of the
-    /// main thread continue.
+    /// main thread continue, and a signal to stop ends the wait.
     fn run_blocking<T: Send + 'static>(
-        &self,
+        &mut self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let done = self.runtime.block_on(self.runtime.spawn_blocking(work));
-        done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        let task = self.runtime.spawn_blocking(work);
+        let result = self.runtime.block_on(async {
+            tokio::select! {
+                result = task => Ok(result),
+                stop = self.signals.next_stop() => Err(stop),
+            }
+        });
+        match result {
+            Ok(result) => result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())),
+            Err(stop) => {
+                self.stopped = Some(stop);
+                Err(Failure::Cannot(format!("finish the reload: {} stops the server", stop.name)))
+            }
+        }
     }
 
     /// Binds all of `new`, or nothing. Addresses that do not conflict with `removed` are bound first, so that an address in use by

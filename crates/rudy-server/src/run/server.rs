@@ -11,6 +11,8 @@ use std::sync::Arc;
 use rudy_net::engine::{self, Engine, Report, ServiceSource as _, Stopped, raise_descriptor_limit};
 use rudy_net::listen::{Address, Endpoint, InheritedSockets, ListenError, Listener};
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use super::check::inaccessible_to;
 use super::context::Context;
@@ -51,6 +53,10 @@ pub(super) struct Server {
     /// The tasks that renew certificates.
     pub(super) renewals: Renewals,
     pub(super) runtime: Runtime,
+    /// The task that reads changed files again. It may hang with its file system.
+    reading: Option<JoinHandle<()>>,
+    /// The signal that stopped a reload, and stops the server next.
+    pub(super) stopped: Option<Stop>,
     /// Whether stderr was a terminal at the start.
     has_terminal: bool,
 }
@@ -136,6 +142,8 @@ impl Server {
                 admin: None,
                 renewals: Renewals::default(),
                 runtime,
+                reading: None,
+                stopped: None,
                 has_terminal,
             };
             let admin = server
@@ -203,17 +211,22 @@ impl Server {
     /// Handles signals until one stops the server.
     pub(super) fn run(mut self) -> Exit {
         loop {
+            if let Some(stop) = self.stopped.take() {
+                return self.stop(stop);
+            }
             let watches = self.context.has_certificates(&self.config) || self.context.watches_files();
             let action = self.runtime.block_on(async {
                 tokio::select! {
                     action = self.signals.next() => Some(action),
-                    never = watch_files(&self.context), if watches => match never {},
+                    never = watch_files(&self.context, &mut self.reading), if watches => match never {},
                     _ = self.engine.ended() => None,
                 }
             });
             let Some(action) = action else {
                 self.context.errors.bug("all worker threads have ended");
                 self.close_logs();
+                // Do not wait for a file system that hangs.
+                self.runtime.shutdown_background();
                 return Exit::CannotRun;
             };
             match action {
@@ -294,7 +307,7 @@ impl Server {
             cut => self.context.errors.notice(&format!("stopped; {cut} connections were aborted")),
         }
         self.close_logs();
-        // Do not wait for a process that does not end even after SIGKILL.
+        // Do not wait for a process that does not end even after SIGKILL, or for a file system that hangs.
         self.runtime.shutdown_background();
         exit
     }
@@ -348,12 +361,20 @@ fn event_loop() -> Result<(Runtime, Signals), Failure> {
     Ok((runtime, signals))
 }
 
-/// Reads certificates and other files again whenever they have changed.
-async fn watch_files(context: &Context) -> Infallible {
+/// Reads certificates and other files again whenever they have changed, one task after the other: `reading` is the last one, which
+/// another call may have started.
+async fn watch_files(context: &Context, reading: &mut Option<JoinHandle<()>>) -> Infallible {
     let mut interval = tokio::time::interval(INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        if let Some(task) = reading.as_mut() {
+            // An error means a panic, which is logged.
+            let _ = task.await;
+            *reading = None;
+        }
         interval.tick().await;
-        context.update_files();
+        let context = context.clone();
+        *reading = Some(tokio::task::spawn_blocking(move || context.update_files()));
     }
 }
 

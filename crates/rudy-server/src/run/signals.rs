@@ -107,12 +107,25 @@ impl Signals {
         self.predecessor.is_none() && mem::take(&mut self.upgrade_pending)
     }
 
+    /// Waits for a signal to stop. Other actions remain for [`Self::next`].
+    pub(super) async fn next_stop(&mut self) -> Stop {
+        loop {
+            let stop = tokio::select! {
+                _ = self.terminate.recv() => self.stop_by_signal("SIGTERM"),
+                _ = self.interrupt.recv() => self.stop_by_signal("SIGINT"),
+            };
+            if let Some(stop) = stop {
+                return stop;
+            }
+        }
+    }
+
     /// Waits for the next action.
     pub(super) async fn next(&mut self) -> Action {
         loop {
             let action = tokio::select! {
-                _ = self.terminate.recv() => self.stop_by_signal("SIGTERM"),
-                _ = self.interrupt.recv() => self.stop_by_signal("SIGINT"),
+                _ = self.terminate.recv() => self.stop_by_signal("SIGTERM").map(Action::Stop),
+                _ = self.interrupt.recv() => self.stop_by_signal("SIGINT").map(Action::Stop),
                 _ = self.hangup.recv() => Some(Action::Reload),
                 _ = self.user_1.recv() => Some(Action::ReopenLog),
                 _ = self.user_2.recv() => Some(Action::Upgrade),
@@ -125,10 +138,10 @@ impl Signals {
     }
 
     /// Handles a stop signal. Ctrl-C reaches both processes, and the predecessor also forwards it: that is one stop, not two.
-    fn stop_by_signal(&mut self, name: &str) -> Option<Action> {
+    fn stop_by_signal(&mut self, name: &str) -> Option<Stop> {
         let is_duplicate = self.stopped_by_predecessor && !self.stopped_by_signal;
         self.stopped_by_signal = true;
-        (!is_duplicate).then(|| Action::Stop(Stop::named(name)))
+        (!is_duplicate).then(|| Stop::named(name))
     }
 
     fn handle_request(&mut self, request: Request) -> Option<Action> {

@@ -1,6 +1,5 @@
 //! Certificates and authorities from files.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -12,6 +11,7 @@ use rudy_tls::{
 use super::check::date;
 use super::table::{CertificateTable, ClientCertificatesTable};
 use crate::config::{Location, Problem};
+use crate::watched_files;
 
 /// Reads a certificate, its key and its OCSP response: the files of the table at `location`.
 pub(super) fn certificate(
@@ -79,7 +79,7 @@ pub(super) fn unusable(path: &Path, location: &Location, why: String) -> Box<Pro
 }
 
 fn read(path: &Path, location: &Location) -> Result<Vec<u8>, Box<Problem>> {
-    fs::read(path).map_err(|error| {
+    watched_files::read(path).map_err(|error| {
         let problem = Problem::value(location, format!("cannot read {}: {error}", path.display()));
         let label = match error.kind() {
             io::ErrorKind::PermissionDenied => {

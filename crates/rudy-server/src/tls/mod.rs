@@ -67,8 +67,8 @@ pub(crate) fn site(
     match built {
         Ok(tls) => {
             let tls = Arc::new(ArcSwap::from_pointee(tls));
-            let mut watched = Watched::new(&tls, definition, stamps);
-            state.notify(watched.expiry_notices(&tls.load(), now));
+            let watched = Watched::new(&tls, definition, stamps);
+            state.notify(watched.first_expiry_notices(&tls.load(), now));
             state.watch(watched);
             Some(tls)
         }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
 use super::made::{MadeCertificate, MadeCertificates};
@@ -23,9 +22,7 @@ pub(crate) struct TlsState {
     made: MadeCertificates,
     /// What the operator should know, until it is logged.
     notices: Mutex<Vec<String>>,
-    watched: Mutex<Vec<Watched>>,
-    /// The last result of [`Self::recent_certificates`].
-    recent: ArcSwap<Vec<CertificateStatus>>,
+    watched: Mutex<Vec<Arc<Watched>>>,
     key_log: OnceLock<Arc<KeyLogFile>>,
     single_use_sessions: OnceLock<SingleUseSessions>,
     /// Certificates from an authority.
@@ -48,7 +45,6 @@ impl TlsState {
             made: MadeCertificates::in_folder(folder.clone()),
             notices: Mutex::default(),
             watched: Mutex::default(),
-            recent: ArcSwap::default(),
             key_log: OnceLock::new(),
             single_use_sessions: OnceLock::new(),
             acme: Arc::new(Acme::in_folder(folder)),
@@ -69,8 +65,7 @@ impl TlsState {
 
     /// Uses the keys of session tickets in this file, or keys of our own.
     pub(super) fn use_ticket_keys(&self, file: Option<&Path>) {
-        let mut keys = self.key_file.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = keys.use_file(file, &self.ticket_keys, SystemTime::now());
+        let changed = self.lock_key_file().use_file(file, &self.ticket_keys, SystemTime::now());
         self.notify(changed.map(|line| match line {
             Ok(line) | Err(line) => line,
         }));
@@ -98,39 +93,23 @@ impl TlsState {
 
     /// Watches the certificates of a site, for as long as it exists.
     pub(super) fn watch(&self, watched: Watched) {
-        self.lock_watched().push(watched);
+        self.lock_watched().push(Arc::new(watched));
     }
 
     /// Replaces certificates and keys whose files have changed, and those made by Rudy in time. Returns a line for the
     /// log about each, an error if the old one stays in use.
     pub(crate) fn replace_changed(&self) -> Vec<Result<String, String>> {
         self.acme.challenges.refresh();
-        let mut keys = self.key_file.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys = keys.update(&self.ticket_keys, SystemTime::now());
-        let mut watched = self.lock_watched();
-        watched.retain(Watched::is_in_use);
-        keys.into_iter()
-            .chain(watched.iter_mut().filter_map(|watched| watched.replace_changed(self)))
-            .collect()
+        let keys = self.lock_key_file().update(&self.ticket_keys, SystemTime::now());
+        let watched = self.watched();
+        keys.into_iter().chain(watched.iter().filter_map(|watched| watched.replace_changed(self))).collect()
     }
 
     /// The certificates in use, each once: several sites may share one, and a site of before a reload has requests in
-    /// progress.
+    /// progress. Does not wait for files that are being read.
     pub(crate) fn certificates(&self) -> Vec<CertificateStatus> {
-        self.statuses(&self.lock_watched())
-    }
-
-    /// The certificates in use. Does not wait for files that are being compared: the last result is used then.
-    pub(crate) fn recent_certificates(&self) -> Arc<Vec<CertificateStatus>> {
-        if let Ok(watched) = self.watched.try_lock() {
-            self.recent.store(Arc::new(self.statuses(&watched)));
-        }
-        self.recent.load_full()
-    }
-
-    fn statuses(&self, watched: &[Watched]) -> Vec<CertificateStatus> {
         let mut all = Vec::new();
-        for status in watched.iter().flat_map(|watched| watched.statuses(self)) {
+        for status in self.watched().iter().flat_map(|watched| watched.statuses(self)) {
             if !all.contains(&status) {
                 all.push(status);
             }
@@ -138,8 +117,19 @@ impl TlsState {
         all
     }
 
-    fn lock_watched(&self) -> MutexGuard<'_, Vec<Watched>> {
+    /// Returns the settings of the sites in use. Reading their files may take long, so the list is not locked meanwhile.
+    fn watched(&self) -> Vec<Arc<Watched>> {
+        let mut watched = self.lock_watched();
+        watched.retain(|watched| watched.is_in_use());
+        watched.clone()
+    }
+
+    fn lock_watched(&self) -> MutexGuard<'_, Vec<Arc<Watched>>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_key_file(&self) -> MutexGuard<'_, KeyFile> {
+        self.key_file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the notices since the last call.

@@ -10,8 +10,8 @@ use rudy_tls::{TICKET_KEY_BYTES, TicketKey, TicketKeys};
 use super::TlsState;
 use super::files::unusable;
 use crate::config::{Config, Location, Problem};
-use crate::state_dir;
 use crate::watched_files::{Seen, stamp};
+use crate::{state_dir, watched_files};
 
 /// The age at which a key of our own is replaced. Who gets hold of the keys can decrypt the sessions of TLS 1.2 that were resumed
 /// meanwhile.
@@ -165,7 +165,7 @@ fn unusable_line(path: &Path, why: &str) -> String {
 
 /// Returns the keys in a file of our own, and when the first was made. `None` without usable keys.
 fn read_own(path: &Path) -> Result<Option<(Vec<u8>, SystemTime)>, String> {
-    match fs::read(path).and_then(|bytes| Ok((bytes, fs::metadata(path)?.modified()?))) {
+    match watched_files::read(path).and_then(|bytes| Ok((bytes, fs::metadata(path)?.modified()?))) {
         Ok((bytes, made)) => Ok(checked(bytes).ok().map(|bytes| (bytes, made))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),
@@ -174,7 +174,7 @@ fn read_own(path: &Path) -> Result<Option<(Vec<u8>, SystemTime)>, String> {
 
 /// Returns the keys in a file, at least one.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| error.to_string()).and_then(checked)
+    watched_files::read(path).map_err(|error| error.to_string()).and_then(checked)
 }
 
 /// Returns the content of a file if it consists of keys.

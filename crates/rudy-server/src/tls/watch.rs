@@ -1,6 +1,6 @@
 //! Replaces the certificates and authorities of a running server.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -17,13 +17,20 @@ use crate::watched_files::{Seen, Stamp, stamp};
 pub(super) struct Watched {
     site: Weak<ArcSwap<TlsSite>>,
     definition: Definition,
+    /// Locked while files are read, which may take long.
+    progress: Mutex<Progress>,
+    /// Why the settings could not be replaced, since then.
+    last_error: Mutex<Option<(SystemTime, String)>>,
+}
+
+/// What was read and reported.
+#[derive(Debug)]
+struct Progress {
     seen: Seen,
     /// When the remaining time was checked last.
     checked: SystemTime,
     /// What was reported about the remaining time of each certificate.
     reported: Vec<Option<Expiry>>,
-    /// Why the settings could not be replaced, since then.
-    last_error: Option<(SystemTime, String)>,
 }
 
 /// How often the remaining time of certificates is checked.
@@ -38,8 +45,13 @@ impl Definition {
 
 impl Watched {
     pub(super) fn new(site: &Arc<ArcSwap<TlsSite>>, definition: Definition, stamps: Vec<Stamp>) -> Self {
-        let (site, reported, seen) = (Arc::downgrade(site), Vec::new(), Seen::new(stamps));
-        Self { site, definition, seen, checked: SystemTime::now(), reported, last_error: None }
+        let progress = Progress { seen: Seen::new(stamps), checked: SystemTime::now(), reported: Vec::new() };
+        Self {
+            site: Arc::downgrade(site),
+            definition,
+            progress: Mutex::new(progress),
+            last_error: Mutex::default(),
+        }
     }
 
     /// The certificates in use, and those that an authority has not signed yet.
@@ -74,7 +86,7 @@ impl Watched {
             key_type: Some(certificate.key_type.to_string()),
             source: certificate.source.clone(),
             next_attempt: outlook.next.map(date),
-            last_error: outlook.last_error.or_else(|| self.last_error.clone()).map(last_error),
+            last_error: outlook.last_error.or_else(|| lock(&self.last_error).clone()).map(last_error),
         }
     }
 
@@ -84,14 +96,15 @@ impl Watched {
 
     /// Replaces the settings if their files have changed, and certificates that Rudy makes in time. Returns a line for
     /// the log.
-    pub(super) fn replace_changed(&mut self, state: &TlsState) -> Option<Result<String, String>> {
+    pub(super) fn replace_changed(&self, state: &TlsState) -> Option<Result<String, String>> {
         let site = self.site.upgrade()?;
         let (now, stamps) = (SystemTime::now(), self.definition.stamps(state));
-        let is_due = now.duration_since(self.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
-        let has_changed = self.seen.is_outdated(&stamps);
+        let mut progress = lock(&self.progress);
+        let is_due = now.duration_since(progress.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
+        let has_changed = progress.seen.is_outdated(&stamps);
         let build = || self.definition.build(state, now).map_err(|problems| lines(&problems));
         let built = if has_changed || is_due && self.definition.is_made() {
-            self.seen.read(stamps, build)
+            progress.seen.read(stamps, build)
         } else {
             None
         };
@@ -99,18 +112,18 @@ impl Watched {
         let line = match built {
             Some(Ok(new)) => {
                 site.store(Arc::new(new));
-                self.last_error = None;
+                *lock(&self.last_error) = None;
                 has_changed.then(|| Ok(self.replaced_line(state)))
             }
             Some(Err(why)) => {
-                self.last_error = Some((now, why.clone()));
+                *lock(&self.last_error) = Some((now, why.clone()));
                 Some(Err(format!("{why}; the old TLS settings stay in use")))
             }
             None => None,
         };
         if is_due || is_replaced {
-            self.checked = now;
-            state.notify(self.expiry_notices(&site.load(), now));
+            progress.checked = now;
+            state.notify(self.expiry_notices(&mut progress, &site.load(), now));
         }
         line
     }
@@ -121,22 +134,32 @@ impl Watched {
         format!("replaced the TLS settings: {} changed", files.join(", "))
     }
 
-    /// Returns lines about certificates that expire soon, once for each time. Not about those that Rudy makes.
-    pub(super) fn expiry_notices(&mut self, tls: &TlsSite, now: SystemTime) -> Vec<String> {
+    /// Returns lines about certificates that expire soon, before the first replacement. Not about those that Rudy makes.
+    pub(super) fn first_expiry_notices(&self, tls: &TlsSite, now: SystemTime) -> Vec<String> {
+        self.expiry_notices(&mut lock(&self.progress), tls, now)
+    }
+
+    /// Returns lines about certificates that expire soon, once for each time.
+    fn expiry_notices(&self, progress: &mut Progress, tls: &TlsSite, now: SystemTime) -> Vec<String> {
         if self.definition.is_made() {
             return Vec::new();
         }
         let certificates = tls.certificates();
         let current: Vec<_> = certificates.iter().map(|certificate| expiry(certificate, now)).collect();
         let new = certificates.iter().zip(&current).enumerate();
-        let new = new.filter(|(index, (_, current))| self.reported.get(*index) != Some(*current));
+        let new = new.filter(|(index, (_, current))| progress.reported.get(*index) != Some(*current));
         let lines = new.filter_map(|(_, (certificate, current))| {
             current.as_ref().map(|_| expiry_notice(certificate, now))
         });
         let lines = lines.collect();
-        self.reported = current;
+        progress.reported = current;
         lines
     }
+}
+
+/// Ignores poisoning: after a panic, at most a report is missing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lines(problems: &[Problem]) -> String {
