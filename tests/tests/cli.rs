@@ -350,6 +350,25 @@ fastcgi = { command = ["./rudy.toml"] }
 }
 
 #[test]
+fn rudy_check_finds_files_that_a_start_cannot_create() {
+    for (setting, expected) in [
+        ("admin_socket = 'nowhere/a.sock'", "cannot listen on unix:nowhere/a.sock: No such file"),
+        ("admin_socket = 'rudy.toml'", "rudy.toml exists and is not a socket"),
+        ("error_log = 'nowhere/e.log'", "cannot open the error log nowhere/e.log: nowhere: No such file"),
+        (
+            "cache.path = 'rudy.toml/cache'",
+            "cannot open the cache rudy.toml/cache: rudy.toml: Not a directory",
+        ),
+    ] {
+        let route = "path = '/*'\nproxy = 'http://127.0.0.1:9'\ncache = true\n";
+        let text = format!("listen = '127.0.0.1:0'\n{setting}\n[[site]]\n[[site.route]]\n{route}");
+        let folder = folder_with(&[("rudy.toml", &text)]);
+        let (code, message) = failure(&rudy_in(folder.path(), &["check"]));
+        assert!(code == Some(2) && message.contains(expected), "{setting}: {message}");
+    }
+}
+
+#[test]
 fn a_script_with_a_missing_interpreter_cannot_be_started() {
     let text = format!("{SITE}fastcgi = {{ command = [\"./app\"] }}\n");
     let folder = folder_with(&[("rudy.toml", &text), ("app", "#! /no/such/interpreter -x\n")]);

@@ -1,14 +1,15 @@
-//! Checks for `rudy check` what a start would find by binding and opening: addresses and the access logs.
+//! Checks for `rudy check` what a start would find by binding and opening: addresses, logs, the admin socket and the cache.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use rudy_net::listen::{Endpoint, ListenError, Listener};
+use rudy_net::listen::{Address, Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, OrOff, Problem};
+use super::{AppTable, Config, Diagnostics, Location, OrOff, Problem};
+use crate::access_log::Destination;
 use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::upstream::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
@@ -22,14 +23,15 @@ struct Obstacle {
 }
 
 impl Config {
-    /// Checks that the addresses can be bound and the access logs can be opened. A permission that root has is not an error for
+    /// Checks that the addresses can be bound, and the logs, the admin socket and the cache can be opened. A permission that root has is not an error for
     /// another user, who may check the configuration of a service; it is listed as unknown.
     ///
     /// # Errors
     ///
     /// All problems.
     pub(crate) fn check_start(&mut self) -> Result<(), Diagnostics> {
-        let obstacles = self.unusable_addresses().chain(self.unusable_access_logs());
+        let obstacles = self.unusable_addresses().chain(self.unusable_logs());
+        let obstacles = obstacles.chain(self.unusable_admin_socket()).chain(self.unusable_cache());
         let (open, fatal): (Vec<_>, Vec<_>) = obstacles.partition(|obstacle| root_may(obstacle.kind));
         // Several apps may run as the same user.
         let users: BTreeSet<_> = self
@@ -46,24 +48,36 @@ impl Config {
     }
 
     fn unusable_addresses(&self) -> impl Iterator<Item = Obstacle> {
-        self.located_addresses().into_iter().filter_map(|(address, location)| {
-            let error = Listener::check(address).err()?;
-            let kind = match error {
-                ListenError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
-                _ => io::ErrorKind::Other,
-            };
-            let problem = Problem::value(&location, error.to_string()).label("this address");
-            Some(Obstacle {
-                kind,
-                problem,
-                unknown: format!("whether Rudy may listen on {address} (you lack the permission)"),
-            })
-        })
+        let addresses = self.located_addresses().into_iter();
+        addresses.filter_map(|(address, location)| unusable_address(address, &location, "this address"))
     }
 
-    fn unusable_access_logs(&self) -> impl Iterator<Item = Obstacle> {
-        self.located_access_logs().filter_map(|(log, location)| unusable_access_log(log, &location))
+    fn unusable_logs(&self) -> impl Iterator<Item = Obstacle> {
+        let access_logs = self
+            .located_access_logs()
+            .filter_map(|(log, location)| unusable_log("access log", log.destination.path()?, &location));
+        let error_log = self.error_log.destination.as_ref().and_then(Destination::path);
+        let location = Location::file(0).key("error_log");
+        access_logs.chain(error_log.and_then(|path| unusable_log("error log", path, &location)))
     }
+
+    fn unusable_admin_socket(&self) -> Option<Obstacle> {
+        let address = Address::from(Endpoint::Unix { path: self.admin_socket.clone()?, mode: None });
+        unusable_address(&address, &Location::file(0).key("admin_socket"), "the admin socket")
+    }
+
+    /// The folder of the cache, which a start creates.
+    fn unusable_cache(&self) -> Option<Obstacle> {
+        let folder = self.cache.folder().filter(|_| self.has_cache())?;
+        let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+        let error = unusable_folder(existing)?;
+        let title = format!("cannot open the cache {}: {}: {error}", folder.display(), existing.display());
+        let problem = Problem::value(&Location::file(0).key("cache").key("path"), title).label("this folder");
+        let unknown =
+            format!("whether Rudy may write the cache {} (you lack the permission)", folder.display());
+        Some(Obstacle { kind: error.kind(), problem, unknown })
+    }
+
     /// Names of apps that do not resolve. The server starts regardless, and does not wait for these lookups.
     pub(super) fn unresolved_names(&self) -> Vec<String> {
         let reached = self.apps().map(|(app, _)| app).filter(|app| app.command.is_none());
@@ -143,8 +157,18 @@ impl Config {
     }
 }
 
-fn unusable_access_log(log: &AccessLogOptions, location: &Location) -> Option<Obstacle> {
-    let path = log.destination.path()?;
+fn unusable_address(address: &Address, location: &Location, label: &str) -> Option<Obstacle> {
+    let error = Listener::check(address).err()?;
+    let kind = match error {
+        ListenError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    let problem = Problem::value(location, error.to_string()).label(label);
+    let unknown = format!("whether Rudy may listen on {address} (you lack the permission)");
+    Some(Obstacle { kind, problem, unknown })
+}
+
+fn unusable_log(log: &str, path: &Path, location: &Location) -> Option<Obstacle> {
     let (kind, why) = if path.is_dir() {
         (io::ErrorKind::IsADirectory, "it is a folder".to_owned())
     } else if path.exists() {
@@ -156,10 +180,9 @@ fn unusable_access_log(log: &AccessLogOptions, location: &Location) -> Option<Ob
         let error = unusable_folder(folder)?;
         (error.kind(), format!("{}: {error}", folder.display()))
     };
-    let title = format!("cannot open the access log {}: {why}", path.display());
+    let title = format!("cannot open the {log} {}: {why}", path.display());
     let problem = Problem::value(&location.key("path"), title).label("this file");
-    let unknown =
-        format!("whether Rudy may write the access log {} (you lack the permission)", path.display());
+    let unknown = format!("whether Rudy may write the {log} {} (you lack the permission)", path.display());
     Some(Obstacle { kind, problem, unknown })
 }
 
