@@ -270,6 +270,31 @@ fn error_pages_and_redirects_are_read_at_the_start_and_by_a_reload() {
 }
 
 #[test]
+fn a_file_behind_a_link_is_read_at_the_start_and_after_it_was_replaced() {
+    let Some(place) = Place::new() else { return };
+    // Links lead from one folder to others, as those of certbot from `live` to `archive`.
+    for folder in ["live", "archive", "users"] {
+        fs::create_dir(place.path(folder)).unwrap();
+    }
+    let replace = |target: &str, text: &str| {
+        fs::write(place.path("archive").join(target), text).unwrap();
+        symlink(format!("../archive/{target}"), place.path("live/new")).unwrap();
+        fs::rename(place.path("live/new"), place.path("live/redirects.txt")).unwrap();
+    };
+    replace("redirects1.txt", "/old /new\n");
+    fs::write(place.path("users/htpasswd1"), "").unwrap();
+    symlink("../users/htpasswd1", place.path("live/htpasswd")).unwrap();
+    let login = route("/secret", "respond = \"secret\"\nbasic_auth = \"../live/htpasswd\"");
+    place.write("true", &format!("redirects = \"../live/redirects.txt\"\n{login}"));
+    let mut server = place.start();
+    assert_eq!(server.get("/secret").status, 401);
+    assert_eq!(server.get("/old").field("location"), Some("/new"));
+    replace("redirects2.txt", "/old /newer\n");
+    reload(&mut server, TAKEN_OVER);
+    assert_eq!(server.get("/old").field("location"), Some("/newer"));
+}
+
+#[test]
 fn an_app_cannot_be_started_in_the_sandbox() {
     let Some(place) = Place::new() else { return };
     place.write("true", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));

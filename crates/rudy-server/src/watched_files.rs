@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -23,6 +23,16 @@ pub(crate) type Stamp = Option<(u64, u64, u64, i64, i64)>;
 pub(crate) fn stamp(path: &Path) -> Stamp {
     let data = fs::metadata(path).ok()?;
     Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec()))
+}
+
+/// Returns the folders in which a file must be readable, also after a new file has replaced it: its own and, if it is a link, that of
+/// its target. The parent of a name without a slash is the working directory.
+pub(crate) fn folders_of(file: &Path) -> Vec<PathBuf> {
+    let own = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let target = fs::canonicalize(file).ok();
+    let target = target.as_deref().and_then(Path::parent);
+    let elsewhere = target.filter(|target| !fs::canonicalize(own).is_ok_and(|own| own == *target));
+    [Some(own), elsewhere].into_iter().flatten().map(Path::to_owned).collect()
 }
 
 /// Opens a file to read it. Fails for a named pipe, which would wait for a writer, and a device, which may have no end.

@@ -23,8 +23,8 @@ struct Obstacle {
 }
 
 impl Config {
-    /// Checks that the addresses can be bound, and the logs, the admin socket and the cache can be opened. A permission that root has is not an error for
-    /// another user, who may check the configuration of a service; it is listed as unknown.
+    /// Checks that the addresses can be bound, and the logs, the admin socket and the cache can be opened. A permission that root has
+    /// is not an error for another user, who may check the configuration of a service; it is listed as unknown.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The table of the `proxy` handler.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -20,6 +20,7 @@ use crate::config::{
 };
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use crate::upstream::{NameServer, Resolver};
+use crate::watched_files::folders_of;
 use rudy_units::Timeout;
 
 /// Passes requests to an application over HTTP: a table, or the URL of the application alone.
@@ -370,6 +371,6 @@ impl HandlerConfig for ProxyTable {
     fn paths_read(&self) -> Vec<PathBuf> {
         let files = [&self.trusted_certificates, &self.client_certificate, &self.client_key];
         // Their folders, because a renewal replaces the files.
-        files.into_iter().flatten().filter_map(|path| path.0.parent()).map(Path::to_owned).collect()
+        files.into_iter().flatten().flat_map(|path| folders_of(&path.0)).collect()
     }
 }

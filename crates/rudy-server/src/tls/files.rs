@@ -83,7 +83,8 @@ fn read(path: &Path, location: &Location) -> Result<Vec<u8>, Box<Problem>> {
         let problem = Problem::value(location, format!("cannot read {}: {error}", path.display()));
         let label = match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                "let the group of Rudy's user read it, or pass it with `LoadCredential=` in the systemd unit"
+                "let the group of Rudy's user read it, or pass it with `LoadCredential=` in the systemd unit; in the sandbox, restart \
+                 Rudy if it is a link that leads to another folder now"
             }
             _ => "this file",
         };

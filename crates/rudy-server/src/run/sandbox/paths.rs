@@ -14,6 +14,7 @@ use crate::config::{Config, TlsTable};
 use crate::handlers::HandlerConfig;
 use crate::state_dir::{self, state_dir};
 use crate::steps::StepsTable;
+use crate::watched_files::folders_of;
 
 /// A file or folder, and the access that Rudy needs.
 #[derive(Debug)]
@@ -82,8 +83,9 @@ pub(super) fn system_paths() -> impl Iterator<Item = PathAccess> {
 pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     let mut wanted = Vec::new();
     let mut add = |path: PathBuf, access| wanted.push(PathAccess { path, access });
-    // A reload reads it. The folder is allowed, because many programs replace a file by a new one.
-    config.sources.paths().for_each(|path| add(folder_of(path), READ));
+    // A reload reads them. Their folders are allowed, because many programs replace a file by a new one, and a renewal replaces
+    // certificates.
+    files_read(config).flat_map(folders_of).for_each(|folder| add(folder, READ));
     let routes = config.sites.iter().flat_map(|site| &site.routes);
     routes
         .clone()
@@ -91,8 +93,6 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         .for_each(|path| add(or_working_directory(&path), READ));
     let steps = routes.map(|route| &route.steps).chain(config.sites.iter().map(|site| &site.steps));
     steps.flat_map(StepsTable::paths_read).for_each(|path| add(path, READ));
-    let redirects = config.sites.iter().filter_map(|site| site.redirects.as_ref());
-    redirects.for_each(|redirects| add(folder_of(redirects), READ));
     for (log, _) in config.located_access_logs() {
         let Some(path) = log.destination.path() else { continue };
         // A device gets a rule for itself: a rule for its folder would include all devices.
@@ -109,9 +109,6 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
             add(folder_of(&path), SOCKET);
         }
     }
-    // The folders of certificates are allowed, because a renewal replaces the files.
-    let tables = config.sites.iter().filter_map(|site| site.tls.as_ref());
-    tables.flat_map(TlsTable::paths).for_each(|path| add(folder_of(path), READ));
     let admin_folder = config.admin_socket.as_deref().map(folder_of).or_else(default_folder);
     if let Some(folder) = admin_folder {
         add(folder, SOCKET);
@@ -121,8 +118,6 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         let _ = state_dir::create(&folder);
         add(folder, STATE);
     }
-    config.acme.authority.iter().for_each(|path| add(folder_of(path), READ));
-    config.ticket_keys.iter().for_each(|path| add(folder_of(path), READ));
     if let Some(folder) = state_dir().filter(|_| config.keeps_state()) {
         // Without the folder, nothing is kept.
         let _ = state_dir::create(&folder);
@@ -132,6 +127,15 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         env::split_paths(&folders).for_each(|folder| add(folder, STATE));
     }
     wanted
+}
+
+/// The files that a reload or an update reads again.
+fn files_read(config: &Config) -> impl Iterator<Item = &Path> {
+    let tls = config.sites.iter().filter_map(|site| site.tls.as_ref()).flat_map(TlsTable::paths);
+    let redirects = config.sites.iter().filter_map(|site| site.redirects.as_ref()).map(|file| &**file);
+    let others = config.ticket_keys.iter().map(PathBuf::as_path);
+    let others = others.chain(config.acme.authority.iter().map(|file| &**file));
+    config.sources.paths().chain(redirects).chain(tls).chain(others)
 }
 
 fn folder_of(file: &Path) -> PathBuf {

@@ -24,6 +24,7 @@ use crate::Resources;
 use crate::client_address::AllowedClient;
 use crate::config::{self, Config, Location, OneOrMany, OrOff, Problem};
 use crate::passwords::PasswordFile;
+use crate::watched_files::folders_of;
 
 /// Who may send requests to a site or a route. A setting of a route replaces that of its site.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -114,9 +115,7 @@ impl AdmissionTable {
         let authorizer = self.forward_auth.as_ref().and_then(OrOff::on);
         let files =
             passwords.into_iter().chain(authorizer.and_then(|table| table.trusted_certificates.as_ref()));
-        let folder =
-            |file: &Path| file.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
-        files.map(|file| folder(file).unwrap_or_else(|| ".".into())).collect()
+        files.flat_map(|file| folders_of(file)).collect()
     }
 
     fn has_access_rules(&self) -> bool {
