@@ -20,8 +20,8 @@ use crate::tls::date;
 /// The longest pause before the time of renewal is computed again: the clock may be set, and the certificate replaced.
 const LOOK_AGAIN: Duration = Duration::from_hours(1);
 
-/// The shortest time between two renewals of a certificate that is valid for longer than three times that: an authority that
-/// always says "now" must not get an order after the other.
+/// The shortest time between two renewals of a certificate that is valid for longer than three times that, or that has expired: an
+/// authority that always says "now" must not get an order after the other.
 const RENEWAL_PAUSE: Duration = Duration::from_hours(1);
 
 /// The maximum time of an attempt: an authority that accepts connections and says nothing must not stop renewal.
@@ -158,7 +158,7 @@ impl Keeper {
         if let Some(certificate) = self.stored() {
             let now = SystemTime::now();
             let left = certificate.not_after.duration_since(now).unwrap_or_default();
-            self.earliest = now + (left / 3).min(RENEWAL_PAUSE);
+            self.earliest = now + pause_after_order(left);
             self.shared.errors.notice(&format!(
                 "got a certificate for {} from {}, valid until {}",
                 self.name,
@@ -205,6 +205,12 @@ impl Keeper {
     }
 }
 
+/// Returns the time until the next renewal of a new certificate that is valid for `left`. One that has expired already means that
+/// the clock of this machine is wrong.
+fn pause_after_order(left: Duration) -> Duration {
+    if left.is_zero() { RENEWAL_PAUSE } else { (left / 3).min(RENEWAL_PAUSE) }
+}
+
 /// Publishes the challenges for a name.
 struct Publisher<'a> {
     shared: &'a Shared,
@@ -232,5 +238,17 @@ impl Publish for Publisher<'_> {
             self.shared.errors.error(&format!("cannot remove the record {record}: {error}"));
         }
         self.shared.acme.challenges.remove(self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_pause_after_each_order() {
+        for (left, pause) in [(0, 3600), (60, 20), (7_776_000, 3600)] {
+            assert_eq!(pause_after_order(Duration::from_secs(left)), Duration::from_secs(pause), "{left}");
+        }
     }
 }
