@@ -80,8 +80,9 @@ impl Seen {
         self.failure.is_some() || self.stamps != stamps
     }
 
-    /// Reads the files with `read` if they are outdated. After a failure the next call tries again, because its cause may be elsewhere:
-    /// without descriptors, for example, no file can be read for a while. `None` if nothing is new, as after the same failure again.
+    /// Reads the files with `read` if they are outdated. After a failure the next call tries again, because its cause may be
+    /// elsewhere: without descriptors, for example, no file can be read for a while. `None` if nothing is new, as after the same
+    /// failure again.
     pub(crate) fn update<T>(
         &mut self,
         stamps: Vec<Stamp>,

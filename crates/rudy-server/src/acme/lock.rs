@@ -1,7 +1,7 @@
 //! A lock in a folder that several machines may share.
 //!
-//! Its holder changes the file every few seconds. Who waits for it compares what it sees at two times of its own clock, so that
-//! the clocks of the machines do not matter. `flock` is not enough: not every network file system supports it.
+//! Its holder changes the file every few seconds. A process that waits for it compares the file at two times of its own clock, so
+//! that the clocks of the machines do not matter. `flock` is not enough: not every network file system supports it.
 
 use std::fs;
 use std::io;

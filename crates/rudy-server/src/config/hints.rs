@@ -137,7 +137,10 @@ const OTHER_SERVERS: [(&str, &str); 89] = [
         "rewrite",
         "write `rewrite = \"/new/{rest}\"`, or `redirect`, in a [[site.route]] with `path = \"/old/*\"`",
     ),
-    ("rotate", "rotate the file with logrotate, and send SIGUSR1 to Rudy: remove this key"),
+    (
+        "rotate",
+        "write `access_log = { path = \"access.log\", rotate = { every = \"1d\" } }` at the top of the main file",
+    ),
     ("scriptalias", "write `fastcgi = { address = \"...\" }` in a [[site.route]]"),
     ("send_timeout", "write `limits = { send_stall_timeout = \"30s\" }` at the top of the main file"),
     ("server", "write [[site]]"),

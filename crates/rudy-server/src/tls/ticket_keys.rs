@@ -13,8 +13,8 @@ use crate::config::{Config, Location, Problem};
 use crate::watched_files::{Seen, stamp};
 use crate::{state_dir, watched_files};
 
-/// The age at which a key of our own is replaced. Who gets hold of the keys can decrypt the sessions of TLS 1.2 that were resumed
-/// meanwhile.
+/// The age at which a key of our own is replaced. An attacker who gets hold of the keys can decrypt the sessions of TLS 1.2 that
+/// were resumed meanwhile.
 const ROTATION: Duration = Duration::from_hours(6);
 
 /// The number of keys of our own. A ticket is valid for 12 hours, so its key has been replaced twice at most.

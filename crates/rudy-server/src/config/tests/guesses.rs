@@ -237,6 +237,7 @@ fn a_misplaced_key_gets_the_correct_line() {
             "write `files = { root = \"...\", browse = ... }`",
         ),
         ("route = [{ path = '/old/*', redirect = { to = '/new$1' } }]", "captures are written {1}, not $1"),
+        ("root = 'public'\nrotate = 'daily'", "rotate = { every = \"1d\" } }` at the top of the main file"),
         ("root = 'public'\nserver_name = 'x'", "write `hosts = [\"example.org\"]`"),
         ("root = 'public'\nServerName = 'x'", "write `hosts = [\"example.org\"]`"),
         ("root = 'public'\nlocation = {}", "write [[site.route]] and `path = \"/docs/*\"`"),
