@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rudy_tests::{Connection, Http2Connection, Response, Server, Upstream, binary, eventually};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tempfile::TempDir;
 
 use crate::spoofed::{SPELLINGS, app};
@@ -103,6 +104,22 @@ fn a_changed_file_is_used_and_an_invalid_one_is_not() {
     eventually("the old password is invalid, though it was remembered", || {
         (status(&server) == 401).then_some(())
     });
+}
+
+#[test]
+fn a_changed_file_that_cannot_be_read_for_a_while_is_used_later() {
+    let text = "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+                [[site.route]]\npath = '/*'\nrespond = { body = 'x' }\n";
+    let (mut server, folder) = server(text, "");
+    let pid = Pid::from_raw(server.pid().try_into().unwrap());
+    // No further descriptor can be opened.
+    let none = Rlimit { current: Some(3), maximum: getrlimit(Resource::Nofile).maximum };
+    let before = prlimit(pid, Resource::Nofile, none).unwrap();
+    fs::write(folder.path().join("htpasswd"), format!("ann:{HASH}\n")).unwrap();
+    server.wait_for_line("Too many open files (os error 24); its old users stay valid");
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    server.wait_for_line("it has 1 users now");
+    assert_eq!(get(server.address(), "/", &format!("Authorization: {ANN}\r\n")).status, 200);
 }
 
 /// One thread verifies passwords, and more are sent than it can verify. All other requests are served meanwhile.
