@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::harness::Harness;
 use super::second_protocol::{pattern, range};
+use crate::timers::TimerFd;
 use crate::tls::TlsStream;
 use crate::transport::unacknowledged;
 use crate::{Body, BodyPiece, Client, Limits, Reply, Request, Response};
@@ -218,13 +219,16 @@ fn a_close_notification_is_the_end_of_the_input() {
 #[tokio::test]
 async fn a_linger_lasts_until_the_client_closes() {
     let fixture = Fixture::new(Limits::default(), BOTH);
+    let worker = fixture.harness.worker.clone();
+    // It also runs the turns of handshakes.
+    tokio::spawn(async move { worker.run_timers(TimerFd::new().unwrap()).await });
     let (ours, peer) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let stream = TlsStream::new(tokio::net::UnixStream::from_std(ours).unwrap().into());
     let mut serving = std::pin::pin!(fixture.harness.serve(stream.into()));
     let mut poll = async || {
         tokio::task::yield_now().await;
-        serving.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        std::future::poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx))).await
     };
     let mut client = fixture.connect_over(peer);
     let reader = std::thread::spawn(move || {
