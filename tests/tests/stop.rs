@@ -74,8 +74,8 @@ fn a_second_signal_during_a_request_kills_app_processes_too() {
 /// Replaces a file by a named pipe, which nothing writes to.
 fn replace_by_pipe(path: &Path) {
     let new = path.with_extension("new");
-    mknodat(CWD, &new, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    fs::rename(new, path).unwrap();
+    mknodat(CWD, &new, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a named pipe can be created");
+    fs::rename(new, path).expect("the folder can be written");
 }
 
 #[test]

@@ -91,7 +91,7 @@ mod tests {
         rate_grace: Duration::from_secs(10),
     };
 
-    /// Waits for a peer that has this much to acknowledge after so many seconds. Returns the seconds until the end, and the
+    /// Waits for a peer that has this much to acknowledge after a number of seconds. Returns the seconds until the end, and the
     /// number of checks.
     fn wait(remaining: impl Fn(u64) -> u64) -> (u64, usize) {
         let start = Instant::now();
