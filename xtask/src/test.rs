@@ -146,7 +146,10 @@ fn deny(tally: &mut Tally) -> Outcome {
 
 fn lints(_: &mut Tally) -> Outcome {
     let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    command::run(workspace::cargo().args(arguments))
+    command::run(workspace::cargo().args(arguments))?;
+    // The program as users build it: the tests enable its optional features.
+    let of_users = ["clippy", "--quiet", "--package", "rudy", "--locked", "--", "-D", "warnings"];
+    command::run(workspace::cargo().args(of_users))
 }
 
 fn documentation(_: &mut Tally) -> Outcome {
