@@ -128,10 +128,10 @@ const MEASURING: &[&str] = &[
     "crates/rudy-observe/",
     "crates/rudy-stats/",
     "crates/rudy-units/",
-    "tests/tests/lab.rs",
-    "tests/tests/lab_gate.rs",
-    "tests/tests/lab_plans.rs",
-    "tests/tests/lab_report/",
+    "tests/tests/measure/lab.rs",
+    "tests/tests/measure/lab_gate.rs",
+    "tests/tests/measure/lab_plans.rs",
+    "tests/tests/measure/lab_report/",
     "tests/tests/peers/generators/",
 ];
 

@@ -1,4 +1,4 @@
-//! Compares `rudy bench` and wrk against the same servers. `cargo test -p rudy-tests --test peers generators
+//! Compares `rudy bench` and wrk against the same servers. `cargo xtask quick -- generators::
 //! -- --nocapture` prints the results of both. The results of `rudy bench` must match the known behavior of
 //! the server. Those of wrk are checked only as far as wrk claims them.
 

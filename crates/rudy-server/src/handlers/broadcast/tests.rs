@@ -1,4 +1,4 @@
-//! Publishing and subscribing, without sockets. Tests with bodies are in `tests/tests/broadcast.rs`.
+//! Publishing and subscribing, without sockets. Tests with bodies are in `tests/tests/serve/broadcast.rs`.
 
 use rudy_net::{Body, Peer, RequestBody};
 

@@ -1,0 +1,171 @@
+//! `rudy cache`, and PURGE requests.
+
+use std::fs;
+use std::process::Command;
+
+use rudy_tests::{Server, binary, eventually};
+use serde_json::Value;
+
+use crate::cache::{Origin, config, get, handled, request, server};
+
+/// Runs `rudy cache` with these arguments. Returns its exit code and output.
+fn cache(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
+    ask(server, &[&["cache"], arguments].concat())
+}
+
+/// Runs a command that asks the server. Returns its exit code and output.
+fn ask(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(binary());
+    command.args(arguments).args(["--pid", &server.pid().to_string()]);
+    let output = command.output().expect("rudy can be started");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).expect("the output is UTF-8"))
+}
+
+/// An origin whose responses have tags.
+fn tagged() -> Origin {
+    Origin::start(|request, number| {
+        let tag = if request.target().starts_with("/news") { "news" } else { "other" };
+        format!("Cache-Control: max-age=600\nETag: \"{number}\"\nSurrogate-Key: all {tag}|{number}")
+    })
+}
+
+fn store(server: &Server, target: &str) -> String {
+    eventually("it is stored", || {
+        let response = get(server, target, &[]);
+        assert_eq!(response.field("surrogate-key"), None, "tags are for the cache only");
+        (handled(&response) == "hit").then(|| response.text().to_owned())
+    })
+}
+
+#[test]
+fn responses_are_purged_by_url_prefix_and_tag() {
+    let origin = tagged();
+    let server = server(&origin.upstream, "{ ignore_query = \"utm_*\" }");
+    let url = |target: &str| format!("http://a.example{target}");
+    for (arguments, purged, kept) in [
+        (vec!["purge".to_owned(), url("/news/1?utm_x=1")], "/news/1", "/news/2"),
+        (vec!["purge".to_owned(), "--prefix".to_owned(), url("/news/")], "/news/2", "/other"),
+        (
+            vec!["purge".to_owned(), "--prefix".to_owned(), "http://A.example:80/news/".to_owned()],
+            "/news/3",
+            "/other",
+        ),
+        (vec!["purge".to_owned(), "--tag".to_owned(), "news".to_owned()], "/news/4", "/other"),
+    ] {
+        for target in [purged, kept] {
+            store(&server, target);
+        }
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let (code, text) = cache(&server, &arguments);
+        assert_eq!((code, text.as_str()), (Some(0), "purged\n"), "{arguments:?}");
+        assert_eq!(handled(&get(&server, purged, &[])), "uri-miss", "{arguments:?}");
+        assert_eq!(handled(&get(&server, kept, &[])), "hit", "{arguments:?}");
+    }
+    store(&server, "/news/1");
+    assert_eq!(cache(&server, &["purge", &url("/news/1"), "--soft"]).0, Some(0));
+    assert_eq!(handled(&get(&server, "/news/1", &[])), "stale");
+    let (code, text) = cache(&server, &["purge", "a.example/x"]);
+    assert!(code == Some(1) && text.contains("it begins with https:// or http://"), "{text}");
+    assert_eq!(cache(&server, &["purge"]).0, Some(2));
+}
+
+#[test]
+fn stored_responses_are_listed_and_counted() {
+    let origin = tagged();
+    let server = server(&origin.upstream, "true");
+    for target in ["/news/1", "/other"] {
+        store(&server, target);
+    }
+    let json = |arguments: &[&str]| -> Value {
+        let (code, text) = cache(&server, &[arguments, &["--json"]].concat());
+        assert_eq!(code, Some(0), "{text}");
+        serde_json::from_str(&text).expect("the output is JSON")
+    };
+    let urls = |arguments: &[&str]| -> Vec<String> {
+        let objects = json(arguments)["objects"].as_array().expect("a list").clone();
+        objects.iter().map(|object| object["url"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(urls(&["list"]), ["http://a.example/news/1", "http://a.example/other"]);
+    assert_eq!(urls(&["list", "--prefix", "http://a.example/n"]), ["http://a.example/news/1"]);
+    assert_eq!(urls(&["list", "--limit", "1"]).len(), 1);
+    assert_eq!(urls(&["get", "http://a.example/other"]), ["http://a.example/other"]);
+    let (_, text) = cache(&server, &["get", "http://a.example/other"]);
+    assert!(text.contains("surrogate-key: all other"), "{text}");
+    let stats = &json(&["stats"])["caches"][0];
+    assert_eq!((stats["objects"].as_u64(), stats["is_writer"].as_bool()), (Some(2), Some(true)));
+    let plain =
+        Server::config("listen = [\"127.0.0.1:0\"]\n[[site]]\nroute = [{ path = \"/\", respond = 204 }]\n");
+    let (code, text) = cache(&plain, &["stats"]);
+    assert!(code == Some(1) && text.contains("no route of this server has a cache"), "{text}");
+}
+
+#[test]
+fn listed_addresses_purge_over_http() {
+    let origin = tagged();
+    let server = server(&origin.upstream, "{ purge_from = \"loopback\" }");
+    for (target, fields, purged) in [
+        ("/news/1", &[][..], "/news/1"),
+        ("/news/*", &[], "/news/2"),
+        ("/", &["Surrogate-Key: x news"], "/news/3"),
+    ] {
+        store(&server, purged);
+        assert_eq!(request(&server, "PURGE", target, fields).status, 200, "{target}");
+        assert_eq!(handled(&get(&server, purged, &[])), "uri-miss", "{target}");
+    }
+    store(&server, "/other");
+    assert_eq!(request(&server, "PURGE", "/other", &["Purge-Soft: 1"]).status, 200);
+    assert_eq!(handled(&get(&server, "/other", &[])), "stale");
+    let proxied = request(&server, "PURGE", "/other", &["X-Forwarded-For: 127.0.0.1"]);
+    assert_eq!(proxied.status, 403, "it came through a proxy");
+}
+
+#[test]
+fn without_a_setting_no_client_can_purge() {
+    let origin = tagged();
+    let server = server(&origin.upstream, "true");
+    store(&server, "/other");
+    let count = origin.count();
+    assert!(matches!(request(&server, "PURGE", "/other", &[]).status, 405 | 501));
+    assert_eq!(handled(&get(&server, "/other", &[])), "hit");
+    assert_eq!(origin.count(), count, "the application does not see it");
+}
+
+#[test]
+fn a_folder_is_verified_without_a_server() {
+    let origin = tagged();
+    let server = server(&origin.upstream, "true");
+    store(&server, "/other");
+    let file = server.path().join("rudy.toml");
+    let verify = || {
+        let output = Command::new(binary()).args(["cache", "verify", "--json"]).arg(&file).output();
+        let output = output.expect("rudy can be started");
+        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).expect("the output is JSON"))
+    };
+    let (code, found) = verify();
+    assert_eq!((code, found["objects"].as_u64()), (Some(0), Some(1)), "{found}");
+}
+
+#[test]
+fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
+    let origin = Origin::start(|_, _| "Cache-Control: max-age=600|body".to_owned());
+    let log = "access_log = { path = \"access.log\", format = \"{path} {cache}\" }\nmetrics = true\n";
+    let server = Server::config(&format!("{log}{}", config(&origin.upstream, "true")));
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    get(&server, "/b", &["Cache-Control: only-if-cached"]);
+    request(&server, "POST", "/c", &["Content-Length: 0"]);
+    let log = eventually("all lines are written", || {
+        let log = fs::read_to_string(server.path().join("access.log")).ok()?;
+        ["hit", "/b", "/c"].iter().all(|part| log.contains(part)).then_some(log)
+    });
+    // Workers write their lines in any order.
+    for line in ["/a uri-miss", "/a hit", "/b only-if-cached", "/c method"] {
+        assert!(log.lines().any(|written| written == line), "{line}: {log}");
+    }
+    let (_, output) = ask(&server, &["metrics"]);
+    for word in ["hit", "uri-miss", "only-if-cached", "method"] {
+        let count = log.lines().filter(|line| line.ends_with(&format!(" {word}"))).count();
+        let line = format!("rudy_cache_requests_total{{result=\"{word}\"}} {count}\n");
+        assert!(output.contains(&line), "{line}: {output}");
+    }
+}

@@ -1,0 +1,268 @@
+//! Full disks, missing descriptors, users and sandboxes, and ends of the process at any time.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use rudy_tests::{Server, Upstream, binary, eventually, skip_unsupported, small_disk};
+use rustix::process::{Signal, geteuid, kill_process};
+
+use crate::cache::faults::files;
+use crate::cache::{Origin, config, get, handled, send, upgrade};
+
+/// The configuration with the cache in this folder.
+fn config_in(origin: &Upstream, folder: &Path) -> String {
+    config(origin, "true").replace("path = \"cache\"", &format!("path = \"{}\"", folder.display()))
+}
+
+/// An origin whose responses have bodies of this many bytes.
+fn origin_of(bytes: usize) -> Origin {
+    Origin::start(move |_, _| format!("Cache-Control: max-age=600\nETag: \"a\"|{}", "x".repeat(bytes)))
+}
+
+fn is_stored(server: &Server, target: &str) {
+    eventually("it is stored", || (handled(&get(server, target, &[])) == "hit").then_some(()));
+}
+
+#[test]
+fn on_a_full_disk_responses_are_whole_and_stored_ones_are_hits() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let Some(script) = small_disk(folder.path()) else { return };
+    // A tenth of the disk, and more than all of it.
+    let origin = Origin::start(|request, _| {
+        let bytes = if request.target() == "/large" { 300_000 } else { 6000 };
+        format!("Cache-Control: max-age=600|{}", "x".repeat(bytes))
+    });
+    let text = config_in(&origin.upstream, &folder.path().join("cache"));
+    let mut server = Server::build().config(&text).through_shell(&script).start();
+    is_stored(&server, "/small");
+    for _ in 0..3 {
+        let response = get(&server, "/large", &[]);
+        assert_eq!((response.status, response.body.len()), (200, 300_000));
+        assert_eq!(handled(&get(&server, "/small", &[])), "hit");
+    }
+    for number in 0..50 {
+        assert_eq!(get(&server, &format!("/{number}"), &[]).body.len(), 6000);
+    }
+    assert_eq!(handled(&get(&server, "/small", &[])), "hit");
+    assert!(server.is_running());
+}
+
+#[test]
+fn without_descriptors_requests_fail_or_succeed_and_later_ones_are_hits() {
+    let origin = origin_of(200_000);
+    let script = "ulimit -n 64 && exec \"$@\"";
+    let server = Server::build().config(&config(&origin.upstream, "true")).through_shell(script).start();
+    is_stored(&server, "/a");
+    // More clients than descriptors: each gets the whole response, or is closed.
+    let mut clients: Vec<_> = (0..100)
+        .map(|number| {
+            let mut connection = server.connect();
+            send(&mut connection, "GET", &format!("/{number}"), &["Connection: close"]);
+            connection
+        })
+        .collect();
+    for client in &mut clients {
+        let received = client.read_to_end();
+        let is_whole = received.ends_with(&vec![b'x'; 200_000]);
+        assert!(is_whole || !received.starts_with(b"HTTP/1.1 200"), "{} bytes", received.len());
+    }
+    drop(clients);
+    is_stored(&server, "/a");
+    is_stored(&server, "/new");
+}
+
+#[test]
+fn the_folder_works_for_another_user_and_in_the_sandbox() {
+    let origin = origin_of(200_000);
+    let place = tempfile::tempdir().expect("a temp folder can be created");
+    fs::set_permissions(place.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    let folder = place.path().join("cache");
+    let text = config_in(&origin.upstream, &folder);
+    let mut settings = vec![("sandbox", "sandbox = true\n")];
+    if geteuid().is_root() {
+        fs::create_dir(&folder).expect("a temp folder can be written");
+        chown(&folder, Some(65534), Some(65534)).expect("root may do so");
+        settings =
+            vec![("user", "user = \"65534:65534\"\n"), ("both", "user = \"65534:65534\"\nsandbox = true\n")];
+    }
+    for (name, setting) in settings {
+        let file = place.path().join("rudy.toml");
+        fs::write(&file, format!("{setting}{text}")).expect("a temp folder can be written");
+        let output = Command::new(binary()).arg("check").arg(&file).output().expect("rudy can be started");
+        if String::from_utf8_lossy(&output.stderr).contains("does not support Landlock") {
+            return skip_unsupported("this kernel does not support Landlock");
+        }
+        for _ in 0..2 {
+            let server = Server::build().arg("--config").arg(&file).start();
+            for target in ["/a", &format!("/{name}")] {
+                is_stored(&server, target);
+                assert_eq!(get(&server, target, &[]).body.len(), 200_000, "{name}");
+            }
+        }
+    }
+    assert_eq!(origin.count(), 1 + if geteuid().is_root() { 2 } else { 1 }, "all of them use the folder");
+}
+
+#[test]
+fn a_reload_and_a_purge_in_the_middle_of_a_response_interrupt_no_client() {
+    let (release, may_continue) = channel::<()>();
+    let may_continue = Mutex::new(may_continue);
+    let origin = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n\r\n");
+            peer.send(vec![b'x'; 100_000]);
+            if request.target() == "/slow" {
+                may_continue.lock().expect("no test fails").recv().expect("the test continues");
+            }
+            peer.send(vec![b'x'; 100_000]);
+        }
+    });
+    let mut server = Server::config(&config(&origin, "{ purge_from = \"loopback\" }"));
+    let mut clients: Vec<_> = (0..20)
+        .map(|_| {
+            let mut connection = server.connect();
+            send(&mut connection, "GET", "/slow", &[]);
+            connection
+        })
+        .collect();
+    for client in &mut clients {
+        assert_eq!(client.head().status, 200);
+    }
+    let file = server.path().join("rudy.toml");
+    let text = fs::read_to_string(&file).expect("the configuration can be read");
+    for setting in ["sort_query = true", "ignore_query = \"x\""] {
+        fs::write(&file, text.replace("{ purge", &format!("{{ {setting}, purge")))
+            .expect("it can be written");
+        server.forget_lines();
+        server.signal(Signal::HUP);
+        server.wait_for_line("the configuration was reloaded");
+        is_stored(&server, "/other");
+    }
+    assert_eq!(crate::cache::request(&server, "PURGE", "/slow", &[]).status, 200);
+    release.send(()).expect("the origin waits");
+    for mut client in clients {
+        assert!(client.read_exactly(200_000).iter().all(|byte| *byte == b'x'));
+    }
+    let purged = get(&server, "/slow", &["Cache-Control: only-if-cached"]);
+    assert_eq!(purged.status, 504, "it was purged");
+    drop(release);
+}
+
+#[test]
+fn what_a_request_changes_in_the_old_process_of_an_upgrade_is_removed_in_the_new_one() {
+    let (begun, has_begun) = channel();
+    let (release, may_continue) = channel::<()>();
+    let (begun, may_continue) = (Mutex::new(begun), Mutex::new(may_continue));
+    let origin = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if request.head.starts_with("POST ") {
+                begun.lock().expect("no test fails").send(()).expect("the test waits");
+                may_continue.lock().expect("no test fails").recv().expect("the test continues");
+            }
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\n\r\na");
+        }
+    });
+    let mut server = Server::config(&format!("shutdown_timeout = \"60s\"\n{}", config(&origin, "true")));
+    is_stored(&server, "/a");
+    let mut posting = server.connect();
+    send(&mut posting, "POST", "/a", &["Content-Length: 0"]);
+    has_begun.recv().expect("the origin receives the request");
+    let successor = upgrade(&mut server);
+    is_stored(&server, "/a");
+    release.send(()).expect("the origin waits");
+    assert_eq!(posting.response().status, 200);
+    let after = handled(&get(&server, "/a", &[]));
+    kill_process(successor, Signal::KILL).expect("it runs");
+    assert_eq!(after, "uri-miss");
+}
+
+#[test]
+fn what_was_purged_does_not_come_back_after_sigkill() {
+    let origin = Origin::start(|_, number| {
+        format!(
+            "Cache-Control: max-age=600\nCache-Tag: a\nETag: \"{number}\"|{}",
+            number.to_string().repeat(20_000)
+        )
+    });
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let text = config_in(&origin.upstream, &folder.path().join("cache"))
+        .replace("cache = true", "cache = { purge_from = \"loopback\" }");
+    for (target, fields) in [("/a", &[][..]), ("/*", &[]), ("/", &["Cache-Tag: a"])] {
+        let server = Server::config(&text);
+        for number in 0..20 {
+            is_stored(&server, &format!("/{number}"));
+        }
+        is_stored(&server, "/a");
+        assert_eq!(crate::cache::request(&server, "PURGE", target, fields).status, 200);
+        // Dropping it sends SIGKILL.
+        drop(server);
+        let server = Server::config(&text);
+        assert_eq!(get(&server, "/a", &["Cache-Control: only-if-cached"]).status, 504, "{target}");
+    }
+}
+
+#[test]
+fn ends_in_the_middle_of_writes_leave_whole_responses_or_none() {
+    let origin = origin_of(150_000);
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let text = config_in(&origin.upstream, &folder.path().join("cache"));
+    for round in 0..5 {
+        let server = Server::config(&text);
+        let mut clients: Vec<_> = (0..40)
+            .map(|number| {
+                let mut connection = server.connect();
+                send(&mut connection, "GET", &format!("/{round}-{number}"), &[]);
+                connection
+            })
+            .collect();
+        for client in &mut clients[..20] {
+            assert_eq!(client.response().body.len(), 150_000);
+        }
+        // Others are still being received and written.
+        drop(server);
+        let server = Server::config(&text);
+        for number in 0..40 {
+            let response = get(&server, &format!("/{round}-{number}"), &[]);
+            assert!(response.body.len() == 150_000 && response.body.iter().all(|byte| *byte == b'x'));
+        }
+    }
+}
+
+/// After a power loss, files may have ends that were never written: a file system that writes names before contents leaves zeros.
+#[test]
+fn ends_of_files_that_were_lost_with_the_power_are_never_sent() {
+    let origin = origin_of(150_000);
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let cache = folder.path().join("cache");
+    let text = config_in(&origin.upstream, &cache);
+    let damages: [fn(&Path, u64); 3] = [
+        |path, length| cut(path, length / 2, None),
+        |path, length| cut(path, length / 2, Some(length)),
+        |path, length| cut(path, 0, Some(length)),
+    ];
+    for (damage, is_of_state) in damages.into_iter().flat_map(|damage| [(damage, false), (damage, true)]) {
+        let server = Server::config(&text);
+        is_stored(&server, "/a");
+        drop(server);
+        for path in files(&cache).iter().filter(|path| path.ends_with("state") == is_of_state) {
+            damage(path, fs::metadata(path).expect("the file exists").len());
+        }
+        let server = Server::config(&text);
+        let response = get(&server, "/a", &[]);
+        assert_eq!((handled(&response).as_str(), response.body.len()), ("uri-miss", 150_000));
+        assert!(response.body.iter().all(|byte| *byte == b'x'));
+        is_stored(&server, "/a");
+    }
+}
+
+/// Cuts a file, and fills it with zeros up to a length.
+fn cut(path: &Path, at: u64, fill: Option<u64>) {
+    let file = OpenOptions::new().write(true).open(path).expect("it can be written");
+    file.set_len(at)
+        .and_then(|()| fill.map_or(Ok(()), |length| file.set_len(length)))
+        .expect("it can be written");
+}

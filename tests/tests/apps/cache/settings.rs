@@ -1,0 +1,244 @@
+//! The settings of `cache`.
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use rudy_tests::fastcgi::{App, variable};
+use rudy_tests::{Server, binary, eventually};
+
+use crate::cache::{Origin, config, get, handled, request, server};
+
+#[test]
+fn cookies_bypass_the_cache() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let server = server(&origin.upstream, "{ bypass_cookies = [\"session*\"] }");
+    let own = get(&server, "/a", &["Cookie: a=b; session_id=1"]);
+    assert_eq!((own.text(), handled(&own).as_str()), ("1", "bypass"));
+    assert_eq!(get(&server, "/a", &["Cookie: a=b"]).text(), "2");
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    assert_eq!(get(&server, "/a", &["Cookie: a=b; session_id=1"]).text(), "3");
+}
+
+#[test]
+fn parts_of_the_request_are_added_to_the_key_or_removed() {
+    let origin = Origin::start(|request, _| format!("Cache-Control: max-age=60|{}", request.target()));
+    let settings = "{ ignore_query = [\"utm_*\"], sort_query = true, key_cookies = [\"lang\"] }";
+    let server = server(&origin.upstream, settings);
+    let first = get(&server, "/a?b=1&utm_x=2&a=0", &["Cookie: lang=de; id=1"]);
+    assert_eq!(first.text(), "/a?b=1&utm_x=2&a=0", "the origin receives all of it");
+    assert_eq!(first.field("vary"), Some("Cookie"));
+    eventually("it is stored", || {
+        (handled(&get(&server, "/a?a=0&b=1", &["Cookie: id=2; lang=de"])) == "hit").then_some(())
+    });
+    assert_eq!(handled(&get(&server, "/a?a=0&b=1", &["Cookie: lang=en"])), "vary-miss");
+    assert_eq!(handled(&get(&server, "/a?a=0&b=2", &["Cookie: lang=de"])), "uri-miss");
+}
+
+#[test]
+fn ignored_parameters_are_no_part_of_the_key_after_a_rewrite() {
+    let origin = Origin::start(|request, _| format!("Cache-Control: max-age=60|{}", request.target()));
+    let rewrite = "[[site]]\n[[site.route]]\npath = \"/shop/*\"\nrewrite = \"/c/{rest}\"\n";
+    let config = config(&origin.upstream, "{ ignore_query = [\"utm_*\"] }").replace("[[site]]\n", rewrite);
+    let server = Server::config(&config);
+    assert_eq!(get(&server, "/shop/x?utm_source=1", &[]).text(), "/c/x?utm_source=1");
+    eventually("it is stored", || {
+        (handled(&get(&server, "/shop/x?utm_source=1", &[])) == "hit").then_some(())
+    });
+    assert_eq!(handled(&get(&server, "/shop/x?utm_source=2", &[])), "hit");
+    assert_ne!(handled(&get(&server, "/shop/x?page=2", &[])), "hit");
+}
+
+#[test]
+fn accepted_languages_are_reduced_to_those_of_a_list() {
+    let origin = Origin::start(|request, number| {
+        let language = request.field("accept-language").unwrap_or("none").to_owned();
+        format!("Cache-Control: max-age=60\nVary: Accept-Language\n|{language} {number}")
+    });
+    let reduced = server(&origin.upstream, "{ languages = [\"en\", \"pt-BR\"] }");
+    for (accept, expected) in [
+        ("en", "en 1"),
+        ("de, pt-br;q=0.5, en;q=0.1", "pt-BR 2"),
+        ("EN-gb, de;q=0.9", "en 1"),
+        ("pt-BR", "pt-BR 2"),
+        ("de", "none 3"),
+        ("fr;q=0.3", "none 3"),
+    ] {
+        let get = || get(&reduced, "/a", &[&format!("Accept-Language: {accept}")]);
+        eventually("it is stored", || (handled(&get()) == "hit").then_some(()));
+        assert_eq!(get().text(), expected, "{accept}");
+    }
+    let plain = server(&origin.upstream, "true");
+    for (accept, expected) in [("de, en", "de, en 4"), ("de,en", "de,en 5")] {
+        assert_eq!(get(&plain, "/a", &[&format!("Accept-Language: {accept}")]).text(), expected);
+    }
+}
+
+/// Text that shrinks well, for a target.
+fn text_at(target: &str) -> String {
+    "some words that shrink well\n".repeat(if target.contains("small") { 200 } else { 10_000 })
+}
+
+const FIELDS: &str = "Cache-Control: max-age=60\nContent-Type: text/plain\nETag: \"a\"";
+
+#[test]
+fn a_compressed_copy_is_kept_for_each_coding() {
+    let origin = Origin::start(|request, _| format!("{FIELDS}|{}", text_at(request.target())));
+    for settings in ["compression = true", "compression = true\nconcurrent_requests = 10"] {
+        copies_are_kept(&Server::config(&config(&origin.upstream, &format!("true\n{settings}"))));
+    }
+}
+
+#[test]
+fn a_compressed_copy_of_a_response_of_an_app_is_kept_for_each_coding() {
+    let app = App::start(|mut peer| {
+        while let Some(params) = peer.request() {
+            peer.body();
+            peer.respond(format!("{FIELDS}\n\n{}", text_at(variable(&params, "REQUEST_URI"))).as_bytes());
+        }
+    });
+    let root = tempfile::tempdir().expect("a temp folder can be created");
+    for script in ["small.php", "large.php"] {
+        std::fs::write(root.path().join(script), "").expect("a temp folder can be written");
+    }
+    let address = app.address();
+    // The responses of `php` from the head alone may also be files, which are compressed elsewhere.
+    let php = format!("php = {{ root = \"{}\", address = \"{address}\" }}", root.path().display());
+    for handler in [format!("fastcgi = {{ address = \"{address}\" }}"), php] {
+        copies_are_kept(&Server::config(&format!(
+            "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+             {handler}\ncache = true\ncompression = true\n"
+        )));
+    }
+}
+
+/// Tests the copies of the responses at `/small.php` and `/large.php`, also of those that are sent from the head of a request alone.
+fn copies_are_kept(server: &Server) {
+    let compressed = || -> u64 {
+        let command = [OsStr::new("cache"), "stats".as_ref(), "--json".as_ref(), "--pid".as_ref()];
+        let pid = server.pid().to_string();
+        let output = Command::new(binary()).args(command).arg(pid).output().expect("rudy can be started");
+        let stats: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
+        stats["caches"][0]["compressed_bytes"].as_u64().expect("a number")
+    };
+    for target in ["/small.php", "/large.php"] {
+        for coding in ["gzip", "br", "zstd"] {
+            let accept = format!("Accept-Encoding: {coding}");
+            eventually("it is stored", || (handled(&get(server, target, &[&accept])) == "hit").then_some(()));
+            let before = compressed();
+            let copies: Vec<_> = (0..4).map(|_| get(server, target, &[&accept])).collect();
+            for copy in &copies {
+                assert_eq!(copy.field("content-encoding"), Some(coding), "{target}: {}", copy.head);
+                assert_eq!(
+                    (copy.field("etag"), copy.field("vary")),
+                    (Some("W/\"a\""), Some("Accept-Encoding"))
+                );
+                assert_eq!(copy.body, copies[0].body);
+                assert!(copy.field("content-length").is_some(), "{target}: {}", copy.head);
+            }
+            assert_eq!(compressed(), before, "the results are used again");
+            assert!(before > copies[0].body.len() as u64);
+            let conditional = get(server, target, &[&accept, "If-None-Match: W/\"a\""]);
+            assert_eq!((conditional.status, conditional.field("vary")), (304, Some("Accept-Encoding")));
+        }
+        let plain = get(server, target, &[]);
+        assert_eq!((plain.field("content-encoding"), plain.field("etag")), (None, Some("\"a\"")));
+        let part = get(server, target, &["Accept-Encoding: gzip", "Range: bytes=0-3"]);
+        assert_eq!((part.status, part.text()), (206, "some"));
+    }
+}
+
+#[test]
+fn freshness_is_set_by_status() {
+    let origin = Origin::start(|request, _| match request.target() {
+        "/none" => "404 X-A: 1|none".to_owned(),
+        "/long" => "Cache-Control: max-age=3600|long".to_owned(),
+        _ => "X-A: 1|body".to_owned(),
+    });
+    let settings = "{ default_freshness = { 200 = \"1h\", 404 = \"5m\" }, max_freshness = \"30m\" }";
+    let server = server(&origin.upstream, settings);
+    for (target, ttl) in [("/a", 1800), ("/none", 300), ("/long", 1800)] {
+        let hit = eventually("it is stored", || {
+            Some(get(&server, target, &[])).filter(|response| handled(response) == "hit")
+        });
+        let status = hit.field("cache-status").unwrap_or_default().to_owned();
+        let left: u32 = status.rsplit("ttl=").next().and_then(|ttl| ttl.parse().ok()).unwrap_or(0);
+        assert!((ttl - 30..=ttl).contains(&left), "{target}: {status}");
+    }
+}
+
+#[test]
+fn a_reload_of_the_client_validates_or_is_ignored() {
+    for (settings, expected) in [("true", "request"), ("{ ignore_client_cache_control = true }", "hit")] {
+        let origin =
+            Origin::start(|_, number| format!("Cache-Control: max-age=600\nAge: 100\nETag: \"a\"|{number}"));
+        let server = server(&origin.upstream, settings);
+        eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+        eventually("more than a second has passed", || {
+            (handled(&get(&server, "/a", &["Cache-Control: no-cache"])) == expected).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_route_disables_the_cache_of_its_site() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let url = origin.upstream.url();
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\nname = \"edge\"\n[[site]]\ncache = true\n\
+         [[site.route]]\npath = \"/own/*\"\nproxy = \"{url}\"\ncache = false\n\
+         [[site.route]]\npath = \"/pong\"\nrespond = {{ body = \"pong\" }}\n\
+         [[site.route]]\npath = \"/*\"\nproxy = \"{url}\"\n"
+    ));
+    assert_eq!(get(&server, "/own/a", &[]).field("cache-status"), None);
+    assert_eq!(get(&server, "/pong", &[]).field("cache-status"), None);
+    let first = get(&server, "/a", &[]);
+    assert_eq!(first.field("cache-status"), Some("edge; fwd=uri-miss; fwd-status=200; stored"));
+}
+
+#[test]
+fn settings_without_an_effect_are_errors() {
+    let origin = Origin::start(|_, _| String::new());
+    for (settings, expected) in [
+        ("{ default_freshness = { 999 = \"1s\" } }", "\"999\" is not a status"),
+        ("{ key_headers = [\"Cookie\"] }", "a key with all cookies"),
+        ("{ heuristic_percent = 101 }", "101"),
+        ("\"yes\"", "`true`, `false` or a table"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let file = folder.path().join("rudy.toml");
+        std::fs::write(&file, config(&origin.upstream, settings)).expect("it can be written");
+        let output = Command::new(binary()).arg("check").arg(&file).output().expect("rudy can be started");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(expected), "{settings}: {stderr}");
+    }
+}
+
+#[test]
+fn a_reload_keeps_what_is_stored() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let mut server = server(&origin.upstream, "true");
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    reload_with(&mut server, "cache = true", "cache = { sort_query = true }");
+    assert_eq!(handled(&get(&server, "/a", &[])), "hit");
+    assert_eq!(handled(&request(&server, "HEAD", "/a", &[])), "hit");
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_reload_with_another_size_continues_to_store() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let mut server = server(&origin.upstream, "true");
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    assert_eq!(handled(&get(&server, "/a", &[])), "hit");
+    reload_with(&mut server, "path = \"cache\"", "path = \"cache\"\nsize = \"1G\"");
+    eventually("it is stored", || (handled(&get(&server, "/b", &[])) == "hit").then_some(()));
+}
+
+/// Changes the configuration of a server, and reloads it.
+fn reload_with(server: &mut Server, old: &str, new: &str) {
+    let file = server.path().join("rudy.toml");
+    let text = std::fs::read_to_string(&file).expect("the configuration can be read");
+    std::fs::write(&file, text.replace(old, new)).expect("it can be written");
+    server.signal(rustix::process::Signal::HUP);
+    server.wait_for_line("the configuration was reloaded");
+}

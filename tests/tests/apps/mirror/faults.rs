@@ -1,0 +1,89 @@
+//! Repositories that lie, and damaged files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rudy_tests::binary;
+
+use crate::mirror::{Folder, Origin, get, get_stored, message};
+
+#[test]
+fn a_file_that_is_shorter_than_its_declared_length_is_not_stored() {
+    let tries = AtomicUsize::new(0);
+    let origin = Origin::start(move |_| match tries.fetch_add(1, Ordering::SeqCst) {
+        0 => b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: close\r\n\r\nhalf".to_vec(),
+        _ => message("200 OK", "", "whole"),
+    });
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"apt\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    let mut connection = server.connect();
+    connection.send(b"GET /pool/a.deb HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(connection.read_to_end().ends_with(b"\r\n\r\nhalf"), "the connection is closed");
+    assert_eq!(get(&server, "/pool/a.deb", &[]).text(), "whole");
+    assert_eq!(get_stored(&server, "/pool/a.deb").text(), "whole");
+}
+
+#[test]
+fn a_stored_file_that_is_damaged_is_fetched_again_or_missing_but_never_sent() {
+    let content = "0123456789".repeat(10_000);
+    let origin = Origin::with_files(vec![("/pool/a.deb", "text/plain", content.clone())]);
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"apt\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    assert_eq!(get(&server, "/pool/a.deb", &[]).text(), content);
+    get_stored(&server, "/pool/a.deb");
+    drop(server);
+    damage(&folder.path().join("cache"));
+    let server = folder.serve();
+    assert_eq!(get(&server, "/pool/a.deb", &[]).text(), content);
+    assert_eq!(origin.count(), 2, "it was fetched again");
+    get_stored(&server, "/pool/a.deb");
+    drop((server, origin));
+
+    damage(&folder.path().join("cache"));
+    assert_eq!(get(&folder.serve(), "/pool/a.deb", &[]).status, 502);
+}
+
+#[test]
+fn verify_finds_a_damaged_file() {
+    let origin = Origin::with_files(vec![("/pool/a.deb", "text/plain", "0123456789".repeat(10_000))]);
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"apt\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    get(&server, "/pool/a.deb", &[]);
+    get_stored(&server, "/pool/a.deb");
+    drop(server);
+    damage(&folder.path().join("cache"));
+    let config = folder.path().join("rudy.toml");
+    let output =
+        Command::new(binary()).args(["cache", "verify"]).arg(config).output().expect("rudy can be started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("1 damaged files"), "{text}");
+}
+
+#[test]
+fn a_repository_of_unknown_kind_is_an_error_with_the_presets() {
+    let folder = Folder::new("\"https://repo.example\"");
+    let config = folder.path().join("rudy.toml");
+    let output = Command::new(binary()).arg("check").arg(config).output().expect("rudy can be started");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("does not name the kind of the repository"), "{text}");
+    assert!(text.contains("preset = \"...\"") && text.contains("\"npm\""), "{text}");
+}
+
+/// Changes a byte in the middle of the largest file below a folder.
+fn damage(folder: &Path) {
+    let path =
+        files(folder).into_iter().max_by_key(|path| path.metadata().map_or(0, |metadata| metadata.len()));
+    let path = path.expect("a file is stored");
+    let mut bytes = fs::read(&path).expect("it can be read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).expect("it can be written");
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("it is a folder");
+    let paths = entries.map(|entry| entry.expect("it can be read").path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}

@@ -1,0 +1,176 @@
+//! Links in metadata, which lead to the mirror.
+
+use rudy_tests::{Hosts, Server};
+
+use crate::mirror::{Folder, Origin, get, get_stored, message, path_of, request};
+
+/// Returns what follows a prefix in a document, up to the next quote.
+fn after<'d>(document: &'d str, prefix: &str) -> &'d str {
+    let rest = document.split(prefix).nth(1).unwrap_or_else(|| panic!("no {prefix}: {document}"));
+    rest.split(['"', '#']).next().unwrap_or_default()
+}
+
+#[test]
+fn links_to_files_of_another_host_lead_through_the_mirror() {
+    for (preset, path, media_type, document, prefix) in [
+        (
+            "npm",
+            "/a",
+            "application/json",
+            r#"{"versions":{"1":{"dist":{"tarball":"FILES/a/-/a-1.tgz"}}}}"#,
+            r#""tarball":""#,
+        ),
+        (
+            "npm",
+            "/a/1",
+            "application/json",
+            r#"{"dist":{"x":1,"tarball":"FILES/a/-/a-1.tgz"}}"#,
+            r#""tarball":""#,
+        ),
+        (
+            "pypi",
+            "/a/",
+            "text/html; charset=utf-8",
+            r#"<a class="x" href="FILES/a-1.zip#sha256=0">a</a>"#,
+            r#"href=""#,
+        ),
+        (
+            "pypi",
+            "/b/",
+            "application/vnd.pypi.simple.v1+json",
+            r#"{"files":[{"url":"FILES/a-1.zip"}]}"#,
+            r#""url":""#,
+        ),
+        ("crates", "/config.json", "application/json", r#"{"dl":"FILES/crates","api":"FILES"}"#, r#""dl":""#),
+    ] {
+        let files = Origin::start(|request| message("200 OK", "", &format!("file {}", request.target())));
+        let document = document.replace("FILES", &files.upstream.url());
+        let index = Origin::with_files(vec![(path, media_type, document)]);
+        let table = format!("{{ url = \"{}\", preset = \"{preset}\" }}", index.upstream.url());
+        let folder = Folder::new(&table);
+        let server = folder.serve();
+        let page = get(&server, path, &[]);
+        let url =
+            after(page.text(), prefix).to_owned() + if preset == "crates" { "/a/1.0.0/download" } else { "" };
+        let file = path_of(&server, &url).to_owned();
+        let content = get(&server, &file, &[]).text().to_owned();
+        assert!(content.starts_with("file /"), "{preset}: {content}");
+        assert_eq!(get_stored(&server, &file).text(), content);
+        assert_eq!(files.count(), 1, "{preset}");
+
+        drop((index, files));
+        drop(server);
+        let server = folder.serve();
+        assert_eq!(get(&server, &file, &[]).text(), content, "{preset}: the link of an earlier process");
+        let again = get(&server, path, &[]);
+        let root = format!("http://{}", server.address());
+        assert!(again.status == 200 && again.text().contains(&root), "{preset}: {}", again.text());
+    }
+}
+
+#[test]
+fn the_host_of_a_file_is_looked_up() {
+    let files = Origin::start(|_| message("200 OK", "", "file"));
+    let url = format!("http://localhost:{}/a-1.zip", files.upstream.address().port());
+    let index = Origin::with_files(vec![("/a/", "text/html", format!("<a href=\"{url}\">"))]);
+    let settings = "preset = \"pypi\", hosts = \"localhost\"";
+    let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", index.upstream.url()));
+    let server = folder.serve();
+    let page = get(&server, "/a/", &[]);
+    assert_eq!(get(&server, path_of(&server, after(page.text(), "href=\"")), &[]).text(), "file");
+}
+
+#[test]
+fn a_host_that_only_the_index_names_is_reached_only_at_public_addresses() {
+    let Some(hosts) = Hosts::new("127.0.0.1 files.example.org\n10.0.0.1 files.example.org\n") else { return };
+    let files = Origin::start(|_| message("200 OK", "", "file"));
+    let url = format!("http://files.example.org:{}/a-1.zip", files.upstream.address().port());
+    let index = Origin::with_files(vec![("/a/", "text/html", format!("<a href=\"{url}\">"))]);
+    for (settings, status) in [("", 502), (", hosts = \"*.example.org\"", 200)] {
+        let table = format!("{{ url = \"{}\", preset = \"pypi\"{settings} }}", index.upstream.url());
+        let folder = Folder::new(&table);
+        let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml"));
+        let server = server.through_shell(&hosts.script()).env("STATE_DIRECTORY", folder.path()).start();
+        let page = get(&server, "/a/", &[]);
+        let file = get(&server, path_of(&server, after(page.text(), "href=\"")), &[]);
+        assert_eq!(file.status, status, "{settings} {}", file.text());
+    }
+    assert_eq!(files.count(), 1);
+}
+
+#[test]
+fn a_rewritten_document_has_its_own_entity_tag() {
+    let document = r#"{"versions":{"1":{"dist":{"tarball":"https://files.example/a.tgz"}}}}"#;
+    let origin = Origin::with_files(vec![("/a", "application/json", document.to_owned())]);
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"npm\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    let first = get(&server, "/a", &["Range: bytes=0-1", "Accept-Encoding: gzip"]);
+    assert_eq!(first.status, 200, "the whole");
+    let tag = first.field("etag").expect("it has a tag");
+    assert_ne!(tag, format!("\"{}\"", document.len()));
+    assert_eq!(origin.last().field("accept-encoding"), Some("identity"));
+    assert_eq!(origin.last().field("range"), None);
+    let condition = format!("If-None-Match: {tag}");
+    assert_eq!(get(&server, "/a", &[&condition]).status, 304);
+    let of_origin = format!("If-None-Match: \"{}\"", document.len());
+    assert_eq!(get(&server, "/a", &[&of_origin]).status, 200);
+    assert_eq!(get(&server, "/a", &["If-Match: \"x\""]).status, 412);
+    let head = request(&server, "HEAD", "/a", &[]);
+    assert_eq!(
+        (head.field("etag"), head.field("content-length")),
+        (Some(tag), first.field("content-length"))
+    );
+}
+
+#[test]
+fn the_mirror_fetches_nothing_that_its_index_does_not_name() {
+    let other = Origin::start(|_| message("200 OK", "", "secret"));
+    let origin =
+        Origin::with_files(vec![("/a/", "text/html", "<a href=\"http://10.0.0.1/a.zip\">".to_owned())]);
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"pypi\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    assert_eq!(get(&server, "/a/", &[]).text(), "<a href=\"http://10.0.0.1/a.zip\">", "an address");
+    let authority = other.upstream.address();
+    for path in [
+        format!("/.host/AAAAAAAAAAAAAAAAAAAAAA/http/{authority}/a.zip"),
+        format!("/.host//http/{authority}/a.zip"),
+        format!("/.host/http/{authority}"),
+        "/.host/".to_owned(),
+    ] {
+        assert_eq!(get(&server, &path, &[]).status, 404, "{path}");
+    }
+    // No forward proxy either.
+    let absolute = get(&server, &format!("http://{authority}/a.zip"), &[]);
+    assert_ne!(absolute.text(), "secret");
+    assert_eq!(other.count(), 0);
+}
+
+#[test]
+fn redirects_of_the_repository_lead_through_the_mirror() {
+    let files = Origin::start(|_| message("200 OK", "", "file"));
+    let location = format!("Location: {}/a.zip?signature=x\r\n", files.upstream.url());
+    let origin = Origin::start(move |_| message("302 Found", &location, ""));
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"go\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    let redirect = get(&server, "/a.example/@v/v1.0.0.zip", &[]);
+    let location = redirect.field("location").expect("it redirects").to_owned();
+    assert_eq!(get(&server, path_of(&server, &location), &[]).text(), "file");
+    assert_eq!(files.last().target(), "/a.zip?signature=x");
+}
+
+#[test]
+fn metadata_that_cannot_be_rewritten_is_an_error() {
+    let long = format!("{{\"versions\":{{}},\"x\":\"{}\"}}", "x".repeat(2000));
+    for (fields, content, why) in [
+        ("", long.as_str(), "metadata_bytes"),
+        ("", "{\"versions\"", "malformed"),
+        ("Content-Encoding: gzip\r\n", "{}", "compressed"),
+    ] {
+        let message = message("200 OK", &format!("Content-Type: application/json\r\n{fields}"), content);
+        let origin = Origin::start(move |_| message.clone());
+        let settings = "preset = \"npm\", metadata_bytes = \"1k\"";
+        let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", origin.upstream.url()));
+        let response = get(&folder.serve(), "/a", &[]);
+        assert!(response.status == 502 && response.text().contains(why), "{why}: {}", response.text());
+    }
+}

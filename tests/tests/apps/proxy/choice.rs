@@ -1,0 +1,127 @@
+//! Which of several upstreams gets a request.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rudy_tests::{Server, Upstream};
+
+use crate::proxy::proxy_to_all;
+
+/// An upstream that responds with its name.
+pub(crate) fn named(name: &'static str) -> Upstream {
+    Upstream::start(move |peer| {
+        while peer.request().is_some() {
+            peer.respond(name);
+        }
+    })
+}
+
+/// The number of responses of each upstream to `requests` requests, each on a connection of its own.
+fn counts(server: &Server, requests: usize) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for _ in 0..requests {
+        *counts.entry(server.get("/a").text().to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn upstreams_take_turns_in_proportion_to_their_weights() {
+    let (a, b, c) = (named("a"), named("b"), named("c"));
+    let upstreams = format!("{{ url = \"{}\", weight = 2 }}, \"{}\", \"{}\"", a.url(), b.url(), c.url());
+    let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
+    let expected = [("a", 8), ("b", 4), ("c", 4)].map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(counts(&server, 16), expected.into());
+}
+
+#[test]
+fn a_busy_upstream_gets_no_more_requests_than_an_idle_one() {
+    /// Responds once it may.
+    fn waiting(name: &'static str, begun: Sender<&'static str>, may_respond: Receiver<()>) -> Upstream {
+        let may_respond = Mutex::new(may_respond);
+        Upstream::start(move |peer| {
+            while let Some(request) = peer.request() {
+                if request.target() == "/wait" {
+                    begun.send(name).expect("the test waits");
+                    may_respond.lock().expect("no test fails").recv().expect("the test continues");
+                }
+                peer.respond(name);
+            }
+        })
+    }
+
+    let (begun, has_begun) = channel();
+    let ((release_a, a), (release_b, b)) = (channel(), channel());
+    let (a, b) = (waiting("a", begun.clone(), a), waiting("b", begun, b));
+    let server = proxy_to_all(&format!("\"{}\", \"{}\"", a.url(), b.url()), "");
+    let mut first = server.connect();
+    first.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
+    let busy = has_begun.recv().expect("an upstream got the request");
+    let (idle, release) = if busy == "a" { ("b", release_a) } else { ("a", release_b) };
+    assert_eq!(counts(&server, 10), [(idle.to_owned(), 10)].into());
+    release.send(()).expect("the upstream waits");
+    assert_eq!(first.response().text(), busy);
+}
+
+#[test]
+fn a_key_leads_to_the_same_upstream_and_only_the_keys_of_a_lost_one_move() {
+    let upstreams = [named("a"), named("b"), named("c")];
+    let urls = upstreams.each_ref().map(|upstream| format!("\"{}\"", upstream.url())).join(", ");
+    let server = proxy_to_all(&urls, "choice = \"hash:cookie:session\"");
+    let get = |session: usize| {
+        let mut connection = server.connect();
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: theme=dark; session={session}\r\n\r\n");
+        connection.send(head.as_bytes());
+        connection.response().text().to_owned()
+    };
+    let before: Vec<_> = (0..30).map(get).collect();
+    for name in ["a", "b", "c"] {
+        assert!(before.iter().any(|response| response == name), "{before:?}");
+    }
+    assert_eq!((0..30).map(get).collect::<Vec<_>>(), before);
+    let [lost, ..] = upstreams;
+    drop(lost);
+    for (session, before) in before.iter().enumerate() {
+        let after = get(session);
+        assert!(after == *before || before == "a" && after != "a", "{session}: {before}, then {after}");
+    }
+}
+
+#[test]
+fn a_cookie_leads_to_the_same_upstream_until_that_one_is_drained() {
+    let (a, b) = (named("a"), named("b"));
+    let state = tempfile::tempdir().expect("a temp folder can be created");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
+         upstreams = [\"{}\", \"{}\"]\nsticky = \"lb\"\nchoice = \"round-robin\"\n",
+        a.url(),
+        b.url()
+    );
+    let start = || Server::build().config(&config).env("STATE_DIRECTORY", state.path()).start();
+    let get = |server: &Server, cookie: &str| {
+        let mut connection = server.connect();
+        connection.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n").as_bytes());
+        let response = connection.response();
+        (response.text().to_owned(), response.field("set-cookie").map(str::to_owned))
+    };
+    let server = start();
+    let (first, cookie) = get(&server, "x=y");
+    let cookie = cookie.expect("the first response sets a cookie");
+    let (pair, attributes) = cookie.split_once("; ").expect("it has attributes");
+    assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax");
+    for _ in 0..4 {
+        assert_eq!(get(&server, pair), (first.clone(), None));
+    }
+    drop(server);
+    let server = start();
+    assert_eq!(get(&server, pair), (first.clone(), None), "after a restart");
+    let url = if first == "a" { a.url() } else { b.url() };
+    let drained = crate::proxy::admin::upstreams(&server, &["drain", &url]);
+    assert_eq!(drained.0, Some(0), "{}", drained.1);
+    let (second, cookie) = get(&server, pair);
+    let cookie = cookie.expect("another upstream, another cookie");
+    assert_ne!(second, first);
+    let (pair, _) = cookie.split_once("; ").expect("it has attributes");
+    assert_eq!(get(&server, pair), (second, None));
+}

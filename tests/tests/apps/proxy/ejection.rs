@@ -1,0 +1,120 @@
+//! Upstreams that fail, and that return.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use rudy_tests::{Load, Upstream, eventually, free_port};
+
+use crate::proxy::choice::named;
+use crate::proxy::proxy_to_all;
+
+/// Starts an upstream on this address, as after a restart.
+fn restarted(address: SocketAddr) -> Upstream {
+    Upstream::start_at(address, |peer| {
+        while peer.request().is_some() {
+            peer.respond("fine");
+        }
+    })
+}
+
+#[test]
+fn a_rolling_restart_of_three_upstreams_fails_no_idempotent_request() {
+    let mut upstreams = [(); 3].map(|()| restarted(([127, 0, 0, 1], free_port()).into()));
+    let urls = upstreams.each_ref().map(|upstream| format!("\"{}\"", upstream.url())).join(", ");
+    let mut server = proxy_to_all(&urls, "ejection = { duration = \"50ms\" }");
+    let load = Load::start(server.address(), &[1, 10, 1000, 1000], &["/a", "/b"], |target, response| {
+        assert_eq!((response.status, response.text()), (200, "fine"), "{target}");
+    });
+    for upstream in &mut upstreams {
+        eventually("the upstream gets requests", || (upstream.accepted() > 0).then_some(()));
+        let address = upstream.address();
+        // Stops listening, then closes all connections in the middle of their requests.
+        *upstream = named("on another port");
+        server.wait_for_line(&format!("http://{address} is ejected and gets no requests: "));
+        *upstream = restarted(address);
+        server.wait_for_line(&format!("http://{address} gets requests again"));
+    }
+    assert!(load.stop().responses > 0);
+}
+
+#[test]
+fn an_upstream_that_responds_with_a_failure_status_is_ejected() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = requests.clone();
+    let failing = Upstream::start(move |peer| {
+        while peer.request().is_some() {
+            counted.fetch_add(1, SeqCst);
+            peer.send("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let fine = named("fine");
+    let upstreams = format!("\"{}\", \"{}\"", failing.url(), fine.url());
+    let ejection =
+        "ejection = { failures = 3, statuses = [502, 503], duration = \"1h\", duration_max = \"1h\" }";
+    let mut server = proxy_to_all(&upstreams, &format!("choice = \"round-robin\"\n{ejection}"));
+    let mut statuses = BTreeMap::new();
+    for _ in 0..20 {
+        *statuses.entry(server.get("/a").status).or_insert(0) += 1;
+    }
+    assert_eq!(statuses, [(200, 17), (503, 3)].into());
+    assert_eq!(requests.load(SeqCst), 3);
+    server.wait_for_line("gets no requests: the status of its response is 503");
+}
+
+#[test]
+fn if_all_upstreams_are_ejected_requests_are_still_sent() {
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let upstream = || {
+        let is_broken = is_broken.clone();
+        Upstream::start(move |peer| {
+            while peer.request().is_some() && !is_broken.load(SeqCst) {
+                peer.respond("fine");
+            }
+        })
+    };
+    let (first, second) = (upstream(), upstream());
+    let mut server = proxy_to_all(
+        &format!("\"{}\", \"{}\"", first.url(), second.url()),
+        "ejection = { duration = \"1h\", duration_max = \"1h\" }",
+    );
+    assert_eq!(server.get("/a").status, 502);
+    server.wait_for_line(&format!("{} is ejected", first.url()));
+    server.wait_for_line(&format!("{} is ejected", second.url()));
+    assert_eq!(server.get("/a").status, 502);
+    is_broken.store(false, SeqCst);
+    assert_eq!(server.get("/a").text(), "fine");
+    server.wait_for_line("gets requests again");
+}
+
+#[test]
+fn one_request_after_an_ejection_decides() {
+    let (is_broken, requests) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let failing = Upstream::start({
+        let (is_broken, requests) = (is_broken.clone(), requests.clone());
+        move |peer| {
+            while peer.request().is_some() {
+                requests.fetch_add(1, SeqCst);
+                if is_broken.load(SeqCst) {
+                    return;
+                }
+                peer.respond("a");
+            }
+        }
+    });
+    let other = named("b");
+    let mut server = proxy_to_all(
+        &format!("\"{}\", \"{}\"", failing.url(), other.url()),
+        "choice = \"round-robin\"\nejection = { duration = \"20ms\", duration_max = \"20ms\" }",
+    );
+    // No request fails, because each trial that fails is repeated at the other upstream.
+    eventually("a third trial", || {
+        assert_eq!(server.get("/a").text(), "b");
+        (requests.load(SeqCst) >= 3).then_some(())
+    });
+    is_broken.store(false, SeqCst);
+    eventually("a successful trial", || (server.get("/a").text() == "a").then_some(()));
+    server.wait_for_line(&format!("{} gets requests again", failing.url()));
+    assert!([(); 2].map(|()| server.get("/a").text() == "a").contains(&true), "its turn comes again");
+}

@@ -1,0 +1,91 @@
+//! Active health checks.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use rudy_tests::{Server, Upstream};
+use rustix::process::Signal;
+
+use crate::proxy::proxy_to_all;
+
+/// An upstream that responds to health checks with a status that can be changed.
+fn checked(name: &'static str, status: &Arc<AtomicUsize>) -> Upstream {
+    let status = status.clone();
+    Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if request.target() == "/health?full=1" {
+                assert_eq!(request.field("host"), Some("app.test"));
+                peer.send(format!("HTTP/1.1 {} Status\r\nContent-Length: 0\r\n\r\n", status.load(SeqCst)));
+            } else {
+                peer.respond(name);
+            }
+        }
+    })
+}
+
+const CHECK: &str = "health_check = { path = \"/health?full=1\", host = \"app.test\", interval = \"10ms\" }";
+
+#[test]
+fn an_unhealthy_upstream_gets_no_requests_until_it_is_healthy_again() {
+    let status = Arc::new(AtomicUsize::new(204));
+    let (sick, sound) = (checked("sick", &status), checked("sound", &Arc::new(AtomicUsize::new(200))));
+    let list = format!("\"{}\", \"{}\"", sick.url(), sound.url());
+    let mut server = proxy_to_all(&list, &format!("choice = \"round-robin\"\n{CHECK}"));
+    let get = |server: &Server| server.get("/a").text().to_owned();
+    assert_eq!([get(&server), get(&server)], ["sick", "sound"]);
+    status.store(500, SeqCst);
+    let reason =
+        "is unhealthy and gets no requests: the health check failed: the status of the response is 500";
+    server.wait_for_line(&format!("{} {reason}", sick.url()));
+    assert!((0..4).all(|_| get(&server) == "sound"));
+    status.store(200, SeqCst);
+    server.wait_for_line(&format!("{} is healthy", sick.url()));
+    assert!((0..2).any(|_| get(&server) == "sick"));
+}
+
+#[test]
+fn an_upstream_that_hangs_is_unhealthy_and_the_last_one_gets_requests_anyway() {
+    let hanging = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            if request.target() != "/" {
+                peer.respond("fine");
+            }
+        }
+    });
+    let check = "health_check = { interval = \"10ms\", timeout = \"20ms\", unhealthy = 1 }";
+    let mut server = proxy_to_all(&format!("\"{}\"", hanging.url()), check);
+    server.wait_for_line("is unhealthy and gets no requests: the health check failed: ");
+    assert_eq!(server.get("/a").text(), "fine");
+}
+
+#[test]
+fn a_reload_that_removes_an_upstream_ends_its_checks() {
+    let (begun, has_begun) = channel();
+    let (ended, has_ended) = channel();
+    let senders = Mutex::new((begun, ended));
+    let upstream = Upstream::start(move |peer| {
+        let Some(_check) = peer.request() else { return };
+        let (begun, ended) = senders.lock().expect("no test fails").clone();
+        begun.send(()).expect("the test waits");
+        peer.wait_for_end();
+        // The test may be over.
+        let _ = ended.send(());
+    });
+    let check = "health_check = { interval = \"10ms\", timeout = \"1h\" }";
+    let mut server = proxy_to_all(&format!("\"{}\"", upstream.url()), check);
+    has_begun.recv().expect("there is a check");
+    let file = server.path().join("rudy.toml");
+    let text = fs::read_to_string(&file).expect("the configuration can be read");
+    let mut reload = |text: &str| {
+        fs::write(&file, text).expect("the configuration can be written");
+        server.forget_lines();
+        server.signal(Signal::HUP);
+        server.wait_for_line("the configuration was reloaded");
+    };
+    reload(&format!("{text}[[site]]\nhosts = [\"b.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = 204\n"));
+    assert!(has_ended.try_recv().is_err(), "the route is unchanged, and its check continues");
+    reload(&text.replace(&upstream.url(), "http://127.0.0.1:1"));
+    has_ended.recv().expect("the check ends");
+}

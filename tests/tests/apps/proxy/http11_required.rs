@@ -1,0 +1,129 @@
+//! Upstreams that choose HTTP/2, and require HTTP/1.1 for a request (RFC 9113 §7).
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+use rudy_tests::http2::kind;
+use rudy_tests::{Certificates, Upstream, Valid};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::proxy::proxy_http2;
+
+/// The error code.
+const HTTP_1_1_REQUIRED: u32 = 0xd;
+
+/// Returns a frame without flags.
+fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    rudy_tests::http2::encode(kind, 0, stream, payload)
+}
+
+/// Rejects each request of a connection with the preface behind it.
+fn reject(stream: &mut (impl Read + Write), with_goaway: bool) -> std::io::Result<()> {
+    stream.write_all(&frame(kind::SETTINGS, 0, &[]))?;
+    stream.read_exact(&mut [0; 24])?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; usize::try_from(length).expect("a length of 24 bits")];
+        stream.read_exact(&mut payload)?;
+        if head[3] == kind::HEADERS {
+            let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            let code = HTTP_1_1_REQUIRED.to_be_bytes();
+            stream.write_all(&if with_goaway {
+                frame(kind::GOAWAY, 0, &[[0; 4], code].concat())
+            } else {
+                frame(kind::RST_STREAM, id, &code)
+            })?;
+        }
+    }
+}
+
+/// Starts a server that chooses HTTP/2 if it is offered, and serves requests over HTTP/1.1 only.
+fn upstream(certificates: &Certificates, with_goaway: bool) -> SocketAddr {
+    let pem = certificates.path("good");
+    let chain = vec![CertificateDer::from_pem_file(&pem).expect("a certificate")];
+    let key = PrivateKeyDer::from_pem_file(pem.replace(".pem", ".key")).expect("a key");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("the provider supports them").with_no_client_auth();
+    let mut config = config.with_single_cert(chain, key).expect("its key matches");
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").expect("a port is free"));
+    let address = listener.local_addr().expect("the socket is bound");
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (socket, config) = (socket.expect("a connection can be accepted"), config.clone());
+            thread::spawn(move || serve(socket, config, with_goaway));
+        }
+    });
+    address
+}
+
+fn serve(socket: TcpStream, config: Arc<ServerConfig>, with_goaway: bool) {
+    let session = ServerConnection::new(config).expect("consistent settings");
+    let mut stream = StreamOwned::new(session, socket);
+    while stream.conn.is_handshaking() {
+        if stream.conn.complete_io(&mut stream.sock).is_err() {
+            return;
+        }
+    }
+    if stream.conn.alpn_protocol() == Some(b"h2") {
+        // The end of the connection is an error here.
+        let _ = reject(&mut stream, with_goaway);
+        return;
+    }
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut line, mut length) = (String::new(), 0);
+        while line != "\r\n" {
+            line.clear();
+            if !matches!(stream.read_line(&mut line), Ok(1..)) {
+                return;
+            }
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim().parse().expect("a number");
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).expect("the body follows");
+        let response = [b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", &body[..]].concat();
+        stream.get_mut().write_all(&response).expect("the proxy reads");
+    }
+}
+
+#[test]
+fn the_request_is_sent_again_over_http11_also_a_post() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    for with_goaway in [false, true] {
+        let url = format!("https://localhost:{}", upstream(&certificates, with_goaway).port());
+        let trusted = format!("trusted_certificates = \"{}\"\n", certificates.path("authority"));
+        let server = proxy_http2(&url, &trusted);
+        for _ in 0..2 {
+            let mut connection = server.connect();
+            connection.send(b"POST /app/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+            assert_eq!(connection.response().text(), "abc", "with GOAWAY: {with_goaway}");
+        }
+    }
+}
+
+#[test]
+fn without_tls_there_is_no_other_version_to_choose() {
+    let upstream = Upstream::start(|peer| {
+        let Some(mut connection) = peer.http2(&[]) else { return };
+        while let Some((stream, _)) = connection.next_request() {
+            connection.frame(kind::RST_STREAM, 0, stream, &HTTP_1_1_REQUIRED.to_be_bytes());
+        }
+    });
+    let mut server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
+    let response = server.get("/app/a");
+    let error = response.field("proxy-status");
+    assert_eq!((response.status, error), (502, Some("rudy; error=http_protocol_error")));
+    server.wait_for_line("the upstream requires HTTP/1.1 (HTTP_1_1_REQUIRED)");
+    assert_eq!(upstream.accepted(), 1);
+}

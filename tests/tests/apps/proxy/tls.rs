@@ -1,0 +1,160 @@
+//! Upstreams over TLS: another Rudy.
+
+use std::fs;
+use std::sync::mpsc;
+
+use rudy_tests::http2::{END, END_HEADERS, kind};
+use rudy_tests::{Certificates, Http2Connection, Server, Upstream, Valid};
+
+use crate::proxy::proxy_http2;
+use crate::proxy::websocket::{SWITCH, accept, tunnel};
+
+/// Starts an upstream with this certificate, and a proxy that trusts the authority, or what the system trusts.
+fn start(certificates: &Certificates, name: &str, host: &str, trusts_authority: bool) -> (Server, Server) {
+    let pem = certificates.path(name);
+    let key = pem.replace(".pem", ".key");
+    let upstream = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\ntls = {{ certificate = \"{pem}\", key = \"{key}\" }}\n\
+         [[site.route]]\npath = \"/*\"\nrespond = {{ body = \"over TLS\" }}\n"
+    ));
+    let port = upstream.address().port();
+    let trusted = if trusts_authority {
+        format!("trusted_certificates = \"{}\"", certificates.path("authority"))
+    } else {
+        String::new()
+    };
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
+         upstreams = \"https://{host}:{port}\"\nhost = \"upstream\"\n{trusted}\n"
+    ));
+    (upstream, server)
+}
+
+#[test]
+fn an_upstream_with_a_trusted_certificate_is_used() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    let (_upstream, server) = start(&certificates, "good", "localhost", true);
+    let mut connection = server.connect();
+    // The second request reuses the connection, which has received tickets for later sessions.
+    for _ in 0..2 {
+        connection.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(connection.response().text(), "over TLS");
+    }
+}
+
+#[test]
+fn an_upstream_with_another_certificate_is_502() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    for (host, trusts_authority) in [("127.0.0.1", true), ("localhost", false)] {
+        let (_upstream, server) = start(&certificates, "good", host, trusts_authority);
+        let response = server.get("/");
+        let error = response.field("proxy-status");
+        assert_eq!((response.status, error), (502, Some("rudy; error=tls_certificate_error")), "{host}");
+    }
+}
+
+#[test]
+fn an_upstream_that_speaks_no_tls_is_502() {
+    let plain = Server::files(&[("a", b"a")]);
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"https://{}\"\n",
+        plain.address()
+    ));
+    let response = server.get("/");
+    assert_eq!(
+        (response.status, response.field("proxy-status")),
+        (502, Some("rudy; error=tls_protocol_error"))
+    );
+}
+
+/// Starts an upstream that requires a client certificate, and a proxy with these keys.
+fn start_with_client(certificates: &Certificates, more: &str) -> (Server, Server) {
+    let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
+    let key = pem.replace(".pem", ".key");
+    let upstream = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\ntls = {{ certificate = \"{pem}\", key = \"{key}\", \
+         client_certificates = {{ authority = \"{authority}\", required = true }} }}\n\
+         [[site.route]]\npath = \"/*\"\nrespond = {{ body = \"known\" }}\n"
+    ));
+    let port = upstream.address().port();
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
+         upstreams = \"https://localhost:{port}\"\nhost = \"upstream\"\ntrusted_certificates = \"{authority}\"\n{more}\n"
+    ));
+    (upstream, server)
+}
+
+fn pair(certificates: &Certificates, name: &str) -> String {
+    let pem = certificates.path(name);
+    format!("client_certificate = \"{pem}\"\nclient_key = \"{}\"", pem.replace(".pem", ".key"))
+}
+
+#[test]
+fn an_upstream_gets_the_client_certificate() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    certificates.signed("client", "client", Valid::Now);
+    let (_upstream, server) = start_with_client(&certificates, &pair(&certificates, "client"));
+    assert_eq!(server.get("/").text(), "known");
+    let (_upstream, server) = start_with_client(&certificates, "");
+    assert_eq!(server.get("/").status, 502);
+}
+
+#[test]
+fn changed_certificates_are_used_without_a_reload() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    certificates.signed("client", "client", Valid::Now);
+    certificates.self_signed("stranger", "localhost", "CA:FALSE");
+    let (from, to) = (certificates.path("stranger"), certificates.path("used"));
+    let copy = |from: &str| {
+        for end in [".key", ".pem"] {
+            fs::copy(from.replace(".pem", end), to.replace(".pem", end)).expect("the folder is ours");
+        }
+    };
+    copy(&from);
+    let (_upstream, mut server) = start_with_client(&certificates, &pair(&certificates, "used"));
+    assert_eq!(server.get("/").status, 502, "the upstream does not know the certificate");
+    copy(&certificates.path("client"));
+    server.wait_for_line("replaced the TLS settings for https://localhost");
+    assert_eq!(server.get("/").text(), "known");
+    fs::write(&to, "nothing").expect("the folder is ours");
+    server.wait_for_line("the old TLS settings for https://localhost");
+    assert_eq!(server.get("/").text(), "known");
+}
+
+#[test]
+fn all_that_a_client_of_http2_sends_through_a_tunnel_reaches_an_upstream_of_http11() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
+    let (sender, received) = mpsc::channel();
+    let application = Upstream::start(move |peer| {
+        let Some(request) = peer.request() else { return };
+        let accept = accept(request.field("sec-websocket-key").expect("the proxy makes a key"));
+        peer.send(format!("{SWITCH}Sec-WebSocket-Accept: {accept}\r\n\r\n"));
+        let bytes = peer.read_exactly(60_000);
+        peer.wait_for_end();
+        sender.send(bytes).expect("the test runs");
+    });
+    let upstream = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,tls\"]\nhttp2 = false\n[[site]]\n\
+         tls = {{ certificate = \"{pem}\", key = \"{}\" }}\n[[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
+        pem.replace(".pem", ".key"),
+        application.url()
+    ));
+    let url = format!("https://localhost:{}", upstream.address().port());
+    let server = proxy_http2(&url, &format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n"));
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.wait_for(kind::SETTINGS);
+    connection.frame(kind::HEADERS, END_HEADERS, 1, &tunnel("/app/upload"));
+    connection.wait_for(kind::HEADERS);
+    for piece in 0..6 {
+        let flags = if piece == 5 { END } else { 0 };
+        connection.frame(kind::DATA, flags, 1, &[piece; 10_000]);
+    }
+    let sent: Vec<u8> = (0..6).flat_map(|piece| [piece; 10_000]).collect();
+    assert!(received.recv().expect("the application runs") == sent);
+}

@@ -1,0 +1,126 @@
+//! Many `WebSocket`s, reloads, and ends of tunnels.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use rudy_tests::{Connection, Server, Upstream, descriptors, eventually};
+use rustix::process::Signal;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::proxy::admin::json;
+use crate::proxy::proxy;
+use crate::proxy::websocket::{ACCEPT, handshake};
+
+/// The response to the handshake.
+fn switch() -> String {
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Accept: {ACCEPT}\r\n\r\n"
+    )
+}
+
+/// Starts an upstream with any number of tunnels on one thread, which sends back what it receives.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.set_nonblocking(true).expect("the socket is ours");
+    let address = listener.local_addr().expect("the socket is bound");
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime can be created").block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("the socket is ours");
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream));
+            }
+        });
+    });
+    address
+}
+
+async fn serve(mut stream: tokio::net::TcpStream) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    stream.write_all(switch().as_bytes()).await?;
+    let (mut reader, mut writer) = stream.split();
+    tokio::io::copy(&mut reader, &mut writer).await.map(|_| ())
+}
+
+fn open(server: &Server, target: &str) -> Connection {
+    let mut connection = server.connect();
+    connection.send(handshake(target, "websocket").as_bytes());
+    assert_eq!(connection.response().status, 101);
+    connection
+}
+
+#[test]
+fn a_thousand_websockets_live_through_ten_reloads() {
+    if !descriptors(4096) {
+        return;
+    }
+    let mut server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n",
+        echo()
+    ));
+    let mut connections: Vec<_> = (0..1000).map(|_| open(&server, "/app/echo")).collect();
+    assert_eq!(json(&server, "tunnels"), [1000]);
+    let file = server.path().join("rudy.toml");
+    let text = fs::read_to_string(&file).expect("the file exists");
+    for number in 0..10 {
+        let more = format!("{text}\n[[site.route]]\npath = \"/new{number}\"\nrespond = 404\n");
+        fs::write(&file, more).expect("the folder is ours");
+        server.signal(Signal::HUP);
+        server.wait_for_line("the configuration was reloaded");
+        let message = format!("message {number}");
+        for connection in &mut connections {
+            connection.send(message.as_bytes());
+        }
+        for connection in &mut connections {
+            assert_eq!(connection.read_exactly(message.len()), message.as_bytes());
+        }
+    }
+    assert_eq!(json(&server, "tunnels"), [1000]);
+    drop(connections);
+    eventually("the tunnels end", || (json(&server, "tunnels") == [0]).then_some(()));
+}
+
+#[test]
+fn a_tunnel_ends_after_its_upstream_although_the_client_stays() {
+    let upstream = Upstream::start(|peer| {
+        if peer.request().is_some() {
+            peer.send(switch());
+            peer.send("last");
+        }
+    });
+    let server = proxy(&upstream, "");
+    let mut connection = open(&server, "/app/echo");
+    assert_eq!(connection.read_exactly(4), b"last");
+    assert!(connection.is_closed());
+    // The client has closed nothing.
+    eventually("the tunnel ends", || (json(&server, "tunnels") == [0]).then_some(()));
+}
+
+#[test]
+fn a_tunnel_ends_after_its_client_although_the_upstream_stays() {
+    let (release, may_end) = channel::<()>();
+    let may_end = Mutex::new(may_end);
+    let upstream = Upstream::start(move |peer| {
+        if peer.request().is_some() {
+            peer.send(switch());
+            peer.wait_for_end();
+            peer.send("after the end");
+            // The end of the test is an error.
+            let _ = may_end.lock().expect("no test fails").recv();
+        }
+    });
+    let server = proxy(&upstream, "");
+    let mut connection = open(&server, "/app/echo");
+    connection.finish();
+    assert_eq!(connection.read_exactly(13), b"after the end");
+    eventually("the tunnel ends", || (json(&server, "tunnels") == [0]).then_some(()));
+    assert!(connection.is_closed());
+    drop(release);
+}

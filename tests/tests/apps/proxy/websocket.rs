@@ -1,0 +1,223 @@
+//! Changes of protocol: WebSocket, and what must not pass.
+
+use std::sync::mpsc;
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rudy_tests::{Http2Connection, Server, Upstream, UpstreamPeer, http2::kind};
+use rustix::process::Signal;
+
+use crate::proxy::proxy;
+
+/// The handshake of RFC 6455 §1.3.
+const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+pub(crate) const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+
+pub(crate) const SWITCH: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+
+/// Returns the value that shows that the upstream knows the key (RFC 6455 §4.2.2).
+pub(crate) fn accept(key: &str) -> String {
+    let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
+}
+
+pub(crate) fn handshake(target: &str, upgrade: &str) -> String {
+    format!(
+        "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: {upgrade}\r\n\
+         Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+}
+
+/// Sends back what it receives, four bytes at a time, until the end.
+fn echo(peer: &mut UpstreamPeer) {
+    loop {
+        let bytes = peer.read_exactly(4);
+        peer.send(&bytes);
+        if bytes == b"last" {
+            return;
+        }
+    }
+}
+
+/// An upstream that sends what follows `/app/`, and echoes after a right handshake.
+fn upstream() -> (Upstream, mpsc::Receiver<String>) {
+    let (sender, heads) = mpsc::channel();
+    let upstream = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            sender.send(request.head.clone()).expect("the test runs");
+            match request.target() {
+                "/app/echo" => {
+                    // The first message comes together with the response.
+                    peer.send(format!("{SWITCH}Sec-WebSocket-Accept: {ACCEPT}\r\n\r\nhi! "));
+                    echo(peer);
+                    return;
+                }
+                "/app/wrong-accept" => peer.send(format!("{SWITCH}Sec-WebSocket-Accept: {KEY}\r\n\r\n")),
+                "/app/no-accept" => peer.send(format!("{SWITCH}\r\n")),
+                "/app/no-upgrade" => {
+                    peer.send(format!("HTTP/1.1 101 Go\r\nSec-WebSocket-Accept: {ACCEPT}\r\n\r\n"));
+                }
+                "/app/other" => peer.send(format!("{SWITCH}\r\n").replace("websocket", "h2c")),
+                "/app/refused" => peer.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"),
+                _ => peer.respond("fine"),
+            }
+        }
+    });
+    (upstream, heads)
+}
+
+fn open(server: &Server) -> rudy_tests::Connection {
+    let mut connection = server.connect();
+    connection.send(handshake("/app/echo", "websocket").as_bytes());
+    let response = connection.response();
+    assert_eq!((response.status, response.field("sec-websocket-accept")), (101, Some(ACCEPT)));
+    assert_eq!(response.field("upgrade"), Some("websocket"));
+    assert_eq!(connection.read_exactly(4), b"hi! ");
+    connection
+}
+
+#[test]
+fn a_websocket_passes_until_one_end_closes_it() {
+    let (upstream, heads) = upstream();
+    let server = proxy(&upstream, "");
+    let mut connection = open(&server);
+    let head = heads.recv().expect("the upstream runs").to_ascii_lowercase();
+    assert!(head.contains("connection: upgrade\r\n") && head.contains("upgrade: websocket\r\n"), "{head}");
+    for message in [b"ping", b"pong", b"last"] {
+        connection.send(message);
+        assert_eq!(connection.read_exactly(4), message);
+    }
+    assert!(connection.is_closed());
+    assert_eq!(server.get("/app/").text(), "fine");
+}
+
+#[test]
+fn a_large_amount_passes_in_both_directions_at_once() {
+    let (upstream, _heads) = upstream();
+    let server = proxy(&upstream, "");
+    let mut connection = open(&server);
+    let mut sender = connection.socket().try_clone().expect("a descriptor is free");
+    let total = 4_000_000;
+    let sending = std::thread::spawn(move || {
+        std::io::Write::write_all(&mut sender, &b"abcd".repeat(total / 4)).expect("the server reads");
+    });
+    let received = connection.read_exactly(total);
+    sending.join().expect("no panic");
+    assert!(received == b"abcd".repeat(total / 4));
+}
+
+#[test]
+fn a_change_that_was_not_agreed_on_is_502() {
+    let (upstream, _heads) = upstream();
+    let server = proxy(&upstream, "");
+    for (target, status) in [
+        ("/app/wrong-accept", 502),
+        ("/app/no-accept", 502),
+        ("/app/no-upgrade", 502),
+        ("/app/other", 502),
+        ("/app/refused", 403),
+        ("/app/", 200),
+    ] {
+        let mut connection = server.connect();
+        connection.send(handshake(target, "websocket").as_bytes());
+        let response = connection.response();
+        assert_eq!(response.status, status, "{target}");
+        let error = (status == 502).then_some("rudy; error=http_upgrade_failed");
+        assert_eq!(response.field("proxy-status"), error, "{target}");
+    }
+}
+
+#[test]
+fn only_listed_protocols_are_offered_to_the_upstream() {
+    let (upstream, heads) = upstream();
+    for (more, upgrade, offered) in [
+        ("", "h2c", None),
+        ("", "TLS/1.3, HTTP/3.0", None),
+        ("", "derp, websocket", Some("upgrade: websocket")),
+        ("upgrade_protocols = \"derp\"\n", "derp, h2c", Some("upgrade: derp")),
+    ] {
+        let server = proxy(&upstream, more);
+        let mut connection = server.connect();
+        connection.send(handshake("/app/", upgrade).as_bytes());
+        assert_eq!(connection.response().text(), "fine");
+        let head = heads.recv().expect("the upstream runs");
+        assert_eq!(head.lines().find(|line| line.starts_with("upgrade:")), offered, "{upgrade}");
+        assert_eq!(head.contains("connection:"), offered.is_some(), "{upgrade}");
+    }
+}
+
+#[test]
+fn a_websocket_outlives_a_reload_and_ends_with_the_server() {
+    let (upstream, _heads) = upstream();
+    let mut server = proxy(&upstream, "");
+    let mut connection = open(&server);
+    let file = server.path().join("rudy.toml");
+    let text = std::fs::read_to_string(&file).expect("the file exists");
+    let more = format!("{text}\n[[site.route]]\npath = \"/new\"\nrespond = 404\n");
+    std::fs::write(&file, more).expect("the folder is ours");
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was reloaded");
+    connection.send(b"ping");
+    assert_eq!(connection.read_exactly(4), b"ping");
+    server.signal(Signal::TERM);
+    assert!(connection.is_closed());
+    assert!(server.wait().0.success());
+}
+
+#[test]
+fn an_idle_websocket_is_closed() {
+    let (upstream, _heads) = upstream();
+    for limit in ["tunnel_idle_timeout = \"300ms\"\n", "tunnel_lifetime = \"300ms\"\n"] {
+        let server = proxy(&upstream, limit);
+        assert!(open(&server).is_closed(), "{limit}");
+    }
+}
+
+#[test]
+fn a_websocket_over_http2_reaches_an_upstream_over_http11() {
+    let (sender, heads) = mpsc::channel();
+    let upstream = Upstream::start(move |peer| {
+        let Some(request) = peer.request() else { return };
+        let key = request.field("sec-websocket-key").expect("the proxy makes a key").to_owned();
+        sender.send(request.head).expect("the test runs");
+        let accept = accept(&key);
+        peer.send(format!("{SWITCH}Sec-WebSocket-Accept: {accept}\r\n\r\nhi! "));
+        echo(peer);
+    });
+    // A tunnel is no body, so its size has no limit.
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,h2c\"]\n[[site]]\nbody_bytes = 4\n[[site.route]]\npath = \"/app/*\"\n\
+         proxy = \"{}\"\n[[site.route]]\npath = \"/*\"\nrespond = \"fixed\"\n",
+        upstream.url()
+    ));
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.wait_for(kind::SETTINGS);
+    connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/echo"));
+    let head = heads.recv().expect("the upstream runs");
+    assert!(
+        head.starts_with("GET /app/echo HTTP/1.1\r\n") && head.contains("upgrade: websocket\r\n"),
+        "{head}"
+    );
+    assert_eq!(connection.wait_for(kind::DATA).payload, b"hi! ");
+    for message in [b"ping", b"pong", b"last"] {
+        connection.frame(kind::DATA, 0, 1, message);
+        assert_eq!(connection.wait_for(kind::DATA).payload, message);
+    }
+    // Other handlers must not send a 2xx, which would open a tunnel.
+    connection.frame(kind::HEADERS, 4, 3, &tunnel("/other"));
+    assert_eq!(connection.response(3).status, 405);
+}
+
+/// The header block of a request for a WebSocket over HTTP/2 (RFC 8441 §5).
+pub(crate) fn tunnel(path: &str) -> Vec<u8> {
+    rudy_tests::http2::block(&[
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", path),
+        ("sec-websocket-version", "13"),
+    ])
+}

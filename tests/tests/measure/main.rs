@@ -1,0 +1,15 @@
+//! The measuring commands: load tests, floods, experiments, views of processes.
+
+mod bench;
+mod flood;
+mod http2_client;
+mod http_load;
+mod lab;
+mod lab_gate;
+mod lab_plans;
+mod lab_report;
+mod leaks;
+mod observe;
+mod shares;
+mod sustainable_rate;
+mod top;

@@ -1,0 +1,144 @@
+//! The metrics: the handler, the command, and what they count.
+
+use std::process::Command;
+
+use rudy_tests::{Connection, Server, Upstream, binary, eventually};
+
+/// The value of a sample, with its labels as they are written.
+fn value(text: &str, sample: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
+}
+
+fn server(more: &str) -> Server {
+    Server::config(&format!(
+        "listen = ['127.0.0.1:0']\nadmin_socket = 'admin.sock'\n{more}\n\
+         [[site]]\nhosts = ['localhost']\nroute = [\n\
+         {{ path = '/metrics', metrics = {{}} }},\n{{ path = '/gone/*', respond = 410 }},\n{{ path = '/*', respond = 'ok' }},\n]\n"
+    ))
+}
+
+#[test]
+fn requests_are_counted_by_site_route_and_status() {
+    let server = server("");
+    for target in ["/", "/x", "/gone/x"] {
+        let _response = server.get(target);
+    }
+    // A request counts once its end is known, which is after the client has the response.
+    let text = eventually("the requests are counted", || {
+        let text = server.get("/metrics").text().to_owned();
+        let gone = "rudy_http_requests_total{site=\"localhost\",route=\"/gone/*\",status=\"4xx\"}";
+        (value(&text, gone) == Some(1.0)).then_some(text)
+    });
+    for (sample, expected) in [
+        ("rudy_http_requests_total{site=\"localhost\",route=\"/*\",status=\"2xx\"}", 2.0),
+        ("rudy_http_request_duration_seconds_count{site=\"localhost\",route=\"/*\"}", 2.0),
+        ("rudy_http_request_duration_seconds_bucket{site=\"localhost\",route=\"/*\",le=\"+Inf\"}", 2.0),
+        ("rudy_http_response_body_bytes_total{site=\"localhost\",route=\"/*\"}", 4.0),
+        ("rudy_http_requests_in_flight", 1.0),
+        ("rudy_panics_total", 0.0),
+        ("rudy_log_lines_lost_total", 0.0),
+    ] {
+        assert_eq!(value(&text, sample), Some(expected), "{sample} in\n{text}");
+    }
+    for sample in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {
+        assert!(value(&text, sample).is_some(), "{sample} in\n{text}");
+    }
+    assert!(text.contains("rudy_thread_cpu_seconds_total{thread=\""), "{text}");
+}
+
+#[test]
+fn idle_and_active_connections_are_counted() {
+    let server = server("");
+    let mut idle = server.connect();
+    idle.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(idle.response().status, 200);
+    eventually("one is idle, and the one that asks is active", || {
+        let text = server.get("/metrics").text().to_owned();
+        let of = |state: &str| value(&text, &format!("rudy_connections{{state=\"{state}\"}}"));
+        ((of("idle"), of("active")) == (Some(1.0), Some(1.0))).then_some(())
+    });
+}
+
+#[test]
+fn the_command_prints_the_metrics_and_those_of_upstreams() {
+    let upstream = Upstream::start(|peer| {
+        while peer.request().is_some() {
+            peer.respond("ok");
+        }
+    });
+    let server = Server::config(&format!(
+        "listen = ['127.0.0.1:0']\nadmin_socket = 'admin.sock'\n\
+         [[site]]\nhosts = ['localhost']\n[[site.route]]\npath = '/*'\nproxy = '{}'\n",
+        upstream.url()
+    ));
+    assert_eq!(server.get("/").status, 200);
+    let socket = server.path().join("admin.sock");
+    let output = Command::new(binary()).args(["metrics", "--socket"]).arg(socket).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let labels = format!("{{route=\"localhost/*\",upstream=\"{}\"}}", upstream.url());
+    assert_eq!(value(&text, &format!("rudy_upstream_requests_total{labels}")), Some(1.0), "{text}");
+    assert_eq!(value(&text, &format!("rudy_upstream_up{labels}")), Some(1.0));
+    assert!(
+        !text.contains("rudy_http_requests_total"),
+        "requests by route cost nothing unless they are wanted"
+    );
+}
+
+#[test]
+fn the_metrics_are_for_this_machine_unless_others_are_allowed() {
+    let server = server("");
+    let mut connection = server.connect();
+    connection.send(
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.1\r\nConnection: close\r\n\r\n",
+    );
+    assert_eq!(connection.response().status, 403, "it came through a proxy");
+}
+
+#[test]
+fn prometheus_gets_the_metrics_with_the_documented_configuration() {
+    let page = include_str!("../../../docs/metrics.md");
+    let between = |text: &'static str, start: &str, end: &str| {
+        text.split_once(start).and_then(|(_, rest)| rest.split_once(end)).unwrap().0
+    };
+    let site = between(page, "```toml\n", "```");
+    let target = between(between(page, "```yaml\n", "```"), "targets: [\"", "\"");
+    assert!(site.contains(&format!("listen = \"{target}\"")), "{target} is the address in\n{site}");
+    let site = site.replace(target, "127.0.0.2:0");
+    let server = Server::config(&format!("listen = '127.0.0.1:0'\n{site}"));
+    let mut connection = Connection::open(server.address_of(1));
+    connection.send(format!("GET /metrics HTTP/1.1\r\nHost: {target}\r\n\r\n").as_bytes());
+    let response = connection.response();
+    assert_eq!(response.status, 200);
+    assert!(response.text().contains("rudy_build_info{"), "{}", response.text());
+}
+
+#[test]
+fn open_metrics_is_sent_to_clients_that_accept_it() {
+    let server = server("");
+    let mut connection = server.connect();
+    connection.send(
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n\
+          Connection: close\r\n\r\n",
+    );
+    let response = connection.response();
+    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(response.field("content-type"), Some(media_type));
+    assert!(
+        response.text().ends_with("\n# EOF\n") && response.text().contains("# TYPE rudy_panics counter\n")
+    );
+}
+
+#[test]
+fn counters_survive_a_reload() {
+    let mut server = server("metrics = true");
+    let _response = server.get("/x");
+    server.signal(rustix::process::Signal::HUP);
+    server.wait_for_line("the configuration was reloaded");
+    let _response = server.get("/x");
+    eventually("both are counted", || {
+        let text = server.get("/metrics").text().to_owned();
+        let sample = "rudy_http_requests_total{site=\"localhost\",route=\"/*\",status=\"2xx\"}";
+        (value(&text, sample) == Some(2.0)).then_some(())
+    });
+}

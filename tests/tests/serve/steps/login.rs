@@ -1,0 +1,233 @@
+//! Basic authentication over real connections: users in apps, changed files, and guesses that must not slow other requests down.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rudy_tests::{Connection, Http2Connection, Response, Server, Upstream, binary, eventually};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use tempfile::TempDir;
+
+use crate::steps::spoofed::{SPELLINGS, app};
+
+/// `secret`, hashed with bcrypt (cost 5) by `htpasswd`.
+const HASH: &str = "$2y$05$9c8Cio3BrXkvwXzYBWNYE..9S3XtlRg34aX7JBxuclljFm9sA2iTS";
+
+/// The same with sha512-crypt, which takes longer.
+const SLOW: &str =
+    "$6$abcdefgh$ltjgWl6579NluT/Vi1nwEvcil.G5Nbc4NiXZaNGStk8PSwGfQv72N2CKPPrVACtLtip/cZ/1GM/O6IND4WQhG.";
+
+/// `ann:secret`, `ann:wrong` and `eve:secret`.
+const ANN: &str = "Basic YW5uOnNlY3JldA==";
+const WRONG: &str = "Basic YW5uOndyb25n";
+const EVE: &str = "Basic ZXZlOnNlY3JldA==";
+
+fn get(address: SocketAddr, target: &str, fields: &str) -> Response {
+    let mut connection = Connection::open(address);
+    connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+    connection.response()
+}
+
+/// Starts a server with these users, whose file is in the folder.
+fn server(text: &str, users: &str) -> (Server, TempDir) {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let path = folder.path().join("htpasswd");
+    fs::write(&path, users).expect("the folder can be written");
+    (Server::config(&text.replace("'htpasswd'", &format!("'{}'", path.display()))), folder)
+}
+
+#[test]
+fn an_app_gets_the_user_and_no_other_spelling() {
+    let app = app();
+    let text = format!(
+        "listen = '127.0.0.1:0,h2c'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{}' }}\n",
+        app.address()
+    );
+    let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
+    let users = |variables: &str| {
+        let mut lines: Vec<_> = variables
+            .lines()
+            .filter(|line| line.contains("USER") || line.starts_with("AUTH"))
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let expected = ["AUTH_TYPE=Basic", "HTTP_REMOTE_USER=ann", "REMOTE_USER=ann"];
+    let spoofed = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
+    for round in 0..2 {
+        let fields = format!("{spoofed}Authorization: {ANN}\r\nConnection: remote-user\r\n");
+        let response = get(server.address(), "/", &fields);
+        assert_eq!(users(response.text()), expected, "{round}: {}", response.text());
+        let mut connection = Http2Connection::open(server.address(), &[]);
+        let names = SPELLINGS.map(str::to_lowercase);
+        let fields = names.iter().map(|name| (name.as_str(), "root")).chain([("authorization", ANN)]);
+        connection.request(1, "GET", "/", &fields.collect::<Vec<_>>(), true);
+        assert_eq!(users(connection.response(1).text()), expected);
+    }
+    let mut rejected =
+        vec![String::new(), "Authorization: Basic\r\n".to_owned(), "Authorization: Bearer x\r\n".to_owned()];
+    rejected.extend([WRONG, EVE].map(|credentials| format!("Authorization: {credentials}\r\n")));
+    rejected.push(format!("Authorization: {ANN}\r\nAuthorization: {ANN}\r\n"));
+    for fields in rejected {
+        let response = get(server.address(), "/", &fields);
+        assert_eq!(response.status, 401, "{fields}");
+        assert_eq!(response.field("www-authenticate"), Some("Basic realm=\"restricted\", charset=\"UTF-8\""));
+    }
+}
+
+#[test]
+fn a_changed_file_is_used_and_an_invalid_one_is_not() {
+    let text = "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+                [[site.route]]\npath = '/*'\nrespond = { body = 'x' }\n";
+    let (mut server, folder) = server(text, "");
+    let path = folder.path().join("htpasswd");
+    let status = |server: &Server| get(server.address(), "/", &format!("Authorization: {ANN}\r\n")).status;
+    assert_eq!(status(&server), 401);
+    let hash = |user: &str, password: &str| {
+        let mut command = Command::new(binary());
+        command.args(["hash-password", "--algorithm", "bcrypt", "--user", user, "--file"]).arg(&path);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("rudy runs");
+        std::io::Write::write_all(child.stdin.as_mut().expect("it is piped"), password.as_bytes())
+            .expect("it reads");
+        assert!(child.wait().expect("it ends").success());
+    };
+    hash("ann", "secret");
+    eventually("the new user can sign in", || (status(&server) == 200).then_some(()));
+    fs::write(&path, "ann:plain\n").expect("the folder can be written");
+    server.wait_for_line("its old users stay valid");
+    assert_eq!(status(&server), 200);
+    hash("ann", "other");
+    eventually("the old password is invalid, though it was remembered", || {
+        (status(&server) == 401).then_some(())
+    });
+}
+
+#[test]
+fn a_changed_file_that_cannot_be_read_for_a_while_is_used_later() {
+    let text = "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+                [[site.route]]\npath = '/*'\nrespond = { body = 'x' }\n";
+    let (mut server, folder) = server(text, "");
+    let pid = Pid::from_raw(server.pid().try_into().unwrap());
+    // No further descriptor can be opened.
+    let none = Rlimit { current: Some(3), maximum: getrlimit(Resource::Nofile).maximum };
+    let before = prlimit(pid, Resource::Nofile, none).unwrap();
+    fs::write(folder.path().join("htpasswd"), format!("ann:{HASH}\n")).unwrap();
+    server.wait_for_line("Too many open files (os error 24); its old users stay valid");
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    server.wait_for_line("it has 1 users now");
+    assert_eq!(get(server.address(), "/", &format!("Authorization: {ANN}\r\n")).status, 200);
+}
+
+/// One thread verifies passwords, and more are sent than it can verify. All other requests are served meanwhile.
+#[test]
+fn a_flood_of_passwords_does_not_keep_other_routes_waiting() {
+    let text = "listen = '127.0.0.1:0'\npassword_threads = 1\n[[site]]\n\
+                [[site.route]]\npath = '/secret'\nrespond = { body = 'secret' }\nbasic_auth = 'htpasswd'\n\
+                [[site.route]]\npath = '/*'\nrespond = { body = 'open' }\n";
+    let (server, _folder) = server(text, &format!("ann:{SLOW}\n"));
+    let (address, stop) = (server.address(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let guess = || {
+            let mut statuses = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                statuses.push(get(address, "/secret", &format!("Authorization: {WRONG}\r\n")));
+            }
+            statuses
+        };
+        let guesses: Vec<_> = (0..40).map(|_| scope.spawn(guess)).collect();
+        eventually("the queue is full", || {
+            let response = get(address, "/secret", &format!("Authorization: {WRONG}\r\n"));
+            (response.status == 503 && response.field("retry-after").is_some()).then_some(())
+        });
+        let served = (0..200).filter(|_| get(address, "/", "").status == 200).count();
+        stop.store(true, Ordering::Relaxed);
+        let guesses: Vec<_> =
+            guesses.into_iter().flat_map(|guess| guess.join().expect("it does not panic")).collect();
+        assert_eq!(served, 200);
+        let count = |status| guesses.iter().filter(|response| response.status == status).count();
+        assert_eq!(count(401) + count(503), guesses.len());
+        assert!(count(503) > 0, "more guesses than can be verified were sent");
+    });
+}
+
+#[test]
+fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            peer.respond(&format!("{}{:?}", request.head, request.trailers));
+        }
+    });
+    let text = format!(
+        "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+         [[site.route]]\npath = '/open'\nbasic_auth = false\nproxy = '{0}'\n\
+         [[site.route]]\npath = '/*'\nproxy = '{0}'\n",
+        upstream.url()
+    );
+    let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
+    let spoofed = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
+    for (target, fields, expected) in
+        [("/open", String::new(), &[][..]), ("/", format!("Authorization: {ANN}\r\n"), &["remote-user: ann"])]
+    {
+        let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\n{fields}{spoofed}Trailer: Remote-User\r\n");
+        let mut connection = server.connect();
+        connection
+            .send(format!("{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n{spoofed}\r\n").as_bytes());
+        let response = connection.response();
+        let is_user = |line: &&str| line.to_lowercase().replace('_', "-").contains("remote-user");
+        let users: Vec<_> = response.text().lines().filter(is_user).collect();
+        assert_eq!(users, expected, "{target}: {}", response.text());
+    }
+}
+
+#[test]
+fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_another_one_sets_them() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            peer.respond(&request.head);
+        }
+    });
+    let text = format!(
+        "listen = '127.0.0.1:0'\n[[site]]\n\
+         [[site.route]]\npath = '/sso'\nforward_auth = {{ url = '{0}', copy = 'Authorization' }}\nproxy = '{0}'\n\
+         [[site.route]]\npath = '/*'\nbasic_auth = 'htpasswd'\nproxy = '{0}'\n",
+        upstream.url()
+    );
+    let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
+    let response = get(server.address(), "/", &format!("Authorization: {ANN}\r\nRemote-User: root\r\n"));
+    assert_eq!(response.status, 200);
+    assert!(response.text().contains(ANN) && !response.text().contains("root"), "{}", response.text());
+}
+
+#[test]
+fn a_proxied_application_gets_the_user_in_a_field() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            peer.respond(&request.head);
+        }
+    });
+    let logs = tempfile::tempdir().expect("a temp folder can be created");
+    let log = logs.path().join("access.log");
+    let text = format!(
+        "listen = '127.0.0.1:0'\naccess_log = '{}'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+         [[site.route]]\npath = '/*'\nproxy = '{}'\n",
+        log.display(),
+        upstream.url()
+    );
+    let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
+    let spoofed = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
+    let response =
+        get(server.address(), "/", &format!("{spoofed}Authorization: {ANN}\r\nConnection: Remote-User\r\n"));
+    let users: Vec<_> = response
+        .text()
+        .lines()
+        .filter(|line| line.to_lowercase().replace('_', "-").contains("remote-user"))
+        .collect();
+    assert_eq!(users, ["remote-user: ann"], "{}", response.text());
+    eventually("the user is in the access log", || {
+        fs::read_to_string(&log).ok()?.contains("127.0.0.1 - ann [").then_some(())
+    });
+}

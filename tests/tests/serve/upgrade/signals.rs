@@ -1,0 +1,202 @@
+//! Upgrades, reloads and stops happen one after the other.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rudy_tests::{Server, binary};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Signal, kill_process};
+
+use crate::upgrade::rig::{ANY, Rig, link, text, wait_for_exit};
+
+/// A server whose successors wait for input from a pipe.
+struct Delayed {
+    rig: Rig,
+    folder: tempfile::TempDir,
+}
+
+impl Delayed {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let script =
+            format!("#!/bin/sh\nread x < {}\nexec '{}' \"$@\"\n", path("pipe").display(), binary().display());
+        fs::write(path("script"), script).unwrap();
+        fs::set_permissions(path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+        link(binary(), &path("rudy"));
+        let script = format!("shift; exec '{}' \"$@\"", path("rudy").display());
+        let server = Server::build().config(&text(ANY, "old", "")).through_shell(&script).start();
+        link(&path("script"), &path("rudy"));
+        let mut rig = Rig::from_server(server);
+        rig.signal(Signal::USR2);
+        rig.starting();
+        Self { rig, folder }
+    }
+
+    fn release(&self) {
+        fs::write(self.folder.path().join("pipe"), "go\n").unwrap();
+    }
+}
+
+#[test]
+fn a_second_upgrade_is_ignored_while_the_new_process_starts() {
+    let mut held = Delayed::start();
+    held.rig.signal(Signal::USR2);
+    held.rig.server.wait_for_line("SIGUSR2: ignored, an upgrade is in progress");
+    held.release();
+    let old = held.rig.is_replaced();
+    wait_for_exit(old);
+    assert_eq!(held.rig.get("/"), "old");
+}
+
+#[test]
+fn a_reload_during_the_start_of_the_new_process_is_forwarded_to_it() {
+    let mut held = Delayed::start();
+    held.rig.signal(Signal::HUP);
+    held.rig.signal(Signal::USR1);
+    held.release();
+    let old = held.rig.is_replaced();
+    held.rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
+    wait_for_exit(old);
+}
+
+#[test]
+fn a_reload_during_a_failing_upgrade_is_done_by_the_old_process() {
+    let mut held = Delayed::start();
+    held.rig.rewrite(&text(ANY, "new", ""));
+    held.rig.signal(Signal::HUP);
+    let starting = held.rig.starting();
+    kill_process(starting, Signal::KILL).unwrap();
+    held.rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
+    assert_eq!(held.rig.get("/"), "new");
+}
+
+#[test]
+fn a_stop_during_the_start_of_the_new_process_stops_both() {
+    let mut held = Delayed::start();
+    let starting = held.rig.starting();
+    held.rig.signal(Signal::TERM);
+    wait_for_exit(starting);
+    let (status, stderr) = held.rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
+/// An upgrade during a request of the old process.
+fn both() -> (Rig, rudy_tests::Connection, rustix::process::Pid) {
+    let mut rig = Rig::start(&text(ANY, "old", ""));
+    let mut upload = rig.server.connect();
+    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let old = rig.upgrade();
+    (rig, upload, old)
+}
+
+#[test]
+fn a_stop_of_the_old_process_stops_both_and_finishes_requests() {
+    let (mut rig, upload, old) = both();
+    let mut other = rig.server.connect();
+    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    kill_process(old, Signal::TERM).unwrap();
+    rig.server.wait_for_line("stopping, also process");
+    for mut connection in [upload, other] {
+        connection.send(b"cd");
+        assert_eq!(connection.response().status, 200);
+    }
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    wait_for_exit(rig.pid);
+}
+
+#[test]
+fn a_stop_of_the_new_process_stops_both_and_finishes_requests() {
+    let (mut rig, mut upload, _) = both();
+    rig.signal(Signal::INT);
+    rig.server.wait_for_line("SIGINT: stopping");
+    upload.send(b"cd");
+    assert_eq!(upload.response().status, 200);
+    drop(upload);
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("accepts connections again"), "{stderr}");
+}
+
+#[test]
+fn one_interrupt_from_the_terminal_is_not_two_signals() {
+    let (mut rig, upload, old) = both();
+    let mut other = rig.server.connect();
+    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    // Ctrl-C signals both processes.
+    kill_process(old, Signal::INT).unwrap();
+    rig.server.wait_for_line(&format!("stopping, also process {}", rig.pid.as_raw_nonzero()));
+    rig.signal(Signal::INT);
+    for mut connection in [upload, other] {
+        connection.send(b"cd");
+        assert_eq!(connection.response().status, 200);
+    }
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
+#[test]
+fn a_second_stop_of_the_old_process_stops_both_at_once() {
+    let (mut rig, upload, old) = both();
+    let mut other = rig.server.connect();
+    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    kill_process(old, Signal::TERM).unwrap();
+    rig.server.wait_for_line("stopping, also process");
+    kill_process(old, Signal::INT).unwrap();
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    wait_for_exit(rig.pid);
+    for mut connection in [upload, other] {
+        assert!(connection.read_to_end().is_empty());
+    }
+}
+
+#[test]
+fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
+    let folder = tempfile::tempdir().unwrap();
+    let requested = folder.path().join("asked");
+    // The app logs SIGTERM and does not end.
+    let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", requested.display());
+    let app = format!(
+        "[[site.route]]\npath = \"/slow\"\nfastcgi = {{ command = [\"/bin/sh\", \"-c\", '''{script}'''], \
+         processes = {{ stop_timeout = \"1h\" }} }}\n"
+    );
+    let mut rig = Rig::start(&(text(ANY, "old", "") + &app));
+    rig.rewrite(&text(ANY, "old", ""));
+    let old = rig.upgrade();
+    rudy_tests::eventually("the old process ends its apps", || requested.exists().then_some(()));
+    rig.rewrite(&text(ANY, "new", ""));
+    kill_process(old, Signal::HUP).unwrap();
+    rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
+    assert_eq!(rig.get("/"), "new");
+    for _ in 0..2 {
+        kill_process(old, Signal::TERM).unwrap();
+        rig.server.wait_for_line("SIGTERM: stopping, also process");
+    }
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(143), "{stderr}");
+    wait_for_exit(rig.pid);
+}
+
+#[test]
+fn signals_to_the_old_process_reach_the_new_one() {
+    let (mut rig, mut upload, old) = both();
+    rig.rewrite(&text(ANY, "new", ""));
+    kill_process(old, Signal::HUP).unwrap();
+    rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
+    assert_eq!(rig.get("/"), "new");
+    kill_process(old, Signal::USR1).unwrap();
+    rig.server.wait_for_line("SIGUSR1: the access log was reopened");
+    // The next upgrade waits for the end of the old process.
+    kill_process(old, Signal::USR2).unwrap();
+    rig.server.wait_for_line("SIGUSR2: the upgrade begins when process");
+    upload.send(b"cd");
+    assert_eq!(upload.response().status, 200);
+    drop(upload);
+    let second = rig.is_replaced();
+    wait_for_exit(old);
+    wait_for_exit(second);
+    assert_eq!(rig.get("/"), "new");
+}

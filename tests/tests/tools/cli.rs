@@ -1,0 +1,490 @@
+//! The command line: help, errors and exit codes. `SNAPSHOTS=overwrite cargo xtask quick -- cli::` updates the files in
+//! `cli/`; review the changes.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rudy_tests::binary;
+use rustix::process::geteuid;
+use snapbox::{assert_data_eq, file, str};
+
+/// Runs `rudy` in `folder`, without a terminal whose width would change the help.
+fn rudy_in(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).env_remove("COLUMNS").env("TZ", "UTC");
+    command.output().expect("rudy can be started")
+}
+
+fn rudy(arguments: &[&str]) -> Output {
+    rudy_in(Path::new("/"), arguments)
+}
+
+/// The exit code and stderr; stdout must be empty.
+fn failure(output: &Output) -> (Option<i32>, String) {
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// The stdout of a successful command without stderr. (For root, `check` prints a warning.)
+fn success(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let other: Vec<_> =
+        stderr.lines().filter(|line| !line.starts_with("warning: Rudy runs as root")).collect();
+    assert_eq!(other, [""; 0]);
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).expect("the file can be written");
+    }
+    folder
+}
+
+#[test]
+fn help_of_every_command() {
+    assert_data_eq!(success(&rudy(&["--help"])), file!["cli/help.txt"]);
+    assert_data_eq!(success(&rudy(&["serve", "--help"])), file!["cli/serve-help.txt"]);
+    assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
+    assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
+    assert_data_eq!(success(&rudy(&["mirror", "--help"])), file!["cli/mirror-help.txt"]);
+    assert_data_eq!(success(&rudy(&["precompress", "--help"])), file!["cli/precompress-help.txt"]);
+    assert_data_eq!(success(&rudy(&["reload", "--help"])), file!["cli/reload-help.txt"]);
+    assert_data_eq!(success(&rudy(&["hash-password", "--help"])), file!["cli/hash-password-help.txt"]);
+    assert_data_eq!(success(&rudy(&["certificates", "--help"])), file!["cli/certificates-help.txt"]);
+    assert_data_eq!(
+        success(&rudy(&["certificates", "trust", "--help"])),
+        file!["cli/certificates-trust-help.txt"]
+    );
+    assert_data_eq!(success(&rudy(&["status", "--help"])), file!["cli/status-help.txt"]);
+    assert_data_eq!(success(&rudy(&["upstreams", "--help"])), file!["cli/upstreams-help.txt"]);
+    assert_data_eq!(success(&rudy(&["metrics", "--help"])), file!["cli/metrics-help.txt"]);
+    assert_data_eq!(success(&rudy(&["upstreams", "drain", "--help"])), file!["cli/upstreams-drain-help.txt"]);
+    assert_data_eq!(success(&rudy(&["limits", "--help"])), file!["cli/limits-help.txt"]);
+    assert_data_eq!(success(&rudy(&["cache", "--help"])), file!["cli/cache-help.txt"]);
+    assert_data_eq!(success(&rudy(&["cache", "purge", "--help"])), file!["cli/cache-purge-help.txt"]);
+    assert_data_eq!(success(&rudy(&["completions", "--help"])), file!["cli/completions-help.txt"]);
+    assert_data_eq!(success(&rudy(&["manual", "--help"])), file!["cli/manual-help.txt"]);
+    assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);
+    assert_data_eq!(success(&rudy(&["get", "--help"])), file!["cli/get-help.txt"]);
+    assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);
+    assert_data_eq!(success(&rudy(&["bench", "merge", "--help"])), file!["cli/bench-merge-help.txt"]);
+    assert_data_eq!(success(&rudy(&["flood", "--help"])), file!["cli/flood-help.txt"]);
+    assert_data_eq!(success(&rudy(&["tls", "--help"])), file!["cli/tls-help.txt"]);
+    assert_data_eq!(success(&rudy(&["lab", "--help"])), file!["cli/lab-help.txt"]);
+    assert_data_eq!(success(&rudy(&["lab", "run", "--help"])), file!["cli/lab-run-help.txt"]);
+    assert_data_eq!(success(&rudy(&["lab", "report", "--help"])), file!["cli/lab-report-help.txt"]);
+    let messages = success(&rudy(&["lab", "messages", "--help"]));
+    assert_data_eq!(messages, file!["cli/lab-messages-help.txt"]);
+    assert_data_eq!(success(&rudy(&["http_load", "-help"])), file!["cli/http_load-help.txt"]);
+    assert_data_eq!(success(&rudy(&["top", "--help"])), file!["cli/top-help.txt"]);
+    assert_data_eq!(success(&rudy(&["conns", "--help"])), file!["cli/conns-help.txt"]);
+}
+
+#[test]
+fn version() {
+    assert_eq!(success(&rudy(&["--version"])), format!("rudy {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn no_command_prints_the_help_with_exit_code_2() {
+    let (code, help) = failure(&rudy(&[]));
+    assert_eq!(code, Some(2));
+    assert!(help.contains("Usage: rudy <COMMAND>"), "{help}");
+}
+
+#[test]
+fn invalid_flags_are_errors_with_exit_code_2() {
+    for (arguments, expected) in [
+        (&["serve", "--brows"][..], str!["error: unexpected argument '--brows' found[..]\n..."]),
+        (&["server"], str!["error: unrecognized subcommand 'server'[..]\n..."]),
+        (&["serve", "--cores", "0"], str!["error: invalid value '0' for '--cores <N>'[..]\n..."]),
+        (
+            &["serve", "/tmp", "--config", "rudy.toml"],
+            str!["error: the argument '[DIR|FILE]' cannot be used with '--config <FILE>'\n..."],
+        ),
+        (
+            &["serve", "--config", "rudy.toml", "--spa"],
+            str!["error: the argument '--config <FILE>' cannot be used with '--spa'\n..."],
+        ),
+        (
+            &["serve", "--host", "http://a.test"],
+            str![
+                "error: invalid value 'http://a.test' for '--host <NAME>': expected the host alone, without the scheme\n..."
+            ],
+        ),
+        (
+            &["serve", "--listen", "8080"],
+            str![
+                "error: invalid value '8080' for '--listen <ADDR>': [..] write `127.0.0.1:8080` for this machine only[..]\n..."
+            ],
+        ),
+        (
+            &["bench", "-q", "100", "a"],
+            str!["error: unexpected argument '-q' found\n\n  tip: set the rate of all connections[..]\n..."],
+        ),
+        (
+            &["flood", "-t2", "http://a/"],
+            str![
+                "error: unexpected argument '-t' found\n\n  tip: one thread handles all connections[..]\n..."
+            ],
+        ),
+        (
+            &["get", "-v", "http://a/"],
+            str!["error: unexpected argument '-v' found\n\n  tip: the report on standard error[..]\n..."],
+        ),
+        (&["tail"], str!["error: the following required arguments were not provided:\n  <FILE>...\n..."]),
+        (
+            &["tail", "--grep", "a(b", "x"],
+            str![
+                "error: invalid value 'a(b' for '--grep <REGEX>': regex parse error:\n    a(b\n     ^\nerror: unclosed group\n..."
+            ],
+        ),
+        (
+            &["bench", "-R", "fast", "a"],
+            str![
+                "error: invalid value 'fast' for '--rate <RATE>': expected a rate in requests per second, such as[..]\n..."
+            ],
+        ),
+        (
+            &["bench", "-n", "1", "-d", "1", "a"],
+            str!["error: the argument '--requests <N>' cannot be used with[..]\n..."],
+        ),
+        (
+            &["top", "1", "--interval", "1ms"],
+            str!["error: invalid value '1ms' for '--interval <TIME>': expected a time from 10ms to 1h\n..."],
+        ),
+        (&["conns", "--watch"], str!["error: no process is given; --watch has 1 s as its time\n..."]),
+        (&["tail", "-"], str!["error: cannot follow standard input: give the name of a file\n..."]),
+        (&["tail", "/[.log"], str!["error: cannot follow \"/[.log\": unclosed character class[..]\n..."]),
+    ] {
+        let (code, message) = failure(&rudy(arguments));
+        assert_eq!(code, Some(2), "{message}");
+        assert_data_eq!(message, expected);
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_served_is_an_error_with_exit_code_2() {
+    let folder = folder_with(&[("rudy.toml", ""), ("page.html", "")]);
+    for (arguments, expected) in [
+        (&["serve", "nowhere"][..], "error: cannot serve nowhere: No such file or directory (os error 2)\n"),
+        (
+            &["serve", "page.html"],
+            "error: cannot serve page.html: expected a folder or a configuration file (.toml)\n",
+        ),
+        (
+            &["serve", "nowhere.toml"],
+            "error: cannot serve nowhere.toml: No such file or directory (os error 2)\n",
+        ),
+        (
+            &["serve", "rudy.toml", "--host", "a.test"],
+            "error: cannot serve rudy.toml: it is a configuration file, and --browse, --spa, --host, --domain and --tls apply to folders only\n",
+        ),
+        (
+            &["serve", "--json-log"],
+            "error: --json-log needs an access log: add --access-log PATH, or \
+             --access-log - for standard output\n",
+        ),
+    ] {
+        let (code, message) = failure(&rudy_in(folder.path(), arguments));
+        assert_eq!((code, message.as_str()), (Some(2), expected));
+    }
+}
+
+const SITE: &str = "listen = [\"127.0.0.1:0\"]\n\n[[site]]\n\n[[site.route]]\npath = \"/*\"\n";
+
+#[test]
+fn a_configuration_is_checked() {
+    let folder = folder_with(&[("rudy.toml", &format!("{SITE}respond = {{ body = \"hello\" }}\n"))]);
+    assert_data_eq!(success(&rudy_in(folder.path(), &["check"])), file!["cli/check.txt"]);
+}
+
+#[test]
+fn all_errors_of_a_configuration_are_reported_at_once() {
+    let wrong = format!("lisen = []\n{SITE}respond = {{ body = \"hello\", status = 99 }}\n");
+    let folder = folder_with(&[("rudy.toml", &wrong)]);
+    for command in [
+        &["check"][..],
+        &["check", "--config", "rudy.toml"],
+        &["serve", "--config", "rudy.toml"],
+        &["serve", "rudy.toml"],
+    ] {
+        let (code, message) = failure(&rudy_in(folder.path(), command));
+        assert_eq!(code, Some(2));
+        assert_data_eq!(message, file!["cli/check-errors.txt"]);
+    }
+}
+
+#[test]
+fn words_of_other_servers_are_no_names_of_access_logs() {
+    let folder = folder_with(&[("index.html", "page")]);
+    for (word, expected) in [
+        ("off", "leave out the flag"),
+        ("none", "leave out the flag"),
+        ("stdout", "write -"),
+        ("stderr", "write /dev/stderr"),
+    ] {
+        let (code, message) = failure(&rudy_in(folder.path(), &["serve", ".", "--access-log", word]));
+        assert!(code == Some(2) && message.contains(expected), "{word}: {message}");
+        assert!(!folder.path().join(word).exists());
+    }
+}
+
+#[test]
+fn a_request_is_explained() {
+    let folder = folder_with(&[(
+        "rudy.toml",
+        "[[site]]\nhosts = ['example.org']\nerror_pages = { 404 = '/missing' }\nsecurity_headers = true\n\
+             [[site.route]]\npath = 'regex:^/user/([0-9]+)$'\nrewrite = '/profile?id={1}'\n\
+             [[site.route]]\npath = '/profile'\nresponse_headers = { X-Path = '{path}', Server = false }\n\
+             body_bytes = '1M'\nrequest_timeout = '3s'\nrespond = 'profile'\n",
+    )]);
+    let explain = |url| success(&rudy_in(folder.path(), &["check", "--explain", url]));
+    let explained = ["/user/3", "https://example.org/none", "http://other.org/"].map(explain).join("---\n");
+    assert_data_eq!(explained, file!["cli/check-explain.txt"]);
+    let (code, message) = failure(&rudy_in(folder.path(), &["check", "--explain", "a b"]));
+    assert_eq!(code, Some(1));
+    assert!(message.contains("\"a b\" is not a URL"), "{message}");
+}
+
+#[test]
+fn the_access_rule_that_decides_is_explained() {
+    let folder = folder_with(&[(
+        "rudy.toml",
+        "[[site]]\n[[site.route]]\npath = '/*'\nrespond = 'page'\n\
+         access = [{ deny = '192.0.2.0/24' }, { allow = 'anyone', methods = 'GET', headers = { X-A = 'a*' } }]\n",
+    )]);
+    let explain = |arguments: &[&str]| {
+        let command = ["check", "--explain", "/x", "--from"].iter().chain(arguments);
+        success(&rudy_in(folder.path(), &command.copied().collect::<Vec<_>>()))
+    };
+    for (arguments, expected) in [
+        (&["192.0.2.7"][..], "Response  403: access rule 1: deny 192.0.2.0/24\n"),
+        (&["203.0.113.1"], "Response  403: the access rules, none of which matches: deny all others\n"),
+        (
+            &["203.0.113.1", "--header", "X-A: abc", "--method", "POST"],
+            "none of which matches: deny all others\n",
+        ),
+        (
+            &["203.0.113.1", "--header", "X-A: abc"],
+            "Allowed   by access rule 2: allow anyone, method GET, field x-a: a*\nHandler   respond: 200 with 4 bytes of text\n",
+        ),
+    ] {
+        let explained = explain(arguments);
+        assert!(explained.ends_with(expected), "{arguments:?}: {explained}");
+    }
+}
+
+#[test]
+fn a_password_is_hashed_and_weak_hashes_are_reported() {
+    let apr1 = "ann:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\n";
+    let folder = folder_with(&[
+        ("rudy.toml", "[[site]]\nroot = '.'\nbasic_auth = 'htpasswd'\n"),
+        ("htpasswd", apr1),
+        ("password", "secret\n"),
+        ("empty", "\n"),
+    ]);
+    let hash = |arguments: &[&str], input: &str| {
+        let input = std::fs::File::open(folder.path().join(input)).expect("the file is there");
+        let mut command = Command::new(binary());
+        command.arg("hash-password").args(arguments).current_dir(folder.path()).stdin(input);
+        command.output().expect("rudy can be started")
+    };
+    let warnings = || {
+        let output = rudy_in(folder.path(), &["check"]);
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(success(&hash(&[], "password")).starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+    assert!(
+        success(&hash(&["--user", "bob", "--algorithm", "bcrypt"], "password")).starts_with("bob:$2y$12$")
+    );
+    let warning = warnings();
+    assert!(
+        warning.contains("($apr1$)") && warning.contains("rudy hash-password --file htpasswd --user ann"),
+        "{warning}"
+    );
+    assert_eq!(success(&hash(&["--user", "ann", "--file", "htpasswd"], "password")), "");
+    assert!(!warnings().contains("hash-password"));
+    for (arguments, input, code, expected) in [
+        (&[][..], "empty", 1, "cannot read the password: the password is empty"),
+        (&["--user", "a:b"], "password", 1, "expected a name without colons"),
+        (&["--user", "ann", "--file", "none/htpasswd"], "password", 1, "cannot write none/htpasswd"),
+        (&["--file", "htpasswd"], "password", 2, "--user <NAME>"),
+    ] {
+        let (found, message) = failure(&hash(arguments, input));
+        assert!(found == Some(code) && message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn rudy_check_finds_errors_of_a_start() {
+    let wrong = r#"listen = ["192.0.2.1:8080", "unix:nowhere/rudy.sock", "unix:rudy.toml"]
+access_log = { path = "nowhere/access.log" }
+buffer_dir = "nowhere"
+
+[[site]]
+[[site.route]]
+path = "/app"
+[site.route.fastcgi]
+command = ["./app"]
+processes = { user = "nosuchuser", folder = "nowhere" }
+
+[[site.route]]
+path = "/in-path"
+fastcgi = { command = ["rudy-no-such-program"] }
+
+[[site.route]]
+path = "/plain-file"
+fastcgi = { command = ["./rudy.toml"] }
+"#;
+    let folder = folder_with(&[("rudy.toml", wrong)]);
+    let (code, message) = failure(&rudy_in(folder.path(), &["check"]));
+    assert_eq!(code, Some(2));
+    assert_data_eq!(message, file!["cli/check-start.txt"]);
+}
+
+#[test]
+fn rudy_check_finds_files_that_a_start_cannot_create() {
+    for (setting, expected) in [
+        ("admin_socket = 'nowhere/a.sock'", "cannot listen on unix:nowhere/a.sock: No such file"),
+        ("admin_socket = 'rudy.toml'", "rudy.toml exists and is not a socket"),
+        ("error_log = 'nowhere/e.log'", "cannot open the error log nowhere/e.log: nowhere: No such file"),
+        (
+            "cache.path = 'rudy.toml/cache'",
+            "cannot open the cache rudy.toml/cache: rudy.toml: Not a directory",
+        ),
+    ] {
+        let route = "path = '/*'\nproxy = 'http://127.0.0.1:9'\ncache = true\n";
+        let text = format!("listen = '127.0.0.1:0'\n{setting}\n[[site]]\n[[site.route]]\n{route}");
+        let folder = folder_with(&[("rudy.toml", &text)]);
+        let (code, message) = failure(&rudy_in(folder.path(), &["check"]));
+        assert!(code == Some(2) && message.contains(expected), "{setting}: {message}");
+    }
+}
+
+#[test]
+fn a_script_with_a_missing_interpreter_cannot_be_started() {
+    let text = format!("{SITE}fastcgi = {{ command = [\"./app\"] }}\n");
+    let folder = folder_with(&[("rudy.toml", &text), ("app", "#! /no/such/interpreter -x\n")]);
+    let app = folder.path().join("app");
+    std::fs::set_permissions(&app, Permissions::from_mode(0o755)).expect("the file is ours");
+    let (_, message) = failure(&rudy_in(folder.path(), &["check"]));
+    assert!(message.contains("its first line names /no/such/interpreter, which does not exist"), "{message}");
+    std::fs::write(&app, "#!/bin/sh\nexit 1\n").expect("the file is ours");
+    success(&rudy_in(folder.path(), &["check"]));
+}
+
+#[test]
+fn an_app_that_cannot_be_started_is_the_same_error_in_serve_and_check() {
+    let wrong =
+        format!("{SITE}fastcgi = {{ command = [\"./app\"], processes = {{ user = \"nosuchuser\" }} }}\n");
+    let folder = folder_with(&[("rudy.toml", &wrong)]);
+    let [check, serve] = [&["check"][..], &["serve", "--config", "rudy.toml"]]
+        .map(|arguments| failure(&rudy_in(folder.path(), arguments)));
+    assert_eq!(check, serve);
+    assert!(check.1.contains("cannot start `./app`") && check.1.contains("`nosuchuser`"), "{}", check.1);
+}
+
+#[test]
+fn rudy_check_lists_open_questions() {
+    let text = r#"listen = ["127.0.0.1:8080", "unix:rudy.sock", "systemd"]
+[[site]]
+[[site.route]]
+path = "/a"
+fastcgi = { address = ["127.0.0.1:9000", "unix:/run/app.sock"] }
+[[site.route]]
+path = "/b"
+fastcgi = { address = "127.0.0.1:9000" }
+"#;
+    let folder = folder_with(&[("rudy.toml", text)]);
+    assert_data_eq!(success(&rudy_in(folder.path(), &["check"])), file!["cli/check-unknown.txt"]);
+}
+
+#[test]
+fn permissions_of_root_are_open_questions_for_another_user() {
+    let folder = folder_with(&[]);
+    let closed = folder.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    let text = format!(
+        "listen = [\"unix:{0}/sock\"]\naccess_log = {{ path = \"{0}/log\" }}\n[[site]]\n[[site.route]]\npath = \"/app\"\n\
+         fastcgi = {{ command = [\"/bin/true\"], processes.user = \"root\" }}\n",
+        closed.display()
+    );
+    std::fs::write(folder.path().join("rudy.toml"), text).unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&closed, 0o555)] {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = Command::new(binary());
+    if geteuid().is_root() {
+        let Some(setpriv) = rudy_tests::program("setpriv") else { return };
+        command = Command::new(setpriv);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
+    }
+    let output = command.arg("check").current_dir(folder.path()).env("TMPDIR", "/tmp").output().unwrap();
+    if output.status.code() == Some(126) {
+        rudy_tests::skip("another user cannot run the program in its folder");
+        return;
+    }
+    let shown = success(&output).replace(&closed.display().to_string(), "/closed");
+    let (_, unknown) = shown.split_once("Checked only at start-up\n").expect("a section");
+    assert_data_eq!(
+        unknown,
+        str![[r"
+  whether another program listens on unix:/closed/sock
+  whether root may run /bin/true
+  whether Rudy may listen on unix:/closed/sock (you lack the permission)
+  whether Rudy may write the access log /closed/log (you lack the permission)
+  whether Rudy may start processes as `root` (you lack the permission)
+
+"]]
+    );
+}
+
+#[test]
+fn a_missing_configuration_is_an_error() {
+    let (code, message) = failure(&rudy_in(Path::new("/"), &["check", "nowhere.toml"]));
+    assert_eq!(code, Some(2));
+    assert!(message.contains("nowhere.toml"), "{message}");
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema: serde_json::Value = serde_json::from_str(&success(&rudy(&["schema"]))).unwrap();
+    assert_eq!(schema["title"], "rudy.toml");
+}
+
+#[test]
+fn a_mirror_without_a_url_names_where_clients_have_it() {
+    let output = rudy(&["mirror", "npm", "-p", "8081"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("`npm config get registry` prints it"), "{errors}");
+    assert!(errors.contains("write `rudy mirror npm URL`"), "{errors}");
+}
+
+#[test]
+fn precompress_reports_what_it_writes() {
+    let text = "text ".repeat(1000);
+    let folder = folder_with(&[("page.html", &text), ("small.html", "text")]);
+    let arguments = |more: &[&str]| -> String {
+        success(&rudy_in(folder.path(), &[&["precompress", ".", "--codings", "gzip,br,gzip"], more].concat()))
+    };
+    assert!(
+        arguments(&["--dry-run", "--level", "1"])
+            .starts_with("would write 2 compressed files: 9.77 KiB became ")
+    );
+    assert!(!folder.path().join("page.html.gz").exists());
+    assert!(arguments(&[]).starts_with("wrote 2 compressed files: "));
+    assert!(folder.path().join("page.html.br").exists() && !folder.path().join("page.html.zst").exists());
+    assert_eq!(arguments(&["--jobs", "1"]), "wrote 0 compressed files; 2 current already\n");
+    let missing = failure(&rudy_in(folder.path(), &["precompress", "none"]));
+    assert_eq!(missing, (Some(1), "error: none: No such file or directory (os error 2)\n".to_owned()));
+    let wrong = failure(&rudy_in(folder.path(), &["precompress", ".", "--codings", "lzma"]));
+    assert!(wrong.0 == Some(2) && wrong.1.contains("[possible values: br, zstd, gzip]"), "{}", wrong.1);
+}
