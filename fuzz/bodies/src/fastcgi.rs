@@ -9,7 +9,7 @@ use rudy_fastcgi::{Fault, Limits, ProtocolStatus, Role};
 
 /// Decodes the output of an application, split in several ways, which must give the same result. `requests` have begun on the
 /// connection, and all except the last are complete.
-pub fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: usize) {
+pub(crate) fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: usize) {
     let new = || {
         let (mut connection, mut out) = (GatewayConnection::new(), BytesMut::new());
         for round in 1..=requests {
@@ -42,7 +42,7 @@ pub fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: u
 }
 
 /// Decodes the output of a web server, split in several ways, which must give the same result.
-pub fn read_as_application(bytes: &[u8], piece_bytes: usize) {
+pub(crate) fn read_as_application(bytes: &[u8], piece_bytes: usize) {
     let decode = |connection: &mut ApplicationConnection, bytes: &[u8], seen: &mut Transcript| {
         use application::Event;
         let (used, event) = connection.decode(bytes, &limits())?;
@@ -72,7 +72,7 @@ pub fn read_as_application(bytes: &[u8], piece_bytes: usize) {
 }
 
 /// Decodes a response whose head arrives in `pieces`, and describes it.
-pub fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub(crate) fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut decoder = HeadDecoder::new();
     let mut pieces = pieces.into_iter();
     while let Some(piece) = pieces.next() {

@@ -10,11 +10,11 @@ use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::client::{ClientConnection, Event, HeadBuffers, Request};
 use rudy_http::h2::{self, ErrorCode, ServerConnection};
 
-use crate::small_limits;
+use crate::h1::small_limits;
 
 /// What the caller does beside its first requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requests {
+pub(crate) enum Requests {
     /// A new request for each that ends, so that the result does not depend on how the input is split.
     Patient,
     /// Also bodies as far as the windows permit, trailers, cancellations and a shutdown.
@@ -28,8 +28,19 @@ pub type Transcript = (Vec<String>, Option<ErrorCode>);
 const FIRST_REQUESTS: u32 = 4;
 const REQUESTS_MAX: u32 = 24;
 
+/// HTTP/2 connections of a client. The first byte is the size of the pieces, the rest is what a server sends after its settings.
+pub(crate) fn at_splits(data: &[u8]) {
+    let [piece_bytes, bytes @ ..] = data else { return };
+    let piece_bytes = usize::from(*piece_bytes).max(1);
+    let whole = run([bytes], Requests::Patient);
+    assert_eq!(run(bytes.chunks(1), Requests::Patient), whole, "byte by byte");
+    assert_eq!(run(bytes.chunks(piece_bytes), Requests::Patient), whole, "in pieces of {piece_bytes}");
+    run(bytes.chunks(piece_bytes), Requests::Active);
+    run([bytes], Requests::Active);
+}
+
 /// Runs a connection whose server has sent empty settings, and then sends `pieces`.
-pub fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, requests: Requests) -> Transcript {
+pub(crate) fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, requests: Requests) -> Transcript {
     let mut driver = Driver::new(requests);
     driver.receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
     for _ in 0..FIRST_REQUESTS {

@@ -5,7 +5,7 @@ use rudy_http::h1::Framing;
 use rudy_http::h1::client::{ClientConnection, Fault, RequestInfo, ResponseEvent, ResponseHead};
 
 /// Decodes responses in one piece, byte by byte and in pieces of `piece_bytes`. All must give the same result.
-pub fn read_at_splits(request: RequestInfo, bytes: &[u8], piece_bytes: usize, limits: &Limits) {
+pub(crate) fn read_at_splits(request: RequestInfo, bytes: &[u8], piece_bytes: usize, limits: &Limits) {
     let whole = read(request, [bytes], limits);
     assert_eq!(read(request, bytes.chunks(1), limits), whole, "byte by byte");
     assert_eq!(read(request, bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");

@@ -59,7 +59,7 @@ impl Outcome {
 }
 
 /// Runs both servers with the preface, empty settings, and then the frames in `input`.
-pub fn run_servers(input: &[u8]) {
+pub(crate) fn run_servers(input: &[u8]) {
     let (mut ours, mut theirs) = (server::Ours::new(), server::Theirs::new());
     let start = [&PREFACE[..], &EMPTY_SETTINGS].concat();
     assert_eq!((ours.receive(&start), theirs.receive(&start)), Default::default());
@@ -67,7 +67,7 @@ pub fn run_servers(input: &[u8]) {
 }
 
 /// Runs both clients with empty settings, and then the frames in `input`.
-pub fn run_clients(input: &[u8]) {
+pub(crate) fn run_clients(input: &[u8]) {
     let (mut ours, mut theirs) = (client::Ours::new(), client::Theirs::new());
     assert_eq!((ours.receive(&EMPTY_SETTINGS), theirs.receive(&EMPTY_SETTINGS)), Default::default());
     compare(&mut ours, &mut theirs, input, explained::of_clients);

@@ -1,6 +1,6 @@
 //! A caller of the server side of HTTP/2, for the fuzz target. It responds to requests, and checks the output as a client would.
 
-#[path = "../../crates/rudy-http/src/h2/server/tests/client_view.rs"]
+#[path = "../../../crates/rudy-http/src/h2/server/tests/client_view.rs"]
 mod client_view;
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use rudy_http::h1::{BodyLength, DateLine, ResponseHead};
 use rudy_http::h2::{ErrorCode, Event, HeadBuffers, PREFACE, ServerConnection};
 
 use self::client_view::ClientView;
-use crate::small_limits;
+use crate::h1::small_limits;
 
 /// How the caller responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Responses {
+pub(crate) enum Responses {
     /// At once and without a body, so that the result does not depend on how the input is split.
     Empty,
     /// With bodies, trailers, resets and a shutdown, as far as the windows permit.
@@ -27,8 +27,19 @@ pub enum Responses {
 /// The events of a connection, and the error that ended it.
 pub type Transcript = (Vec<String>, Option<ErrorCode>);
 
+/// HTTP/2 connections of a server. The first byte is the size of the pieces, the rest is what a client sends after its settings.
+pub(crate) fn at_splits(data: &[u8]) {
+    let [piece_bytes, bytes @ ..] = data else { return };
+    let piece_bytes = usize::from(*piece_bytes).max(1);
+    let whole = run([bytes], Responses::Empty);
+    assert_eq!(run(bytes.chunks(1), Responses::Empty), whole, "byte by byte");
+    assert_eq!(run(bytes.chunks(piece_bytes), Responses::Empty), whole, "in pieces of {piece_bytes}");
+    run(bytes.chunks(piece_bytes), Responses::Full);
+    run([bytes], Responses::Full);
+}
+
 /// Runs a connection whose client has sent the preface and empty settings, and then sends `pieces`.
-pub fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, responses: Responses) -> Transcript {
+pub(crate) fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, responses: Responses) -> Transcript {
     let mut driver = Driver::new(responses);
     let start = [&PREFACE[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
     driver.receive(&start);

@@ -1,11 +1,4 @@
-//! Callers of the state machines without sockets, for the fuzz targets. This one is for the server: it passes input in pieces
-//! and responds to requests.
-
-pub mod client;
-pub mod fastcgi;
-pub mod h2;
-pub mod h2_client;
-pub mod h2_differential;
+//! The state machine of a server without sockets: it receives input in pieces, and responds to requests.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,18 +9,18 @@ use rudy_http::{Limits, RawTarget};
 
 /// The result of a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Transcript {
+pub(crate) struct Transcript {
     /// Requests, complete bodies and rejections, as text.
-    pub events: Vec<String>,
+    pub(crate) events: Vec<String>,
     /// The encoded responses.
-    pub output: Vec<u8>,
+    pub(crate) output: Vec<u8>,
     /// The last phase of the connection.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
 }
 
 /// Returns limits that short inputs reach.
 #[must_use]
-pub fn small_limits() -> Limits {
+pub(crate) fn small_limits() -> Limits {
     Limits {
         head_bytes: 256,
         head_fields: 8,
@@ -41,7 +34,7 @@ pub fn small_limits() -> Limits {
 }
 
 /// Runs a connection that receives `pieces`.
-pub fn decode_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Transcript {
+pub(crate) fn decode_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Transcript {
     let mut driver = Driver::new(limits);
     for piece in pieces {
         driver.receive(piece);
@@ -51,7 +44,7 @@ pub fn decode_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Li
 }
 
 /// Runs a connection with input in one piece, byte by byte and in pieces of `piece_bytes`. All must give the same result.
-pub fn decode_events_at_splits(bytes: &[u8], piece_bytes: usize, limits: &Limits) -> Transcript {
+pub(crate) fn decode_events_at_splits(bytes: &[u8], piece_bytes: usize, limits: &Limits) -> Transcript {
     let whole = decode_events([bytes], limits);
     assert_eq!(decode_events(bytes.chunks(1), limits), whole, "byte by byte");
     assert_eq!(decode_events(bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");
@@ -150,7 +143,13 @@ impl<'a> Driver<'a> {
         let mut fields = HeaderMap::new();
         fields.insert("x-fields", HeaderValue::from(request.headers().len()));
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
-        self.connection.begin(ResponseHead::Fields(status, &fields), length, self.limits, &date, &mut self.out);
+        self.connection.begin(
+            ResponseHead::Fields(status, &fields),
+            length,
+            self.limits,
+            &date,
+            &mut self.out,
+        );
         if body.len() % 2 == 1 && self.connection.sends_body() {
             self.connection.raw_piece(body.len() as u64, &mut self.out).expect("the length matches");
             self.out.extend_from_slice(body);
