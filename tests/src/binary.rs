@@ -29,25 +29,28 @@ pub fn weblog() -> &'static Path {
     BINARY.get_or_init(|| build("weblog"))
 }
 
-/// Builds a package whose binary has the same name. If `RUDY_BUILT` is set, the caller has already built it: nextest starts a
+/// Builds the programs, and returns the path of the one with this name. If `RUDY_BUILT` is set, the caller has already built it: nextest starts a
 /// process for each test, and each would run cargo again.
-fn build(package: &str) -> PathBuf {
+fn build(program: &str) -> PathBuf {
     // target/debug/deps/cli-0123456789abcdef, or target/release/soak
     let test = std::env::current_exe().expect("a test runs from a file");
     let folder = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
     let folder = folder.expect("a test is built in target/PROFILE");
     if std::env::var_os("RUDY_BUILT").is_some() {
-        return folder.join(package);
+        return folder.join(program);
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--locked", "--package", package]);
+    // As xtask builds them: with another selection, cargo would unify the features of dependencies differently, and compile them
+    // again. `--examples` includes the dependencies of tests in that.
+    command.args(["build", "--quiet", "--workspace", "--locked", "--features", "rudy/resolver"]);
+    command.args(["--bins", "--examples"]);
     if folder.ends_with("release") {
         command.arg("--release");
     }
     let target = folder.parent().expect("target/PROFILE is in target");
     command.arg("--target-dir").arg(target).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     let status = command.status().expect("cargo can be run");
-    assert!(status.success(), "{package} does not build");
-    folder.join(package)
+    assert!(status.success(), "the programs do not build");
+    folder.join(program)
 }

@@ -36,7 +36,7 @@ pub use curl::{Curl, CurlResult};
 pub use descriptors::descriptors;
 pub use disk::small_disk;
 pub use dns::{DnsRecord, NameServer};
-pub use engines::engines;
+pub use engines::{all_engines, engines};
 pub use hosts::Hosts;
 pub use http2::{Http2Connection, Http2Response};
 pub use http2_servers::{Peer, Reply, start_http2_server, write_files};

@@ -5,13 +5,32 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Returns the path of a program, or `None` after [`skip`]. Then the test must return.
+/// Programs of the long checks only, because their packages take minutes to install. The list in `xtask/src/setup.rs` is the same.
+const NIGHTLY: &[&str] = &[
+    "chromium",
+    "escript",
+    "h2load",
+    "h2o",
+    "mvn",
+    "nghttpd",
+    "npm",
+    "php",
+    "prometheus",
+    "promtool",
+    "slowhttptest",
+    "testssl",
+];
+
+/// Returns the path of a program, or `None` after [`skip`]. Then the test must return. Some programs are only for [`long`] checks.
 ///
 /// ```no_run
 /// let Some(curl) = rudy_tests::program("curl") else { return };
 /// ```
 #[must_use]
 pub fn program(name: &str) -> Option<PathBuf> {
+    if NIGHTLY.contains(&name) && !long() {
+        return None;
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         // Servers and Go are installed here, and the PATH of a user often lacks these folders.
@@ -141,23 +160,25 @@ fn record_skipped(reason: &str) {
     assert!(written.is_ok(), "cannot record a skipped test in {}: {written:?}", list.display());
 }
 
-/// Returns whether long checks with external programs are enabled, as in `cargo xtask test --peers`. If not, counts this test as
-/// skipped. Then the test must return.
+/// Returns whether the long checks are enabled, as in `cargo xtask nightly`. If not, counts this test as skipped. Then the test must
+/// return.
 ///
 /// ```no_run
 /// if !rudy_tests::long() { return };
 /// ```
 #[must_use]
 pub fn long() -> bool {
-    let is_enabled = std::env::var_os(PEERS).is_some_and(|value| !value.is_empty() && value != "0");
+    let is_enabled = is_long();
     if !is_enabled {
-        record_skipped("a long check; `cargo xtask test --peers` runs it");
+        record_skipped("a long check; `cargo xtask nightly tests` runs it");
     }
     is_enabled
 }
 
-/// The variable with which `cargo xtask test --peers` enables the long checks.
-const PEERS: &str = "RUDY_TEST_PEERS";
+/// Returns whether `cargo xtask nightly` has enabled the long checks.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("RUDY_TEST_LONG").is_some_and(|value| !value.is_empty() && value != "0")
+}
 
 fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false")

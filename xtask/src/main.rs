@@ -1,10 +1,13 @@
-//! Development tasks of this repository: `cargo xtask test [--peers] | soak | tidy | setup`.
+//! Development tasks of this repository: `cargo xtask quick | test | nightly | soak | tidy | setup`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool prints")]
 
 mod command;
+mod nightly;
+mod quick;
 mod setup;
 mod soak;
+mod steps;
 mod test;
 mod tidy;
 mod workspace;
@@ -26,11 +29,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs all checks before a merge: setup, format, tidy, lints, documentation, tests, short fuzzing
-    Test {
-        /// Include long checks with external programs: other web servers, wikis, redbot, slowhttptest
-        #[arg(long)]
-        peers: bool,
+    /// Checks the changes since the last commit: format, lints, the tests that concern them
+    #[command(
+        after_help = "Examples:\n  cargo xtask quick\n  cargo xtask quick -- chunked        the tests with this in their names"
+    )]
+    Quick {
+        /// Run only tests whose names contain one of these
+        #[arg(last = true)]
+        names: Vec<String>,
+    },
+    /// Runs all checks before a merge: format, rules, lints, tests. Installs the programs that the tests need
+    Test,
+    /// Runs the long checks: real programs, all engines, fuzzing, documentation, soaks
+    #[command(after_help = "Example: cargo xtask nightly documentation fuzz")]
+    Nightly {
+        /// Run only these parts
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(nightly::names()))]
+        parts: Vec<String>,
     },
     /// Runs the release build with random clients, kills and reloads, and checks responses and resources
     #[command(after_help = "Example: cargo xtask soak --cache --minutes 60")]
@@ -53,7 +68,9 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
-        Task::Test { peers } => test::run(peers),
+        Task::Quick { names } => quick::run(&names),
+        Task::Test => test::run(),
+        Task::Nightly { parts } => nightly::run(&parts),
         Task::Soak { cache: true, minutes, seed } => soak::run_cache(minutes, seed),
         Task::Soak { cache: false, minutes, seed } => soak::run(minutes, seed),
         Task::Tidy => tidy::run(),

@@ -6,39 +6,43 @@ use std::process::Command;
 
 use crate::{Outcome, command, workspace};
 
-/// Programs and their Debian packages.
+/// Programs of the tests before a merge, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
-    ("c++", "g++"),                   // builds libFuzzer
-    ("curl", "curl"),                 // independent HTTP client
-    ("nginx", "nginx"),               // gateway for apps of our FastCGI library
-    ("wrk", "wrk"),                   // compared with `rudy bench`
-    ("h2load", "nghttp2-client"),     // compared with `rudy bench`
-    ("nghttpd", "nghttp2-server"),    // HTTP/2 server
-    ("h2o", "h2o"),                   // HTTP/2 server
-    ("node", "nodejs"),               // HTTP/2 server, and the tests of HTTP caches
-    ("npm", "npm"),                   // installs axe-core and the tests of HTTP caches, through a mirror too
-    ("mvn", "maven"),                 // builds a project through a mirror
-    ("ab", "apache2-utils"),          // compared with `rudy bench`
-    ("escript", "erlang-base"),       // runs the Erlang servers of the lab
-    ("slowhttptest", "slowhttptest"), // slow clients
-    ("openssl", "openssl"),           // certificates and TLS servers
-    ("cgi-fcgi", "libfcgi-bin"),      // FastCGI client for the command line
-    ("lighttpd", "lighttpd"),         // gateway that starts FastCGI apps
-    ("apache2", "apache2"),           // gateway for FastCGI apps
-    (PYTHON, "python3"),              // runs redbot and flup
-    ("php-cgi", "php-cgi"),           // FastCGI app
-    ("php", "php-cli"),               // installs MediaWiki
-    ("fcgiwrap", "fcgiwrap"),         // runs CGI programs such as git's
+    ("curl", "curl"),            // independent HTTP client
+    ("nginx", "nginx"),          // gateway for apps of our FastCGI library
+    ("wrk", "wrk"),              // compared with `rudy bench`
+    ("node", "nodejs"),          // HTTP/2 server
+    ("ab", "apache2-utils"),     // compared with `rudy bench`
+    ("openssl", "openssl"),      // certificates and TLS servers
+    ("cgi-fcgi", "libfcgi-bin"), // FastCGI client for the command line
+    ("lighttpd", "lighttpd"),    // gateway that starts FastCGI apps
+    ("apache2", "apache2"),      // gateway for FastCGI apps
+    (PYTHON, "python3"),         // runs flup
+    ("php-cgi", "php-cgi"),      // FastCGI app
+    ("fcgiwrap", "fcgiwrap"),    // runs CGI programs such as git's
     ("git", "git"),
     ("zsh", "zsh"),                // shell completion
     ("fish", "fish"),              // shell completion
     ("mandoc", "mandoc"),          // checks the manual pages
     ("setfacl", "acl"),            // sets access control lists
     ("certutil", "libnss3-tools"), // databases of authorities of browsers
-    ("testssl", "testssl.sh"),     // scans TLS for weaknesses
-    ("chromium", "chromium"),      // renders the reports of the lab
     ("zstd", "zstd"),              // reads rotated logs
-    ("promtool", "prometheus"),    // checks and scrapes metrics
+];
+
+/// Programs of the long checks only.
+const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
+    ("c++", "g++"),                   // builds libFuzzer
+    ("h2load", "nghttp2-client"),     // compared with `rudy bench`
+    ("nghttpd", "nghttp2-server"),    // HTTP/2 server
+    ("h2o", "h2o"),                   // HTTP/2 server
+    ("npm", "npm"),                   // installs axe-core and the tests of HTTP caches, through a mirror too
+    ("mvn", "maven"),                 // builds a project through a mirror
+    ("escript", "erlang-base"),       // runs the Erlang servers of the lab
+    ("slowhttptest", "slowhttptest"), // slow clients
+    ("php", "php-cli"),               // installs MediaWiki
+    ("testssl", "testssl.sh"),        // scans TLS for weaknesses
+    ("chromium", "chromium"),         // renders the reports of the lab
+    ("promtool", "prometheus"),       // checks and scrapes metrics
 ];
 
 /// Debian's Python, which has a `venv` package. Another one in `PATH` may lack it.
@@ -89,11 +93,11 @@ const MEDIAWIKI: &[&str] = &["mediawiki", "mediawiki-classes"];
 const PHP_EXTENSIONS: &[(&str, &str)] =
     &[("intl", "php-intl"), ("mbstring", "php-mbstring"), ("xml", "php-xml"), ("pdo_sqlite", "php-sqlite3")];
 
-/// Installs missing programs; with `peers`, also those for the long checks. The error names the programs it cannot install.
-pub(crate) fn run(peers: bool) -> Outcome {
-    packages()?;
+/// Installs missing programs, for the long checks too if `is_nightly`. The error names the programs it cannot install.
+pub(crate) fn run(is_nightly: bool) -> Outcome {
+    packages(&missing_packages(is_nightly))?;
     python(&workspace::environment("flup"), FLUP)?;
-    if peers {
+    if is_nightly {
         python(&workspace::environment("redbot"), REDBOT)?;
         python(&workspace::environment("sslyze"), SSLYZE)?;
         python(&workspace::environment("applications"), APPLICATIONS)?;
@@ -101,19 +105,17 @@ pub(crate) fn run(peers: bool) -> Outcome {
         node(&workspace::environment("cache-tests"), CACHE_TESTS)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
+        cargo_fuzz()?;
     }
-    cargo_deny()?;
     cargo_nextest()?;
-    cargo_fuzz()?;
     go_programs()
 }
 
-fn packages() -> Outcome {
-    let missing = missing_packages();
+fn packages(missing: &[&str]) -> Outcome {
     if missing.is_empty() {
         return Ok(());
     }
-    println!("missing: {}", missing.join(" "));
+    println!("installing packages: {}", missing.join(" "));
     let Some(mut prefix) = privileged() else {
         return Err(format!(
             "these packages are missing, and their installation requires root or sudo: {0}\n\
@@ -128,10 +130,10 @@ fn packages() -> Outcome {
         ));
     }
     prefix.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]);
-    let apt = |arguments: &[&str]| command::run(Command::new(prefix[0]).args(&prefix[1..]).args(arguments));
+    let apt = |arguments: &[&str]| quietly(Command::new(prefix[0]).args(&prefix[1..]).args(arguments));
     apt(&["update"])?;
     let mut install = vec!["install", "--yes", "--no-install-recommends"];
-    install.extend(&missing);
+    install.extend(missing);
     apt(&install)?;
     let runs_services = Path::new("/run/systemd/system").exists();
     for server in ["nginx", "lighttpd", "apache2"] {
@@ -144,9 +146,11 @@ fn packages() -> Outcome {
     Ok(())
 }
 
-fn missing_packages() -> Vec<&'static str> {
+fn missing_packages(is_nightly: bool) -> Vec<&'static str> {
+    let nightly = if is_nightly { NIGHTLY_PROGRAMS } else { &[] };
     let mut missing: Vec<_> = PROGRAMS
         .iter()
+        .chain(nightly)
         .filter(|(program, _)| command::find(program).is_none())
         .map(|(_, package)| *package)
         .collect();
@@ -166,7 +170,7 @@ fn missing_packages() -> Vec<&'static str> {
     if !command::succeeds(Command::new("perl").args(["-MFCGI", "-e1"])) {
         missing.push("libfcgi-perl");
     }
-    for (extension, package) in PHP_EXTENSIONS {
+    for (extension, package) in if is_nightly { PHP_EXTENSIONS } else { &[] } {
         let code = format!("exit(extension_loaded('{extension}') ? 0 : 1);");
         if !command::succeeds(Command::new("php").args(["-r", &code])) {
             missing.push(package);
@@ -192,8 +196,8 @@ fn python(environment: &Path, packages: &[&str]) -> Outcome {
         return Ok(());
     }
     println!("installing {} into {}", packages.join(" "), environment.display());
-    command::run(Command::new(PYTHON).args(["-m", "venv"]).arg(environment))?;
-    command::run(Command::new(environment.join("bin/pip")).args(["install", "--quiet"]).args(packages))?;
+    quietly(Command::new(PYTHON).args(["-m", "venv"]).arg(environment))?;
+    quietly(Command::new(environment.join("bin/pip")).args(["install", "--quiet"]).args(packages))?;
     std::fs::write(environment.join("installed"), packages.join("\n"))
         .map_err(|error| format!("cannot write into {}: {error}", environment.display()))
 }
@@ -205,25 +209,18 @@ fn node(folder: &Path, package: &str) -> Outcome {
     }
     println!("installing {package} into {}", folder.display());
     let npm = ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
-    command::run(Command::new("npm").args(npm).arg(folder).arg(package))?;
+    quietly(Command::new("npm").args(npm).arg(folder).arg(package))?;
     std::fs::write(folder.join("installed"), package)
         .map_err(|error| format!("cannot write into {}: {error}", folder.display()))
 }
 
-/// Installs the checker for licences, sources and banned crates. Builds for two minutes on two cores.
-fn cargo_deny() -> Outcome {
-    if command::find("cargo-deny").is_some() {
-        return Ok(());
-    }
-    cargo_install("cargo-deny")
-}
-
-/// Installs the runner for the tests of all crates. Builds for two minutes on two cores.
+/// Installs the runner for the tests of all crates. No registry has it as a program. Without the update of itself, which brings a
+/// second TLS library, it builds for a minute on two cores.
 fn cargo_nextest() -> Outcome {
     if command::find("cargo-nextest").is_some() {
         return Ok(());
     }
-    cargo_install("cargo-nextest")
+    cargo_install("cargo-nextest", &["--no-default-features", "--features", "default-no-update"])
 }
 
 /// Installs cargo-fuzz if there is a nightly toolchain, which it requires. Builds within seconds.
@@ -232,7 +229,7 @@ fn cargo_fuzz() -> Outcome {
     if !nightly || command::find("cargo-fuzz").is_some() {
         return Ok(());
     }
-    cargo_install("cargo-fuzz")
+    cargo_install("cargo-fuzz", &[])
 }
 
 fn go_programs() -> Outcome {
@@ -244,7 +241,7 @@ fn go_programs() -> Outcome {
             ));
         };
         println!("installing {package} into {}", folder.display());
-        command::run(Command::new(go).args(["install", package]).env("GOBIN", &folder))?;
+        quietly(Command::new(go).args(["install", package]).env("GOBIN", &folder))?;
     }
     Ok(())
 }
@@ -257,18 +254,23 @@ fn unpack(packages: &[&str], folder: &Path, file: &str) -> Outcome {
     println!("unpacking {} into {}", packages.join(" "), folder.display());
     std::fs::create_dir_all(folder)
         .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
-    command::run(Command::new("apt-get").args(["-q", "download"]).args(packages).current_dir(folder))?;
+    quietly(Command::new("apt-get").args(["-q", "download"]).args(packages).current_dir(folder))?;
     for package in packages {
         let unpack = "dpkg-deb -x \"$0\"_*.deb . && rm \"$0\"_*.deb";
-        command::run(Command::new("sh").args(["-c", unpack, package]).current_dir(folder))?;
+        quietly(Command::new("sh").args(["-c", unpack, package]).current_dir(folder))?;
     }
     Ok(())
 }
 
-fn cargo_install(tool: &str) -> Outcome {
+fn cargo_install(tool: &str, features: &[&str]) -> Outcome {
     println!("installing {tool}");
     // Debug builds are fast enough and take half the time.
     let mut cargo = workspace::cargo();
-    cargo.args(["install", "--locked", "--quiet", "--debug", tool]).env("CARGO_PROFILE_DEV_DEBUG", "false");
-    command::run(&mut cargo)
+    cargo.args(["install", "--locked", "--quiet", "--debug", tool]).args(features);
+    quietly(cargo.env("CARGO_PROFILE_DEV_DEBUG", "false"))
+}
+
+/// Runs a command without its output, which would mix with that of other steps. The error contains its stderr.
+fn quietly(command: &mut Command) -> Outcome {
+    command::output(command).map(|_| ())
 }

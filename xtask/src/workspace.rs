@@ -38,10 +38,34 @@ pub(crate) fn mediawiki() -> PathBuf {
     root().join("target/mediawiki")
 }
 
+/// The packages and features of all development builds: with another selection, cargo would unify the features of dependencies
+/// differently, and compile them again. `tests/src/binary.rs` has the same one.
+pub(crate) const SELECTION: [&str; 4] = ["--workspace", "--locked", "--features", "rudy/resolver"];
+
+/// What we build for. Dependencies for other systems are not ours to judge.
+const TARGETS: [&str; 4] = [
+    "x86_64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "x86_64-unknown-linux-musl",
+    "aarch64-unknown-linux-musl",
+];
+
 /// Returns the output of `cargo metadata` with resolved dependencies.
 pub(crate) fn metadata() -> Outcome<Value> {
     let output = command::output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;
     serde_json::from_str(&output).map_err(|error| format!("cargo metadata printed no JSON: {error}"))
+}
+
+/// Returns the dependencies of these kinds as lines of `cargo tree`, such as `2bytes v1.12.0|MIT`: the depth, the package, its licence.
+/// Unlike the metadata, the tree omits optional dependencies that nothing enables.
+pub(crate) fn tree(kinds: &str) -> Outcome<String> {
+    let mut cargo = cargo();
+    cargo.args(["tree", "--workspace", "--all-features", "--locked", "--prefix", "depth"]);
+    cargo.args(["--edges", kinds, "--format", "{p}|{l}"]);
+    for target in TARGETS {
+        cargo.args(["--target", target]);
+    }
+    command::output(&mut cargo)
 }
 
 /// Returns a command for the cargo that runs xtask.

@@ -1,6 +1,7 @@
 //! Project rules that the compiler does not check. Each check reads texts or `cargo metadata`, and reports each violation. The checks
 //! are pure functions, and their tests show that they can fail.
 
+mod deny;
 mod documents;
 mod layers;
 mod sources;
@@ -10,7 +11,9 @@ use crate::{Outcome, workspace};
 
 /// Runs all checks and prints their violations.
 pub(crate) fn run() -> Outcome {
-    let graph = layers::Graph::new(&workspace::metadata()?)?;
+    let metadata = workspace::metadata()?;
+    let graph = layers::Graph::new(&metadata)?;
+    let rules = deny::Rules::new(&workspace::read("deny.toml")?)?;
     let sources = read_all("rs")?;
     let manifests = read_all("toml")?;
     let documents = read_all("md")?;
@@ -26,6 +29,9 @@ pub(crate) fn run() -> Outcome {
         ("texts are in plain words", words::phrases(&texts)),
         ("names are the glossary's", words::names(&sources)),
         ("every direct dependency has a reason", documents::dependencies(&graph, &documents)),
+        ("every licence is allowed", deny::licences(&workspace::tree("normal,build")?, &rules)?),
+        ("banned crates stay out", deny::bans(&workspace::tree("normal,build,dev")?, &rules)?),
+        ("crates are from crates.io", deny::sources(&metadata)?),
         ("every relative link works", documents::dead_links(&documents)),
     ];
     let mut found = 0;

@@ -1,4 +1,4 @@
-//! Runs all other tests of this program on each engine, in separate processes.
+//! Runs all other tests of this program on each engine, in separate processes. A long check: `cargo xtask nightly tests` runs it.
 
 use std::num::NonZeroUsize;
 use std::process::Command;
@@ -37,8 +37,8 @@ fn mailbox() {
 
 /// This process runs the tests on the default engine.
 fn every_test_holds_on(model: Model) {
-    if std::env::var_os(ENGINE).is_some() {
-        // This process runs the tests on one other engine.
+    // This process may run the tests on one other engine.
+    if std::env::var_os(ENGINE).is_some() || std::env::var_os("RUDY_TEST_LONG").is_none() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());

@@ -1,0 +1,152 @@
+//! Checks a change within a minute: format, lints, the unit tests of the crates that changed, and the tests over sockets that concern them.
+
+use std::collections::BTreeSet;
+
+use crate::steps::{Run, Step};
+use crate::{Outcome, command, test, workspace};
+
+/// Folders, and the modules of `tests/tests` that concern them: a file takes the row with the longest folder that contains it.
+const CONCERNED: &[(&str, &[&str])] = &[
+    ("crates/rudy/", &["tools::cli", "tools::manual"]),
+    ("crates/rudy-acme/", &["serve::acme"]),
+    ("crates/rudy-cache/", &["apps::cache"]),
+    ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
+    ("crates/rudy-fastcgi-app/", &["apps::weblog"]),
+    ("crates/rudy-http/", &["serve::conformance", "serve::machine", "serve::http2"]),
+    ("crates/rudy-lab/", &["measure::lab_report"]),
+    ("crates/rudy-limit/", &["serve::limits"]),
+    ("crates/rudy-load/", &["measure::bench", "tools::get"]),
+    ("crates/rudy-net/", &["serve::conformance", "serve::live", "serve::stop", "serve::http2"]),
+    ("crates/rudy-observe/", &["measure::observe"]),
+    ("crates/rudy-server/", &["serve::handlers", "serve::run"]),
+    ("crates/rudy-server/src/access_log/", &["serve::logs"]),
+    ("crates/rudy-server/src/acme/", &["serve::acme"]),
+    ("crates/rudy-server/src/admin/", &["serve::admin"]),
+    ("crates/rudy-server/src/cache/", &["apps::cache"]),
+    ("crates/rudy-server/src/client_address/", &["serve::client_address"]),
+    ("crates/rudy-server/src/compression/", &["serve::compression"]),
+    ("crates/rudy-server/src/config/", &["tools::cli", "serve::recipes"]),
+    ("crates/rudy-server/src/error_log/", &["serve::logs"]),
+    ("crates/rudy-server/src/fastcgi/", &["apps::fastcgi"]),
+    ("crates/rudy-server/src/handlers/", &["serve::handlers", "serve::broadcast"]),
+    ("crates/rudy-server/src/metrics/", &["serve::metrics"]),
+    ("crates/rudy-server/src/mirror/", &["apps::mirror"]),
+    ("crates/rudy-server/src/proxy/", &["apps::proxy"]),
+    ("crates/rudy-server/src/routing/", &["serve::hosts", "serve::listeners", "serve::recipes"]),
+    ("crates/rudy-server/src/run/", &["serve::run", "serve::reload", "serve::upgrade", "serve::stop"]),
+    ("crates/rudy-server/src/status/", &["serve::status"]),
+    ("crates/rudy-server/src/steps/", &["serve::steps", "serve::limits"]),
+    ("crates/rudy-server/src/tls/", &["serve::https", "serve::tls"]),
+    ("crates/rudy-server/src/upstream/", &["apps::proxy", "apps::fastcgi"]),
+    ("crates/rudy-store/", &["apps::cache"]),
+    ("crates/rudy-tls/", &["serve::https", "serve::tls"]),
+    ("crates/rudy-upstream/", &["apps::proxy"]),
+    ("docs/", &["serve::recipes"]),
+    ("examples/weblog/", &["apps::weblog"]),
+];
+
+const TESTS: Step = Step {
+    name: "tests",
+    budget_s: 60,
+    run: |run| {
+        let files = changed()?;
+        if files.is_empty() {
+            println!("no file differs from the last commit; `cargo xtask quick -- NAME` runs tests by name");
+            return Ok(());
+        }
+        let filter = filter(&files);
+        println!("nextest -E '{filter}'");
+        test::tests(run, &["-E", &filter])
+    },
+    remedy: "`cargo xtask quick -- NAME` runs a single test",
+};
+
+/// Runs the checks for the changes since the last commit, or only the tests whose names contain one of `names`.
+pub(crate) fn run(names: &[String]) -> Outcome {
+    let mut run = Run::new(std::env::var_os("RUDY_TEST_LONG").is_some());
+    if names.is_empty() {
+        return run.all([&test::FORMAT, &test::TIDY, &test::BUILD, &TESTS]);
+    }
+    (test::BUILD.run)(&mut run)?;
+    test::tests(&mut run, &names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Returns the files that differ from the last commit, also new ones.
+fn changed() -> Outcome<Vec<String>> {
+    let git = |arguments: &[&str]| {
+        command::output(std::process::Command::new("git").current_dir(workspace::root()).args(arguments))
+    };
+    let files =
+        git(&["diff", "--name-only", "HEAD"])? + &git(&["ls-files", "--others", "--exclude-standard"])?;
+    Ok(files.lines().map(String::from).collect())
+}
+
+/// Returns the filter of nextest for the unit tests of changed crates, changed modules of `tests/tests`, and those in [`CONCERNED`].
+fn filter(files: &[String]) -> String {
+    let mut parts = BTreeSet::new();
+    for file in files {
+        let mut folders = file.split('/');
+        match (folders.next(), folders.next(), folders.next(), folders.next()) {
+            (Some("crates"), Some(package), ..) => {
+                parts.insert(format!("package({package})"));
+            }
+            (Some("xtask"), ..) => {
+                parts.insert("package(xtask)".to_owned());
+            }
+            (Some("tests"), Some("tests"), Some(binary), Some(module)) => {
+                parts.insert(module_filter(binary, module.trim_end_matches(".rs")));
+            }
+            _ => {}
+        }
+        let rows = CONCERNED.iter().filter(|(folder, _)| file.starts_with(folder));
+        let row = rows.max_by_key(|(folder, _)| folder.len());
+        let modules = row.into_iter().flat_map(|(_, modules)| modules.iter());
+        parts.extend(modules.filter_map(|m| m.split_once("::")).map(|(binary, m)| module_filter(binary, m)));
+    }
+    if parts.is_empty() {
+        return "none()".into();
+    }
+    parts.into_iter().collect::<Vec<_>>().join(" | ")
+}
+
+fn module_filter(binary: &str, module: &str) -> String {
+    format!("(package(rudy-tests) & binary({binary}) & test(/^{module}::/))")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_selects_its_crate_and_the_tests_of_its_folder() {
+        let proxy = filter(&["crates/rudy-server/src/proxy/mod.rs".into()]);
+        let expected = "(package(rudy-tests) & binary(apps) & test(/^proxy::/)) | package(rudy-server)";
+        assert_eq!(proxy, expected);
+        let of_tests = filter(&["tests/tests/serve/stop.rs".into(), "README.md".into()]);
+        assert_eq!(of_tests, "(package(rudy-tests) & binary(serve) & test(/^stop::/))");
+        assert_eq!(filter(&["README.md".into()]), "none()");
+    }
+
+    #[test]
+    fn the_folders_and_modules_exist() {
+        let tests = workspace::root().join("tests/tests");
+        for (folder, modules) in CONCERNED {
+            assert!(workspace::root().join(folder).is_dir(), "{folder}");
+            for module in *modules {
+                let path = tests.join(module.replace("::", "/"));
+                assert!(path.is_dir() || path.with_extension("rs").is_file(), "{module}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_crate_is_in_the_table_or_pure() {
+        let pure = ["rudy-charts", "rudy-socket-file", "rudy-stats", "rudy-units"];
+        let folder = std::fs::read_dir(workspace::root().join("crates")).expect("the folder exists");
+        for name in folder.map(|entry| entry.expect("readable").file_name()) {
+            let name = name.to_string_lossy();
+            let is_listed = CONCERNED.iter().any(|(folder, _)| *folder == format!("crates/{name}/"));
+            assert!(is_listed || pure.contains(&&*name), "{name} has no row");
+        }
+    }
+}
