@@ -17,7 +17,7 @@ use rudy_net::{Reply, Request, RequestBody, Response};
 
 use crate::cache::InFlight;
 use crate::pages::HasPage;
-use crate::steps::Counted;
+use crate::steps::{Counted, LoggedIn};
 
 /// Maximum number of internal redirects for one request, as in nginx.
 pub(crate) const REDIRECTS_MAX: u32 = 10;
@@ -79,7 +79,7 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let count = extensions.get::<RedirectCount>().map_or(0, |count| count.0);
     let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
     let (original, counted) = (extensions.remove::<OriginalTarget>(), extensions.remove::<Counted>());
-    let in_flight = extensions.remove::<InFlight>();
+    let (in_flight, login) = (extensions.remove::<InFlight>(), extensions.remove::<LoggedIn>());
     // The variables from the authorizer of the previous route must not reach this one.
     extensions.clear();
     extensions.insert(RedirectCount(count + 1));
@@ -88,6 +88,7 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     original.map(|original| extensions.insert(original));
     counted.map(|counted| extensions.insert(counted));
     in_flight.map(|in_flight| extensions.insert(in_flight));
+    login.map(|login| extensions.insert(login));
     (count < REDIRECTS_MAX).then_some(request)
 }
 
@@ -128,6 +129,7 @@ pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> 
     }
     let mut request = without_body(&head, &CONDITIONAL_FIELDS);
     request.extensions_mut().insert(ErrorPageFor(status));
+    LoggedIn::copy(&head.extensions, request.extensions_mut());
     head.extensions.get::<RawTarget>().map(|target| request.extensions_mut().insert(target.clone()));
     head.extensions.get::<OriginalTarget>().map(|target| request.extensions_mut().insert(target.clone()));
     same_request(request)

@@ -23,7 +23,7 @@ use crate::metrics::{Format, Sources, render};
 use crate::proxy::Proxy;
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
 use crate::status::Activity;
-use crate::steps::{Counted, HeadCall, Next, Target};
+use crate::steps::{Counted, HeadCall, LoggedIn, Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
 use crate::{internal_redirect, pages, tls};
@@ -160,6 +160,7 @@ impl Context<'_> {
     /// Responds to a failed request with an error page at another path of the site.
     pub(crate) fn page_of(self, failed: Response, mut request: Request, path: RequestPath<'static>) -> Reply {
         Counted::copy(&failed.extensions, request.extensions_mut());
+        LoggedIn::copy(&failed.extensions, request.extensions_mut());
         match internal_redirect::for_page(request, failed.status()) {
             Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path))),
             // The error page itself has an error page: a loop.

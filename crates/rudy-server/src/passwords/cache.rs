@@ -1,5 +1,7 @@
 //! Remembers which passwords were verified, without the passwords.
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,7 @@ const SLOTS: usize = 1024;
 /// How long a login is remembered: a password that was removed from its file is forgotten at once in any case.
 const REMEMBERED: Duration = Duration::from_mins(10);
 
-/// A code of user, password and hash. Without the key, which only this process has, nothing follows from it.
+/// A code of file, user, password and hash. Without the key, which only this process has, nothing follows from it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tag([u8; 32]);
 
@@ -37,11 +39,13 @@ impl Logins {
         Some(Self { key, slots: Mutex::new(vec![None; SLOTS].into()) })
     }
 
-    /// Returns the tag of a login.
-    pub(super) fn tag(&self, user: &str, password: &[u8], hash: &PasswordHash) -> Tag {
+    /// Returns the tag of a login as a user of a file: another file may have the same line for another person.
+    pub(super) fn tag(&self, file: &Path, user: &str, password: &[u8], hash: &PasswordHash) -> Tag {
         let mut context = hmac::Context::with_key(&self.key);
-        // A user name has no line feed, and a hash neither: so no two logins have the same text.
-        for part in [user.as_bytes(), b"\n", hash.to_string().as_bytes(), b"\n", password] {
+        let hash = hash.to_string();
+        // With their lengths, no two logins have the same text.
+        for part in [file.as_os_str().as_bytes(), user.as_bytes(), hash.as_bytes(), password] {
+            context.update(&part.len().to_le_bytes());
             context.update(part);
         }
         let mut tag = [0; 32];
@@ -75,24 +79,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_remembered_with_its_user_password_and_hash() {
+    fn a_login_is_remembered_with_its_file_user_password_and_hash() {
         let logins = Logins::new().unwrap();
         let hashes = OF_SECRET.map(|text| PasswordHash::parse(text).unwrap());
         let now = Instant::now();
-        let tag = logins.tag("ann", b"secret", &hashes[0]);
+        let tag_of = |logins: &Logins, file: &str, user: &str, password: &str, hash: usize| {
+            logins.tag(Path::new(file), user, password.as_bytes(), &hashes[hash])
+        };
+        let tag = tag_of(&logins, "/a", "ann", "secret", 0);
         assert!(!logins.contains(&tag, now));
         logins.add(tag, now);
-        assert!(logins.contains(&logins.tag("ann", b"secret", &hashes[0]), now));
-        for other in [
-            logins.tag("bob", b"secret", &hashes[0]),
-            logins.tag("ann", b"other", &hashes[0]),
-            logins.tag("ann", b"secret", &hashes[1]),
+        assert!(logins.contains(&tag_of(&logins, "/a", "ann", "secret", 0), now));
+        for (file, user, password, hash) in [
+            ("/b", "ann", "secret", 0),
+            ("/aa", "nn", "secret", 0),
+            ("/a", "bob", "secret", 0),
+            ("/a", "ann", "other", 0),
+            ("/a", "ann", "secret", 1),
         ] {
-            assert!(!logins.contains(&other, now));
+            let other = tag_of(&logins, file, user, password, hash);
+            assert!(!logins.contains(&other, now), "{file} {user} {password} {hash}");
         }
         assert!(logins.contains(&tag, now + Duration::from_mins(9)));
         assert!(!logins.contains(&tag, now + REMEMBERED));
         let other_process = Logins::new().unwrap();
-        assert_ne!(other_process.tag("ann", b"secret", &hashes[0]).0, tag.0);
+        assert_ne!(tag_of(&other_process, "/a", "ann", "secret", 0).0, tag.0);
     }
 }

@@ -61,6 +61,10 @@ impl PasswordFile {
         ))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn users(&self) -> Arc<Users> {
         self.users.load_full()
     }

@@ -9,7 +9,7 @@ mod prompt;
 mod threads;
 mod write;
 
-pub(crate) use self::check::{Credentials, PasswordChecks, Verdict, default_threads};
+pub(crate) use self::check::{Check, Credentials, PasswordChecks, default_threads};
 pub(crate) use self::file::PasswordFile;
 pub(crate) use self::threads::Busy;
 pub use self::write::{Algorithm, HashPassword, hash_password};

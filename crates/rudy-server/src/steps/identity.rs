@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::{Extensions, HeaderName, HeaderValue};
 use rudy_net::{Client, Reply, Request, Response};
 
+use super::error_pages::is_error;
 use super::fields::{remove_spellings, replace_field, without_trailers};
 use super::{HeadCall, Next, Step};
 use crate::exchange::note;
 use crate::handlers::Call;
+use crate::passwords::PasswordFile;
 
 /// The field in which applications read the user. A client cannot set it on a site that verifies users.
 pub(super) static REMOTE_USER: HeaderName = HeaderName::from_static("remote-user");
@@ -26,6 +28,37 @@ pub(crate) struct Identity {
 /// Marks a request with fields of an authorizer, in its extensions: the response may be for one user.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HasUserFields;
+
+/// A login that a request has passed, in the extensions of its response if that is an error, and in those of the request for its page.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedIn {
+    file: Arc<PasswordFile>,
+    user: Arc<str>,
+}
+
+impl LoggedIn {
+    pub(super) fn new(file: Arc<PasswordFile>, identity: &Identity) -> Self {
+        Self { file, user: identity.user.clone() }
+    }
+
+    /// Returns whether both are logins of the same user of the same file.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file) && self.user == other.user
+    }
+
+    /// Notes the login in the response to its request.
+    pub(super) fn note(self, mut response: Response) -> Response {
+        if is_error(response.status()) {
+            response.extensions.insert(self);
+        }
+        response
+    }
+
+    /// Copies the login from one message to another.
+    pub(crate) fn copy(from: &Extensions, to: &mut Extensions) {
+        from.get::<Self>().map(|login| to.insert(login.clone()));
+    }
+}
 
 impl Identity {
     /// The user of a login with a password. `None` if the name cannot be the value of a field.

@@ -12,14 +12,14 @@ use rudy_net::{Client, Reply, Request, Response};
 
 use self::credentials::credentials;
 pub use self::table::{BasicAuthTable, Realm};
-use super::identity::Identity;
+use super::identity::{Identity, LoggedIn};
 use super::limits::{Attempt, LoginLimits};
 use super::{Next, Resume, Step};
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Start};
 use crate::internal_redirect::ErrorPageFor;
 use crate::pages;
-use crate::passwords::{Busy, PasswordChecks, PasswordFile, Verdict};
+use crate::passwords::{Busy, Check, PasswordChecks, PasswordFile};
 
 /// After this many seconds, clients may try again if too many passwords wait to be verified: a queue is empty in about that time.
 static RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
@@ -92,16 +92,37 @@ impl BasicAuth {
         response
     }
 
+    /// Passes the request of a user on.
+    fn pass_on(&self, identity: Identity, request: Request, call: Call<'_>, next: Next) -> Reply {
+        let login = self.login(&identity);
+        identity.pass_on(request, call, next).map(move |response| login.note(response))
+    }
+
+    fn login(&self, identity: &Identity) -> LoggedIn {
+        LoggedIn::new(self.shared.file.clone(), identity)
+    }
+
+    /// Responds to the request for an error page. It verifies no password: the page would show whether a guess is correct, which limits do
+    /// not count. The failed request has.
+    fn page(&self, identity: Option<Identity>, request: Request, call: Call<'_>, next: Next) -> Reply {
+        let login = request.extensions().get::<LoggedIn>();
+        match identity.filter(|identity| login.is_some_and(|login| login.is(&self.login(identity)))) {
+            Some(identity) => identity.pass_on(request, call, next),
+            None => self.challenge(&request).into(),
+        }
+    }
+
     async fn verify(self, login: Login, request: Request, resume: Resume) -> Response {
-        let Login { user, identity, verdict, attempt } = login;
-        let is_correct = match verdict {
-            Verdict::Known(is_correct) => Ok(attempt.verify(|| is_correct)),
-            Verdict::Unknown(check) => check.run(self.shared.threads, |verify| attempt.verify(verify)).await,
+        let Login { user, identity, check, attempt } = login;
+        let is_correct = match check {
+            None => Ok(attempt.verify(|| false)),
+            Some(check) => check.run(self.shared.threads, |verify| attempt.verify(verify)).await,
         };
         match (is_correct, identity) {
             (Ok(Ok(true)), Some(identity)) => {
+                let login = self.login(&identity);
                 let request = identity.identify(request, resume.client());
-                resume.call(request).response().await
+                login.note(resume.call(request).response().await)
             }
             (Ok(Ok(_)), _) => self.reject(&request, &user, resume.client()),
             (Ok(Err(over)), _) => over.reject(&request, resume.path(), resume.client()),
@@ -115,7 +136,8 @@ struct Login {
     user: String,
     /// `None` if the user is no value of a field.
     identity: Option<Identity>,
-    verdict: Verdict,
+    /// `None` if the password cannot be correct.
+    check: Option<Check>,
     attempt: Attempt,
 }
 
@@ -126,21 +148,23 @@ impl Step for BasicAuth {
         };
         let user = credentials.user.clone();
         let identity = Identity::of_login(&user);
-        let verdict = match (&identity, self.shared.checks.verdict(credentials, &self.shared.file)) {
-            (None, _) => Verdict::Known(false),
-            (Some(_), verdict) => verdict,
+        if request.extensions().get::<ErrorPageFor>().is_some() {
+            return self.page(identity, request, call, next);
+        }
+        let mut attempt = match self.limits.begin(&request, &call) {
+            Ok(attempt) => attempt,
+            Err(over) => return over.reject(&request, call.path, call.context.client).into(),
         };
-        match (identity, verdict) {
-            (Some(identity), Verdict::Known(true)) => identity.pass_on(request, call, next),
-            // Only the request itself may guess: its page would show whether a password is correct, and limits do not count it.
-            _ if request.extensions().get::<ErrorPageFor>().is_some() => self.challenge(&request).into(),
-            (identity, verdict) => {
-                let attempt = match self.limits.begin(&request, &call) {
-                    Ok(attempt) => attempt,
-                    Err(over) => return over.reject(&request, call.path, call.context.client).into(),
-                };
+        let check = self.shared.checks.check(credentials, &self.shared.file);
+        let check = check.filter(|_| identity.is_some());
+        let is_remembered = attempt.may_recall() && check.as_ref().is_some_and(Check::is_remembered);
+        match identity {
+            Some(identity) if is_remembered => self.pass_on(identity, request, call, next),
+            identity => {
+                // If others have used the allowance meanwhile, it is counted when it is verified. The client learns nothing before.
+                let _over = attempt.count();
                 let resume = Resume::new(&call, next);
-                let login = Login { user, identity, verdict, attempt };
+                let login = Login { user, identity, check, attempt };
                 Reply::Later(Box::pin(self.clone().verify(login, request, resume)))
             }
         }

@@ -1,9 +1,10 @@
 //! The step that limits requests per time.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use rudy_limit::{Allowance, Decision, Key, RateLimiter};
+use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
 use rudy_net::{Reply, Request, Response};
 
 use super::applied::{Applied, Limit};
@@ -21,6 +22,8 @@ const STATE: HeaderName = HeaderName::from_static("ratelimit");
 #[derive(Debug)]
 pub(super) struct RateLimit {
     pub(super) limiter: RateLimiter,
+    /// The logins that are counted as failed until they are verified.
+    pub(super) pending: Arc<Slots>,
     pub(super) meter: Meter,
     /// `RateLimit-Policy`, without a comma.
     policy: String,
@@ -133,6 +136,7 @@ impl Limit for RateLimit {
         let policy = format!("{}{policy}", quoted(&settings.label()));
         Self {
             limiter: RateLimiter::new(allowance, memory, Instant::now()),
+            pending: Arc::new(Slots::new(u32::MAX)),
             meter: Meter::new(settings, "rate limit"),
             policy,
         }

@@ -250,6 +250,34 @@ fn an_error_page_does_not_show_whether_a_password_is_correct() {
     let correct = site.send(A, "/app", ANN);
     assert!(correct.status() == 429 && !is_page(&correct));
     assert_eq!(site.send(A, "/app", ANN).status(), 429, "it was not verified, and is not remembered");
+    assert_eq!(site.send(B, "/app", ANN).status(), 200);
+    for address in [A, B] {
+        assert!(
+            !is_page(&site.send(address, "/none", ANN)),
+            "it is remembered, and was not sent for the page"
+        );
+        assert!(!is_page(&site.send(address, "/none", WRONG)));
+    }
+}
+
+#[test]
+fn a_user_sees_the_error_page_of_a_route_with_the_same_login() {
+    for (file, is_page) in [("htpasswd", true), ("www/../htpasswd", false)] {
+        let site = Site::new(&format!(
+            "[[site]]\nbasic_auth = 'htpasswd'\nerror_pages = {{ 401 = '/page', 404 = '/page' }}\n\
+             [[site.route]]\npath = '/page'\nrewrite = '/text'\n\
+             [[site.route]]\npath = '/text'\nbasic_auth = '{file}'\nrespond = {{ body = 'page' }}\n\
+             [[site.route]]\npath = '/*'\nfiles = 'www'\n",
+        ));
+        for (fields, status, is_page) in [(ANN, 404, is_page), (WRONG, 401, false), (&[], 401, false)] {
+            // Verified first, and then remembered.
+            for _ in 0..2 {
+                let response = site.send(A, "/missing", fields);
+                let shown = matches!(&response.body, Body::Bytes(text) if text == "page");
+                assert_eq!((response.status().as_u16(), shown), (status, is_page), "{file} {fields:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -339,10 +367,77 @@ fn a_limit_for_failed_logins_counts_no_others() {
     assert_eq!([(); 5].map(|()| status(A, ANN)), [200; 5]);
     assert_eq!([WRONG, INVALID, WRONG, WRONG].map(|fields| status(A, fields)), [401, 401, 401, 429]);
     assert!(site.send(A, "/", WRONG).headers().contains_key(header::RETRY_AFTER));
-    // A password that was verified before is none of the guesses. One that was not is not verified now.
-    assert_eq!([status(A, ANN), status(A, BOB), status(B, BOB), status(A, BOB)], [200, 429, 200, 200]);
-    assert_eq!(site.over(), [(3, 0)]);
+    // Over the limit, no password is verified, and it makes no difference that one was verified before.
+    assert_eq!([status(A, ANN), status(A, BOB), status(B, BOB), status(A, BOB)], [429, 429, 200, 429]);
+    assert_eq!(site.over(), [(5, 0)]);
     assert_eq!(site.resources.limits.status()[0].max, "3/h failed logins, 3 at once");
+}
+
+#[test]
+fn over_the_limit_of_failed_logins_a_correct_password_gets_the_response_of_a_wrong_one() {
+    for by in ["address", "header.x-key", "path", "host", "all"] {
+        let site = Site::new(&format!(
+            "[[site]]\nbasic_auth = 'htpasswd'\n\
+             rate_limit = {{ rate = '1/h', burst = 2, by = '{by}', counts = 'failed-logins' }}\n\
+             [[site.route]]\npath = '/*'\nrespond = {{ body = 'secret' }}\n",
+        ));
+        for fields in [ANN, WRONG, ANN, WRONG] {
+            site.send(A, "/", fields);
+        }
+        let text = |fields| {
+            let response = site.send(A, "/", fields);
+            let Body::Bytes(text) = &response.body else { panic!("a page") };
+            let names: Vec<_> = response.headers().keys().cloned().collect();
+            (response.status().as_u16(), names, String::from_utf8_lossy(text).len())
+        };
+        // Of a user who is logged in, one who is not, a wrong one, and one that no file can have.
+        let all = [ANN, BOB, WRONG, INVALID].map(text);
+        assert!(all.iter().all(|response| response.0 == 429 && *response == all[0]), "{by}: {all:?}");
+        // Users with another key go on, and those who do not guess on other routes.
+        let other = [ANN[0], ("x-key", "other"), ("host", "b.org")];
+        let status = site.send(B, "/other", &other).status();
+        assert_eq!(status, if by == "all" { 429 } else { 200 }, "{by}");
+    }
+}
+
+#[test]
+fn requests_at_the_same_time_with_a_correct_password_are_not_over_the_limit() {
+    let site = Site::new(
+        "password_threads = 1\n[[site]]\nbasic_auth = 'htpasswd'\n\
+         rate_limit = { rate = '2/h', counts = 'failed-logins' }\n[[site.route]]\npath = '/*'\nrespond = 200\n",
+    );
+    for (fields, expected) in [(ANN, [200; 8]), (WRONG, [401, 401, 429, 429, 429, 429, 429, 429])] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let statuses: Vec<_> = runtime.block_on(async {
+            let replies: Vec<_> = (0..8).map(|_| site.begin(A, "/", fields)).collect();
+            let replies: Vec<_> = replies.into_iter().map(|reply| tokio::spawn(reply.response())).collect();
+            let mut statuses = Vec::new();
+            for reply in replies {
+                statuses.push(reply.await.unwrap().status().as_u16());
+            }
+            statuses
+        });
+        assert_eq!(statuses, expected);
+    }
+}
+
+/// Otherwise a client could send guesses until one is answered at once, and give the others up.
+#[test]
+fn a_guess_that_is_given_up_counts_and_those_beside_it_are_not_answered_at_once() {
+    let site = Site::new(
+        "[[site]]\nbasic_auth = 'htpasswd'\nrate_limit = { rate = '2/h', counts = 'failed-logins' }\n\
+         [[site.route]]\npath = '/*'\nrespond = 200\n",
+    );
+    assert_eq!(site.send(B, "/", ANN).status(), 200);
+    assert!(matches!(site.begin(A, "/", ANN), Reply::Now(_)), "it is remembered");
+    let guesses = [site.begin(A, "/", WRONG), site.begin(A, "/", BOB)];
+    assert!(matches!(site.begin(A, "/", ANN), Reply::Later(_)), "the result of the guesses decides");
+    assert!(matches!(site.begin(B, "/", ANN), Reply::Now(_)));
+    drop(guesses);
+    for fields in [ANN, BOB, WRONG] {
+        assert_eq!(site.send(A, "/", fields).status(), 429);
+    }
+    assert_eq!(site.send(B, "/", ANN).status(), 200);
 }
 
 #[test]
