@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use http::{HeaderName, header};
+use http::{HeaderName, HeaderValue, header};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Client, Request};
@@ -127,9 +127,15 @@ impl Template {
         Ok(())
     }
 
-    /// Fills in the placeholders. Fails, with an explanation for the client, if the request has no valid host.
+    /// Fills in the placeholders of a target, which has none for header fields. Fails as [`Self::fill_value`].
     pub(crate) fn fill(&self, subject: &Subject<'_>) -> Result<String, String> {
-        let (mut text, mut in_query) = (String::new(), false);
+        Ok(String::from_utf8_lossy(&self.fill_value(subject)?).into_owned())
+    }
+
+    /// Fills in the placeholders of the value of a field, which is bytes. Fails, with an explanation for the client, if the request has
+    /// no valid host.
+    pub(crate) fn fill_value(&self, subject: &Subject<'_>) -> Result<Vec<u8>, String> {
+        let (mut text, mut in_query) = (Vec::new(), false);
         for piece in &self.0 {
             piece.fill(subject, in_query, &mut text)?;
             in_query |= matches!(piece, Piece::Literal(literal) if literal.contains('?'));
@@ -167,40 +173,43 @@ impl Piece {
     }
 
     /// Appends the value. `in_query` is whether the text has a query already.
-    fn fill(&self, subject: &Subject<'_>, in_query: bool, text: &mut String) -> Result<(), String> {
+    fn fill(&self, subject: &Subject<'_>, in_query: bool, text: &mut Vec<u8>) -> Result<(), String> {
         let Subject { request, path, pattern, client } = subject;
         // A part of the path must not become another parameter, as in nginx.
         let encoded = |part: &str| if in_query { encode_in_query(part) } else { part.to_owned() };
+        let mut push = |part: &str| text.extend_from_slice(part.as_bytes());
         match self {
-            Self::Literal(literal) => text.push_str(literal),
-            Self::Path => text.push_str(&encoded(&path.encoded_from(0))),
+            Self::Literal(literal) => push(literal),
+            Self::Path => push(&encoded(&path.encoded_from(0))),
             Self::Rest => {
                 let rest = path.encoded_from(pattern.mount());
-                text.push_str(&encoded(rest.strip_prefix('/').unwrap_or(&rest)));
+                push(&encoded(rest.strip_prefix('/').unwrap_or(&rest)));
             }
             Self::Query => {
                 if let Some(query) = request.uri().query() {
-                    text.push(if in_query { '&' } else { '?' });
-                    text.push_str(&encode_query(query));
+                    push(if in_query { "&" } else { "?" });
+                    push(&encode_query(query));
                 }
             }
-            Self::Host => text.push_str(valid_host(request)?),
+            Self::Host => push(valid_host(request)?),
             Self::Group(name) => {
                 let group = pattern.group(path, name).unwrap_or_default();
                 // Two slashes would start a host.
-                let starts_host = text.is_empty() || text.ends_with('/');
-                text.push_str(&encoded(if starts_host { group.trim_start_matches('/') } else { &group }));
+                let starts_host = text.is_empty() || text.ends_with(b"/");
+                let group = if starts_host { group.trim_start_matches('/') } else { &group };
+                text.extend_from_slice(encoded(group).as_bytes());
             }
-            Self::Method => text.push_str(request.method().as_str()),
-            Self::Scheme => text.push_str(client.scheme().as_str()),
+            Self::Method => push(request.method().as_str()),
+            Self::Scheme => push(client.scheme().as_str()),
             Self::Client => match client.address().ip() {
-                Some(address) => text.push_str(&address.to_string()),
-                None => text.push_str("unix"),
+                Some(address) => push(&address.to_string()),
+                None => push("unix"),
             },
             Self::Field(name) => {
-                let lines = request.headers().get_all(name).iter().filter_map(|value| value.to_str().ok());
-                let separator = if *name == header::COOKIE { "; " } else { ", " };
-                text.push_str(&lines.collect::<Vec<_>>().join(separator));
+                let lines: Vec<_> =
+                    request.headers().get_all(name).iter().map(HeaderValue::as_bytes).collect();
+                let separator: &[u8] = if *name == header::COOKIE { b"; " } else { b", " };
+                text.extend_from_slice(&lines.join(separator));
             }
         }
         Ok(())

@@ -23,6 +23,16 @@ pub fn encode_query(query: &str) -> Cow<'_, str> {
     Cow::Owned(encoded)
 }
 
+/// Encodes the bytes of a reference that are not ASCII (RFC 3987 §3.1), and leaves all others.
+#[must_use]
+pub fn encode_non_ascii(reference: &[u8]) -> String {
+    let encode = |byte: &u8| match byte {
+        0..0x80 => char::from(*byte).to_string(),
+        _ => escape(*byte).map(char::from).iter().collect(),
+    };
+    reference.iter().map(encode).collect()
+}
+
 /// Percent-encodes all bytes except ASCII letters, digits and `kept`.
 pub(super) fn push_encoded(bytes: &[u8], kept: &[u8], out: &mut String) {
     for &byte in bytes {

@@ -8,6 +8,7 @@ use http::header::{
     IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LOCATION, RANGE, USER_AGENT, VIA,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use rudy_http::semantics::percent::encode_non_ascii;
 use rudy_net::{Reply, Request, Response};
 
 use super::document::{self, ClientRequest};
@@ -121,8 +122,10 @@ impl Shared {
             let place = Place { resource: &resource, mirror: &mirror, key: shared.key() };
             shared.links.link(reference, &place)
         };
-        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        if let Some(location) = location.and_then(&link).and_then(|url| HeaderValue::try_from(url).ok()) {
+        let location = response.headers().get(LOCATION).map(|value| encode_non_ascii(value.as_bytes()));
+        if let Some(location) =
+            location.as_deref().and_then(&link).and_then(|url| HeaderValue::try_from(url).ok())
+        {
             response.headers_mut().insert(LOCATION, location);
         }
         let media_type = response.headers().get(CONTENT_TYPE).map_or(b"".as_slice(), HeaderValue::as_bytes);

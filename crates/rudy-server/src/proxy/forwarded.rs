@@ -76,23 +76,24 @@ fn remove_other_spellings(fields: &mut HeaderMap) {
     }
 }
 
-/// Joins the lines of a list (RFC 9110 §5.3).
-fn join(fields: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let lines = fields.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    let joined = lines.collect::<Vec<_>>().join(", ");
+/// Joins the lines of a list (RFC 9110 §5.3). They are bytes: a client may send any in its part of a line, to the end of which the
+/// trusted proxy appends the address.
+fn join(fields: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
+    let lines = fields.get_all(name).iter().map(HeaderValue::as_bytes).filter(|line| !line.is_empty());
+    let joined = lines.collect::<Vec<_>>().join(&b", "[..]);
     (!joined.is_empty()).then_some(joined)
 }
 
-fn append(list: Option<String>, member: Option<String>) -> Option<String> {
+fn append(list: Option<Vec<u8>>, member: Option<String>) -> Option<Vec<u8>> {
     match (list, member) {
-        (Some(list), Some(member)) => Some(list + ", " + &member),
-        (list, member) => list.or(member),
+        (Some(list), Some(member)) => Some([&list, &b", "[..], member.as_bytes()].concat()),
+        (list, member) => list.or(member.map(String::into_bytes)),
     }
 }
 
-fn set(fields: &mut HeaderMap, name: &HeaderName, value: Option<String>) {
+fn set(fields: &mut HeaderMap, name: &HeaderName, value: Option<impl Into<Vec<u8>>>) {
     // Parts of valid fields, and numbers.
-    if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+    if let Some(value) = value.and_then(|value| HeaderValue::try_from(value.into()).ok()) {
         fields.insert(name, value);
     }
 }
@@ -118,7 +119,7 @@ fn element(client: &Client<'_>, host: Option<&HeaderValue>) -> String {
         Some(ip) => format!("for={ip}"),
         None => "for=unknown".to_owned(),
     };
-    // A host with a port is no token. No valid host has a quotation mark or a backslash.
+    // A host with a port is no token. A valid host is ASCII, and has no quotation mark and no backslash.
     if let Some(host) = host.and_then(|host| host.to_str().ok()).filter(|host| !host.contains(['"', '\\'])) {
         let _ = write!(element, ";host=\"{host}\"");
     }
@@ -229,5 +230,30 @@ mod tests {
                 "x-forwarded-proto: https",
             ]
         );
+    }
+
+    #[test]
+    fn no_byte_of_a_client_hides_what_trusted_proxies_append() {
+        let forwarded_client =
+            Forwarded { address: Peer::Ip(([203, 0, 113, 9], 0).into()), scheme: None, host: None };
+        let client = Client { forwarded: Some(Arc::new(forwarded_client)), ..client(PEER) };
+        for (name, odd, own) in [
+            (&FOR, &b"\xff"[..], &b"203.0.113.9"[..]),
+            (&FOR, b"caf\xc3\xa9, 127.0.0.1", b"203.0.113.9"),
+            (&FOR, b"\t\x80", b"203.0.113.9, 10.0.0.1"),
+            (&FORWARDED, b"for=\"\xe9\"", b"for=203.0.113.9"),
+        ] {
+            // In the same line, and in another one.
+            for lines in [vec![[odd, own].join(&b", "[..])], vec![odd.to_vec(), own.to_vec()]] {
+                let mut fields = HeaderMap::new();
+                for line in &lines {
+                    fields.append(name, HeaderValue::from_bytes(line).unwrap());
+                }
+                set_forwarded(&mut fields, &client, true);
+                let expected = [&lines.join(&b", "[..]), &b", "[..]].concat();
+                let value = fields[name].as_bytes();
+                assert!(value.starts_with(&expected) && value[expected.len()..].contains(&b'7'), "{value:?}");
+            }
+        }
     }
 }

@@ -39,13 +39,13 @@ impl Rewrites {
     }
 
     /// Rewrites a reference to a path of an upstream as one to a path of this server (RFC 9110 §10.2.2). `None` if it stays.
-    fn location(&self, reference: &str, mount: &str) -> Option<String> {
+    fn location(&self, reference: &[u8], mount: &str) -> Option<Vec<u8>> {
         let own = self.upstreams.iter().find_map(|url| after_origin(reference, &url.origin()));
         let path = match own {
-            Some(path) if path.starts_with('/') => self.path(path, mount).unwrap_or_else(|| path.to_owned()),
-            Some(rest) => self.path("/", mount).unwrap_or_else(|| "/".to_owned()) + rest,
+            Some(path) if path.starts_with(b"/") => self.path(path, mount).unwrap_or_else(|| path.to_owned()),
+            Some(rest) => [&self.path(b"/", mount).unwrap_or_else(|| b"/".to_vec()), rest].concat(),
             // Two slashes begin the name of another host.
-            None if reference.starts_with('/') && !reference.starts_with("//") => {
+            None if reference.starts_with(b"/") && !reference.starts_with(b"//") => {
                 self.path(reference, mount)?
             }
             None => return None,
@@ -54,64 +54,65 @@ impl Rewrites {
     }
 
     /// Returns the path for the client of a path of the upstream. `None` if no request of a client leads to this path.
-    fn path(&self, path: &str, mount: &str) -> Option<String> {
-        let rest = path.strip_prefix(self.prefixes.added.as_str())?;
-        if !rest.is_empty() && !rest.starts_with(['/', '?', '#']) {
+    fn path(&self, path: &[u8], mount: &str) -> Option<Vec<u8>> {
+        let rest = path.strip_prefix(self.prefixes.added.as_bytes())?;
+        if !matches!(rest, [] | [b'/' | b'?' | b'#', ..]) {
             return None;
         }
         let mount = if self.prefixes.strips { mount } else { "" };
-        let path = format!("{mount}{rest}");
-        Some(if path.starts_with('/') { path } else { format!("/{path}") })
+        let path = [mount.as_bytes(), rest].concat();
+        Some(if path.starts_with(b"/") { path } else { [b"/", &path[..]].concat() })
     }
 
     /// Rewrites the attribute `Path` of a cookie, and removes a `Domain` that is the host of an upstream: then the cookie is for the
     /// host that the client knows. `None` if the cookie stays.
-    fn cookie(&self, cookie: &str, mount: &str) -> Option<String> {
+    fn cookie(&self, cookie: &[u8], mount: &str) -> Option<Vec<u8>> {
         let mut has_changed = false;
-        let mut parts = cookie.split(';');
+        let mut parts = cookie.split(|byte| *byte == b';');
         let mut rewritten = parts.next()?.to_owned();
         for part in parts {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let (name, value) = (name.trim(), value.trim());
-            if name.eq_ignore_ascii_case("domain") && self.is_upstream(value) {
+            let equals = part.iter().position(|byte| *byte == b'=').unwrap_or(part.len());
+            let value = part.get(equals + 1..).unwrap_or_default().trim_ascii();
+            let name = part[..equals].trim_ascii();
+            if name.eq_ignore_ascii_case(b"domain") && self.is_upstream(value) {
                 has_changed = true;
-            } else if name.eq_ignore_ascii_case("path")
+            } else if name.eq_ignore_ascii_case(b"path")
                 && let Some(path) = self.path(value, mount).filter(|path| path != value)
             {
                 has_changed = true;
-                rewritten.push_str("; Path=");
-                rewritten.push_str(&path);
+                rewritten.extend_from_slice(b"; Path=");
+                rewritten.extend_from_slice(&path);
             } else {
-                rewritten.push(';');
-                rewritten.push_str(part);
+                rewritten.push(b';');
+                rewritten.extend_from_slice(part);
             }
         }
         has_changed.then_some(rewritten)
     }
 
-    fn is_upstream(&self, domain: &str) -> bool {
-        let domain = domain.strip_prefix('.').unwrap_or(domain);
-        self.upstreams.iter().any(|url| url.host_name().eq_ignore_ascii_case(domain))
+    fn is_upstream(&self, domain: &[u8]) -> bool {
+        let domain = domain.strip_prefix(b".").unwrap_or(domain);
+        self.upstreams.iter().any(|url| url.host_name().as_bytes().eq_ignore_ascii_case(domain))
     }
 }
 
-/// Rewrites all lines of a field; others than text stay.
-fn rewrite_each(fields: &mut HeaderMap, name: &HeaderName, rewrite: impl Fn(&str) -> Option<String>) {
+/// Rewrites all lines of a field. They are bytes: applications send URLs and cookies in UTF-8 or Latin-1 that are not encoded.
+fn rewrite_each(fields: &mut HeaderMap, name: &HeaderName, rewrite: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     let http::header::Entry::Occupied(mut lines) = fields.entry(name) else { return };
     for line in lines.iter_mut() {
-        let rewritten = line.to_str().ok().and_then(&rewrite);
-        if let Some(rewritten) = rewritten.and_then(|text| HeaderValue::try_from(text).ok()) {
+        // Parts of valid fields.
+        if let Some(rewritten) = rewrite(line.as_bytes()).and_then(|value| HeaderValue::try_from(value).ok())
+        {
             *line = rewritten;
         }
     }
 }
 
 /// Returns what follows the scheme and host of a URL in a reference.
-fn after_origin<'r>(reference: &'r str, origin: &str) -> Option<&'r str> {
+fn after_origin<'r>(reference: &'r [u8], origin: &str) -> Option<&'r [u8]> {
     let (start, rest) = reference.split_at_checked(origin.len())?;
-    let is_origin =
-        start.eq_ignore_ascii_case(origin) && (rest.is_empty() || rest.starts_with(['/', '?', '#']));
-    is_origin.then_some(rest)
+    let is_origin = start.eq_ignore_ascii_case(origin.as_bytes());
+    (is_origin && matches!(rest, [] | [b'/' | b'?' | b'#', ..])).then_some(rest)
 }
 
 #[cfg(test)]
@@ -148,8 +149,8 @@ mod tests {
             (&both, "http://app/v1/a", Some("/app/a")),
         ] {
             assert_eq!(
-                rewrites.location(reference, "/app").as_deref(),
-                expected,
+                rewrites.location(reference.as_bytes(), "/app").as_deref(),
+                expected.map(str::as_bytes),
                 "{reference}: {rewrites:?}"
             );
         }
@@ -165,26 +166,29 @@ mod tests {
             ("a=path=/", None),
             ("", None),
         ] {
-            assert_eq!(rewrites(true, "").cookie(cookie, "/app").as_deref(), expected, "{cookie}");
+            let rewritten = rewrites(true, "").cookie(cookie.as_bytes(), "/app");
+            assert_eq!(rewritten.as_deref(), expected.map(str::as_bytes), "{cookie}");
         }
-        assert_eq!(rewrites(false, "").cookie("a=b; Path=/x", "/app"), None);
+        assert_eq!(rewrites(false, "").cookie(b"a=b; Path=/x", "/app"), None);
     }
 
     #[test]
-    fn each_line_is_rewritten() {
+    fn each_line_is_rewritten_whatever_its_bytes() {
+        let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).unwrap();
         let mut fields = HeaderMap::new();
         fields.append(SET_COOKIE, HeaderValue::from_static("a=1; Path=/"));
         fields.append(SET_COOKIE, HeaderValue::from_static("b=2; Path=/b"));
-        fields.append(LOCATION, HeaderValue::from_bytes(b"/\xff").unwrap());
-        fields.append(CONTENT_LOCATION, HeaderValue::from_static("/c"));
+        fields.append(SET_COOKIE, value(b"c=\xe9\xff; Path=/c; Domain=APP"));
+        fields.append(LOCATION, value("http://app/café?\u{df}".as_bytes()));
+        fields.append(CONTENT_LOCATION, value(b"/\xff"));
         rewrites(true, "").apply(&mut fields, "/app");
         assert_eq!(
             fields.get_all(SET_COOKIE).iter().collect::<Vec<_>>(),
-            ["a=1; Path=/app/", "b=2; Path=/app/b"]
+            [&value(b"a=1; Path=/app/"), &value(b"b=2; Path=/app/b"), &value(b"c=\xe9\xff; Path=/app/c")]
         );
         assert_eq!(
             (&fields[LOCATION], &fields[CONTENT_LOCATION]),
-            (&HeaderValue::from_bytes(b"/\xff").unwrap(), &HeaderValue::from_static("/app/c"))
+            (&value("/app/café?\u{df}".as_bytes()), &value(b"/app/\xff"))
         );
     }
 }

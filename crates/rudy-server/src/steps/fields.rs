@@ -96,7 +96,7 @@ impl Changes {
         let subject = call.subject(request);
         let fill = |value: &Value| match value {
             Value::Fixed(value) => Some(value.clone()),
-            Value::Template(template) => HeaderValue::try_from(template.fill(&subject).ok()?).ok(),
+            Value::Template(template) => HeaderValue::try_from(template.fill_value(&subject).ok()?).ok(),
         };
         let filled = changes.iter().filter_map(|change| {
             Some(Change { name: change.name.clone(), action: change.action.try_map(fill)? })

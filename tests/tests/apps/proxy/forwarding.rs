@@ -117,6 +117,18 @@ fn host_is_that_of_the_client_unless_configured() {
 }
 
 #[test]
+fn a_client_cannot_hide_its_address_behind_a_byte_that_is_not_ascii() {
+    let (upstream, requests) = recorder();
+    let server = proxy_with(&upstream, "trusted_proxies = \"127.0.0.1\"", "forwarded = true\n");
+    let request = "GET /app/ HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: \u{e9}, 203.0.113.9\r\n\
+                   Forwarded: for=\"\u{e9}\", for=203.0.113.9\r\n\r\n";
+    let received = forward(&server, &requests, request);
+    assert_eq!(received.field("x-forwarded-for"), Some("\u{e9}, 203.0.113.9, 127.0.0.1"));
+    let forwarded = received.field("forwarded").unwrap_or_default();
+    assert!(forwarded.starts_with("for=\"\u{e9}\", for=203.0.113.9, for=127.0.0.1;"), "{forwarded}");
+}
+
+#[test]
 fn fields_of_a_trusted_proxy_are_continued() {
     let (upstream, requests) = recorder();
     let server = proxy_with(&upstream, "trusted_proxies = \"127.0.0.1\"", "forwarded = true\n");

@@ -65,18 +65,19 @@ impl ForwardAuth {
         // The path by which the route was found: another spelling of it must not get another decision.
         let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
         let uri = path.encoded_from(0) + &query.unwrap_or_default();
-        let host = subrequest.fields.get("x-forwarded-host").and_then(|host| host.to_str().ok());
-        let url = format!("{}://{}{uri}", client.scheme(), host.unwrap_or_default());
-        let method = request.method().as_str();
+        let host = subrequest.fields.get("x-forwarded-host").map_or(&b""[..], HeaderValue::as_bytes);
+        let scheme = client.scheme();
+        let url = [scheme.as_str().as_bytes(), b"://", host, uri.as_bytes()].concat();
+        let method = request.method().as_str().as_bytes();
         for (name, value) in [
             (&FORWARDED_METHOD, method),
             (&ORIGINAL_METHOD, method),
-            (&FORWARDED_URI, uri.as_str()),
-            (&ORIGINAL_URI, uri.as_str()),
-            (&ORIGINAL_URL, url.as_str()),
+            (&FORWARDED_URI, uri.as_bytes()),
+            (&ORIGINAL_URI, uri.as_bytes()),
+            (&ORIGINAL_URL, &url),
         ] {
             // The parts were valid in the request.
-            if let Ok(value) = HeaderValue::from_str(value) {
+            if let Ok(value) = HeaderValue::from_bytes(value) {
                 subrequest.fields.insert(name, value);
             }
         }
