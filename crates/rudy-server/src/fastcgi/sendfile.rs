@@ -1,6 +1,8 @@
 //! `X-Sendfile` and `X-Accel-Redirect`: an app checks access to a file, and Rudy sends it, with conditions
 //! and ranges, while the app serves other requests.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use http::header::{
@@ -11,7 +13,6 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::percent::encode;
 use rudy_net::{Request, RequestBody, Response};
 
 use super::FastcgiTable;
@@ -74,9 +75,7 @@ impl Sendfile {
         app_head: Head,
         file: &FileRequest,
     ) -> Result<Response, Failure> {
-        let outside = || file.failure(StatusCode::BAD_GATEWAY, OUTSIDE);
-        let path = self.path(file).ok_or_else(outside)?;
-        let path = RequestPath::parse(&path).map_err(|_| outside())?.into_owned();
+        let path = self.path(file).ok_or_else(|| file.failure(StatusCode::BAD_GATEWAY, OUTSIDE))?;
         let status = match app_head.kind {
             ResponseKind::Document(status) => status,
             ResponseKind::LocalRedirect(_) => StatusCode::OK,
@@ -89,18 +88,21 @@ impl Sendfile {
         }
     }
 
-    /// Returns the encoded path below the root, with a leading slash; `None` if the file is not below it.
-    fn path(&self, file: &FileRequest) -> Option<String> {
-        let text = file.value.to_str().ok()?;
-        let path = if file.name == NAMES[0] {
-            text.split('?').next().filter(|path| path.starts_with('/'))?.to_owned()
-        } else if text.starts_with('/') {
-            encode(Path::new(text).strip_prefix(&self.root).ok()?.to_str()?)
-        } else {
-            encode(text)
-        };
-        let path = if path.starts_with('/') { path } else { format!("/{path}") };
-        RequestPath::parse(&path).is_ok_and(|path| path.below(0).in_folder().is_ok()).then_some(path)
+    /// Returns the path below the root; `None` if the file is not below it. Names of files are bytes: all are possible. The path of a
+    /// URI is decoded, with its slashes, as in nginx; that in the file system is not.
+    fn path(&self, file: &FileRequest) -> Option<RequestPath<'static>> {
+        let value = file.value.as_bytes();
+        if file.name == NAMES[0] {
+            let uri = value.split(|byte| *byte == b'?').next().filter(|uri| uri.starts_with(b"/"))?;
+            let path = RequestPath::parse(uri).ok()?;
+            // Then without empty and dot segments: `/%2Fetc` is `/etc` below the root.
+            return Some(path.with_slashes_decoded().ok()?.unwrap_or_else(|| path.into_owned()));
+        }
+        let path = Path::new(OsStr::from_bytes(value));
+        let path = if path.is_absolute() { path.strip_prefix(&self.root).ok()? } else { path };
+        let literal = path.as_os_str().as_bytes().split(|byte| *byte == b'%').collect::<Vec<_>>();
+        let literal = literal.join(&b"%25"[..]);
+        RequestPath::parse(&literal).map(RequestPath::into_owned).ok()
     }
 }
 
@@ -191,13 +193,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sendfile = Sendfile::open(folder.path(), &FastcgiTable::default(), &Folders::default()).unwrap();
         let root = folder.path().display().to_string();
+        let latin1 = [root.as_bytes(), b"/caf\xe9.pdf"].concat();
         for (name, value, expected) in [
-            ("x-accel-redirect", "/a/b%20c.pdf", Some("/a/b%20c.pdf")),
+            ("x-accel-redirect", &b"/caf\xc3\xa9.pdf"[..], Some(&b"/caf\xc3\xa9.pdf"[..])),
+            ("x-accel-redirect", b"/caf%C3%A9.pdf", Some(b"/caf\xc3\xa9.pdf")),
+            ("x-accel-redirect", b"/caf\xe9%FF", Some(b"/caf\xe9\xff")),
+            ("x-accel-redirect", b"/a%2Fb%5Cc\\d", Some(b"/a/b\\c\\d")),
+            ("x-accel-redirect", b"/%252F", Some(b"/%2F")),
+            ("x-accel-redirect", b"/%2Fetc%2F%2fpasswd", Some(b"/etc/passwd")),
+            ("x-accel-redirect", b"/..%2Fa.pdf", None),
+            ("x-accel-redirect", b"/a%2F..%2F..%2Fb.pdf", None),
+            ("x-accel-redirect", b"/a%00b", None),
+            ("x-sendfile", &latin1, Some(b"/caf\xe9.pdf")),
+            ("x-sendfile", b"caf\xc3\xa9\\%2F%.pdf", Some(b"/caf\xc3\xa9\\%2F%.pdf")),
+            ("x-sendfile", b"a\\../../b.pdf", Some(b"/b.pdf")),
+            ("x-sendfile", b"\xff/../../b.pdf", None),
+        ] {
+            assert_eq!(
+                path_of(&sendfile, name, value).as_deref(),
+                expected,
+                "{name}: {}",
+                value.escape_ascii()
+            );
+        }
+        for (name, value, expected) in [
+            ("x-accel-redirect", "/a/b%20c.pdf", Some("/a/b c.pdf")),
             ("x-accel-redirect", "/a.pdf?v=1", Some("/a.pdf")),
             ("x-accel-redirect", "a.pdf", None),
             ("x-accel-redirect", "/../a.pdf", None),
             ("x-accel-redirect", "/%2e%2e/a.pdf", None),
-            ("x-sendfile", &format!("{root}/a/b c%.pdf"), Some("/a/b%20c%25.pdf")),
+            ("x-sendfile", &format!("{root}/a/b c%.pdf"), Some("/a/b c%.pdf")),
             ("x-sendfile", "a/b.pdf", Some("/a/b.pdf")),
             ("x-sendfile", "../a.pdf", None),
             ("x-sendfile", &format!("{root}/../a.pdf"), None),
@@ -205,11 +230,82 @@ mod tests {
             ("x-sendfile", "/etc/passwd", None),
             ("x-lighttpd-send-file", &format!("{root}/a.pdf"), Some("/a.pdf")),
         ] {
-            let mut fields = HeaderMap::new();
-            fields.insert(HeaderName::from_static(name), value.parse().unwrap());
-            let file = FileRequest::take_from(&mut fields).unwrap();
-            assert!(fields.is_empty());
-            assert_eq!(sendfile.path(&file).as_deref(), expected, "{name}: {value}");
+            let path = path_of(&sendfile, name, value.as_bytes());
+            assert_eq!(path.as_deref(), expected.map(str::as_bytes), "{name}: {value}");
         }
+    }
+
+    #[test]
+    fn files_of_all_names_below_the_root_are_sent_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("private");
+        std::fs::create_dir_all(root.join("a")).unwrap();
+        let outside = folder.path().join("secret").display().to_string();
+        std::fs::write(&outside, "secret").unwrap();
+        for name in [&b"caf\xe9"[..], "café".as_bytes(), b"a/b", b"c\\d", b"e%2Ff", b"a/caf\xe9"] {
+            std::fs::write(root.join(OsStr::from_bytes(name)), name).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+        std::os::unix::fs::symlink(&outside, root.join(OsStr::from_bytes(b"link\xe9"))).unwrap();
+        let sendfile = Sendfile::open(&root, &FastcgiTable::default(), &Folders::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let send = |name: &'static str, value: &[u8]| {
+            let mut fields = HeaderMap::new();
+            fields.insert(name, HeaderValue::from_bytes(value).unwrap());
+            let file = FileRequest::take_from(&mut fields).unwrap();
+            let head = Head {
+                kind: ResponseKind::Document(StatusCode::OK),
+                fields,
+                content_length: None,
+                has_instructions: true,
+                removed_fields: Vec::new(),
+            };
+            let (request, ()) = http::Request::new(()).into_parts();
+            match runtime.block_on(sendfile.send(&request, head, &file)).map(|response| response.body) {
+                Ok(rudy_net::Body::Bytes(bytes)) => bytes.to_vec(),
+                Ok(_) => panic!("a small file is in memory"),
+                Err(_) => b"(none)".to_vec(),
+            }
+        };
+        let absolute = [root.as_os_str().as_bytes(), b"/a/caf\xe9"].concat();
+        for (name, value, expected) in [
+            ("x-accel-redirect", &b"/caf\xe9"[..], &b"caf\xe9"[..]),
+            ("x-accel-redirect", b"/caf%E9?v=1", b"caf\xe9"),
+            ("x-accel-redirect", "/café".as_bytes(), "café".as_bytes()),
+            ("x-accel-redirect", b"/a%2Fb", b"a/b"),
+            ("x-accel-redirect", b"/c\\d", b"c\\d"),
+            ("x-accel-redirect", b"/e%252Ff", b"e%2Ff"),
+            ("x-sendfile", b"caf\xe9", b"caf\xe9"),
+            ("x-sendfile", "café".as_bytes(), "café".as_bytes()),
+            ("x-sendfile", b"c\\d", b"c\\d"),
+            ("x-sendfile", b"e%2Ff", b"e%2Ff"),
+            ("x-sendfile", &absolute, b"a/caf\xe9"),
+            ("x-accel-redirect", b"/none\xe9", b"(none)"),
+            ("x-accel-redirect", b"/a", b"(none)"),
+            ("x-accel-redirect", b"/link", b"(none)"),
+            ("x-accel-redirect", b"/link%E9", b"(none)"),
+            ("x-accel-redirect", b"/..%2Fsecret", b"(none)"),
+            ("x-accel-redirect", b"/a%2F..%2F..%2Fsecret", b"(none)"),
+            ("x-accel-redirect", &[b"/%2F", outside.as_bytes()].concat(), b"(none)"),
+            ("x-sendfile", outside.as_bytes(), b"(none)"),
+            ("x-sendfile", b"../secret", b"(none)"),
+            ("x-sendfile", b"\xe9/../../secret", b"(none)"),
+        ] {
+            let sent = send(name, value);
+            assert_eq!(
+                sent.escape_ascii().to_string(),
+                expected.escape_ascii().to_string(),
+                "{name}: {}",
+                value.escape_ascii()
+            );
+        }
+    }
+
+    fn path_of(sendfile: &Sendfile, name: &'static str, value: &[u8]) -> Option<Vec<u8>> {
+        let mut fields = HeaderMap::new();
+        fields.insert(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());
+        let file = FileRequest::take_from(&mut fields).unwrap();
+        assert!(fields.is_empty());
+        Some(sendfile.path(&file)?.as_bytes().to_vec())
     }
 }

@@ -3,6 +3,7 @@
 //! A worker has one thread, so it only uses what the kernel has cached ([`Access::Cached`]). If that is not enough, the same
 //! lookup starts again on the thread pool for blocking work ([`Access::Blocking`]).
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -92,12 +93,13 @@ impl OpenDirectory {
     /// Opens `path` below the folder with the given rules for symbolic links.
     pub(super) fn open_beneath(
         &self,
-        path: &str,
+        path: impl AsRef<OsStr>,
         flags: OFlags,
         resolve: ResolveFlags,
         access: Access,
     ) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { "." } else { path };
+        let path = path.as_ref();
+        let path = if path.is_empty() { OsStr::new(".") } else { path };
         let open = |resolve| rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), resolve);
         if access == Access::Blocking {
             for _ in 0..OPEN_ATTEMPTS {

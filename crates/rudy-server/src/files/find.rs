@@ -23,6 +23,11 @@ impl<'a> FolderPath<'a> {
         Ok(Self { key: path.in_folder()?, below: path })
     }
 
+    /// Returns the path of a file that an app names, in which backslashes are part of names. `None` if it is not UTF-8.
+    pub(super) fn of_app(path: PathBelow<'a>) -> Option<Self> {
+        Some(Self { key: std::str::from_utf8(path.as_bytes()).ok()?, below: path })
+    }
+
     /// Returns the path without a slash at either end; empty for the folder itself.
     pub(super) fn name(self) -> &'a str {
         let name = self.key.strip_prefix('/').unwrap_or(self.key);

@@ -1,16 +1,20 @@
 //! Creates the cache entry of an open file: precompressed siblings, codings and response heads.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use http::HeaderValue;
 use rudy_http::semantics::negotiation::Coding;
+use rudy_http::semantics::path::RequestPath;
+use rudy_net::{Reply, Request};
 
 use super::access::{Access, WouldBlock};
 use super::entry::{self, Coded, Content, Dependency, Entry, Representation};
 use super::failure::Failure;
 use super::find::open_if_exists;
-use super::root::{Kind, Opened, Stat};
+use super::root::{Kind, Opened, Stat, is_not_found};
 use super::{Files, clock, source};
 use crate::compression::Of;
 
@@ -31,6 +35,31 @@ impl Files {
         let entry = Arc::new(self.load(opened, path, siblings, dependencies, access)?);
         self.0.entries.insert(key, entry.clone());
         Ok(entry)
+    }
+
+    /// Responds with a file whose name is not UTF-8, but in Latin-1 for instance. Such names are rare, so the cache has none.
+    pub(super) fn respond_uncached(
+        &self,
+        request: &Request,
+        path: &RequestPath<'_>,
+        access: Access,
+    ) -> Result<Reply, WouldBlock> {
+        let name = path.as_bytes().strip_prefix(b"/").unwrap_or(path.as_bytes());
+        let shown = String::from_utf8_lossy(name);
+        let opened = self.revalidate_root(clock::monotonic_ms(), access).and_then(|()| {
+            match self.0.root.open_file(OsStr::from_bytes(name), access) {
+                Ok(opened) if opened.stat.kind == Kind::File => Ok(opened),
+                Err(error) if !is_not_found(error) => Err(Failure::of(&shown, error.into(), access)),
+                _ => Err(Failure::NotFound),
+            }
+        });
+        Ok(match opened {
+            Ok(opened) => {
+                let entry = self.load(opened, &shown, Siblings::default(), Vec::new(), access)?;
+                self.respond(request, &shown, &Arc::new(entry))
+            }
+            Err(failure) => self.error_response(request.headers(), &failure)?.into(),
+        })
     }
 
     fn open_siblings(

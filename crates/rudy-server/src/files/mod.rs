@@ -189,6 +189,16 @@ impl Files {
                 return Ok(Outcome::Reply(response.into()));
             }
         };
+        self.respond_at(request, path, other_routes, access)
+    }
+
+    fn respond_at(
+        &self,
+        request: &Request,
+        path: FolderPath<'_>,
+        other_routes: Option<OtherRoutes<'_>>,
+        access: Access,
+    ) -> Result<Outcome, WouldBlock> {
         if let Some(response) = methods::respond_unless_read(request) {
             // Another route can support this method.
             let path = match other_routes.filter(|_| methods::is_known(request.method())) {
@@ -207,20 +217,29 @@ impl Files {
         })
     }
 
-    /// Responds to a request with the files of this folder only.
+    /// Responds to a request with the file that an app names, by a path below this folder.
     pub(crate) async fn send(&self, request: Request, path: RequestPath<'static>) -> Response {
-        let cached = self.respond_to(&request, path.below(0), None, Access::Cached);
-        let outcome = if let Ok(outcome) = cached {
-            outcome
+        let reply = if let Ok(reply) = self.send_now(&request, &path, Access::Cached) {
+            reply
         } else {
             let files = self.clone();
-            on_pool(move |access| files.respond_to(&request, path.below(0), None, access)).await
+            on_pool(move |access| files.send_now(&request, &path, access)).await
         };
-        match outcome {
-            Outcome::Reply(reply) => reply.response().await,
-            Outcome::Redirect(_) => {
-                unreachable!("no redirect happens without other routes")
-            }
+        reply.response().await
+    }
+
+    fn send_now(
+        &self,
+        request: &Request,
+        path: &RequestPath<'_>,
+        access: Access,
+    ) -> Result<Reply, WouldBlock> {
+        let Some(path) = FolderPath::of_app(path.below(0)) else {
+            return self.respond_uncached(request, path, access);
+        };
+        match self.respond_at(request, path, None, access)? {
+            Outcome::Reply(reply) => Ok(reply),
+            Outcome::Redirect(_) => unreachable!("no redirect happens without other routes"),
         }
     }
 

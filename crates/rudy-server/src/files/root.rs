@@ -5,6 +5,7 @@
 //! local. If a network file system hangs, it blocks threads of the pool, and listings, uploads and uncached files with them. Serve
 //! such a folder from a separate process.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -148,9 +149,9 @@ impl Root {
     ///
     /// The flags include `O_NONBLOCK`, because opening a FIFO would wait for a writer. The path contains no `..`, and `openat2`
     /// ensures that no symbolic link leads out of the root, even if one is created concurrently.
-    pub(super) fn open_file(&self, path: &str, access: Access) -> Result<Opened, Errno> {
+    pub(super) fn open_file(&self, path: impl AsRef<OsStr>, access: Access) -> Result<Opened, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::from(self.open_beneath(path, flags, access)?);
+        let file = File::from(self.open_beneath(path.as_ref(), flags, access)?);
         let stat = Stat::of(&file)?;
         Ok(Opened { file, stat })
     }
@@ -218,7 +219,7 @@ impl Root {
         &self.path
     }
 
-    fn open_beneath(&self, path: &str, flags: OFlags, access: Access) -> Result<OwnedFd, Errno> {
+    fn open_beneath(&self, path: impl AsRef<OsStr>, flags: OFlags, access: Access) -> Result<OwnedFd, Errno> {
         let now_ms = clock::monotonic_ms();
         self.directory.used_ms.store(now_ms, Ordering::Relaxed);
         let directory = self.directory.open.load_full().map_or_else(|| self.open(now_ms, access), Ok)?;
