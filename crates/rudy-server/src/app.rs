@@ -311,6 +311,91 @@ mod tests {
     }
 
     #[test]
+    fn loopback_is_for_no_web_page_whose_name_resolves_to_this_machine() {
+        const ROUTES: &str = r#"
+            [[site.route]]
+            path = "/status"
+            status = { allow = "loopback" }
+            [[site.route]]
+            path = "/metrics"
+            metrics = {}
+            [[site.route]]
+            path = "/dashboard"
+            dashboard = {}
+            [[site.route]]
+            path = "/info"
+            info = { allow = ["loopback", "203.0.113.0/24"] }
+            [[site.route]]
+            path = "/tail"
+            tail = { allow = "loopback", files = "/none/*.log" }
+            [[site.route]]
+            path = "/topics/*"
+            broadcast = { publish = "loopback", allow = "loopback" }
+            [[site.route]]
+            path = "/allowed"
+            allow = "loopback"
+            respond = "page"
+            [[site.route]]
+            path = "/rule"
+            access = [{ allow = "loopback" }, { deny = "anyone" }]
+            respond = "page"
+            [[site.route]]
+            path = "/rewritten"
+            rewrite = "/allowed"
+            [[site.route]]
+            path = "/denied"
+            deny = "loopback"
+            respond = "page"
+        "#;
+        let (open, named) = (
+            app(&format!("[[site]]\n{ROUTES}")),
+            app(&format!("[[site]]\nhosts = ['page.example']\n{ROUTES}")),
+        );
+        let status = |app: &App, method: &str, host: &str, target: &str| {
+            let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
+            let request = request.body(RequestBody::empty()).unwrap();
+            let client = Client::new(Peer::Ip(([127, 0, 0, 1], 1).into()), 1, 1);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(app.call(request, &client).response()).status().as_u16()
+        };
+        for (method, target) in [
+            ("GET", "/status"),
+            ("GET", "/metrics"),
+            ("GET", "/dashboard"),
+            ("GET", "/dashboard?events"),
+            ("GET", "/info"),
+            ("GET", "/tail"),
+            ("GET", "/topics/a"),
+            ("POST", "/topics/a"),
+            ("GET", "/allowed"),
+            ("GET", "/rule"),
+            ("GET", "/rewritten"),
+        ] {
+            for host in
+                ["page.example", "localhost.page.example:8080", "127.0.0.1.page.example", "page.test."]
+            {
+                assert_eq!(status(&open, method, host, target), 403, "{method} {host} {target}");
+                let absolute = format!("http://{host}{target}");
+                assert_eq!(status(&open, method, "localhost", &absolute), 403, "{method} {absolute}");
+            }
+            for (app, host) in [
+                (&open, "localhost:8080"),
+                (&open, "127.0.0.1"),
+                (&open, "[::1]:8080"),
+                (&open, "a.localhost"),
+                (&open, ""),
+                (&named, "Page.Example:8080"),
+            ] {
+                assert_ne!(status(app, method, host, target), 403, "{method} {host} {target}");
+            }
+        }
+        // The other way round, every host counts.
+        for host in ["localhost", "page.example"] {
+            assert_eq!(status(&open, "GET", host, "/denied"), 403, "{host}");
+        }
+    }
+
+    #[test]
     fn every_spelling_of_a_path_matches_the_same_route() {
         let app = app(r#"
             [[site]]

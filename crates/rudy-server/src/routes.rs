@@ -185,7 +185,7 @@ impl Context<'_> {
         if is_redirected { reply.map(internal_redirect::mark) } else { reply }
     }
 
-    fn pass_on(self, request: Request, path: &RequestPath<'static>) -> Reply {
+    fn pass_on(self, mut request: Request, path: &RequestPath<'static>) -> Reply {
         let found = match self.find(&request, path) {
             Ok(found) => found,
             Err(missing) => return self.reject(request, path, missing),
@@ -194,6 +194,7 @@ impl Context<'_> {
         let RouteName { site, path: route, .. } = &*found.handler.name;
         let (method, client) = (request.method(), self.client.address());
         tracing::debug!(target: "route", site, route, "{method} {} from {client}", path.encoded_from(0));
+        self.routes.router.mark_foreign_host(&mut request, self.client);
         match self.refuse(&request, path, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::default().call(request, Call { path, route: &found, context: self }),

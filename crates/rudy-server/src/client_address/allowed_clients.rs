@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use http::{HeaderMap, HeaderName, StatusCode};
-use rudy_net::{Client, Peer, Response};
+use http::{HeaderName, StatusCode};
+use rudy_net::{Client, Peer, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,7 +23,7 @@ pub struct AllowedClients(OneOrMany<AllowedClient>);
 pub enum AllowedClient {
     /// All clients.
     Anyone,
-    /// Clients on this machine, connected to a loopback address or Unix socket without a proxy.
+    /// Clients on this machine, connected to a loopback address or Unix socket without a proxy, for a host that no web page can have.
     Loopback,
     /// Clients with these addresses.
     Network(Network),
@@ -42,37 +42,57 @@ impl AllowedClients {
         Self([AllowedClient::Loopback].into_iter().collect())
     }
 
-    /// Returns whether a client is allowed. `headers` are the fields of its request.
-    pub(crate) fn allows(&self, headers: &HeaderMap, client: &Client<'_>) -> bool {
-        self.0.as_slice().iter().any(|group| group.includes(headers, client))
+    /// Returns whether the client of a request is allowed.
+    pub(crate) fn allows(&self, request: &Request, client: &Client<'_>) -> bool {
+        self.0.as_slice().iter().any(|group| group.allows(request, client))
     }
 
     /// Returns a 403 response for a client that is not allowed. (404 would suggest a mistake in the routes.)
-    pub(crate) fn reject(&self, headers: &HeaderMap, client: &Client<'_>) -> Option<Response> {
-        if self.allows(headers, client) {
+    pub(crate) fn reject(&self, request: &Request, client: &Client<'_>) -> Option<Response> {
+        if self.allows(request, client) {
             return None;
         }
-        let (groups, proxied) = (self.0.as_slice(), forwarding_field(headers));
-        let explanation = match proxied {
-            Some(field) if groups.contains(&AllowedClient::Loopback) && client.peer.is_local() => format!(
+        let groups = self.0.as_slice();
+        let is_near = groups.contains(&AllowedClient::Loopback) && client.peer.is_local();
+        let explanation = match forwarding_field(request).filter(|_| is_near) {
+            Some(field) => format!(
                 "Only clients on the server's own machine are allowed here, and this request came through a proxy: it has \
                  the field {field}."
             ),
-            _ if groups == [AllowedClient::Loopback] => {
+            None if is_near => "Only requests for localhost, an IP address or a host of the configuration are allowed here. \
+                                This protects the server from web pages whose name resolves to this machine (DNS \
+                                rebinding). Use http://localhost, or add the host to `hosts` of a site."
+                .to_owned(),
+            None if groups == [AllowedClient::Loopback] => {
                 "Only clients on the server's own machine are allowed here.".to_owned()
             }
-            _ => "Clients with your address are not allowed here.".to_owned(),
+            None => "Clients with your address are not allowed here.".to_owned(),
         };
-        Some(pages::error(StatusCode::FORBIDDEN, headers, &explanation))
+        Some(pages::error(StatusCode::FORBIDDEN, request.headers(), &explanation))
     }
 }
 
+/// Marks a request with a field that only proxies set, which a step has removed.
+#[derive(Debug, Clone)]
+pub(crate) struct CameThroughProxy(pub(crate) HeaderName);
+
+/// Marks a request of this machine for a host that neither the configuration nor this machine has. The owner of the name could let it
+/// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForeignHost;
+
 impl AllowedClient {
-    /// Returns whether a client belongs to the group. `headers` are the fields of its request.
-    pub(crate) fn includes(&self, headers: &HeaderMap, client: &Client<'_>) -> bool {
+    /// Returns whether to allow a request because its client belongs to the group.
+    pub(crate) fn allows(&self, request: &Request, client: &Client<'_>) -> bool {
+        let is_foreign = || request.extensions().get::<ForeignHost>().is_some();
+        self.includes(request, client) && !(*self == Self::Loopback && is_foreign())
+    }
+
+    /// Returns whether the client of a request belongs to the group.
+    pub(crate) fn includes(&self, request: &Request, client: &Client<'_>) -> bool {
         match self {
             Self::Anyone => true,
-            Self::Loopback => client.peer.is_local() && forwarding_field(headers).is_none(),
+            Self::Loopback => client.peer.is_local() && forwarding_field(request).is_none(),
             Self::Network(network) => {
                 matches!(client.address(), Peer::Ip(address) if network.contains(address.ip()))
             }
@@ -85,10 +105,12 @@ const FORWARDING_FIELDS: [&str; 7] =
     ["forwarded", "via", "cdn-loop", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"];
 
 /// Returns a field that proxies add. A local client that sends one is rejected.
-fn forwarding_field(headers: &HeaderMap) -> Option<&HeaderName> {
-    headers
-        .keys()
-        .find(|name| FORWARDING_FIELDS.contains(&name.as_str()) || name.as_str().starts_with("x-forwarded-"))
+fn forwarding_field(request: &Request) -> Option<&HeaderName> {
+    let is_one = |name: &&HeaderName| {
+        FORWARDING_FIELDS.contains(&name.as_str()) || name.as_str().starts_with("x-forwarded-")
+    };
+    let removed = || Some(&request.extensions().get::<CameThroughProxy>()?.0);
+    request.headers().keys().find(is_one).or_else(removed)
 }
 
 impl fmt::Display for AllowedClients {
@@ -136,7 +158,7 @@ mod tests {
     use std::sync::Arc;
 
     use http::HeaderValue;
-    use rudy_net::{Body, Forwarded};
+    use rudy_net::{Body, Forwarded, RequestBody};
 
     use super::*;
 
@@ -154,8 +176,14 @@ mod tests {
 
     /// The explanation for a client at `peer` whose request has these fields; empty if it is allowed.
     fn page(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
+        let mut request = Request::new(RequestBody::empty());
         let names = fields.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
-        match allowed(allow).reject(&names.collect(), client).map(|response| response.body) {
+        *request.headers_mut() = names.collect();
+        page_of(allow, client, &request)
+    }
+
+    fn page_of(allow: &str, client: &Client<'_>, request: &Request) -> String {
+        match allowed(allow).reject(request, client).map(|response| response.body) {
             Some(Body::Bytes(text)) => String::from_utf8(text.to_vec()).unwrap(),
             Some(_) => panic!("a page is in memory"),
             None => String::new(),
@@ -194,6 +222,21 @@ mod tests {
             );
             assert!(!page(peer, &["via"]).is_empty());
         }
+    }
+
+    #[test]
+    fn loopback_remembers_what_a_step_has_removed_and_the_host_of_a_web_page() {
+        let client = Client::new(ip("127.0.0.1"), 1, 1);
+        let mut request = Request::new(RequestBody::empty());
+        request.extensions_mut().insert(ForeignHost);
+        assert!(page_of("'loopback'", &client, &request).contains("DNS rebinding"));
+        assert_eq!(page_of("['loopback', '127.0.0.0/8']", &client, &request), "");
+        // A rule that denies this machine denies it for every host.
+        assert!(AllowedClient::Loopback.includes(&request, &client));
+        request.extensions_mut().insert(CameThroughProxy(HeaderName::from_static("x-real-ip")));
+        assert!(
+            page_of("'loopback'", &client, &request).contains("through a proxy: it has the field x-real-ip")
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use allowed_clients::{AllowedClient, AllowedClients};
+pub(crate) use allowed_clients::{CameThroughProxy, ForeignHost};
 pub use network::{Network, TrustedProxy};
 
 use crate::config::{Config, Location, Problem};

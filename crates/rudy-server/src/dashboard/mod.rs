@@ -82,8 +82,7 @@ impl Handler for Dashboard {
 impl Dashboard {
     /// Responds with the page, or with the part of it that the query names: so that a route with any path has all parts.
     fn respond(&self, request: &Request, client: &Client<'_>, routes: &Routes) -> Response {
-        if let Some(rejection) =
-            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
         {
             return rejection;
         }

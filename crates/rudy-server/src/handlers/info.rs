@@ -55,8 +55,7 @@ impl Info {
 
     /// Responds to a request with text or JSON.
     pub(crate) fn respond(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
-        if let Some(rejection) =
-            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
         {
             return rejection;
         }

@@ -49,7 +49,7 @@ impl Handler for MetricsHandler {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
         let fields = request.headers();
         let rejection =
-            respond_unless_read(&request).or_else(|| self.allowed.reject(fields, call.context.client));
+            respond_unless_read(&request).or_else(|| self.allowed.reject(&request, call.context.client));
         if let Some(rejection) = rejection {
             return rejection.into();
         }

@@ -196,8 +196,7 @@ impl Status {
         metrics: &Metrics,
         tls: &TlsState,
     ) -> Response {
-        if let Some(rejection) =
-            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
         {
             return rejection;
         }

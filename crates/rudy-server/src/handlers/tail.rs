@@ -179,8 +179,7 @@ impl Tail {
 
     /// Responds to a request. The first client starts the thread that follows the files.
     pub(crate) fn respond(&self, request: &Request, client: &Client) -> Response {
-        if let Some(rejection) =
-            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
         {
             return rejection;
         }

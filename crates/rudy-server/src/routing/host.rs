@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use rudy_tls::Names;
 
@@ -151,6 +152,11 @@ impl Hosts {
         sites.all(|site| site == first).then_some(*first)
     }
 
+    /// Returns whether a site has this host, as it was sent, in its configuration.
+    pub(super) fn has_name(&self, host: &[u8]) -> bool {
+        with_name(host, |name| self.named(name).is_some())
+    }
+
     fn named(&self, name: &str) -> Option<usize> {
         if let Some(site) = self.exact.get(name) {
             return Some(*site);
@@ -190,6 +196,41 @@ fn is_ip_address(name: &str) -> bool {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
         None => name.parse::<Ipv4Addr>().is_ok(),
     }
+}
+
+/// Returns the hosts that no web page can have: IP addresses, whose meaning DNS cannot change, and the names of this machine.
+pub(crate) fn own_hosts(machine: &str) -> Vec<HostPattern> {
+    let short = machine.split('.').next().unwrap_or_default();
+    let mut hosts = vec![HostPattern::Unnamed];
+    // `.local` is the name in multicast DNS (RFC 6762 §3). Invalid host names are skipped.
+    for name in ["localhost", "*.localhost", machine, &format!("{short}.local")] {
+        if let Ok(host) = name.parse()
+            && !hosts.contains(&host)
+        {
+            hosts.push(host);
+        }
+    }
+    hosts
+}
+
+/// The name of this machine, as printed by `hostname`.
+pub(crate) fn machine_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The hosts of [`own_hosts`].
+static OWN_HOSTS: LazyLock<Hosts> = LazyLock::new(|| {
+    let mut hosts = Hosts::default();
+    for host in own_hosts(&machine_name()) {
+        hosts.add(&host, 0);
+    }
+    hosts
+});
+
+/// Whether a request for this host, as it was sent, is for this machine, and not for a web page whose name resolves to it. Names without a
+/// dot are those of a local network, of containers and of `/etc/hosts`: no public name is one (ICANN prohibits dotless domains).
+pub(super) fn is_own_host(host: &[u8]) -> bool {
+    OWN_HOSTS.find(|| host).is_some() || with_name(host, |name| !name.is_empty() && !name.contains('.'))
 }
 
 /// Returns the explanation for a client whose host no flag allows.
@@ -290,6 +331,21 @@ mod tests {
         }
         assert_eq!(hosts.find(|| &[b'1'; 300]), None);
         assert_eq!(hosts.find(|| b"\xff"), None);
+    }
+
+    #[test]
+    fn a_web_page_has_no_host_of_this_machine() {
+        let machine = machine_name();
+        for host in
+            ["", "127.0.0.1:80", "[::1]", "192.0.2.1", "LocalHost.", "a.localhost:8080", "nas:80", &machine]
+        {
+            assert!(is_own_host(host.as_bytes()), "{host}");
+        }
+        for host in
+            ["evil.example", "localhost.evil.example.", "127.0.0.1.evil.example:80", "127.1", ".", ":80"]
+        {
+            assert!(!is_own_host(host.as_bytes()), "{host}");
+        }
     }
 
     #[test]

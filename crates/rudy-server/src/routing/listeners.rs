@@ -15,6 +15,15 @@ pub(crate) enum Listeners {
 }
 
 impl Listeners {
+    /// Iterates over the hosts of all listeners.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Hosts> {
+        let (alike, separate) = match self {
+            Self::Alike(hosts) => (Some(hosts), &[][..]),
+            Self::Separate(all) => (None, all.as_slice()),
+        };
+        alike.into_iter().chain(separate.iter().map(|(_, hosts)| hosts))
+    }
+
     /// Returns the hosts that a listener serves.
     pub(super) fn hosts_at(&self, listener: Option<&Address>) -> Option<&Hosts> {
         match self {

@@ -6,7 +6,8 @@ mod path;
 
 pub use host::HostPattern;
 use host::includes;
-pub(crate) use host::{Hosts, explain_rejected, with_name, without_port};
+use host::is_own_host;
+pub(crate) use host::{Hosts, explain_rejected, machine_name, own_hosts, with_name, without_port};
 pub(crate) use listeners::Listeners;
 pub use path::PathPattern;
 
@@ -17,8 +18,9 @@ use arc_swap::ArcSwap;
 use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::listen::Address;
-use rudy_net::{Client, Request, Tls, TlsSite};
+use rudy_net::{Client, Peer, Request, Tls, TlsSite};
 
+use crate::client_address::ForeignHost;
 use crate::handlers::redirect_map::RedirectMap;
 
 /// Returns the host of a request as it was sent. The authority of an absolute target takes precedence over the Host field
@@ -270,6 +272,16 @@ impl<H> Router<H> {
         self.site(&|| host.as_bytes(), client).is_ok()
     }
 
+    /// Marks a request of a local client for a host that could be that of a web page: no site has it, and it is none of this machine.
+    /// (No browser connects to a Unix socket.)
+    pub(crate) fn mark_foreign_host(&self, request: &mut Request, client: &Client<'_>) {
+        let is_near = matches!(client.peer, Peer::Ip(_)) && client.peer.is_local();
+        let is_known = |host| is_own_host(host) || self.listeners.all().any(|hosts| hosts.has_name(host));
+        if is_near && !is_known(request_host(request)) {
+            request.extensions_mut().insert(ForeignHost);
+        }
+    }
+
     /// Returns the site for clients that name none: the default site, or the only one.
     fn unnamed_site(&self, hosts: &Hosts) -> Option<&Site<H>> {
         self.sites.get(hosts.find(|| b"").or_else(|| hosts.only())?)
@@ -350,7 +362,7 @@ mod tests {
     }
 
     fn client() -> Client<'static> {
-        Client::new(rudy_net::Peer::Unix, 1, 1)
+        Client::new(Peer::Unix, 1, 1)
     }
 
     #[test]

@@ -149,8 +149,8 @@ impl<'c> Explanation<'c> {
         if let Ok(request) = &mut request {
             request.headers_mut().extend(self.request.fields.clone());
         }
-        let request = request.map_err(|error| error.to_string())?;
-        if self.is_rejected(&found, &request) {
+        let mut request = request.map_err(|error| error.to_string())?;
+        if self.is_rejected(&found, &mut request) {
             return Ok(None);
         }
         let Some(table) = route.map(|route| &route.handler) else {
@@ -165,9 +165,10 @@ impl<'c> Explanation<'c> {
     }
 
     /// Shows what the steps decide about a request of the client. Returns whether one of them rejects it.
-    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &rudy_net::Request) -> bool {
+    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &mut rudy_net::Request) -> bool {
         let Some(address) = self.request.from else { return false };
         let client = Client::new(Peer::Ip((address, 0).into()), 1, 1);
+        self.router.mark_foreign_host(request, &client);
         for step in &found.handler.steps {
             match step.explain(request, &client) {
                 Some(Decision::Allow(why)) => self.line("Allowed", &format!("by {why}")),

@@ -8,7 +8,7 @@ use rudy_net::listen::{Address, BoundAddress, Endpoint, InheritedSockets};
 use rudy_tls::Names;
 
 use super::announce::is_loopback;
-use crate::routing::HostPattern;
+use crate::routing::{HostPattern, own_hosts};
 
 /// A host that `--host` allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,16 +39,12 @@ pub(super) fn allowed_hosts(
     if is_open || given.contains(&AllowedHost::Any) {
         return Vec::new();
     }
-    let short = machine.split('.').next().unwrap_or_default();
-    // `.local` is the name in multicast DNS (RFC 6762 §3). Invalid host names are skipped.
-    let own = ["localhost", "*.localhost", machine, &format!("{short}.local")];
-    let own = own.into_iter().filter_map(|name| name.parse().ok());
     let given = given.iter().filter_map(|host| match host {
         AllowedHost::Pattern(pattern) => Some(pattern.clone()),
         AllowedHost::Any => None,
     });
-    let mut hosts = vec![HostPattern::Unnamed];
-    for host in own.chain(given) {
+    let mut hosts = own_hosts(machine);
+    for host in given {
         if !hosts.contains(&host) {
             hosts.push(host);
         }
@@ -73,11 +69,6 @@ pub(super) fn hosts_of_certificate(names: &Names, given: &[AllowedHost]) -> Vec<
         }
     }
     hosts
-}
-
-/// The name of this machine, as printed by `hostname`.
-pub(super) fn machine_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Whether only this machine can connect to an address.

@@ -36,7 +36,7 @@ use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint, InheritedSockets};
 
 use self::exit::Failure;
-use self::hosts::{allowed_hosts, hosts_of_certificate, machine_name};
+use self::hosts::{allowed_hosts, hosts_of_certificate};
 pub(crate) use self::outcome::address as outcome_address;
 use self::server::Server;
 use crate::HostPattern;
@@ -48,6 +48,7 @@ use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
 use crate::mirror::MirrorTable;
 use crate::proxy::{ProxyTable, UpstreamUrl};
+use crate::routing::machine_name;
 use crate::steps::ErrorPagesTable;
 
 /// The port of `rudy serve --tls` without `--listen`.

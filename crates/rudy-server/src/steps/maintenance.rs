@@ -78,7 +78,7 @@ impl Maintenance {
     fn reject(&self, request: &Request, client: &Client<'_>) -> Option<Response> {
         // No other memory depends on the switch.
         if !self.switch.exists.load(Ordering::Relaxed)
-            || self.allow.as_ref().is_some_and(|allow| allow.allows(request.headers(), client))
+            || self.allow.as_ref().is_some_and(|allow| allow.allows(request, client))
         {
             return None;
         }

@@ -6,7 +6,7 @@ use std::process::Command;
 use rudy_tests::{Server, binary, eventually};
 use serde_json::Value;
 
-use crate::cache::{Origin, config, get, handled, request, server};
+use crate::cache::{Origin, config, config_with_host, get, handled, request, server};
 
 /// Runs `rudy cache` with these arguments. Returns its exit code and output.
 fn cache(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
@@ -103,7 +103,7 @@ fn stored_responses_are_listed_and_counted() {
 #[test]
 fn listed_addresses_purge_over_http() {
     let origin = tagged();
-    let server = server(&origin.upstream, "{ purge_from = \"loopback\" }");
+    let server = Server::config(&config_with_host(&origin.upstream, "{ purge_from = \"loopback\" }"));
     for (target, fields, purged) in [
         ("/news/1", &[][..], "/news/1"),
         ("/news/*", &[], "/news/2"),
@@ -118,6 +118,11 @@ fn listed_addresses_purge_over_http() {
     assert_eq!(handled(&get(&server, "/other", &[])), "stale");
     let proxied = request(&server, "PURGE", "/other", &["X-Forwarded-For: 127.0.0.1"]);
     assert_eq!(proxied.status, 403, "it came through a proxy");
+    // A field that is removed before the cache is remembered.
+    assert_eq!(request(&server, "PURGE", "/other", &["X-Real-IP: 127.0.0.1"]).status, 403);
+    let open = Server::config(&config(&origin.upstream, "{ purge_from = \"loopback\" }"));
+    let foreign = request(&open, "PURGE", "/other", &[]);
+    assert_eq!(foreign.status, 403, "a web page could have this host");
 }
 
 #[test]

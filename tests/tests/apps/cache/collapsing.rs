@@ -8,7 +8,7 @@ use std::thread;
 use rudy_tests::fastcgi::{App, variable};
 use rudy_tests::{Connection, Server, Upstream, UpstreamPeer, eventually};
 
-use crate::cache::{config, get, handled, request, send, server};
+use crate::cache::{config, config_with_host, get, handled, request, send, server};
 
 /// An origin that begins its response when the test allows it, and counts its requests.
 fn gated(
@@ -202,7 +202,7 @@ fn a_request_after_a_purge_does_not_wait_for_one_before_it() {
             peer.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{number}"));
         }
     });
-    let server = server(&origin, "{ purge_from = \"loopback\" }");
+    let server = Server::config(&config_with_host(&origin, "{ purge_from = \"loopback\" }"));
     let changes = [
         ("PURGE", "/0", &[][..]),
         ("PURGE", "/1*", &[]),

@@ -190,7 +190,8 @@ fn what_was_purged_does_not_come_back_after_sigkill() {
     });
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let text = config_in(&origin.upstream, &folder.path().join("cache"))
-        .replace("cache = true", "cache = { purge_from = \"loopback\" }");
+        .replace("cache = true", "cache = { purge_from = \"loopback\" }")
+        .replace("[[site]]\n", "[[site]]\nhosts = \"a.example\"\n");
     for (target, fields) in [("/a", &[][..]), ("/*", &[]), ("/", &["Cache-Tag: a"])] {
         let server = Server::config(&text);
         for number in 0..20 {

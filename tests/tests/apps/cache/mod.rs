@@ -76,6 +76,11 @@ fn config(origin: &Upstream, cache: &str) -> String {
     )
 }
 
+/// Like [`config`], for a site with the host of the requests: `loopback` needs it.
+fn config_with_host(origin: &Upstream, cache: &str) -> String {
+    config(origin, cache).replace("[[site]]\n", "[[site]]\nhosts = \"a.example\"\n")
+}
+
 /// Sends a GET with fields.
 fn get(server: &Server, target: &str, fields: &[&str]) -> Response {
     request(server, "GET", target, fields)

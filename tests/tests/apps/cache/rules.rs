@@ -2,7 +2,7 @@
 
 use rudy_tests::{Server, eventually};
 
-use crate::cache::{Origin, config, get, handled, request, server};
+use crate::cache::{Origin, config, config_with_host, get, handled, request, server};
 
 #[test]
 fn a_fresh_response_is_sent_again_with_its_age() {
@@ -123,7 +123,7 @@ fn a_process_that_cannot_store_responds_with_the_fields_of_a_304() {
 fn a_process_that_cannot_store_does_not_send_what_a_request_has_changed() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60\nCache-Tag: a|{number}"));
     let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let config = config(&origin.upstream, "{ purge_from = \"loopback\" }");
+    let config = config_with_host(&origin.upstream, "{ purge_from = \"loopback\" }");
     let config = config.replace("\"cache\"", &format!("\"{}\"", folder.path().display()));
     let (writer, mut reader) = (Server::config(&config), Server::config(&config));
     reader.wait_for_line("another process uses the cache");

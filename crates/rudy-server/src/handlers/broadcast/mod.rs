@@ -161,7 +161,7 @@ impl Broadcast {
         client: &Client,
         topics: &Topics,
     ) -> Response {
-        if let Some(rejection) = self.subscribers.reject(request.headers(), client) {
+        if let Some(rejection) = self.subscribers.reject(request, client) {
             return rejection;
         }
         match name(path) {
@@ -174,7 +174,7 @@ impl Broadcast {
     }
 
     fn publish(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
-        if let Some(rejection) = self.publishers.reject(request.headers(), client) {
+        if let Some(rejection) = self.publishers.reject(&request, client) {
             return rejection.into();
         }
         if is_cross_site(&request) {

@@ -40,10 +40,12 @@ impl Rule {
     }
 
     fn includes(&self, group: AllowedClient, request: &Request, client: &Client<'_>) -> bool {
+        if self.allows {
+            return group.allows(request, client);
+        }
         // A client whose address is unknown may have any.
-        let may_be_denied = !self.allows && matches!(group, AllowedClient::Network(_));
         let is_unknown = matches!(client.address(), Peer::Unnamed(_));
-        (is_unknown && may_be_denied) || group.includes(request.headers(), client)
+        is_unknown && matches!(group, AllowedClient::Network(_)) || group.includes(request, client)
     }
 
     fn has_certificate(&self, client: &Client<'_>) -> bool {

@@ -92,6 +92,7 @@ type Case<'a> = (&'a Client<'a>, &'a str, &'a str, &'a [(&'a str, &'a str)], u16
 fn the_first_access_rule_that_matches_decides() {
     let app = app(r#"
         [[site]]
+        hosts = "a.org"
         [[site.route]]
         path = "/rules"
         respond = { body = "x", headers = { Allow = "x" } }
