@@ -95,17 +95,35 @@ impl<'a> RequestPath<'a> {
         Ok(Some(builder.finish(ends_in_name)))
     }
 
-    /// Checks that programs find no dot segments in the path, even if encoded slashes and backslashes are separators for them.
+    /// Returns the path as a program sees it that removes the parameters of each segment, from a semicolon on (RFC 3986 §3.3): `/admin/x`
+    /// for `/admin;v=1/x`. `None` if it has none.
     ///
     /// # Errors
     ///
-    /// The path has a `.` or `..` segment next to such a separator.
+    /// That path leads above the root.
+    pub fn without_parameters(&self) -> Result<Option<RequestPath<'static>>, PathError> {
+        if memchr::memchr(b';', &self.bytes).is_none() {
+            return Ok(None);
+        }
+        let decoded = self.below(0).decode_slashes(0);
+        let mut builder = Builder { bytes: vec![b'/'], encoded_slashes: Vec::new() };
+        let mut names = decoded.split(|byte| *byte == b'/').map(without_parameters);
+        let ends_in_name = names.try_fold(false, |_, name| builder.push_name(name))?;
+        Ok(Some(builder.finish(ends_in_name)))
+    }
+
+    /// Checks that programs find no dot segments in the path, even if encoded slashes and backslashes are separators for them, or if
+    /// they remove the parameters of a segment first: `..;v=1` is `..` for Tomcat and Jetty.
+    ///
+    /// # Errors
+    ///
+    /// The path has a `.` or `..` segment next to such a separator, or one with parameters.
     pub fn check_dot_segments(&self) -> Result<(), PathError> {
-        if self.encoded_slashes.is_empty() && memchr::memchr(b'\\', &self.bytes).is_none() {
+        if self.encoded_slashes.is_empty() && memchr::memchr2(b'\\', b';', &self.bytes).is_none() {
             return Ok(());
         }
         let decoded = self.below(0).decode_slashes(0);
-        let mut segments = decoded.split(|byte| matches!(byte, b'/' | b'\\'));
+        let mut segments = decoded.split(|byte| matches!(byte, b'/' | b'\\')).map(without_parameters);
         if segments.any(is_dot_segment) { Err(PathError::DotSegment) } else { Ok(()) }
     }
 
@@ -268,6 +286,11 @@ impl<'a> PathBelow<'a> {
     }
 }
 
+/// Removes the parameters of a segment. (An encoded semicolon begins none, but some programs decode it first.)
+fn without_parameters(segment: &[u8]) -> &[u8] {
+    segment.split(|byte| *byte == b';').next().unwrap_or(segment)
+}
+
 fn is_dot_segment(segment: &[u8]) -> bool {
     matches!(segment, b"." | b"..")
 }
@@ -352,7 +375,7 @@ pub enum PathError {
     Backslash,
     /// A percent sign that is not followed by two hexadecimal digits.
     BadEscape,
-    /// A `.` or `..` segment between encoded slashes or backslashes.
+    /// A `.` or `..` segment between encoded slashes or backslashes, or with parameters.
     DotSegment,
     /// `%2F` in the path of a file: a slash within a name.
     EncodedSlash,
@@ -362,6 +385,8 @@ pub enum PathError {
     NotUtf8,
     /// NUL, plain or encoded: it would end the name in a system call.
     Nul,
+    /// Parameters of a segment (`;v=1`), without which the path leads to another route.
+    Parameters,
 }
 
 impl fmt::Display for PathError {
@@ -375,6 +400,9 @@ impl fmt::Display for PathError {
             Self::EncodedSlashLeft => "the path has a \"..\" segment after an encoded slash (%2F)",
             Self::NotUtf8 => "the path is not UTF-8",
             Self::Nul => "the path has a NUL",
+            Self::Parameters => {
+                "the path has parameters (;), and without them it is a path of another route of this server"
+            }
         })
     }
 }
@@ -503,6 +531,16 @@ mod tests {
             ("/a/..%5Cb", false),
             ("/a/..\\b", false),
             ("/a%5c.%2Fb", false),
+            ("/a;v=1/.b;v/...;/;", true),
+            ("/public/..;/admin", false),
+            ("/public/..;x=y/admin", false),
+            ("/public/.;/admin", false),
+            ("/public/%2e%2E;/admin", false),
+            ("/public/..%3b/admin", false),
+            ("/public/..%3B;x", false),
+            ("/public/..;", false),
+            ("/public/a%2F..;%2Fb", false),
+            ("/public/a\\..;\\b", false),
         ] {
             let expected = if is_accepted { Ok(()) } else { Err(PathError::DotSegment) };
             assert_eq!(RequestPath::parse(path).unwrap().check_dot_segments(), expected, "{path}");
@@ -521,6 +559,21 @@ mod tests {
             let decoded = RequestPath::parse(path).unwrap().with_slashes_decoded();
             let decoded = decoded.as_ref().map(|path| path.as_ref().map(RequestPath::as_bytes));
             assert_eq!(decoded, expected.as_ref().map(|path| *path), "{path}");
+        }
+    }
+
+    #[test]
+    fn parameters_of_segments_can_be_removed() {
+        for (path, expected) in [
+            ("/a/b", Ok(None)),
+            ("/admin;v=1/x;y;z", Ok(Some(&b"/admin/x"[..]))),
+            ("/;/admin%3B/", Ok(Some(b"/admin/"))),
+            ("/a/;x%2Fb", Ok(Some(b"/a/b"))),
+            ("/..;/a", Err(PathError::AboveRoot)),
+        ] {
+            let bare = RequestPath::parse(path).unwrap().without_parameters();
+            let bare = bare.as_ref().map(|path| path.as_ref().map(RequestPath::as_bytes));
+            assert_eq!(bare, expected.as_ref().map(|path| *path), "{path}");
         }
     }
 

@@ -141,6 +141,10 @@ impl Handler for Files {
         self.respond_to_head(head, route.below(path), route.if_has_other_routes(&other_routes))
     }
 
+    fn serves_files(&self) -> bool {
+        true
+    }
+
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         self.log_to(start.log.clone());
         Ok(())

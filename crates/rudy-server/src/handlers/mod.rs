@@ -87,6 +87,11 @@ pub(crate) trait Handler: Debug + Send + Sync {
         None
     }
 
+    /// Whether the handler serves files of a folder only, which depend on no application.
+    fn serves_files(&self) -> bool {
+        false
+    }
+
     /// Returns the supported methods, for `Allow`.
     fn methods(&self) -> &'static str {
         READ_METHODS

@@ -16,7 +16,7 @@ use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::respond_unless_read;
 use crate::pages;
-use crate::proxy::{Proxy, reject_dot_segments};
+use crate::proxy::{Proxy, reject_other_path};
 
 /// The number of other hosts with a pool of connections. Repositories have one or two.
 const OTHER_HOSTS_MAX: usize = 16;
@@ -164,7 +164,7 @@ impl Handler for Fetch {
         if let Some(rejected) = respond_unless_read(&request).filter(|_| !is_audit) {
             return rejected.into();
         }
-        if let Some(rejected) = reject_dot_segments(call.path, request.headers()) {
+        if let Some(rejected) = reject_other_path(&call, request.headers()) {
             return rejected.into();
         }
         let (mut head, body) = request.into_parts();

@@ -74,7 +74,7 @@ use self::sticky::{Stickiness, Sticky};
 pub(crate) use self::subrequest::Subrequest;
 pub(crate) use self::table::name_of;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
-pub(crate) use self::target::{Prefixes, reject_dot_segments, target};
+pub(crate) use self::target::{Prefixes, reject_other_path, target};
 use self::tls::UpstreamTls;
 use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
@@ -173,7 +173,7 @@ impl Handler for Proxy {
             )
             .into();
         }
-        if let Some(rejected) = reject_dot_segments(call.path, request.headers()) {
+        if let Some(rejected) = reject_other_path(&call, request.headers()) {
             return rejected.into();
         }
         if via::is_loop(request.headers()) {

@@ -3,13 +3,14 @@
 //! The path is passed on as the client has spelled it, because signed URLs and applications depend on the spelling. Only dot segments
 //! are resolved first: routes and authorizers have seen the resolved path, and the upstream must not see another one. (Empty segments
 //! and percent-encoding are passed on: whether an application decodes them or not, it does not leave the path that was authorized, because
-//! the handler has rejected paths with dot segments between encoded slashes or backslashes.)
+//! the handler has rejected paths with dot segments between encoded slashes or backslashes, or with parameters.)
 
 use http::{HeaderMap, StatusCode, Uri};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_net::Response;
 
+use crate::handlers::Call;
 use crate::pages;
 
 /// What the path of a request loses and gets.
@@ -21,9 +22,14 @@ pub(crate) struct Prefixes {
     pub(crate) added: String,
 }
 
-/// Rejects a request whose path has a dot segment for an upstream that decodes slashes or backslashes.
-pub(crate) fn reject_dot_segments(path: &RequestPath<'_>, fields: &HeaderMap) -> Option<Response> {
-    let error = path.check_dot_segments().err()?;
+/// Rejects a request whose path has a dot segment for an upstream that decodes slashes or backslashes, or removes parameters; or whose
+/// path without parameters is one of another route. (A files route is an exception: applications write session ids into the URLs of
+/// their static files, which the server may send itself.)
+pub(crate) fn reject_other_path(call: &Call<'_>, fields: &HeaderMap) -> Option<Response> {
+    let checked = call.path.check_dot_segments();
+    let checked =
+        checked.and_then(|()| call.route.check_parameters(call.path, |target| target.handler.serves_files()));
+    let error = checked.err()?;
     Some(pages::error(StatusCode::BAD_REQUEST, fields, &format!("Bad request: {error}.")))
 }
 

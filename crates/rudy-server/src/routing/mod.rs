@@ -92,6 +92,24 @@ impl<'r, H> RouteMatch<'r, H> {
         (self.site.routes.len() > 1).then_some(value)
     }
 
+    /// Checks that the path also leads to this route for applications that remove the parameters of each segment, such as Tomcat and
+    /// Jetty: for them, `/admin;x/y` is `/admin/y`. It may lead to a route whose handler `is_harmless`, and a pattern that contains
+    /// parameters is an exception.
+    pub(crate) fn check_parameters(
+        &self,
+        path: &RequestPath<'_>,
+        is_harmless: impl Fn(&H) -> bool,
+    ) -> Result<(), PathError> {
+        let Some(bare) = path.without_parameters()?.filter(|_| !self.pattern.has_parameters()) else {
+            return Ok(());
+        };
+        let route = self.site.routes.iter().find(|route| route.matching_pattern(&bare).is_some());
+        let is_safe = |route: &Route<H>| {
+            std::ptr::eq(&raw const route.handler, self.handler) || is_harmless(&route.handler)
+        };
+        if route.is_some_and(is_safe) { Ok(()) } else { Err(PathError::Parameters) }
+    }
+
     /// Returns the path in the site of a file in the handler's folder if another route matches it.
     pub(crate) fn path_on_other_route(
         &self,
@@ -396,6 +414,27 @@ mod tests {
             let found = router.find(|| host.as_bytes(), &path, &client);
             let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
             assert_eq!(found, handler, "{host} {path:?}");
+        }
+    }
+
+    #[test]
+    fn parameters_of_segments_do_not_lead_to_another_route() {
+        let paths: &[_] = &["/admin/*", "/files/*", "/a;b/*", "/p*", "/app/*"];
+        let (router, client) = (router(&[(&[], paths)]), client());
+        for (path, expected) in [
+            ("/app/a;jsessionid=1", Ok(())),
+            ("/app/;/a", Ok(())),
+            ("/p;x", Ok(())),
+            ("/a;b/c;d", Ok(())),
+            ("/app/..;/admin/", Err(PathError::Parameters)),
+            ("/app/..;/files/a", Ok(())),
+            // To none at all.
+            ("/app/..;/none", Err(PathError::Parameters)),
+            ("/app/..;/..;/a", Err(PathError::AboveRoot)),
+        ] {
+            let path = RequestPath::parse(path).unwrap();
+            let Ok(found) = router.find(|| b"", &path, &client) else { panic!("{path:?} has a route") };
+            assert_eq!(found.check_parameters(&path, |handler| handler == "0/files/*"), expected, "{path:?}");
         }
     }
 

@@ -88,6 +88,11 @@ impl PathPattern {
         self.text.contains("%2F")
     }
 
+    /// Returns whether the pattern contains the parameters of a segment.
+    pub(crate) fn has_parameters(&self) -> bool {
+        self.text.contains(';')
+    }
+
     /// Returns whether the pattern is a folder with all paths below it, so that `{rest}` is defined.
     pub(crate) fn is_prefix(&self) -> bool {
         matches!(self.kind, Kind::Below(_))
