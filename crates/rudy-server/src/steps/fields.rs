@@ -272,15 +272,15 @@ pub(crate) fn set_request_field(name: &HeaderName, value: HeaderValue, fields: &
 
 /// Removes a field in all spellings that are one variable for CGI: `Remote_User` is `REMOTE_USER`, too.
 pub(super) fn remove_spellings(name: &HeaderName, fields: &mut HeaderMap) {
-    let spellings: Vec<_> = fields.keys().filter(|key| is_same_variable(key, name)).cloned().collect();
+    let is_same = |key: &&HeaderName| is_same_variable(key.as_str().as_bytes(), name.as_str().as_bytes());
+    let spellings: Vec<_> = fields.keys().filter(is_same).cloned().collect();
     for spelling in spellings {
         fields.remove(spelling);
     }
 }
 
 /// Whether two names are one variable for CGI. PHP turns a dot into an underscore, too.
-fn is_same_variable(one: &HeaderName, other: &HeaderName) -> bool {
-    let (one, other) = (one.as_str().as_bytes(), other.as_str().as_bytes());
+pub(super) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
     let is_mark = |byte: u8| !byte.is_ascii_alphanumeric();
     let is_same = |(one, other): (&u8, &u8)| one == other || (is_mark(*one) && is_mark(*other));
     one.len() == other.len() && one.iter().zip(other).all(is_same)

@@ -15,6 +15,7 @@ mod error_pages;
 mod field_changes;
 mod fields;
 mod forward_auth;
+mod forwarding_fields;
 mod identity;
 mod limits;
 mod maintenance;

@@ -15,6 +15,7 @@ use super::compress::{Compress, Compressor};
 use super::error_pages::{ErrorPages, ErrorPagesTable, Pages};
 use super::field_changes::{FieldChange, FieldChanges};
 use super::fields::{Changes, RequestFields, ResponseFields};
+use super::forwarding_fields::WithoutForwardingFields;
 use super::limits::{self, BandwidthTable, ConcurrencyTable, LimitSteps, Limits, Place, RateLimitTable};
 use super::timeout::RequestTimeout;
 use crate::Resources;
@@ -199,6 +200,7 @@ pub(crate) struct SiteSteps<'c> {
     shared: Shared<'c>,
     admission: Admission,
     without_user_fields: Option<Arc<dyn Step>>,
+    without_forwarding_fields: Arc<dyn Step>,
     authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
@@ -246,6 +248,7 @@ impl<'c> SiteSteps<'c> {
             shared,
             admission,
             without_user_fields: without_user_fields(site),
+            without_forwarding_fields: Arc::new(WithoutForwardingFields(config.client_address.clone())),
             authorizer,
             pages,
             hsts,
@@ -304,11 +307,15 @@ impl<'c> SiteSteps<'c> {
         // A request that has too many others beside it does not use up the allowance of the client.
         steps.extend(limits.iter().filter_map(|limits| limits.outer.clone()));
         steps.extend(self.without_user_fields.clone());
+        let (login, authorizer) = (table.login(&self.site.steps.admission), self.authorizer(route, problems));
+        if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
+            steps.push(self.without_forwarding_fields.clone());
+        }
         steps.extend(admission.logins(&limits[1].logins));
-        if table.login(&self.site.steps.admission).has_users {
+        if login.has_users {
             steps.extend(limits.iter().filter_map(|limits| limits.by_user.clone()));
         }
-        if let Some(authorizer) = self.authorizer(route, problems) {
+        if let Some(authorizer) = authorizer {
             steps.push(Arc::new(authorizer));
         }
         let body_bytes = settings.body_bytes.map_or(self.body_bytes, |size| size.0);

@@ -67,6 +67,28 @@ fn the_server_address_and_port_are_the_local_ones_of_the_connection() {
 }
 
 #[test]
+fn fields_that_only_proxies_set_do_not_come_from_clients() {
+    let app = App::start(respond_with_variables);
+    let names =
+        ["X_REAL_IP", "X_FORWARDED_FOR", "X_FORWARDED_PROTO", "X_FORWARDED_PREFIX", "FORWARDED", "CLIENT_IP"];
+    let lines = names.map(|name| format!("{}: forged\r\n", name.replace('_', "-"))).concat();
+    for (top, value) in [("", None), ("trusted_proxies = \"127.0.0.1\"\n", Some("forged"))] {
+        let server = Server::config(&format!(
+            "listen = \"127.0.0.1:0\"\n{top}[[site]]\n[[site.route]]\npath = \"/app/*\"\n\
+             fastcgi = {{ address = \"{}\" }}\n",
+            app.address()
+        ));
+        let mut client = server.connect();
+        client.send(format!("GET /app/x HTTP/1.1\r\nHost: a\r\nX-Other: 1\r\n{lines}\r\n").as_bytes());
+        let text = client.response().text().to_owned();
+        let names = names.map(|name| format!("HTTP_{name}"));
+        let mut expected = vec![("HTTP_X_OTHER", Some("1"))];
+        expected.extend(names.iter().map(|name| (name.as_str(), value)));
+        assert_variables(&text, &expected, top);
+    }
+}
+
+#[test]
 fn an_ipv6_address_has_no_brackets_in_server_addr_and_has_them_in_server_name() {
     let (server, _app) = start(Model::PerCore, "\"[::1]:0\"");
     let mut client = server.connect();

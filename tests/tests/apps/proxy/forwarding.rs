@@ -97,6 +97,78 @@ fn a_path_with_dot_segments_that_an_upstream_could_resolve_is_rejected() {
 }
 
 #[test]
+fn parameters_of_a_path_do_not_lead_an_upstream_to_another_route() {
+    let (upstream, requests) = recorder();
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/admin/*\"\nrespond = 403\n\
+         [[site.route]]\npath = \"*.css\"\nfiles = \".\"\n\
+         [[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
+        upstream.url()
+    ));
+    for path in [
+        "/public/..;/admin",
+        "/public/..;x=y/admin",
+        "/public/.;/a",
+        "/public/%2e%2E;/admin",
+        "/public/..%3b/admin",
+        "/public/..%3B",
+        "/..;/a",
+        "/admin;/a",
+        "/admin;x=y",
+        "/;/admin/a",
+        "/a%2F..;%2Fb",
+    ] {
+        assert_eq!(server.get(path).status, 400, "{path}");
+    }
+    assert_eq!(upstream.accepted(), 0);
+    for path in ["/app;jsessionid=1/a;b=c?d;e", "/style.css;jsessionid=1", "/public;/.a", "/...;/a"] {
+        let received = forward(&server, &requests, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(received.target(), path);
+    }
+}
+
+/// Fields that only proxies set, in some spellings.
+const OF_PROXIES: [&str; 14] = [
+    "X-Real-IP",
+    "X_Real_IP",
+    "X-Forwarded-Port",
+    "X-Forwarded-Prefix",
+    "X-Forwarded-Ssl",
+    "X-Forwarded-Server",
+    "X_Forwarded_Prefix",
+    "X-Original-URL",
+    "X-Rewrite-URL",
+    "X-Client-IP",
+    "True-Client-IP",
+    "Forwarded",
+    "Client-IP",
+    "X-Sendfile-Type",
+];
+
+#[test]
+fn fields_that_only_proxies_set_do_not_come_from_clients() {
+    let (upstream, requests) = recorder();
+    let lines = OF_PROXIES.map(|name| format!("{name}: for=forged\r\n")).concat();
+    let request = format!("GET /app/ HTTP/1.1\r\nHost: a\r\nX-Other: 1\r\n{lines}\r\n");
+    for top in ["", "trusted_proxies = \"127.0.0.1\""] {
+        let server = proxy_with(&upstream, top, "");
+        let received = forward(&server, &requests, &request);
+        for name in OF_PROXIES {
+            let is_kept = !top.is_empty() && !name.contains('_');
+            assert_eq!(received.field(name).is_some_and(|value| value.contains("forged")), is_kept, "{name}");
+        }
+        assert_eq!(received.field("x-other"), Some("1"));
+    }
+    // What the configuration sets arrives.
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nrequest_headers = {{ X-Real-IP = \"{{client}}\" }}\n\
+         [[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
+        upstream.url()
+    ));
+    assert_eq!(forward(&server, &requests, &request).field("x-real-ip"), Some("127.0.0.1"));
+}
+
+#[test]
 fn host_is_that_of_the_client_unless_configured() {
     let (upstream, requests) = recorder();
     let server = proxy(&upstream, "");

@@ -42,7 +42,9 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     },
     Explanation {
         reason: "applications trust this field, so that of a client is removed",
-        applies: |_, difference| ["forwarded", "client-cert"].iter().any(|name| is_removed(difference, name)),
+        applies: |_, difference| {
+            ["forwarded", "client-cert", "x-real-ip"].iter().any(|name| is_removed(difference, name))
+        },
     },
     Explanation {
         reason: "nginx drops names with underscores and other unusual characters, and Rudy only those that imitate other fields",

@@ -1,0 +1,154 @@
+//! The fields that only proxies set. Applications trust them: they read the address of the client, a host, a scheme, a path or a
+//! certificate there. So those of clients are removed, and those of trusted proxies stay.
+//!
+//! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
+//! `request_headers` sets comes after it.
+
+use http::HeaderName;
+use rudy_net::{Reply, Request, Response};
+
+use super::fields::is_same_variable;
+use super::{HeadCall, Next, Step};
+use crate::client_address::{self, CameThroughProxy};
+use crate::handlers::Call;
+
+/// How the names of families of these fields begin: `X-Forwarded-Prefix`, `X-Original-URL`, `X-SSL-Client-Verify` and so on.
+const PREFIXES: [&str; 5] = ["x-forwarded", "x-original-", "x-ssl-", "ssl-client-", "client-cert"];
+
+/// The other fields: of nginx's examples, of CDNs and load balancers, and those that frameworks read without being told (IIS and Symfony,
+/// Rack, WebLogic, gunicorn).
+const NAMES: [&str; 28] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-visitor",
+    "client-ip",
+    "fastly-client-ip",
+    "fastly-ssl",
+    "forwarded",
+    "forwarded-for",
+    "front-end-https",
+    "proxy-client-ip",
+    "true-client-ip",
+    "wl-proxy-client-ip",
+    "wl-proxy-ssl",
+    "x-accel-mapping",
+    "x-arr-clientcert",
+    "x-arr-ssl",
+    "x-azure-clientip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-host",
+    "x-real-ip",
+    "x-real-port",
+    "x-remote-addr",
+    "x-remote-ip",
+    "x-rewrite-url",
+    "x-scheme",
+    "x-sendfile-type",
+];
+
+/// Removes the fields, unless the peer is a trusted proxy.
+#[derive(Debug)]
+pub(super) struct WithoutForwardingFields(pub(super) client_address::Options);
+
+impl Step for WithoutForwardingFields {
+    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+        let is_trusted = || self.0.trusts(&call.context.client.peer);
+        if request.headers().keys().any(is_of_proxies) {
+            remove(&mut request, is_trusted());
+        }
+        next.call(request, call)
+    }
+
+    /// Nothing: all applications get requests without them.
+    fn describe(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
+        Some(response)
+    }
+
+    fn can_finish(&self) -> bool {
+        true
+    }
+}
+
+/// Removes the fields, and notes that the request had some. Other spellings are removed from requests of trusted proxies, too: a proxy
+/// replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its client, which is the same variable for CGI and WSGI.
+fn remove(request: &mut Request, is_trusted: bool) {
+    let is_removed = |name: &&HeaderName| is_of_proxies(name) && !(is_trusted && is_dashed(name));
+    let removed: Vec<_> = request.headers().keys().filter(is_removed).cloned().collect();
+    for name in &removed {
+        request.headers_mut().remove(name);
+    }
+    if let Some(name) = removed.into_iter().next() {
+        request.extensions_mut().insert(CameThroughProxy(name));
+    }
+}
+
+/// Whether only proxies set a field, in any spelling that is the same variable for an application.
+fn is_of_proxies(name: &HeaderName) -> bool {
+    let text = name.as_str();
+    // Most names end here.
+    if !text.starts_with(['c', 'f', 'p', 's', 't', 'w', 'x']) {
+        return false;
+    }
+    let begins = |prefix: &&str| {
+        let start = text.as_bytes().get(..prefix.len());
+        start.is_some_and(|start| is_same_variable(start, prefix.as_bytes()))
+    };
+    PREFIXES.iter().any(begins)
+        || NAMES.iter().any(|other| is_same_variable(text.as_bytes(), other.as_bytes()))
+}
+
+fn is_dashed(name: &HeaderName) -> bool {
+    name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use rudy_net::RequestBody;
+
+    use super::*;
+
+    fn left(names: &[&'static str], is_trusted: bool) -> Vec<String> {
+        let mut request = Request::new(RequestBody::empty());
+        for name in names {
+            request.headers_mut().append(*name, HeaderValue::from_static("1"));
+        }
+        remove(&mut request, is_trusted);
+        request.headers().keys().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn fields_that_only_proxies_set_are_removed_in_every_spelling() {
+        for name in [
+            "x-real-ip",
+            "x_real_ip",
+            "x.real_ip",
+            "x-forwarded-port",
+            "x-forwarded-prefix",
+            "x-forwarded-ssl",
+            "x-forwarded-server",
+            "x-forwarded",
+            "x_forwarded-for",
+            "x-original-url",
+            "x-rewrite-url",
+            "x-client-ip",
+            "true-client-ip",
+            "forwarded",
+            "ssl-client-cert",
+            "x-ssl-client-verify",
+            "client-cert-chain",
+        ] {
+            assert!(left(&[name], false).is_empty(), "{name}");
+            let is_kept = !name.contains(['_', '.']);
+            assert_eq!(left(&[name], true).len(), usize::from(is_kept), "{name}");
+        }
+        let others = ["accept", "cookie", "x-real", "x-requested-with", "x-forward", "client", "via", "te"];
+        assert_eq!(left(&others, false), others);
+    }
+}
