@@ -78,6 +78,8 @@ pub(super) enum Cause {
     TooManyInterim(u32),
     /// The upstream changed to another protocol, and why it must not.
     Upgrade(&'static str),
+    /// The upstream responded with this status, a success, to a request for a tunnel instead of opening it.
+    NoTunnel(StatusCode),
     /// The upstream does not accept tunnels.
     NoTunnels,
     /// The request cannot be expressed in HTTP/1.1.
@@ -172,7 +174,7 @@ impl Cause {
             Self::TooManyInterim(_) | Self::Http2Stream(_) | Self::Http2(_) | Self::Http11Required => {
                 "http_protocol_error"
             }
-            Self::Upgrade(_) | Self::NoTunnels => "http_upgrade_failed",
+            Self::Upgrade(_) | Self::NoTunnel(_) | Self::NoTunnels => "http_upgrade_failed",
             Self::Request(_) | Self::Buffer(_) | Self::BufferRead(_) | Self::Client(_) => return None,
         })
     }
@@ -213,6 +215,9 @@ impl Failure {
                 "The server has no space for the request body. Try again later.".to_owned()
             }
             (_, StatusCode::GATEWAY_TIMEOUT) => "The application did not respond in time.".to_owned(),
+            (Cause::NoTunnel(_) | Cause::NoTunnels, _) => {
+                "The application does not accept WebSockets here.".to_owned()
+            }
             _ => "The application gave no valid response.".to_owned(),
         };
         let mut response = pages::error(status, headers, &explanation);
@@ -252,7 +257,7 @@ impl RequestFailure for Failure {
             }
             Cause::Refused | Cause::Reset(_) => "the upstream reset the request",
             Cause::Http11Required => "the upstream requires HTTP/1.1",
-            Cause::NoTunnels => "the upstream does not accept WebSockets",
+            Cause::NoTunnel(_) | Cause::NoTunnels => "the upstream does not accept WebSockets",
             Cause::Fault(fault) if fault.is_early_close() => "the upstream closed the connection",
             Cause::Fault(_)
             | Cause::Http2Stream(_)
@@ -307,6 +312,15 @@ impl fmt::Display for Cause {
             Self::NoTunnels => f.write_str(
                 "the upstream accepts no WebSockets over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441); \
                  if it accepts them over HTTP/1.1, use `http` instead of `h2c` in its URL",
+            ),
+            Self::NoTunnel(status) => write!(
+                f,
+                "the upstream responded with {} to a WebSocket handshake; expected a change of protocol (101), or an error",
+                status.as_u16()
+            ),
+            Self::Fault(Fault::UnsolicitedUpgrade) => f.write_str(
+                "the upstream changed the protocol (101), but the request that it received offered none: Rudy passes on \
+                 `websocket`, `tcp` and the protocols of `upgrade_protocols`",
             ),
             Self::Fault(fault) => fault.fmt(f),
             Self::TooManyInterim(limit) => {

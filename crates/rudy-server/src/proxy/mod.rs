@@ -162,8 +162,11 @@ struct ProxyRequest {
 impl Handler for Proxy {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
         let more = self.0.table.upgrade_protocols.as_ref().map_or(&[][..], OneOrMany::as_slice);
-        let offer = upgrade::offer(request.method(), request.version(), request.headers(), more)
-            .filter(|offer| offer.is_http2 || request.body().is_end_stream());
+        let (method, body) = (request.method(), request.body());
+        // Over HTTP/2, the tunnel takes the place of the body.
+        let may_have_body = *method == Method::POST && !self.0.is_http2;
+        let offer = upgrade::offer(method, request.version(), request.headers(), more)
+            .filter(|offer| offer.is_http2 || may_have_body || body.is_end_stream());
         // A gateway is no forward proxy (RFC 9110 §9.3.6).
         if *request.method() == Method::CONNECT && offer.is_none() {
             return method_not_allowed(
@@ -284,7 +287,9 @@ impl Proxy {
         let target = target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
         fields::remove_connection_fields(&mut fields);
         if let Some(offer) = &offer {
-            method = Method::GET;
+            if offer.is_http2 {
+                method = Method::GET;
+            }
             offer.set_fields(&mut fields);
         }
         via::add_via(&mut fields, version);
@@ -374,10 +379,15 @@ impl ProxyRequest {
         if let Some(rewrites) = &shared.rewrites {
             rewrites.apply(received.0.response.headers_mut(), &target::folder(uri, *mount));
         }
-        if let Some(offer) = offer
-            && received.0.status() == StatusCode::SWITCHING_PROTOCOLS
-        {
-            return response::into_tunnel(received, offer, client, shared.tunnel_limits);
+        if let Some(offer) = offer {
+            let status = received.0.status();
+            if status == StatusCode::SWITCHING_PROTOCOLS {
+                return response::into_tunnel(received, offer, client, shared.tunnel_limits);
+            }
+            // For the client, a 2xx opens a tunnel (RFC 8441 §5), and its body would be what the upstream sends through it.
+            if offer.is_http2 && status.is_success() {
+                return Err(received.1.failure(Cause::NoTunnel(status)));
+            }
         }
         let limit = shared.table.response_buffer.0;
         response::into_response(received, method, self.buffers(), limit, || self.info())
@@ -409,9 +419,16 @@ impl ProxyRequest {
     /// Receives as much of the body as the settings demand before a connection to an upstream is used. The futures are in boxes, because
     /// most requests have no body.
     async fn receive(&self, mut body: RequestBody) -> Result<Upload, Cause> {
-        let Self { shared, method, fields, .. } = self;
+        let Self { shared, method, fields, offer, .. } = self;
         let buffers = self.buffers();
-        if body.is_end_stream() || may_be_endless(method, fields) {
+        if body.is_end_stream() {
+            return Ok(Upload::of_client(body));
+        }
+        // The client can use the other protocol only after the end of its request (RFC 9110 §7.8).
+        if offer.is_some() {
+            return Ok(Upload::stored(Box::pin(buffers.store(body)).await?));
+        }
+        if may_be_endless(method, fields) {
             return Ok(Upload::of_client(body));
         }
         Ok(match shared.table.request_buffering {

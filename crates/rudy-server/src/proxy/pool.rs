@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use http::Method;
 use rudy_http::h1::client::RequestHead;
 use rudy_net::{Observer, poll_time};
 use rudy_upstream::{Change, Member, MemberOptions};
@@ -201,7 +202,7 @@ impl ProxyPool {
             let (method, attempt) = (&head.method, start.attempt);
             debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
             if offer.is_some() {
-                checkout = Box::pin(self.accept_tunnels(checkout, start)).await?;
+                checkout = Box::pin(self.accept_tunnels(checkout, head.method, start)).await?;
             }
             let (member, body) = (checkout.member(), std::mem::take(upload));
             let mut exchange =
@@ -247,10 +248,12 @@ impl ProxyPool {
     async fn accept_tunnels(
         &self,
         mut checkout: Checkout<Connection>,
+        method: &Method,
         start: Start,
     ) -> Result<Checkout<Connection>, Failure> {
         let Connection::Http2(stream) = checkout.connection() else { return Ok(checkout) };
-        if stream.accepts_tunnels() {
+        // A tunnel takes the place of the body that a POST has.
+        if stream.accepts_tunnels() && *method != Method::POST {
             return Ok(checkout);
         }
         if !stream.is_https() {

@@ -110,7 +110,7 @@ pub struct ProxyTable {
     /// nothing: their requests share connections. `full`: all of it, in a temporary file if it is large. `off`: nothing. Bodies of gRPC
     /// are always passed on at once.
     pub request_buffering: RequestBuffering,
-    /// Protocols besides `websocket` to which a client may change its connection (`Upgrade`). HTTP and TLS are not possible.
+    /// Protocols besides `websocket` and `tcp` to which a client may change its connection (`Upgrade`). HTTP and TLS are not possible.
     #[schemars(extend("examples" = [["tailscale-control-protocol"]]))]
     pub upgrade_protocols: Option<OneOrMany<UpgradeProtocol>>,
     /// Maximum time without data in a WebSocket or another tunnel. After it, the connection is closed.

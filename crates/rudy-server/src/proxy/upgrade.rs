@@ -19,7 +19,9 @@ use rudy_http::syntax::{is_token, members};
 
 use crate::config::written_as_text;
 
-/// The protocol that is always passed on.
+/// The protocols that are always passed on. Clients of Docker use `tcp` for the raw streams of a container.
+const ALWAYS: [&str; 2] = [WEBSOCKET, "tcp"];
+
 const WEBSOCKET: &str = "websocket";
 
 /// The constant of the WebSocket handshake (RFC 6455 §1.3).
@@ -34,7 +36,7 @@ pub struct UpgradeProtocol(String);
 pub(super) struct Offer {
     /// The protocols, in the order of the client.
     tokens: String,
-    /// The key of the WebSocket handshake.
+    /// The key of the WebSocket handshake. Clients of other handshakes have none.
     key: Option<HeaderValue>,
     /// Whether the client uses HTTP/2 (RFC 8441): the upstream gets an upgrade, and the client a 200.
     pub(super) is_http2: bool,
@@ -49,16 +51,17 @@ pub(super) fn offer(
     more: &[UpgradeProtocol],
 ) -> Option<Offer> {
     let is_http2 = version == Version::HTTP_2 && *method == Method::CONNECT;
-    let is_http11 = version == Version::HTTP_11 && *method == Method::GET;
+    // RFC 6455 §4.1 requires GET for WebSocket.
+    let is_http11 = version == Version::HTTP_11 && matches!(*method, Method::GET | Method::POST);
     let has_option = || list(fields, &CONNECTION).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
     if !(is_http2 || is_http11 && has_option()) {
         return None;
     }
     let key = if is_http2 { Some(new_key()) } else { fields.get(SEC_WEBSOCKET_KEY).cloned() };
+    let names = || ALWAYS.into_iter().chain(more.iter().map(|protocol| protocol.0.as_str()));
     let is_passed = |token: &&[u8]| {
-        // Without a key, nothing shows that the upstream has understood the request.
-        token.eq_ignore_ascii_case(WEBSOCKET.as_bytes()) && key.is_some()
-            || more.iter().any(|protocol| protocol.0.as_bytes().eq_ignore_ascii_case(token))
+        (*method != Method::POST || !token.eq_ignore_ascii_case(WEBSOCKET.as_bytes()))
+            && names().any(|name| name.as_bytes().eq_ignore_ascii_case(token))
     };
     let tokens = list(fields, &UPGRADE).filter(is_passed).map(|token| String::from_utf8_lossy(token));
     let tokens = tokens.collect::<Vec<_>>().join(", ");
@@ -88,7 +91,8 @@ impl Offer {
         HeaderValue::try_from(accept(self.key.as_ref()?)).ok()
     }
 
-    /// Checks the response of an upstream that changes the protocol to `token`.
+    /// Checks the response of an upstream that changes the protocol to `token`. Clients of HTTP/1.1 have made the key of a WebSocket, if
+    /// there is one, and check the upstream's response to it themselves; for clients of HTTP/2, Rudy has.
     ///
     /// # Errors
     ///
@@ -99,7 +103,7 @@ impl Offer {
         if !is_offered {
             return Err("to a protocol that the client has not requested (Upgrade)");
         }
-        if !token.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()) {
+        if !self.is_http2 || !token.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()) {
             return Ok(());
         }
         let expected = self.key.as_ref().map(accept);
@@ -169,7 +173,7 @@ mod tests {
     #[test]
     fn only_listed_protocols_are_passed_on() {
         let more = ["derp".parse::<UpgradeProtocol>().unwrap()];
-        let get = (Method::GET, Version::HTTP_11);
+        let [get, post] = [Method::GET, Method::POST].map(|method| (method, Version::HTTP_11));
         for ((method, version), fields, tokens) in [
             (
                 &get,
@@ -181,14 +185,13 @@ mod tests {
                 &[("connection", "upgrade"), ("upgrade", "h2c, websocket, DERP"), KEY],
                 Some("websocket, DERP"),
             ),
-            (&get, &[("connection", "upgrade"), ("upgrade", "websocket")], None),
+            (&get, &[("connection", "upgrade"), ("upgrade", "websocket")], Some("websocket")),
+            (&get, &[("connection", "Upgrade"), ("upgrade", "tcp")], Some("tcp")),
+            (&post, &[("connection", "Upgrade"), ("upgrade", "tcp, websocket")], Some("tcp")),
+            (&post, &[("connection", "Upgrade"), ("upgrade", "other")], None),
             (&get, &[("upgrade", "websocket"), KEY], None),
             (&get, &[("connection", "upgrade"), ("upgrade", "h2c, TLS/1.0, HTTP/2.0"), KEY], None),
-            (
-                &(Method::POST, Version::HTTP_11),
-                &[("connection", "upgrade"), ("upgrade", "websocket"), KEY],
-                None,
-            ),
+            (&post, &[("connection", "upgrade"), ("upgrade", "websocket"), KEY], None),
             (
                 &(Method::GET, Version::HTTP_10),
                 &[("connection", "upgrade"), ("upgrade", "websocket"), KEY],
@@ -205,14 +208,21 @@ mod tests {
     }
 
     #[test]
-    fn the_upstream_must_change_to_an_offered_protocol_and_know_the_key() {
+    fn the_upstream_must_change_to_an_offered_protocol_and_know_the_key_that_rudy_has_made() {
         let fields = map(&[("connection", "upgrade"), ("upgrade", "websocket"), KEY]);
-        let offer = offer(&Method::GET, Version::HTTP_11, &fields, &[]).unwrap();
-        let check = |token, fields: &[_]| offer.check(&HeaderValue::from_static(token), &map(fields)).is_ok();
+        let of_client = offer(&Method::GET, Version::HTTP_11, &fields, &[]).unwrap();
+        let ours = Offer { is_http2: true, ..of_client.clone() };
+        let check = |offer: &Offer, token, fields: &[_]| {
+            offer.check(&HeaderValue::from_static(token), &map(fields)).is_ok()
+        };
         // RFC 6455 §1.3.
         let accept = ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        assert!(check("websocket", &[accept]) && check("WebSocket", &[accept]));
-        assert!(!check("websocket", &[]) && !check("h2c", &[accept]));
-        assert!(!check("websocket", &[("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOp=")]));
+        let wrong = ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOp=");
+        for (offer, is_checked) in [(&of_client, false), (&ours, true)] {
+            assert!(check(offer, "websocket", &[accept]) && check(offer, "WebSocket", &[accept]));
+            assert_eq!(check(offer, "websocket", &[]), !is_checked);
+            assert_eq!(check(offer, "websocket", &[wrong]), !is_checked);
+            assert!(!check(offer, "h2c", &[accept]));
+        }
     }
 }

@@ -113,8 +113,9 @@ fn a_change_that_was_not_agreed_on_is_502() {
     let (upstream, _heads) = upstream();
     let server = proxy(&upstream, "");
     for (target, status) in [
-        ("/app/wrong-accept", 502),
-        ("/app/no-accept", 502),
+        // The client has made the key, and checks the response to it.
+        ("/app/wrong-accept", 101),
+        ("/app/no-accept", 101),
         ("/app/no-upgrade", 502),
         ("/app/other", 502),
         ("/app/refused", 403),
@@ -127,6 +128,81 @@ fn a_change_that_was_not_agreed_on_is_502() {
         let error = (status == 502).then_some("rudy; error=http_upgrade_failed");
         assert_eq!(response.field("proxy-status"), error, "{target}");
     }
+}
+
+#[test]
+fn an_upgrade_without_a_websocket_handshake_passes() {
+    let (sender, requests) = mpsc::channel();
+    let upstream = Upstream::start(move |peer| {
+        let Some(request) = peer.request() else { return };
+        let protocol = request.field("upgrade").unwrap_or("none").to_owned();
+        sender.send(request).expect("the test runs");
+        peer.send(format!("HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\nhi! "));
+        echo(peer);
+    });
+    let server = proxy(&upstream, "");
+    // The last is how a client of Docker starts a program in a container.
+    for (method, protocol, body) in
+        [("GET", "websocket", ""), ("GET", "tcp", ""), ("POST", "tcp", ""), ("POST", "tcp", "{\"Tty\":true}")]
+    {
+        let mut connection = server.connect();
+        let length = body.len();
+        connection.send(
+            format!(
+                "{method} /app/exec HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\
+                 Content-Length: {length}\r\n\r\n{body}"
+            )
+            .as_bytes(),
+        );
+        let response = connection.response();
+        assert_eq!((response.status, response.field("upgrade")), (101, Some(protocol)), "{method} {body}");
+        let request = requests.recv().expect("the upstream runs");
+        assert!(request.head.starts_with(method), "{}", request.head);
+        assert_eq!(request.body, body.as_bytes());
+        assert_eq!(connection.read_exactly(4), b"hi! ");
+        for message in [b"ping", b"last"] {
+            connection.send(message);
+            assert_eq!(connection.read_exactly(4), message);
+        }
+        assert!(connection.is_closed());
+    }
+}
+
+#[test]
+fn the_log_says_what_was_not_offered() {
+    let (upstream, _heads) = upstream();
+    let mut server = proxy(&upstream, "");
+    let mut connection = server.connect();
+    connection.send(handshake("/app/no-accept", "other").as_bytes());
+    assert_eq!(connection.response().status, 502);
+    let line = server.wait_for_line("changed the protocol (101)");
+    assert!(line.contains("the request that it received offered none"), "{line}");
+}
+
+#[test]
+fn a_success_without_a_tunnel_is_502_over_http2() {
+    let upstream = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let status = request.target().trim_start_matches("/app/").to_owned();
+            let rest = if status == "204" { "\r\n" } else { "Content-Length: 4\r\n\r\npage" };
+            peer.send(format!("HTTP/1.1 {status} X\r\n{rest}"));
+        }
+    });
+    let mut server = proxy(&upstream, "");
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.wait_for(kind::SETTINGS);
+    for (stream, (upstream, client)) in (1..).step_by(2).zip([
+        ("200", 502),
+        ("204", 502),
+        ("206", 502),
+        ("302", 302),
+        ("403", 403),
+        ("500", 500),
+    ]) {
+        connection.frame(kind::HEADERS, 4, stream, &tunnel(&format!("/app/{upstream}")));
+        assert_eq!(connection.response(stream).status, client, "{upstream}");
+    }
+    server.wait_for_line("the upstream responded with 200 to a WebSocket handshake");
 }
 
 #[test]
