@@ -183,6 +183,11 @@ impl ProcessSet {
         self.is_killing
     }
 
+    /// Returns whether all processes end, and none is started any more.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_stopping
+    }
+
     /// Returns whether a process got SIGTERM.
     pub(super) fn is_stopping(&self, id: MemberId) -> bool {
         matches!(self.state(id), Some(State::Stopping { .. }))

@@ -1,7 +1,9 @@
 //! Manages the processes of an app that Rudy starts.
 //!
 //! Each process has its own listening socket, which exists before the process. So a connection can be opened
-//! at once, reaches a known process, and is known to be dead when that process ends. One task per app
+//! at once, and reaches a known process. The socket outlives a process that ends by itself, because requests may
+//! wait in its backlog: the next process accepts them. It is closed when a process is stopped, which has no
+//! request then, and when no process is started for long. One task per app
 //! supervises its processes, on a separate thread. The kernel sends the parent-death signal when the *thread*
 //! that started a process ends, and a program on a hanging disk delays no other app. Pure code
 //! [decides](decide) what to do next.
@@ -73,8 +75,8 @@ pub(crate) enum Event {
     /// The process must get no more requests. When none is in progress, the pool must call
     /// [`Processes::drained`], maybe at once. The process ends then, or after [`Rules::retire_timeout`].
     Retire(MemberId),
-    /// The process has ended, for this reason, and its connections are dead. If requests wait, the pool must
-    /// call [`Processes::grow`].
+    /// The process has ended, for this reason, and the connections that it has accepted are dead. If requests
+    /// wait, the pool must call [`Processes::grow`].
     Down(MemberId, String),
     /// No process runs, for this reason, and none will be started for a while.
     Unavailable(String),
@@ -160,6 +162,7 @@ impl Processes {
             options,
             user,
             processes: BTreeMap::new(),
+            vacant: Vec::new(),
             _purge_socket: purge_socket.map(|(_, socket)| socket),
             sockets,
             log: log.clone(),

@@ -8,13 +8,14 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
@@ -32,7 +33,23 @@ const READ_BYTES: usize = 16 * 1024;
 /// The capacity of a pipe.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// A running process. Dropping this kills and reaps it with its group, and removes its socket.
+/// A listening socket at a path. It outlives its process, because the kernel has accepted connections for the process that it has not
+/// accepted itself. Dropping this closes the socket and removes its file.
+#[derive(Debug)]
+pub(super) struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+/// A socket without a process.
+#[derive(Debug)]
+pub(super) struct VacantSocket {
+    socket: Socket,
+    /// Readable when a connection waits; `None` once that is known.
+    connection: Option<AsyncFd<OwnedFd>>,
+}
+
+/// A running process. Dropping this kills and reaps it with its group, and closes its socket.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -42,26 +59,109 @@ pub(super) struct Process {
     pipe: Option<Receiver>,
     lines: Lines,
     output: Arc<AppOutput>,
-    socket: PathBuf,
+    /// `None` after it was taken.
+    socket: Option<Socket>,
+    /// Whether a connection waited in the backlog of its socket when it was started.
+    had_backlog: bool,
     is_reaped: bool,
 }
 
+impl Socket {
+    /// Begins to listen at a path. The error is a sentence for the log.
+    pub(super) fn bind(path: PathBuf) -> Result<Self, String> {
+        match UnixListener::bind(&path) {
+            Ok(listener) => Ok(Self { path, listener }),
+            Err(error) => Err(format!("cannot listen at {}: {error}", path.display())),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether a connection waits for a process.
+    fn has_connection(&self) -> bool {
+        let mut listener = [PollFd::new(&self.listener, PollFlags::IN)];
+        // On an error, none is known.
+        poll(&mut listener, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // If it cannot be removed, its folder is removed at the end.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl VacantSocket {
+    /// Watches a socket for connections. If that is impossible, one may wait.
+    pub(super) fn new(socket: Socket) -> Self {
+        let listener = socket.listener.try_clone().map(OwnedFd::from);
+        let watched = listener.and_then(|listener| register(listener, Interest::READABLE));
+        Self { socket, connection: watched.ok() }
+    }
+
+    /// Returns whether [`Self::poll`] has found that a connection waits for a process.
+    pub(super) fn has_connection(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    /// Ready once when a connection waits.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &self.connection {
+            Some(connection) if connection.poll_read_ready(context).is_ready() => {
+                self.connection = None;
+                Poll::Ready(())
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Returns the socket for the next process.
+    pub(super) fn into_socket(self) -> Socket {
+        self.socket
+    }
+}
+
 impl Process {
-    /// Starts a process whose descriptor 0 is a listener at `socket`. The error is a sentence for the log.
+    /// Starts a process whose descriptor 0 is the listening socket. The error is a sentence for the log, and the socket.
     pub(super) fn start(
         options: &ProcessOptions,
         user: Option<&User>,
-        socket: PathBuf,
+        socket: Socket,
         output: Arc<AppOutput>,
-    ) -> Result<Self, String> {
-        let listener = UnixListener::bind(&socket)
-            .map_err(|error| format!("cannot listen at {}: {error}", socket.display()))?;
-        // If the socket cannot be removed, its folder is removed at the end.
-        let started = spawn(options, user, listener).inspect_err(|_| drop(fs::remove_file(&socket)));
-        let (child, pipe) = started.map_err(|error| explain(options, &error))?;
-        let lines = Lines::default();
-        let process = Self { child, exit: None, pipe: None, lines, output, socket, is_reaped: false };
-        process.watch(pipe.into()).map_err(|error| format!("cannot watch the process: {error}"))
+    ) -> Result<Self, (String, Option<Socket>)> {
+        let had_backlog = socket.has_connection();
+        let started = socket.listener.try_clone().and_then(|listener| spawn(options, user, listener));
+        let (child, pipe) = match started {
+            Ok(started) => started,
+            Err(error) => return Err((explain(options, &error), Some(socket))),
+        };
+        let mut process = Self {
+            child,
+            exit: None,
+            pipe: None,
+            lines: Lines::default(),
+            output,
+            socket: Some(socket),
+            had_backlog,
+            is_reaped: false,
+        };
+        match process.watch(pipe.into()) {
+            Ok(()) => Ok(process),
+            Err(error) => Err((format!("cannot watch the process: {error}"), process.take_socket())),
+        }
+    }
+
+    /// Returns whether it has accepted what waited when it was started. Its pool has counted that for the process before.
+    pub(super) fn has_emptied_backlog(&self) -> bool {
+        self.had_backlog && self.socket.as_ref().is_some_and(|socket| !socket.has_connection())
+    }
+
+    /// Takes the socket for the next process.
+    pub(super) fn take_socket(&mut self) -> Option<Socket> {
+        self.socket.take()
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -106,11 +206,11 @@ impl Process {
         status
     }
 
-    fn watch(mut self, pipe: OwnedFd) -> io::Result<Self> {
+    fn watch(&mut self, pipe: OwnedFd) -> io::Result<()> {
         let exit = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
         self.exit = Some(register(exit, Interest::READABLE)?);
         self.pipe = Some(Receiver::from_owned_fd(pipe)?);
-        Ok(self)
+        Ok(())
     }
 
     fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -156,7 +256,5 @@ impl Drop for Process {
             // The exit status is not needed.
             let _ = self.reap();
         }
-        // If it cannot be removed, its folder is removed at the end.
-        let _ = fs::remove_file(&self.socket);
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn spawn(
         command.current_dir(folder);
     }
     prepare(&mut command, user.cloned());
-    // Dropping the command closes its copies of the socket and the pipe: then only the app has them.
+    // Dropping the command closes its copies of the socket and the pipe: then only the app has that of the pipe.
     Ok((command.spawn()?, output))
 }
 

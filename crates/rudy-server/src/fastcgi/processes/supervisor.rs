@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::process::ExitStatus;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::task::{unconstrained, yield_now};
@@ -13,12 +13,16 @@ use tokio::time::sleep_until;
 
 use super::decide::{Ended, Step};
 use super::folder::SocketFolder;
-use super::process::Process;
+use super::process::{Process, Socket, VacantSocket};
 use super::{Event, Failure, MemberId, MemberPool, ProcessOptions, Shared};
 use crate::admin::AdminSocket;
 use crate::error_log::ErrorLog;
 use crate::fastcgi::output::AppOutput;
 use crate::user::User;
+
+/// How long a connection may wait for the start of a process. If starts are paused for longer, after five
+/// failures in a row, its request fails at once: a connection in the backlog has no timeout of its own.
+const BACKLOG_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The state of the supervisor.
 #[derive(Debug)]
@@ -27,6 +31,9 @@ pub(super) struct Supervisor {
     pub(super) user: Option<User>,
     /// Dropped before the folder that contains their sockets.
     pub(super) processes: BTreeMap<MemberId, Process>,
+    /// The sockets of processes that have ended by themselves, for the next ones. With those of `processes`, they are
+    /// at most [`Rules::max`](super::Rules::max).
+    pub(super) vacant: Vec<VacantSocket>,
     /// Open while processes run.
     pub(super) _purge_socket: Option<AdminSocket>,
     pub(super) sockets: SocketFolder,
@@ -66,12 +73,18 @@ impl Supervisor {
         }
     }
 
-    fn next_step(&self) -> Step {
+    fn next_step(&mut self) -> Step {
         // Declared before the lock, so it is dropped after it: dropping the last reference requests a stop,
         // which needs the lock.
         let members = self.members.upgrade();
         let idle_since = |id| members.as_ref()?.idle_since(id);
         let mut state = self.shared.0.lock();
+        if state.set.is_ending() {
+            self.vacant.clear();
+        }
+        if self.vacant.iter().any(VacantSocket::has_connection) {
+            state.set.request_more();
+        }
         state.set.next(Instant::now(), &idle_since)
     }
 
@@ -79,8 +92,14 @@ impl Supervisor {
     async fn wait(&mut self, until: Option<Instant>) {
         let processes = poll_fn(|context| {
             // Poll all: a process with constant output must not starve the others.
-            let ready = self.processes.values_mut().map(|process| process.poll(context).is_ready());
-            if ready.fold(false, |any, ready| any | ready) { Poll::Ready(()) } else { Poll::Pending }
+            let mut is_ready = false;
+            for process in self.processes.values_mut() {
+                is_ready |= process.poll(context).is_ready();
+            }
+            for socket in &mut self.vacant {
+                is_ready |= socket.poll(context).is_ready();
+            }
+            if is_ready { Poll::Ready(()) } else { Poll::Pending }
         });
         tokio::select! {
             // Without tokio's budget, which the first processes would use up. `yield_now` lets other tasks
@@ -92,8 +111,13 @@ impl Supervisor {
     }
 
     fn start(&mut self, id: MemberId) {
-        let socket = self.sockets.socket(id);
-        match Process::start(&self.options, self.user.as_ref(), socket.clone(), self.output.clone()) {
+        let vacant = self.take_vacant();
+        let socket = match vacant.map_or_else(|| Socket::bind(self.sockets.socket(id)), Ok) {
+            Ok(socket) => socket,
+            Err(why) => return self.cannot_start(&why),
+        };
+        let path = socket.path().to_owned();
+        match Process::start(&self.options, self.user.as_ref(), socket, self.output.clone()) {
             Ok(process) => {
                 {
                     let mut state = self.shared.0.lock();
@@ -104,22 +128,36 @@ impl Supervisor {
                     self.log.notice(&format!("{}: process {} is running", self.options.name, process.pid()));
                 }
                 self.processes.insert(id, process);
-                self.notify(Event::Up(id, socket));
+                self.notify(Event::Up(id, path));
             }
-            Err(why) => {
-                let next_start = self.shared.0.lock().set.cannot_start(Instant::now());
-                let why = format!("{}: {why}", self.options.name);
-                if self.logged.as_ref() != Some(&why) {
-                    self.log.error(&format!("{why}; retrying with growing pauses"));
-                    self.logged = Some(why.clone());
-                }
-                self.report_failure(why, next_start);
+            Err((why, socket)) => {
+                self.vacant.extend(socket.map(VacantSocket::new));
+                self.cannot_start(&why);
             }
         }
     }
 
+    /// Takes the socket of a process that has ended, preferably one with a connection.
+    fn take_vacant(&mut self) -> Option<Socket> {
+        let index = self.vacant.iter().position(VacantSocket::has_connection).unwrap_or(0);
+        (!self.vacant.is_empty()).then(|| self.vacant.swap_remove(index).into_socket())
+    }
+
+    fn cannot_start(&mut self, why: &str) {
+        let next_start = self.shared.0.lock().set.cannot_start(Instant::now());
+        let why = format!("{}: {why}", self.options.name);
+        if self.logged.as_ref() != Some(&why) {
+            self.log.error(&format!("{why}; retrying with growing pauses"));
+            self.logged = Some(why.clone());
+        }
+        self.report_failure(why, next_start);
+    }
+
     /// Reports a failure if no process serves requests. None is started before `next_start`.
-    fn report_failure(&self, why: String, next_start: Instant) {
+    fn report_failure(&mut self, why: String, next_start: Instant) {
+        if next_start.saturating_duration_since(Instant::now()) > BACKLOG_PAUSE_MAX {
+            self.vacant.clear();
+        }
         {
             let mut state = self.shared.0.lock();
             if state.set.serving() > 0 {
@@ -158,16 +196,19 @@ impl Supervisor {
         }
     }
 
-    fn reap(&self, id: MemberId, mut process: Process) {
+    fn reap(&mut self, id: MemberId, mut process: Process) {
         let (pid, now) = (process.pid(), Instant::now());
         let status = process.reap();
-        let has_served = self.members.upgrade().is_some_and(|members| members.requests(id) > 0);
+        let requests = self.members.upgrade().map_or(0, |members| members.requests(id));
+        let has_served = requests > 0 || process.has_emptied_backlog();
         let is_clean = has_served && status.as_ref().is_ok_and(ExitStatus::success);
         let Ended { ran, was_stopped, next_start } = self.shared.0.lock().set.ended(id, now, is_clean);
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         let name = &self.options.name;
         let why = format!("{name}: process {pid} ended after {:.1} s ({how})", ran.as_secs_f32());
-        // This removes its socket.
+        if !was_stopped {
+            self.vacant.extend(process.take_socket().map(VacantSocket::new));
+        }
         drop(process);
         self.notify(Event::Down(id, why.clone()));
         if !was_stopped && !is_clean {

@@ -202,6 +202,89 @@ fn descriptor_0_is_a_socket_to_accept_from_and_no_other_is_passed_on() {
     assert_eq!(output_text, "3 sockets");
 }
 
+/// Responds to one connection with its process id, and exits with the status in `STATUS`.
+#[test]
+#[ignore = "started by the next ones"]
+fn an_app_that_serves_one_connection() {
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned().unwrap());
+    let mut connection = listener.accept().unwrap().0;
+    write!(connection, "{}", std::process::id()).unwrap();
+    drop(connection);
+    std::process::exit(std::env::var("STATUS").unwrap().parse().unwrap());
+}
+
+/// Options for one process that serves one connection.
+fn one_connection(status: &str) -> ProcessOptions {
+    let mut options = shell("");
+    options.command = vec![std::env::current_exe().unwrap().to_str().unwrap().to_owned()];
+    let name = "fastcgi::processes::tests::an_app_that_serves_one_connection";
+    options.command.extend(["--exact", name, "--ignored"].map(str::to_owned));
+    options.environment.insert("STATUS".to_owned(), status.to_owned());
+    options
+}
+
+fn read_all(mut connection: UnixStream) -> String {
+    connection.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn the_next_process_serves_the_backlog_of_one_that_exits() {
+    for (status, min) in [("0", 1), ("0", 0), ("3", 1), ("3", 0)] {
+        let mut options = one_connection(status);
+        options.rules.min = min;
+        let fixture = Fixture::start(options);
+        fixture.processes.grow();
+        let (_, socket) = fixture.up();
+        // No process is requested for the last ones: their connections require it.
+        let connections = [(); 3].map(|()| UnixStream::connect(&socket).unwrap());
+        let mut processes = connections.map(read_all).to_vec();
+        processes.sort_unstable();
+        processes.dedup();
+        assert_eq!(processes.len(), 3, "{status} {min}");
+    }
+}
+
+#[test]
+fn a_process_that_has_served_only_the_backlog_has_exited_cleanly() {
+    let fixture = Fixture::start(one_connection("0"));
+    let (_, socket) = fixture.up();
+    let connections = [(); 2].map(|()| UnixStream::connect(&socket).unwrap());
+    for connection in connections {
+        read_all(connection);
+    }
+    let ended = std::iter::repeat_with(|| fixture.next()).filter(|event| matches!(event, Event::Down(..)));
+    assert_eq!(ended.take(2).count(), 2);
+    let text = fixture.stop();
+    // The pool of the test counts no requests, so the first process seems to have served none.
+    assert_eq!(text.matches("unexpectedly").count(), 1, "{text}");
+}
+
+#[test]
+fn a_connection_in_the_backlog_ends_if_no_process_serves_it_soon() {
+    for (script, min) in [("exit 3", 1), ("exit 0", 0)] {
+        let mut options = shell(script);
+        options.rules.min = min;
+        let fixture = Fixture::start(options);
+        fixture.processes.grow();
+        assert_ends(UnixStream::connect(fixture.up().1).unwrap());
+        let failures = std::iter::repeat_with(|| fixture.next());
+        let failures = failures.take_while(|event| !matches!(event, Event::Unavailable(_)));
+        assert!(failures.count() <= 2, "the process is not started without a pause");
+    }
+}
+
+#[test]
+fn a_connection_in_the_backlog_ends_with_a_stop() {
+    let fixture = Fixture::start(shell("exit 3"));
+    let connection = UnixStream::connect(fixture.up().1).unwrap();
+    assert!(matches!(fixture.next(), Event::Down(..)));
+    fixture.processes.stop();
+    assert_ends(connection);
+}
+
 #[test]
 fn output_is_logged_with_the_process_id() {
     let fixture = Fixture::start(on_demand("echo out $$; echo err >&2; printf 'no end'"));
