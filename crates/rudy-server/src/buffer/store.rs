@@ -19,20 +19,39 @@ impl Buffers {
     ///
     /// The client does not send the whole body, or there is no space for it. A body whose `Content-Length`
     /// exceeds the free space is not read at all.
-    pub async fn store<B>(&self, mut body: B) -> Result<StoredBody, StoreError>
+    pub async fn store<B>(&self, body: B) -> Result<StoredBody, StoreError>
+    where
+        B: Body<Data = Bytes, Error = RequestBodyError> + Unpin,
+    {
+        self.store_with_trailers(body).await.map(|(stored, _)| stored)
+    }
+
+    /// Stores a whole body as [`Self::store`] does, and returns its trailers too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::store`].
+    pub async fn store_with_trailers<B>(
+        &self,
+        mut body: B,
+    ) -> Result<(StoredBody, Option<HeaderMap>), StoreError>
     where
         B: Body<Data = Bytes, Error = RequestBodyError> + Unpin,
     {
         if let Some(length) = body.size_hint().exact().filter(|length| *length > MEMORY_BYTES_MAX) {
             self.check_space_for(length).await?;
         }
-        let mut buffer = Buffer::new(self, None);
+        let (mut buffer, mut trailers) = (Buffer::new(self, None), None);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            let Ok(piece) = frame?.into_data() else { continue };
-            buffer.push(piece);
-            poll_fn(|cx| buffer.poll_room(cx)).await?;
+            match frame?.into_data() {
+                Ok(piece) => {
+                    buffer.push(piece);
+                    poll_fn(|cx| buffer.poll_room(cx)).await?;
+                }
+                Err(frame) => trailers = frame.into_trailers().ok(),
+            }
         }
-        Ok(buffer.finish())
+        Ok((buffer.finish(), trailers))
     }
 
     /// Stores the start of a body in memory: up to its end or about [`MEMORY_BYTES_MAX`], or less if the memory for all bodies is used

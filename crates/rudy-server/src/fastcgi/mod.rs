@@ -69,7 +69,7 @@ use crate::handlers::{Call, Handler, Start};
 use crate::methods::APP_METHODS;
 use crate::routes::{Context, Routes};
 use crate::routing::PathPattern;
-use crate::upstream::{Upload, may_be_endless};
+use crate::upstream::{Upload, is_incremental, may_be_endless};
 use crate::{internal_redirect, pages};
 
 /// An app with its settings. Clones share everything.
@@ -349,7 +349,9 @@ impl AppRequest {
         let is_stored = match body.size_hint().exact() {
             Some(_) => request_buffering,
             None => {
-                buffer_chunked || request_buffering && !may_be_endless(&self.head.method, &self.head.headers)
+                let Parts { method, headers, .. } = &self.head;
+                let is_endless = || may_be_endless(method, headers) || is_incremental(headers);
+                buffer_chunked || request_buffering && !is_endless()
             }
         };
         is_stored && !body.is_end_stream()

@@ -86,7 +86,7 @@ use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
-use crate::upstream::{RequestInfo, Resolver, Selection, Upload, Wanted, may_be_endless};
+use crate::upstream::{RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless};
 
 /// A proxy with its settings. Clones share everything.
 #[derive(Debug, Clone)]
@@ -434,7 +434,12 @@ impl ProxyRequest {
         Ok(match shared.table.request_buffering {
             RequestBuffering::Off => Upload::of_client(body),
             RequestBuffering::Full => Upload::stored(Box::pin(buffers.store(body)).await?),
-            RequestBuffering::Auto if shared.is_http2 => Upload::repeatable(body),
+            RequestBuffering::Auto if shared.is_http2 || is_incremental(fields) => Upload::repeatable(body),
+            // Many applications read no chunked body, such as those of WSGI: they respond as if there was none.
+            RequestBuffering::Auto if body.size_hint().exact().is_none() => {
+                let (stored, trailers) = Box::pin(buffers.store_with_trailers(body)).await?;
+                Upload::begun(stored, trailers, RequestBody::empty())
+            }
             RequestBuffering::Auto => {
                 let received = Box::pin(buffers.store_start(&mut body)).await;
                 let (start, trailers) = received.map_err(Cause::Client)?;

@@ -106,9 +106,10 @@ pub struct ProxyTable {
     /// twice.
     pub retry_non_idempotent: bool,
     /// How much of a request body to receive before connecting to the upstream, so that slow clients do not occupy its connections.
-    /// `auto`: up to its end or 64 KiB, whichever comes first; then the rest is passed on while it arrives. If all upstreams are `h2c`,
-    /// nothing: their requests share connections. `full`: all of it, in a temporary file if it is large. `off`: nothing. Bodies of gRPC
-    /// are always passed on at once.
+    /// `auto`: up to its end or 64 KiB, whichever comes first; then the rest is passed on while it arrives. A body without a length
+    /// (chunked) is received to its end, so that the application gets a `Content-Length`; with the request field `Incremental: ?1`, it is
+    /// passed on at once. If all upstreams are `h2c`, nothing: their requests share connections. `full`: all of it, in a temporary file
+    /// if it is large. `off`: nothing. Bodies of gRPC are always passed on at once.
     pub request_buffering: RequestBuffering,
     /// Protocols besides `websocket` and `tcp` to which a client may change its connection (`Upgrade`). HTTP and TLS are not possible.
     #[schemars(extend("examples" = [["tailscale-control-protocol"]]))]
@@ -170,7 +171,7 @@ pub enum HostSource {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestBuffering {
-    /// Up to its end or 64 KiB; nothing if all upstreams are `h2c`.
+    /// Up to its end or 64 KiB, or all of it if it has no length; nothing if all upstreams are `h2c`.
     #[default]
     Auto,
     /// All of it.

@@ -53,7 +53,7 @@ pub(crate) use self::resolver::{Answer, Resolver, Target};
 pub(crate) use self::response::{HeadOnlyBody, has_no_body, is_of_events, take_unbuffered};
 pub(crate) use self::sending::{EncodeBody, SendError, Sending};
 pub(crate) use self::socket::{Socket, register};
-pub(crate) use self::upload::{Upload, UploadError, may_be_endless};
+pub(crate) use self::upload::{Upload, UploadError, is_incremental, may_be_endless};
 pub(crate) use self::worker::here;
 
 /// What the pool has for each request: a connection, or a part of one.

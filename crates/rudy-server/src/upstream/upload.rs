@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use http_body::Body as _;
 use rudy_net::{RequestBody, RequestBodyError};
 
@@ -180,9 +180,27 @@ impl ClientBody {
     }
 }
 
+/// The field of a client that wants its message to be passed on as it arrives (RFC 10036).
+static INCREMENTAL: HeaderName = HeaderName::from_static("incremental");
+
+/// The media type of gRPC, to which a suffix such as `+proto` is added.
+const GRPC: &[u8] = b"application/grpc";
+
+/// Returns whether a client wants the body of its request to be passed on as it arrives: a Boolean (RFC 9651 §3.3.6), maybe with
+/// parameters. Several lines are no Boolean.
+pub(crate) fn is_incremental(fields: &HeaderMap) -> bool {
+    let mut lines = fields.get_all(&INCREMENTAL).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    let rest = line.as_bytes().trim_ascii().strip_prefix(b"?1");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b";"))
+}
+
 /// Returns whether the body of a request may be endless, and wait for the response.
 pub(crate) fn may_be_endless(method: &Method, fields: &HeaderMap) -> bool {
-    let is_grpc = |media_type: &HeaderValue| media_type.as_bytes().starts_with(b"application/grpc");
+    // RFC 9110 §8.3.1: types are compared without regard to case.
+    let is_grpc = |media_type: &HeaderValue| {
+        media_type.as_bytes().get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+    };
     *method == Method::CONNECT
         || fields.contains_key(header::UPGRADE)
         || fields.get(header::CONTENT_TYPE).is_some_and(is_grpc)
@@ -202,6 +220,33 @@ mod tests {
             bytes.extend_from_slice(&piece.unwrap());
         }
         String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_body_is_passed_on_at_once_if_its_client_or_its_type_requires_it() {
+        for (lines, expected) in [
+            (&["?1"][..], true),
+            (&[" ?1 "], true),
+            (&["?1;a=2"], true),
+            (&["?0"], false),
+            (&["1"], false),
+            (&["?10"], false),
+            (&["?1, ?1"], false),
+            (&["?1", "?1"], false),
+            (&[], false),
+        ] {
+            let fields = lines.iter().map(|line| (INCREMENTAL.clone(), HeaderValue::from_static(line)));
+            assert_eq!(is_incremental(&fields.collect()), expected, "{lines:?}");
+        }
+        for (name, value, expected) in [
+            (header::CONTENT_TYPE, "application/grpc", true),
+            (header::CONTENT_TYPE, "Application/gRPC+proto", true),
+            (header::CONTENT_TYPE, "application/json", false),
+            (header::UPGRADE, "websocket", true),
+        ] {
+            let fields = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+            assert_eq!(may_be_endless(&Method::POST, &fields), expected, "{value}");
+        }
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn a_large_response_that_the_upstream_does_not_complete_ends_early() {
 }
 
 #[test]
-fn a_slow_upload_reaches_the_upstream_after_its_end_or_64_kib() {
+fn an_upload_reaches_the_upstream_when_the_settings_and_the_client_say() {
     let (sender, events) = mpsc::channel();
     let upstream = Upstream::start(move |peer| {
         while let Some(head) = peer.head() {
@@ -186,18 +186,41 @@ fn a_slow_upload_reaches_the_upstream_after_its_end_or_64_kib() {
     });
     let server = proxy(&upstream, "");
     let mut connection = server.connect();
-    // A short chunked body has a length once all of it was received.
+    // A chunked body has a length once all of it was received, short or long.
     connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     assert!(events.try_recv().is_err(), "the upstream waits for the end");
     connection.send(b"2\r\nde\r\n0\r\n\r\n");
     assert_eq!(connection.response().text(), "5");
     assert_eq!(events.recv().expect("a request").field("content-length"), Some("5"));
-    // A long one is passed on before its end.
     connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     connection.send(format!("30000\r\n{}\r\n", "x".repeat(0x30000)).as_bytes());
-    assert_eq!(events.recv().expect("a request").field("transfer-encoding"), Some("chunked"));
     connection.send(b"1\r\ny\r\n0\r\n\r\n");
     assert_eq!(connection.response().text(), (0x30001).to_string());
+    let request = events.recv().expect("a request");
+    assert_eq!(request.field("content-length"), Some("196609"));
+    assert_eq!(request.field("transfer-encoding"), None);
+    // A client may require that its body is passed on at once.
+    connection
+        .send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nIncremental: ?1\r\nTransfer-Encoding: chunked\r\n\r\n");
+    assert_eq!(events.recv().expect("a request before its body").field("transfer-encoding"), Some("chunked"));
+    connection.send(b"1\r\ny\r\n0\r\n\r\n");
+    assert_eq!(connection.response().text(), "1");
+    // A body with a length is passed on after 64 KiB.
+    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n");
+    connection.send(&[b'x'; 150_000]);
+    assert_eq!(events.recv().expect("a request before its end").field("content-length"), Some("200000"));
+    connection.send(&[b'x'; 50_000]);
+    assert_eq!(connection.response().text(), "200000");
+    // Over HTTP/2, a body may have no length either.
+    let mut stream = Http2Connection::open(server.address(), &[]);
+    stream.request(1, "POST", "/app/", &[], false);
+    for _ in 0..3 {
+        stream.frame(0, 0, 1, &[b'x'; 16_000]);
+    }
+    // END_STREAM.
+    stream.frame(0, 1, 1, b"y");
+    assert_eq!(stream.response(1).text(), "48001");
+    assert_eq!(events.recv().expect("a request").field("content-length"), Some("48001"));
     // Without buffering, the upstream receives each chunk at once.
     let server = proxy(&upstream, "request_buffering = \"off\"\n");
     let mut connection = server.connect();
