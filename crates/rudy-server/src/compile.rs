@@ -56,19 +56,20 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);
                     let target = target.named(route_name(route.paths.first()));
-                    routes.push(Route { paths: route.paths.clone(), handler: target });
+                    let script_suffix = route.handler.script_suffix(&route.paths).map(str::to_owned);
+                    routes.push(Route { paths: route.paths.clone(), script_suffix, handler: target });
                 }
                 Err(more) => problems.extend(more),
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
         let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(None));
-        let outer = Route { paths: vec![PathPattern::everything()], handler: outer };
+        let outer = Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: outer };
         let redirects = site.redirects.as_ref().map(|table| {
             let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
             let target = Target::new(steps.outer(), false, Box::new(MappedRedirect(map.clone())));
             let target = target.named(route_name(None));
-            (map, Route { paths: vec![PathPattern::everything()], handler: target })
+            (map, Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: target })
         });
         let tls = tls::site(config, site, &resources.tls, &mut problems);
         sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });

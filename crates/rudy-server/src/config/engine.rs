@@ -127,6 +127,7 @@ impl Config {
             .chain(self.absent_sockets())
             .chain(self.php_without_bypass())
             .chain(self.reachable_as_path_info())
+            .chain(self.with_path_info())
             .chain(acme::notices(self))
             .collect()
     }

@@ -1,7 +1,8 @@
-//! Restricted paths that are still reachable as the `PATH_INFO` of a script.
+//! What path info means for the routes of a site: which restricted paths are still reachable as the `PATH_INFO` of a script, and which
+//! routes of scripts decide about it.
 
 use super::{Config, OrOff, Route, Site};
-use crate::handlers::HandlerTable;
+use crate::handlers::{HandlerConfig as _, HandlerTable};
 use crate::routing::PathPattern;
 
 /// The front controller of most PHP applications.
@@ -12,6 +13,12 @@ impl Config {
     /// `PATH_INFO=/admin/x`. Whether the application uses `PATH_INFO` is unknown.
     pub(super) fn reachable_as_path_info(&self) -> impl Iterator<Item = String> {
         self.sites.iter().flat_map(reachable_in)
+    }
+
+    /// Notices for routes of scripts, such as `/xmlrpc.php`, that also have the paths below the script. These belonged to the route that
+    /// matches them, so files that were written before mean something else now.
+    pub(super) fn with_path_info(&self) -> impl Iterator<Item = String> {
+        self.sites.iter().flat_map(with_path_info_in)
     }
 }
 
@@ -34,6 +41,51 @@ fn reachable_in(site: &Site) -> Vec<String> {
         }
     }
     notices
+}
+
+fn with_path_info_in(site: &Site) -> Vec<String> {
+    let mut notices = Vec::new();
+    for (number, route) in site.routes.iter().enumerate() {
+        let Some(suffix) = route.handler.script_suffix(&route.paths) else { continue };
+        let other_routes = site.routes.iter().enumerate().filter(|(other, _)| *other != number);
+        for (other, path) in
+            other_routes.flat_map(|(other, route)| route.paths.iter().map(move |path| (other, path)))
+        {
+            let Some(pattern) =
+                route.paths.iter().find(|pattern| loses(pattern, path, suffix, other < number))
+            else {
+                continue;
+            };
+            // The operator has decided about these paths.
+            let below = format!("{path}/*").parse::<PathPattern>();
+            let is_covered = below.is_ok_and(|below| {
+                site.routes[..number].iter().flat_map(|route| &route.paths).any(|path| path.covers(&below))
+            });
+            let notice = format!(
+                "\"{path}\" also decides about the script with path info (\"{path}/...\"), no longer \"{pattern}\""
+            );
+            if !is_covered && !notices.contains(&notice) {
+                notices.push(notice);
+            }
+        }
+    }
+    notices
+}
+
+/// Whether a pattern of a route that runs scripts loses the paths below a script to the route of the script, whose pattern is `path`.
+fn loses(pattern: &PathPattern, path: &PathPattern, suffix: &str, is_earlier: bool) -> bool {
+    let of_script = path.to_string();
+    // A regular expression with an end, and the letters of the suffix: `\.php$`.
+    let is_regex_of_scripts = || {
+        let letters = suffix.trim_start_matches('.');
+        of_script.strip_prefix("regex:").is_some_and(|text| text.ends_with('$') && text.contains(letters))
+    };
+    // Of a pattern for names, and of a regular expression, the folder is unknown.
+    let may_overlap = || path.literal().is_empty() || format!("{of_script}/").starts_with(pattern.literal());
+    // A pattern without a wildcard matches no other path.
+    let is_exact = pattern.literal() == pattern.to_string();
+    let is_exception = !is_earlier && (pattern.is_prefix() || pattern.covers(path));
+    (of_script.ends_with(suffix) || is_regex_of_scripts()) && may_overlap() && !is_exact && !is_exception
 }
 
 fn has_front_controller(route: &Route) -> bool {

@@ -120,4 +120,12 @@ impl HandlerConfig for FastcgiTable {
     fn app(&self) -> Option<&AppTable> {
         Some(&self.app)
     }
+
+    /// Without a suffix, the whole path is the script, but many apps search the script in it themselves (php-fpm does by default). An
+    /// app that is mounted below a folder has no scripts.
+    fn script_suffix<'a>(&'a self, paths: &'a [PathPattern]) -> Option<&'a str> {
+        let by_paths = || paths.iter().find_map(PathPattern::suffix);
+        let is_mounted = paths.iter().all(PathPattern::is_prefix);
+        self.suffix(paths).or_else(by_paths).or((!is_mounted).then_some(PHP_SUFFIX))
+    }
 }

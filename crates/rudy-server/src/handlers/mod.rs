@@ -169,6 +169,12 @@ pub(crate) trait HandlerConfig {
     fn app(&self) -> Option<&AppTable> {
         None
     }
+
+    /// The suffix of the scripts that it, or its app, runs with path info, in a route with these paths.
+    fn script_suffix<'a>(&'a self, paths: &'a [PathPattern]) -> Option<&'a str> {
+        let _ = paths;
+        None
+    }
 }
 
 /// The route that a handler is built for.
@@ -273,6 +279,10 @@ impl HandlerConfig for HandlerTable {
 
     fn app(&self) -> Option<&AppTable> {
         self.table().app()
+    }
+
+    fn script_suffix<'a>(&'a self, paths: &'a [PathPattern]) -> Option<&'a str> {
+        self.table().script_suffix(paths)
     }
 }
 

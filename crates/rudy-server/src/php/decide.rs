@@ -22,7 +22,7 @@ pub(super) enum Plan {
 }
 
 /// The suffix of scripts, case-sensitive: php-fpm itself runs no others (`security.limit_extensions`).
-const SCRIPT: &str = ".php";
+pub(super) const SCRIPT: &str = ".php";
 
 /// The front controller, and the script of a folder.
 const INDEX: &str = "/index.php";

@@ -29,7 +29,7 @@ use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::pages;
 use crate::routes::Context;
-use crate::routing::RouteMatch;
+use crate::routing::{PathPattern, RouteMatch};
 use crate::steps::Target;
 
 /// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
@@ -88,6 +88,10 @@ impl HandlerConfig for PhpTable {
 
     fn app(&self) -> Option<&AppTable> {
         Some(&self.0.app)
+    }
+
+    fn script_suffix<'a>(&'a self, _: &'a [PathPattern]) -> Option<&'a str> {
+        Some(decide::SCRIPT)
     }
 }
 

@@ -59,8 +59,14 @@ pub(crate) struct Site<H> {
 #[derive(Debug)]
 pub(crate) struct Route<H> {
     pub(crate) paths: Vec<PathPattern>,
+    /// The suffix of the scripts that the handler runs, each of which also has the paths below its own.
+    pub(crate) script_suffix: Option<String>,
     pub(crate) handler: H,
 }
+
+/// The most scripts that the path of a request may name, such as two in `/a.php/b.php/c`. The title of a wiki page may end with
+/// `.php`; more are a burden, because each needs a search of its own.
+const SCRIPTS_MAX: usize = 8;
 
 /// The route that matches a request, and the pattern that matched.
 #[derive(Debug)]
@@ -118,14 +124,18 @@ impl<'r, H> RouteMatch<'r, H> {
     ) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
-        let route = self.site.routes.iter().find(|route| route.matching_pattern(&target).is_some())?;
+        let (route, _) = self.site.first(target.as_bytes())?;
         (!std::ptr::eq(&raw const route.handler, self.handler)).then_some(target)
     }
 }
 
 impl<H> Route<H> {
-    fn matching_pattern(&self, path: &RequestPath<'_>) -> Option<&PathPattern> {
-        self.paths.iter().find(|pattern| pattern.matches(path.as_bytes()))
+    fn matching_pattern(&self, path: &[u8]) -> Option<&PathPattern> {
+        self.paths.iter().find(|pattern| pattern.matches(path))
+    }
+
+    fn matches(&self, path: &[u8]) -> bool {
+        self.matching_pattern(path).is_some()
     }
 }
 
@@ -191,7 +201,7 @@ impl<H> Site<H> {
         Missing { reason, outer: Some(self.outer_match()) }
     }
 
-    /// Returns the first route that matches the path.
+    /// Returns the route of a path.
     ///
     /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
     /// the same route in both readings, so that it can neither bypass the route `/admin/*` nor leave its own route. A pattern that
@@ -202,19 +212,48 @@ impl<H> Site<H> {
         {
             return Ok((route, &route.paths[0]));
         }
-        let first = |path: &RequestPath<'_>| {
-            let mut matches =
-                self.routes.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
-            matches.next().ok_or(NotFound::Path)
-        };
-        let (route, pattern) = first(path)?;
+        let (route, pattern) = self.governing(path.as_bytes(), SCRIPTS_MAX)?;
         if !pattern.has_encoded_slash()
             && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
-            && !first(&decoded).is_ok_and(|(other, _)| std::ptr::eq(other, route))
+            && !self
+                .governing(decoded.as_bytes(), SCRIPTS_MAX)
+                .is_ok_and(|(other, _)| std::ptr::eq(other, route))
         {
             return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
         Ok((route, pattern))
+    }
+
+    /// Returns the first route that matches the path, and the pattern that does.
+    fn first(&self, path: &[u8]) -> Option<(&Route<H>, &PathPattern)> {
+        self.routes.iter().find_map(|route| Some((route, route.matching_pattern(path)?)))
+    }
+
+    /// Returns the first route that matches the path, unless the path is a script with path info: `/x.php/info` runs `/x.php`, and
+    /// must not pass by a rule for it. Then, of the routes of the path and of the script,
+    ///
+    /// - that of the path is used if it is an exception: the other one also matches the path, or its pattern names the script;
+    /// - that of the script is used if the script is an exception: the other one also matches the script;
+    /// - none is used otherwise, because neither rule includes the other.
+    ///
+    /// Whether the script exists is not checked: the route would depend on the file system. So the rule also applies to a folder
+    /// with the name of a script.
+    fn governing(&self, path: &[u8], scripts_max: usize) -> Result<(&Route<H>, &PathPattern), NotFound> {
+        let (route, pattern) = self.first(path).ok_or(NotFound::Path)?;
+        let script =
+            route.script_suffix.as_ref().and_then(|suffix| last_script(path, pattern.mount(), suffix));
+        let Some(script) = script.filter(|script| !pattern.names_path_info_of(script)) else {
+            return Ok((route, pattern));
+        };
+        let left = scripts_max.checked_sub(1).ok_or(NotFound::Path)?;
+        let (of_script, its_pattern) = self.governing(script, left)?;
+        if std::ptr::eq(of_script, route) || of_script.matches(path) {
+            Ok((route, pattern))
+        } else if route.matches(script) {
+            Ok((of_script, its_pattern))
+        } else {
+            Err(NotFound::Path)
+        }
     }
 
     fn has_early_data(&self) -> bool {
@@ -241,6 +280,13 @@ impl<H> Site<H> {
                 name.as_bytes().eq_ignore_ascii_case(without_port(host)) || includes(&tls.names, host)
             })
     }
+}
+
+/// Returns the longest start of a path that is the path of a script, and is followed by a slash. What a route's folder contains is
+/// not searched.
+fn last_script<'p>(path: &'p [u8], mount: usize, suffix: &str) -> Option<&'p [u8]> {
+    let ends = (mount + 1..path.len()).rev().filter(|end| path[*end] == b'/');
+    ends.map(|end| &path[..end]).find(|script| script[mount..].ends_with(suffix.as_bytes()))
 }
 
 impl<H> Router<H> {
@@ -365,8 +411,11 @@ mod tests {
             if names.is_empty() {
                 hosts.set_default(site);
             }
-            let route =
-                |path: &&str| Route { paths: vec![path.parse().unwrap()], handler: format!("{site}{path}") };
+            let route = |path: &&str| Route {
+                paths: vec![path.parse().unwrap()],
+                script_suffix: path.ends_with(['*', 't']).then(|| ".php".to_owned()),
+                handler: format!("{site}{path}"),
+            };
             all.push(Site {
                 routes: paths.iter().map(route).collect(),
                 outer: route(&"/*"),
@@ -447,7 +496,87 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_route_of_a_script_also_has_its_path_info() {
+        let (client, missing) = (client(), Err(NotFound::Path));
+        // The routes whose paths end with `*` or `t` run scripts.
+        let router = router(&[
+            (
+                &["a.org"],
+                &[
+                    "/x.php",
+                    "/u/*.php",
+                    "/blog/x.php",
+                    "/y.php/ok",
+                    "/y.php",
+                    "/z.php/t",
+                    "/a*.t",
+                    "/z.php",
+                    "/*",
+                ],
+            ),
+            (&["b.org"], &["*.php", "/*"]),
+            (&["c.org"], &["*.txt", "/*"]),
+            (&["d.org"], &["/*/t", "/x.php"]),
+            (&["e.org"], &["/x.php/*", "/x.php", "/*"]),
+        ]);
+        for (host, path, handler) in [
+            ("a.org", "/x.php", Ok("0/x.php")),
+            ("a.org", "/x.php/", Ok("0/x.php")),
+            ("a.org", "/x.php/y", Ok("0/x.php")),
+            ("a.org", "/%78.ph%70//y/", Ok("0/x.php")),
+            ("a.org", "/x.php/y.php/z", Ok("0/x.php")),
+            ("a.org", "/x.php/a%2Fb", Ok("0/x.php")),
+            ("a.org", "/x.php%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+            ("a.org", "/a/..%2Fx.php/y", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+            ("a.org", "/x.php;a/y", Ok("0/*")),
+            ("a.org", "/X.php/y", Ok("0/*")),
+            ("a.org", "/x.phpx/y", Ok("0/*")),
+            ("a.org", "/a/x.php/y", Ok("0/*")),
+            ("a.org", "/u/x.php/y", Ok("0/u/*.php")),
+            ("a.org", "/u/x.jpg/y.php/z", Ok("0/*")),
+            ("a.org", "/blog/x.php/y", Ok("0/blog/x.php")),
+            ("a.org", "/y.php/ok", Ok("0/y.php/ok")),
+            ("a.org", "/y.php/no", Ok("0/y.php")),
+            ("a.org", "/z.php/t", Ok("0/z.php/t")),
+            ("a.org", "/other.php/y", Ok("0/*")),
+            ("b.org", "/x.php/y", Ok("1*.php")),
+            ("b.org", "/x/y", Ok("1/*")),
+            // An earlier route for other names, within that of the script.
+            ("c.org", "/x.php/y.txt", Ok("2*.txt")),
+            // Neither rule includes the other.
+            ("d.org", "/x.php/t", missing),
+            ("e.org", "/x.php/y", Ok("4/x.php/*")),
+        ] {
+            let path = RequestPath::parse(path).unwrap();
+            let found = router.find(|| host.as_bytes(), &path, &client);
+            let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
+            assert_eq!(found, handler, "{host} {path:?}");
+        }
+        let many = RequestPath::from_decoded("/a.php".repeat(SCRIPTS_MAX + 2));
+        assert_eq!(router.find(|| b"a.org", &many, &client).unwrap_err().reason, NotFound::Path);
+    }
+
     proptest::proptest! {
+        /// A script runs only by a route that may have it, whatever follows its name.
+        #[test]
+        fn no_path_info_bypasses_the_rule_of_a_script(
+            path in "(/{1,2}(x|%78|u|y)([.]php|[.]ph%70|[.]txt|;|)(%2f|/[.])?){1,4}/?",
+        ) {
+            let (router, client) = (router(&[(&[], &["/x.php", "/u/*.php", "*.txt", "/*"])]), client());
+            let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
+            let Ok(found) = router.find(|| b"", &path, &client) else { return Ok(()) };
+            let bytes = path.as_bytes();
+            let ends = (1..=bytes.len()).filter(|end| bytes.get(*end).is_none_or(|byte| *byte == b'/'));
+            for script in ends.map(|end| &bytes[..end]).filter(|script| script.ends_with(b".php")) {
+                let is_upload = script.strip_prefix(b"/u/").is_some_and(|name| !name.contains(&b'/'));
+                if script == b"/x.php" || is_upload {
+                    let passes_by = ["0/*", "0*.txt"].contains(&found.handler.as_str());
+                    proptest::prop_assert!(!passes_by, "{:?}: {}", path, found.handler);
+                }
+            }
+        }
+
         /// The route for a file matches all spellings of its path.
         #[test]
         fn no_spelling_bypasses_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {

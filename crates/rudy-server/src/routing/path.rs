@@ -83,6 +83,26 @@ impl PathPattern {
         self.text.ends_with(&format!("*{suffix}"))
     }
 
+    /// Returns the suffix of all paths that a glob matches: `.cgi` for `*.cgi`.
+    pub(crate) fn suffix(&self) -> Option<&str> {
+        let (_, suffix) = self.text.rsplit_once('*').filter(|_| !matches!(self.kind, Kind::Regex(_)))?;
+        (!suffix.is_empty() && !suffix.contains(|c| SPECIAL.contains(&c) || "/]}".contains(c)))
+            .then_some(suffix)
+    }
+
+    /// Returns whether the literal start of the pattern names this script and a path below it.
+    pub(crate) fn names_path_info_of(&self, script: &[u8]) -> bool {
+        self.literal().as_bytes().strip_prefix(script).is_some_and(|rest| rest.starts_with(b"/"))
+    }
+
+    /// Returns the start that all paths have which the pattern matches; empty if it is unknown.
+    pub(crate) fn literal(&self) -> &str {
+        match self.kind {
+            Kind::Regex(_) | Kind::NameGlob(_) => "",
+            _ => self.text.split(SPECIAL).next().unwrap_or_default(),
+        }
+    }
+
     /// Returns whether the pattern contains an encoded slash.
     pub(crate) fn has_encoded_slash(&self) -> bool {
         self.text.contains("%2F")

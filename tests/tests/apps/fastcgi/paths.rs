@@ -268,3 +268,38 @@ fn trace_reaches_an_application_only_if_a_route_allows_it() {
     let rejected = site.request(b"TRACE /x", "");
     assert_eq!((rejected.status, rejected.field("allow").is_some()), (405, true));
 }
+
+#[test]
+fn a_rule_for_a_script_also_decides_about_its_path_info() {
+    let files = ["index.php", "xmlrpc.php", "login.php", "files/evil.php"].map(|file| (file, ""));
+    for handler in [
+        "php = { address = '{app}', root = '{root}' }",
+        "fastcgi = { address = '{app}', root = '{root}', script_suffix = '.php' }",
+    ] {
+        let routes = format!(
+            "[[site.route]]\npath = ['/xmlrpc.php', '/files/*.php']\nrespond = {{ status = 403 }}\n\
+             [[site.route]]\npath = '/login.php'\nallow = '192.0.2.1'\n{handler}\n\
+             [[site.route]]\npath = '/in/*'\nrewrite = '/xmlrpc.php/{{rest}}'\n\
+             [[site.route]]\npath = '/*'\n{handler}\n"
+        );
+        let site = Site::start(&files, &routes);
+        for (target, status) in [
+            ("/xmlrpc.php", 403),
+            ("/xmlrpc.php/", 403),
+            ("/xmlrpc.php/x", 403),
+            ("//xmlrpc%2ephp//x", 403),
+            ("/x/../xmlrpc.php/x", 403),
+            ("/xmlrpc.php/index.php/x", 403),
+            ("/xmlrpc.php%2Fx", 400),
+            ("/in/x", 403),
+            ("/files/evil.php/x", 403),
+            ("/login.php/x", 403),
+            ("/login.php/a.php/b", 403),
+            ("/index.php/xmlrpc.php/x", 200),
+        ] {
+            assert_eq!(site.get(target).status, status, "{handler} {target}");
+        }
+        let variables = variables(&site.get("/index.php/x"));
+        assert_eq!(value(&variables, "PATH_INFO"), Some(&b"/x"[..]), "{handler}");
+    }
+}

@@ -275,6 +275,43 @@ fn a_restricted_path_that_path_info_reaches_gets_a_notice() {
 }
 
 #[test]
+fn a_route_of_a_script_that_gets_its_path_info_is_named() {
+    let app = "fastcgi = { address = '127.0.0.1:1', script_suffix = '.php' }";
+    let notices = |routes: &[(&str, &str)]| {
+        let routes =
+            routes.iter().map(|(path, handler)| format!("[[site.route]]\npath = {path}\n{handler}\n"));
+        let text = format!("[[site]]\n{}", routes.collect::<String>());
+        let notices = load(&[("rudy.toml", &text)]).unwrap().notices();
+        notices.into_iter().filter(|notice| notice.contains("path info")).collect::<Vec<_>>()
+    };
+    let reject = "respond = { status = 403 }";
+    for (path, loser) in [
+        ("/xmlrpc.php", "/*"),
+        ("/uploads/*.php", "/*"),
+        ("*.php", "/*"),
+        ("/blog/x.php", "/blog/*"),
+        ("regex:^/wp-[a-z]+\\.php$", "/*"),
+        ("/xmlrpc.php", "*.php"),
+        ("/xmlrpc.php", "*.html"),
+    ] {
+        let expected = format!(
+            "\"{path}\" also decides about the script with path info (\"{path}/...\"), no longer \"{loser}\""
+        );
+        let routes = [(&*format!("'{path}'"), reject), (&*format!("'{loser}'"), app)];
+        assert_eq!(notices(&routes), [expected], "{path} {loser}");
+    }
+    for (first, second, app) in [
+        ("['/xmlrpc.php', '/xmlrpc.php/*']", "'/*'", app),
+        ("'/admin/*'", "'/*'", app),
+        ("'/xmlrpc.php'", "'/blog/*'", app),
+        ("'/xmlrpc.php'", "'/index.php'", app),
+        ("'*.php'", "'/*'", "files = '.'"),
+    ] {
+        assert_eq!(notices(&[(first, reject), (second, app)]), [""; 0], "{first} {second}");
+    }
+}
+
+#[test]
 fn a_php_route_checks_scripts_without_a_configured_suffix() {
     let load = |path: &str, table: &str| {
         let text = format!(
