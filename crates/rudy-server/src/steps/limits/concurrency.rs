@@ -76,15 +76,16 @@ fn acquire<'l>(
         if counted.is_some_and(|counted| counted.includes(limit)) {
             continue;
         }
-        let key = limit.meter.key(request);
-        slots.push(match limit.slots.acquire(key) {
-            Some(slot) => slot,
-            None if effect.dry_run => {
-                limit.meter.count(key, request, *effect, now);
-                limit.slots.acquire_over(key)
-            }
-            None => return Err((applied, key)),
-        });
+        for key in limit.meter.keys(request).iter().copied() {
+            slots.push(match limit.slots.acquire(key) {
+                Some(slot) => slot,
+                None if effect.dry_run => {
+                    limit.meter.count(key, request, *effect, now);
+                    limit.slots.acquire_over(key)
+                }
+                None => return Err((applied, key)),
+            });
+        }
     }
     Ok(slots)
 }

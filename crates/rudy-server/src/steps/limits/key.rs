@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use http::HeaderName;
+use http::header::COOKIE;
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, KeyBuilder, KeyHasher};
 use rudy_net::{Client, Peer, Request};
@@ -94,12 +96,23 @@ impl KeySettings {
         self.parts.contains(&KeyPart::User)
     }
 
-    /// Returns the key of a request.
-    pub(super) fn key(&self, hasher: &KeyHasher, request: &KeySource<'_>) -> Key {
+    /// Returns the keys of a request. There are several if a field has several lines: one for all lines together, because they are a list
+    /// (RFC 9110 §5.3), and those of its first and of its last line, which applications use. So no further line changes what a client
+    /// is counted by.
+    pub(super) fn keys(&self, hasher: &KeyHasher, request: &KeySource<'_>) -> Keys {
+        let mut keys = Keys::new(self.key(hasher, request, Line::All));
+        if self.parts.iter().any(|part| matches!(part, KeyPart::Field(name) if request.has_several(name))) {
+            keys.add(self.key(hasher, request, Line::First));
+            keys.add(self.key(hasher, request, Line::Last));
+        }
+        keys
+    }
+
+    fn key(&self, hasher: &KeyHasher, request: &KeySource<'_>, line: Line) -> Key {
         let add = |key: KeyBuilder, part: &KeyPart| match part {
             KeyPart::Address => add_address(key, request.client.address(), self.v6_bits),
             KeyPart::User => key.bytes(request.user().as_bytes()),
-            KeyPart::Field(name) => request.with_values(name, |value| key.bytes(value)),
+            KeyPart::Field(name) => request.with_values(name, line, |value| key.bytes(value)),
             KeyPart::Path => key.bytes(request.path),
             KeyPart::Host => with_name(request.host(), |name| key.bytes(name.as_bytes())),
             KeyPart::All => key,
@@ -152,6 +165,42 @@ fn network(client: Peer, v6_bits: u32) -> String {
     }
 }
 
+/// The lines of a field that count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    All,
+    First,
+    Last,
+}
+
+/// The keys of a request, each once.
+#[derive(Debug)]
+pub(super) struct Keys {
+    keys: [Key; 3],
+    count: usize,
+}
+
+impl Keys {
+    fn new(key: Key) -> Self {
+        Self { keys: [key; 3], count: 1 }
+    }
+
+    fn add(&mut self, key: Key) {
+        if !self.contains(&key) && self.count < self.keys.len() {
+            self.keys[self.count] = key;
+            self.count += 1;
+        }
+    }
+}
+
+impl Deref for Keys {
+    type Target = [Key];
+
+    fn deref(&self) -> &[Key] {
+        &self.keys[..self.count]
+    }
+}
+
 /// A request, or only its head.
 pub(super) struct KeySource<'a> {
     client: &'a Client<'a>,
@@ -199,23 +248,47 @@ impl<'a> KeySource<'a> {
         }
     }
 
-    /// Passes on the values of a field as one, because several lines are one list (RFC 9110 §5.3).
-    fn with_values<T>(&self, name: &HeaderName, then: impl FnOnce(&[u8]) -> T) -> T {
+    /// Whether a field has several lines. HTTP/2 splits `Cookie` into lines (RFC 9113 §8.2.3), which are one.
+    fn has_several(&self, name: &HeaderName) -> bool {
+        let count = match &self.message {
+            Message::Head(call) => lines(call, name).take(2).count(),
+            Message::Request(request) => request.headers().get_all(name).iter().take(2).count(),
+        };
+        count > 1 && *name != COOKIE
+    }
+
+    /// Passes on the values of these lines of a field as one.
+    fn with_values<T>(&self, name: &HeaderName, line: Line, then: impl FnOnce(&[u8]) -> T) -> T {
+        let line = if *name == COOKIE { Line::All } else { line };
+        let separator: &[u8] = if *name == COOKIE { b"; " } else { b", " };
         match &self.message {
-            Message::Head(call) => {
-                let lines = call.head.fields().filter(|(other, _)| other.eq_ignore_ascii_case(name.as_str()));
-                joined(lines.map(|(_, value)| value), then)
-            }
+            Message::Head(call) => chosen(lines(call, name), line, separator, then),
             Message::Request(request) => {
-                joined(request.headers().get_all(name).iter().map(http::HeaderValue::as_bytes), then)
+                let lines = request.headers().get_all(name).iter().map(http::HeaderValue::as_bytes);
+                chosen(lines, line, separator, then)
             }
         }
     }
 }
 
-fn joined<'v, T>(mut values: impl Iterator<Item = &'v [u8]>, then: impl FnOnce(&[u8]) -> T) -> T {
+fn lines<'a>(call: &'a HeadCall<'_>, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    let lines = call.head.fields().filter(|(other, _)| other.eq_ignore_ascii_case(name.as_str()));
+    lines.map(|(_, value)| value)
+}
+
+fn chosen<'v, T>(
+    mut values: impl Iterator<Item = &'v [u8]>,
+    line: Line,
+    separator: &'v [u8],
+    then: impl FnOnce(&[u8]) -> T,
+) -> T {
     let first = values.next().unwrap_or_default();
-    let Some(second) = values.next() else { return then(first) };
-    let rest = values.flat_map(|value| [b", ", value]);
-    then(&[first, b", ", second].into_iter().chain(rest).collect::<Vec<_>>().concat())
+    match (line, values.next()) {
+        (Line::First, _) | (_, None) => then(first),
+        (Line::Last, Some(second)) => then(values.last().unwrap_or(second)),
+        (Line::All, Some(second)) => {
+            let rest = values.flat_map(|value| [separator, value]);
+            then(&[first, separator, second].into_iter().chain(rest).collect::<Vec<_>>().concat())
+        }
+    }
 }

@@ -40,17 +40,18 @@ impl LoginLimits {
         let mut attempt = Attempt { limits: Vec::with_capacity(self.0.len()), may_recall: true, taken: None };
         for applied in &*self.0 {
             let Applied { limit, effect } = applied;
-            let key = limit.meter.key(&source);
-            let decision = limit.limiter.preview(key, now);
-            if !decision.is_allowed() && effect.dry_run {
-                limit.meter.count(key, &source, *effect, now);
-            } else if !decision.is_allowed() && limit.pending.active(key) > 0 {
-                // Browsers send several requests at once: those that are pending may have the correct password.
-                attempt.may_recall = false;
-            } else if !decision.is_allowed() {
-                return Err(TooManyLogins(Over { applied: applied.clone(), key, decision }));
+            for key in limit.meter.keys(&source).iter().copied() {
+                let decision = limit.limiter.preview(key, now);
+                if !decision.is_allowed() && effect.dry_run {
+                    limit.meter.count(key, &source, *effect, now);
+                } else if !decision.is_allowed() && limit.pending.active(key) > 0 {
+                    // Browsers send several requests at once: those that are pending may have the correct password.
+                    attempt.may_recall = false;
+                } else if !decision.is_allowed() {
+                    return Err(TooManyLogins(Over { applied: applied.clone(), key, decision }));
+                }
+                attempt.limits.push((applied.clone(), key));
             }
-            attempt.limits.push((applied.clone(), key));
         }
         Ok(attempt)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rudy_limit::{Key, KeyHasher, TopKeys};
 
-use super::key::KeySource;
+use super::key::{KeySource, Keys};
 use super::status::top_keys;
 use super::{Effect, LimitStatus, Settings};
 use crate::error_log::ErrorLog;
@@ -56,8 +56,8 @@ impl Meter {
         let _is_set = self.log.set(log.clone());
     }
 
-    pub(super) fn key(&self, request: &KeySource<'_>) -> Key {
-        self.settings.key.key(&self.hasher, request)
+    pub(super) fn keys(&self, request: &KeySource<'_>) -> Keys {
+        self.settings.key.keys(&self.hasher, request)
     }
 
     /// Counts a request over the limit.

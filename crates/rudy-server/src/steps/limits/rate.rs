@@ -55,14 +55,14 @@ impl Deciding<'_> {
         if self.counted.is_some_and(|counted| counted.includes(limit)) {
             return self.take(others);
         }
-        let key = limit.meter.key(&self.request);
-        let decision = limit.limiter.take(key, self.now);
+        let keys = limit.meter.keys(&self.request);
+        let (key, decision) = limit.take(&keys, self.now);
         if !decision.is_allowed() && !effect.dry_run {
             return Err(Over { applied: applied.clone(), key, decision });
         }
         let taken = self.take(others);
         if decision.is_allowed() && taken.is_err() {
-            limit.limiter.give_back(key);
+            keys.iter().for_each(|key| limit.limiter.give_back(*key));
         }
         taken?;
         if !decision.is_allowed() {
@@ -70,6 +70,24 @@ impl Deciding<'_> {
         }
         self.fields.extend(fields(applied, decision));
         Ok(())
+    }
+}
+
+impl RateLimit {
+    /// Counts a request by each of its keys, or by none of them. Returns the key that decides.
+    fn take(&self, keys: &[Key], now: Instant) -> (Key, Decision) {
+        let (first, others) = keys.split_first().expect("a request has a key");
+        let mut last = (*first, self.limiter.take(*first, now));
+        for (count, key) in (1..).zip(others) {
+            if !last.1.is_allowed() {
+                break;
+            }
+            last = (*key, self.limiter.take(*key, now));
+            if !last.1.is_allowed() {
+                keys[..count].iter().for_each(|key| self.limiter.give_back(*key));
+            }
+        }
+        last
     }
 }
 

@@ -153,6 +153,11 @@ fn each_spelling_of_a_key_is_the_same_key() {
         ("'header.X-Key'", [(A, "/fixed", "x-key=a"), (B, "/fixed", "x-key=a")]),
         ("'header.x-key'", [(A, "/fixed", "x-key=a, b"), (B, "/fixed", "x-key=a;x-key=b")]),
         ("'header.x-key'", [(A, "/fixed", ""), (B, "/fixed", "other=a")]),
+        // A further line does not change what a client is counted by.
+        ("'header.x-key'", [(A, "/fixed", "x-key=a"), (B, "/fixed", "x-key=a;x-key=b")]),
+        ("'header.x-key'", [(A, "/fixed", "x-key=a"), (B, "/fixed", "x-key=b;x-key=c;x-key=a")]),
+        ("'header.x-key'", [(A, "/fixed", "x-key=b;x-key=a"), (B, "/fixed", "x-key=a;x-key=c")]),
+        ("['path', 'header.x-key']", [(A, "/fixed", "x-key=a"), (B, "/fixed", "x-key=;x-key=a")]),
         ("['address', 'header.x-key']", [(A, "/fixed", "x-key=a"), (A, "/a.txt", "x-key=a")]),
         ("'all'", [(A, "/fixed", ""), (B, "/a.txt", "x-key=a")]),
     ] {
@@ -181,6 +186,20 @@ fn other_keys_have_another_allowance() {
         });
         assert_eq!(statuses, [200, 200], "{by}: {requests:?}");
     }
+}
+
+#[test]
+fn a_request_that_is_over_the_limit_by_one_line_is_not_counted_by_the_others() {
+    let site = site("rate_limit = { rate = '1/h', by = ['header.x-key', 'header.cookie'] }");
+    let status = |name: &str, lines: &[&str]| {
+        let fields: Vec<_> = lines.iter().map(|line| (name, *line)).collect();
+        site.send(A, "/fixed", &fields).status().as_u16()
+    };
+    let keys = [&["a"][..], &["b", "a"], &["b"], &["c", "c"], &["c"]].map(|lines| status("x-key", lines));
+    assert_eq!(keys, [200, 429, 200, 200, 429]);
+    // HTTP/2 splits this field at any semicolon.
+    let cookies = [&["d=1; e=2"][..], &["d=1", "e=2"], &["d=1"]].map(|lines| status("cookie", lines));
+    assert_eq!(cookies, [200, 429, 200]);
 }
 
 #[test]
