@@ -11,6 +11,10 @@ use super::options::{Options, default_total};
 /// How long the measured free space of the file system is used.
 const FREE_SPACE_AGE: Duration = Duration::from_secs(1);
 
+/// Responses are read ahead into files only while all files use at most the limit divided by this. Clients that read slowly can fill
+/// that part, and requests, which need a file, have the rest.
+const RESPONSES_DIVISOR: u64 = 2;
+
 /// The limits and counts of all buffered bodies of the process. Clones share them, across reloads too.
 ///
 /// ```
@@ -92,13 +96,15 @@ impl Buffers {
         self.in_memory() > self.0.memory_max.load(Ordering::Relaxed)
     }
 
-    /// Reserves `bytes` of the limit for files. This may query the free space of the file system, which
-    /// blocks.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation, BufferError> {
+    /// Reserves `bytes` of the limit for files, for a response only up to its share. This may query the free space of the file
+    /// system, which blocks.
+    pub(super) fn reserve(&self, bytes: u64, is_response: bool) -> Result<Reservation, BufferError> {
         let total = self.total();
-        let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= total);
+        let most = if is_response { total / RESPONSES_DIVISOR } else { total };
+        let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= most);
         let reserved = self.0.disk.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        reserved.map_err(|_| BufferError::Total(total))?;
+        reserved
+            .map_err(|_| if is_response { BufferError::Share(most) } else { BufferError::Total(total) })?;
         Ok(Reservation { buffers: self.clone(), of: Resource::Disk, bytes })
     }
 

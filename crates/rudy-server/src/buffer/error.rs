@@ -15,6 +15,8 @@ pub enum BufferError {
     Limit(u64),
     /// All files together would exceed this limit.
     Total(u64),
+    /// All files together would exceed the part of the limit for responses.
+    Share(u64),
     /// The file cannot be opened or written.
     Disk {
         /// The folder of the file.
@@ -31,6 +33,9 @@ impl fmt::Display for BufferError {
             Self::Total(total) => {
                 write!(f, "more than {} in all files (`buffer_total`)", <Size>::from(*total))
             }
+            Self::Share(share) => {
+                write!(f, "more than {} in all files (half of `buffer_total`)", <Size>::from(*share))
+            }
             Self::Disk { dir, error } => write!(f, "{}: {error}", dir.display()),
         }
     }
@@ -39,7 +44,7 @@ impl fmt::Display for BufferError {
 impl std::error::Error for BufferError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Limit(_) | Self::Total(_) => None,
+            Self::Limit(_) | Self::Total(_) | Self::Share(_) => None,
             Self::Disk { error, .. } => Some(error),
         }
     }

@@ -34,9 +34,15 @@ impl BufferFile {
     }
 
     /// Writes `pieces`, or fails without a visible change. Blocks.
-    pub(super) fn write(&self, buffers: &Buffers, pieces: &[Bytes], at: u64) -> Result<(), BufferError> {
+    pub(super) fn write(
+        &self,
+        buffers: &Buffers,
+        pieces: &[Bytes],
+        at: u64,
+        is_response: bool,
+    ) -> Result<(), BufferError> {
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        self.count(buffers.reserve(bytes)?);
+        self.count(buffers.reserve(bytes, is_response)?);
         self.write_all(pieces, at).map_err(|error| BufferError::Disk { dir: self.dir.clone(), error })
     }
 
@@ -155,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = Arc::new(BufferFile::new(folder.path().to_owned()));
         let pieces = [Bytes::from(vec![1; 100_000]), Bytes::from(vec![2; 10])];
-        file.write(&Buffers::default(), &pieces, 0).unwrap();
+        file.write(&Buffers::default(), &pieces, 0, false).unwrap();
         let open = file.file.get().unwrap();
         open.sync_data().unwrap();
         fadvise(open, 0, None, Advice::DontNeed).unwrap();

@@ -253,6 +253,21 @@ fn no_bytes_are_lost_if_the_disk_is_full() {
 }
 
 #[test]
+fn responses_that_are_not_read_leave_room_for_requests() {
+    let setup = Setup::new(&Options { total: Some(300_000), ..Options::default() });
+    let mut response = Buffer::new(&setup.buffers, Some(1 << 30));
+    response.push(piece(1, 140_000));
+    setup.room(&mut response).unwrap();
+    response.push(piece(2, 70_000));
+    let error = setup.room(&mut response).unwrap_err().to_string();
+    assert_eq!(error, "more than 150000B in all files (half of `buffer_total`)");
+    let stored = store(&setup, &mut body(Some(150_000), (0..3).map(|n| piece(n, 50_000))));
+    assert_eq!(stored.map(|stored| stored.length()).map_err(|error| error.to_string()), Ok(150_000));
+    let expected = [piece(1, 140_000), piece(2, 70_000)].concat();
+    assert_eq!(setup.read_all(&mut response), expected);
+}
+
+#[test]
 fn a_full_file_is_used_again_after_it_was_read() {
     let setup = Setup::new(&Options::default());
     let mut buffer = Buffer::new(&setup.buffers, Some(100_000));

@@ -63,8 +63,8 @@ pub struct MainFile {
     #[schemars(extend("examples" = ["128M"]))]
     pub buffer_memory: Option<Size>,
     /// Maximum disk space for buffered bodies, in total. The default is 10 GiB or half of the free space, whichever
-    /// is smaller. When it is used up, a request gets 507, and a response is read from the app only as fast as its
-    /// client reads.
+    /// is smaller. When it is used up, a request gets 507. When half of it is, a response is read from the app only as
+    /// fast as its client reads: clients that read slowly leave the other half to requests.
     #[schemars(extend("examples" = ["20G"]))]
     pub buffer_total: Option<Size>,
     /// Folder for the temporary files of buffered bodies, relative to this file. The files have no names. The default

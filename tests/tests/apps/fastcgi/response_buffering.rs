@@ -56,7 +56,7 @@ fn a_slow_reader_occupies_no_connection_and_gets_the_complete_response() {
 
 #[test]
 fn files_are_freed_when_readers_disconnect() {
-    let top = "buffer_total = \"30 MB\"\nlimits.half_close_timeout = \"300ms\"\n";
+    let top = "buffer_total = \"60 MB\"\nlimits.half_close_timeout = \"300ms\"\n";
     let mut site = Site::start_with(Model::PerCore, top, "", send);
     assert_eq!(site.server.get("/app/ok").text(), "fine");
     let before = site.descriptors();
@@ -111,7 +111,7 @@ fn over_response_buffer_the_app_waits_for_the_client() {
 
 #[test]
 fn over_buffer_total_the_app_waits_for_the_client() {
-    let why = "more than 1MiB in all files (`buffer_total`)";
+    let why = "more than 512KiB in all files (half of `buffer_total`)";
     assert_waits_for_client("buffer_total = \"1 MiB\"\n", "", "exec \"$@\"", "/app/huge", Some(why));
 }
 
