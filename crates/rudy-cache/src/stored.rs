@@ -77,6 +77,22 @@ impl Stored {
         &self.content
     }
 
+    /// Returns the number of bytes that the content has if its transfer is complete, as far as the response declares it. Other content
+    /// is not that of this response, and must not be stored with it.
+    #[must_use]
+    pub fn declared_length(&self) -> Option<u64> {
+        match &self.content {
+            Content::Parts { spans, .. } => Some(spans.iter().map(|span| span.length).sum()),
+            // RFC 9110 §8.6: it must not have the field.
+            Content::Whole if self.status == StatusCode::NO_CONTENT => None,
+            Content::Whole => self.content_length(),
+        }
+    }
+
+    fn content_length(&self) -> Option<u64> {
+        self.fields.get(CONTENT_LENGTH).and_then(|length| parse_digits(length.as_bytes()))
+    }
+
     /// Returns the part of the request on which the response depends.
     #[must_use]
     pub fn variant(&self) -> &Variant {
@@ -98,8 +114,9 @@ impl Stored {
     /// size is known, and a strong entity tag proves later that further parts belong to it (§3.4).
     #[must_use]
     pub fn truncate(&mut self, received: u64) -> bool {
-        let length = self.fields.get(CONTENT_LENGTH).and_then(|length| parse_digits(length.as_bytes()));
-        let Some(size) = length.filter(|size| (1..*size).contains(&received)) else { return false };
+        let Some(size) = self.content_length().filter(|size| (1..*size).contains(&received)) else {
+            return false;
+        };
         if self.status != StatusCode::OK
             || self.content != Content::Whole
             || self.validators.strong_tag().is_none()

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, SET_COOKIE};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, SET_COOKIE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use rudy_http::semantics::range::{Span, parse_content_range};
+use rudy_http::syntax::parse_digits;
 
 use crate::directives::{ResponseDirectives, Scope};
 use crate::fields::stored_fields;
@@ -37,7 +38,8 @@ pub enum NotStored {
     NotCacheable,
     /// The response would need a validation before each use, and has no validator.
     NoValidator,
-    /// A part without a strong entity tag, a known size or one range (§3.3, §3.4), or too many parts.
+    /// A part without a strong entity tag, a known size or one range (§3.3, §3.4), one whose length is not that of its range, or too
+    /// many parts.
     Partial,
     /// A part of another representation than the stored one (§3.4).
     OtherRepresentation,
@@ -189,9 +191,15 @@ const UNDERSTOOD: [u16; 16] =
 /// the whole.
 fn content(status: StatusCode, fields: &mut HeaderMap) -> Result<Content, NotStored> {
     if status != StatusCode::PARTIAL_CONTENT {
-        return Ok(Content::Whole);
+        // RFC 9110 §14.4: the field has no meaning beside another status. A response that claims to be a part is still not the whole.
+        let is_claimed_part = fields.contains_key(CONTENT_RANGE);
+        return if is_claimed_part { Err(NotStored::Partial) } else { Ok(Content::Whole) };
     }
     let (span, size) = part(fields).ok_or(NotStored::Partial)?;
+    let is_other_length = |line: &HeaderValue| parse_digits(line.as_bytes()) != Some(span.length);
+    if fields.get_all(CONTENT_LENGTH).iter().any(is_other_length) {
+        return Err(NotStored::Partial);
+    }
     fields.remove(CONTENT_RANGE);
     fields.insert(CONTENT_LENGTH, HeaderValue::from(size));
     Ok(if span.length == size { Content::Whole } else { Content::Parts { size, spans: vec![span] } })
@@ -202,6 +210,15 @@ fn content(status: StatusCode, fields: &mut HeaderMap) -> Result<Content, NotSto
 pub(crate) fn part(fields: &HeaderMap) -> Option<(Span, u64)> {
     let mut lines = fields.get_all(CONTENT_RANGE).iter();
     let (span, size) = lines.next().filter(|_| lines.next().is_none()).and_then(parse_content_range)?;
+    if fields.get_all(CONTENT_TYPE).iter().any(is_multipart) {
+        return None;
+    }
     Validators::of(fields).strong_tag()?;
     Some((span, size?))
+}
+
+/// Whether a media type is that of several parts. Its Content-Range, which it must not have, would be about none of them.
+fn is_multipart(media_type: &HeaderValue) -> bool {
+    let name = media_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(b"multipart/byteranges")
 }

@@ -102,7 +102,7 @@ impl Fetch {
 
     /// Whether a response fits what the client has requested. A 304 for another object, or a part that cannot be combined, does not.
     fn fits(&self, received: &Received) -> bool {
-        let (status, view) = (received.response.status(), view(&received.response));
+        let (status, view) = (received.response.status(), sized_view(&received.response));
         match &self.decision {
             Decision::Validate { .. } | Decision::StaleHit(_) if status == StatusCode::NOT_MODIFIED => {
                 let mut stored = self.cloned();
@@ -216,7 +216,7 @@ impl Fetch {
             return self.pass(response, is_marked);
         };
         let combined = self.combined(&response, exchange);
-        let length = received_length(&response, &stored);
+        let length = stored.declared_length().or_else(|| response.body.length());
         if combined.as_ref().is_some_and(|(old, combined)| !is_worth_a_copy(old, combined, length)) {
             return self.pass(response, false);
         }
@@ -301,7 +301,7 @@ impl Fetch {
         if response.status() != StatusCode::PARTIAL_CONTENT {
             return None;
         }
-        let view = view(response);
+        let view = sized_view(response);
         self.objects.iter().find_map(|object| {
             let mut stored = object.stored().clone();
             let combined = self.policy().combine(&self.subject.head, &view, &mut stored, exchange);
@@ -358,16 +358,11 @@ pub(super) fn view(response: &Response) -> http::Response<()> {
     view
 }
 
-/// Returns the length that the origin declares for what it transfers.
-fn received_length(response: &Response, stored: &Stored) -> Option<u64> {
-    if response.status() == StatusCode::PARTIAL_CONTENT
-        && let Content::Parts { spans, .. } = stored.content()
-    {
-        return spans.first().map(|span| span.length);
+/// As [`view`], with the length of the body: handlers have moved it from the fields.
+fn sized_view(response: &Response) -> http::Response<()> {
+    let mut view = view(response);
+    if let Some(length) = response.body.length() {
+        view.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    response.body.length().or_else(|| declared(response.headers()))
-}
-
-fn declared(fields: &HeaderMap) -> Option<u64> {
-    fields.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    view
 }

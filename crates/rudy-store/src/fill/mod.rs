@@ -85,6 +85,8 @@ impl Fill {
         bytes_max: u64,
     ) -> Self {
         let id = inner.ids.variant(key, stored.variant());
+        // What the response declares is what makes it complete, whatever its transfer declares.
+        let declared = stored.declared_length().or(declared);
         let mut fill = Self {
             shared: Arc::default(),
             id,

@@ -77,6 +77,50 @@ fn a_part_of_another_version_is_not_combined() {
 }
 
 #[test]
+fn a_part_that_is_not_what_it_claims_is_never_stored_as_the_whole() {
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    let chunked = |text: &str| format!("Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunk(text));
+    for (name, part) in [
+        ("a shorter part in chunks", chunked("01234")),
+        ("a longer part in chunks", chunked("0123456789abcde")),
+        ("chunks that break off", format!("Transfer-Encoding: chunked\r\n\r\n{}", chunk("01234"))),
+        ("the end of the connection", "Connection: close\r\n\r\n01234".to_owned()),
+        ("another length", "Content-Length: 5\r\n\r\n01234".to_owned()),
+        ("a longer length", "Content-Length: 12\r\n\r\n0123456789ab".to_owned()),
+        ("a length that breaks off", "Content-Length: 10\r\n\r\n01234".to_owned()),
+        (
+            "several parts",
+            "Content-Type: multipart/byteranges; boundary=b\r\nContent-Length: 10\r\n\r\n0123456789"
+                .to_owned(),
+        ),
+    ] {
+        let origin = Upstream::start(move |peer| {
+            while let Some(request) = peer.request() {
+                let fields = "ETag: \"a\"\r\nCache-Control: max-age=60";
+                match request.field("range") {
+                    Some("bytes=0-") => {
+                        peer.send(format!("HTTP/1.1 206 X\r\nContent-Range: bytes 0-9/10\r\n{fields}\r\n{part}"));
+                        return;
+                    }
+                    Some("bytes=5-") => peer.send(format!(
+                        "HTTP/1.1 206 X\r\nContent-Range: bytes 5-9/10\r\nContent-Length: 5\r\n{fields}\r\n\r\n56789"
+                    )),
+                    _ => peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n{fields}\r\n\r\n0123456789")),
+                }
+            }
+        });
+        let server = server(&origin, "true");
+        let mut client = server.connect();
+        send(&mut client, "GET", "/a", &["Range: bytes=0-", "Connection: close"]);
+        drop(client.read_to_end());
+        for _ in 0..3 {
+            let whole = get(&server, "/a", &[]);
+            assert_eq!((whole.status, whole.text()), (200, "0123456789"), "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_part_that_does_not_continue_a_broken_response_is_replaced_by_the_whole() {
     let tries = AtomicUsize::new(0);
     let origin = Upstream::start(move |peer| {
