@@ -27,6 +27,11 @@ static NEVER_STORED: [HeaderName; 11] = [
     UPGRADE,
 ];
 
+/// Whether a field is about the connection, or about the transfer of the content, which the cache repeats in its own way.
+fn is_framing(name: &HeaderName) -> bool {
+    NEVER_STORED.contains(name) || *name == CONTENT_LENGTH || *name == CONTENT_RANGE
+}
+
 /// Returns the fields of a response that a shared cache may store.
 pub(crate) fn stored_fields(fields: &HeaderMap, directives: &ResponseDirectives) -> HeaderMap {
     let mut stored = fields.clone();
@@ -53,6 +58,23 @@ pub(crate) fn remove_qualified(fields: &mut HeaderMap, directives: &ResponseDire
 }
 
 impl Policy {
+    /// Returns the lines of a response that are for the client of its request alone: it receives them, but they are not stored, and no
+    /// other client gets them. They are the fields that `no-cache` or `private` names, and a `Set-Cookie`, also of a 304. `stored` has the
+    /// directives beside those of the response: those of the object that a 304 has updated.
+    #[must_use]
+    pub fn unshared_fields(&self, response: &HeaderMap, stored: &HeaderMap) -> HeaderMap {
+        let mut unshared = HeaderMap::new();
+        for directives in [self.of_origin(response), self.of_origin(stored)] {
+            let named = directives.no_cache.fields().iter().chain(directives.private.fields());
+            let own = named.chain((!self.store_set_cookie).then_some(&SET_COOKIE));
+            for name in own.filter(|name| !is_framing(name)) {
+                unshared.remove(name);
+                unshared.extend(response.get_all(name).iter().map(|line| (name.clone(), line.clone())));
+            }
+        }
+        unshared
+    }
+
     /// Updates stored fields with those of a newer response, which replace all lines of the same name (§3.2). `Content-Length`
     /// remains, and so does what describes a part of the content.
     pub(crate) fn update_fields(&self, stored: &mut HeaderMap, newer: &HeaderMap) {
@@ -108,6 +130,25 @@ mod tests {
             ("cache-control", "private=\"x-private\", no-cache=\"set-cookie\""),
         ]);
         assert_eq!(stored, expected);
+    }
+
+    #[test]
+    fn section_5_2_2_the_client_of_the_request_receives_what_is_not_stored() {
+        let received = fields(&[
+            ("cache-control", "private=\"x-user, connection, content-length\""),
+            ("connection", "x"),
+            ("content-length", "5"),
+            ("set-cookie", "a=1"),
+            ("set-cookie", "b=1"),
+            ("x-shared", "1"),
+            ("x-stored", "2"),
+            ("x-user", "1"),
+        ]);
+        let stored = fields(&[("cache-control", "no-cache=\"x-stored\"")]);
+        let unshared = Policy::default().unshared_fields(&received, &stored);
+        let expected =
+            fields(&[("set-cookie", "a=1"), ("set-cookie", "b=1"), ("x-stored", "2"), ("x-user", "1")]);
+        assert_eq!(unshared, expected);
     }
 
     #[test]

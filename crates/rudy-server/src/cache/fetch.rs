@@ -45,8 +45,8 @@ pub(super) enum First {
     Response(Response),
     /// A response that is being received, and its reader from the first byte.
     Incoming(Arc<Incoming>, FillReader),
-    /// A stored object.
-    Ready(Arc<Object>, Validated),
+    /// A stored object, and the fields of the response to its validation that are for this request alone.
+    Ready(Arc<Object>, Validated, HeaderMap),
 }
 
 /// A response that was received, and the times around it.
@@ -149,7 +149,14 @@ impl Fetch {
             _ => None,
         };
         let Some(object) = object else { return Some(received) };
-        self.send_first(First::Ready(object.clone(), Validated { status }));
+        let unshared = match status {
+            StatusCode::NOT_MODIFIED => {
+                self.policy().unshared_fields(received.response.headers(), object.stored().fields())
+            }
+            // It replaces an error, whose fields are not about it.
+            _ => HeaderMap::new(),
+        };
+        self.send_first(First::Ready(object.clone(), Validated { status }, unshared));
         self.registration.flight.send_replace(Progress::Ready(object, Validated { status }));
         None
     }
@@ -234,6 +241,7 @@ impl Fetch {
             start: completes.map(|(object, _)| object.clone()),
             status,
             age: response.headers().get(http::header::AGE).cloned(),
+            unshared: self.policy().unshared_fields(response.headers(), &HeaderMap::new()),
         };
         let is_short = matches!(response.body, Body::Bytes(_) | Body::Empty);
         // A client that gets 304 reads no body, and does not leave.

@@ -50,6 +50,8 @@ pub(super) struct Incoming {
     pub(super) status: StatusCode,
     /// `Age` of the origin, for the first request.
     pub(super) age: Option<HeaderValue>,
+    /// The fields of the origin that are for the first request alone.
+    pub(super) unshared: HeaderMap,
 }
 
 /// The response of the origin to a validation.

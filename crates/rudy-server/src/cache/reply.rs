@@ -215,8 +215,35 @@ fn into_body(piece: BodyPiece) -> Body {
     }
 }
 
-/// Responds with what is being received. `is_first` is whether this is the request that led to it: a part is for that one only.
+/// Adds the fields of the origin that are for one request alone to the response to it.
+pub(super) fn with_unshared(mut response: Response, unshared: &HeaderMap) -> Response {
+    if unshared.is_empty() || response.status() == StatusCode::PRECONDITION_FAILED {
+        return response;
+    }
+    let fields = response.headers_mut();
+    for name in unshared.keys() {
+        fields.remove(name);
+    }
+    fields.extend(unshared.iter().map(|(name, line)| (name.clone(), line.clone())));
+    make_public(fields);
+    response
+}
+
+/// Responds with what is being received. `is_first` is whether this is the request that led to it: a part is for that one only, and so
+/// are fields that are not stored.
 pub(super) fn of_incoming(
+    incoming: &Arc<Incoming>,
+    receiver: watch::Receiver<Progress>,
+    request: &Request<()>,
+    reader: FillReader,
+    is_first: bool,
+    now: HttpDate,
+) -> Response {
+    let response = of_received(incoming, receiver, request, reader, is_first, now);
+    if is_first { with_unshared(response, &incoming.unshared) } else { response }
+}
+
+fn of_received(
     incoming: &Arc<Incoming>,
     receiver: watch::Receiver<Progress>,
     request: &Request<()>,

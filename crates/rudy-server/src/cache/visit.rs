@@ -202,9 +202,10 @@ impl Visit {
                 let status = CacheStatus { stored: incoming.is_stored, ..forwarded(status, incoming.status) };
                 (reply::of_incoming(&incoming, receiver, &request, reader, true, now()), status)
             }
-            Ok(First::Ready(object, validated)) => {
+            Ok(First::Ready(object, validated, unshared)) => {
                 let content = shared.content(&open, &object);
-                (reply::of_object(&object, &request, now(), content), forwarded(status, validated.status))
+                let response = reply::of_object(&object, &request, now(), content);
+                (reply::with_unshared(response, &unshared), forwarded(status, validated.status))
             }
             Err(_) => return failed(&request),
         };
