@@ -152,7 +152,7 @@ impl Policy {
         if directives.private == Scope::Everything {
             return Err(NotStored::Private);
         }
-        if is_authorized && !directives.allows_authorized() {
+        if is_authorized && !self.ignore_authorization && !directives.allows_authorized() {
             return Err(NotStored::Authorization);
         }
         if fields.contains_key(SET_COOKIE) && !self.store_set_cookie {

@@ -17,7 +17,7 @@ use rudy_net::{Reply, Request, RequestBody, Response};
 
 use crate::cache::InFlight;
 use crate::pages::HasPage;
-use crate::steps::{Counted, LoggedIn};
+use crate::steps::{Counted, IsOfUser, LoggedIn, is_of_user};
 
 /// Maximum number of internal redirects for one request, as in nginx.
 pub(crate) const REDIRECTS_MAX: u32 = 10;
@@ -80,6 +80,7 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
     let (original, counted) = (extensions.remove::<OriginalTarget>(), extensions.remove::<Counted>());
     let (in_flight, login) = (extensions.remove::<InFlight>(), extensions.remove::<LoggedIn>());
+    let is_of_user = is_of_user(extensions);
     // The variables from the authorizer of the previous route must not reach this one.
     extensions.clear();
     extensions.insert(RedirectCount(count + 1));
@@ -89,6 +90,10 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     counted.map(|counted| extensions.insert(counted));
     in_flight.map(|in_flight| extensions.insert(in_flight));
     login.map(|login| extensions.insert(login));
+    if is_of_user {
+        // Only the previous route has verified the user: a cache of this one must not share the response.
+        extensions.insert(IsOfUser);
+    }
     (count < REDIRECTS_MAX).then_some(request)
 }
 
@@ -148,6 +153,9 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
     from.get::<RedirectCount>().map(|count| to.insert(*count));
     from.get::<Counted>().map(|counted| to.insert(counted.clone()));
     from.get::<InFlight>().map(|in_flight| to.insert(*in_flight));
+    if is_of_user(from) {
+        to.insert(IsOfUser);
+    }
     request
 }
 

@@ -128,6 +128,7 @@ fn set(policy: &mut Policy, setting: &str) -> Step {
         "default" => policy.default_freshness = by_status(value)?,
         "max" => policy.max_freshness = by_status(value)?,
         "ignore-origin" => policy.ignore_origin = true,
+        "ignore-authorization" => policy.ignore_authorization = true,
         "ignore-client" => policy.ignore_client = true,
         "store-set-cookie" => policy.store_set_cookie = true,
         "stale-if-error" => policy.stale_if_error = Seconds::new(number(value)?.unsigned_abs()),

@@ -13,10 +13,9 @@ use rudy_net::{Client, Observer, RequestBody};
 
 use super::flights::InFlight;
 use super::table::{CacheTable, names};
-use crate::fastcgi::has_variables;
 use crate::internal_redirect::{ErrorPageFor, OriginalTarget};
 use crate::routing::request_host;
-use crate::steps::{HasUserFields, Identity};
+use crate::steps::is_of_user;
 
 /// A field of no request: its value is what the response depends on besides the URL and the fields in `Vary`.
 static KEY_FIELD: HeaderName = HeaderName::from_static("rudy-cache-key");
@@ -138,10 +137,8 @@ impl KeyRules {
         let mut head = Request::new(());
         *head.method_mut() = request.method().clone();
         *head.headers_mut() = request.headers().clone();
-        let has_identity = extensions.get::<Identity>().is_some()
-            || extensions.get::<HasUserFields>().is_some()
-            || has_variables(extensions)
-            || client.tls.as_ref().is_some_and(|tls| tls.client_certificate.is_some());
+        let has_identity =
+            is_of_user(extensions) || client.tls.as_ref().is_some_and(|tls| tls.client_certificate.is_some());
         let fields = head.headers_mut();
         fields.remove(&KEY_FIELD);
         if has_identity && !fields.contains_key(AUTHORIZATION) {
@@ -155,7 +152,8 @@ impl KeyRules {
             fields.insert(&KEY_FIELD, value);
         }
         let is_exclusive = *head.method() != Method::GET
-            || [RANGE, AUTHORIZATION].iter().any(|name| head.headers().contains_key(name))
+            || head.headers().contains_key(RANGE)
+            || (!policy.ignore_authorization && head.headers().contains_key(AUTHORIZATION))
             || (!policy.ignore_client && has_no_store(head.headers()))
             || extensions.get::<InFlight>().is_some();
         Subject { key, head, is_exclusive, observer: client.observer.clone() }

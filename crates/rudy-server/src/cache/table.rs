@@ -43,6 +43,10 @@ pub struct CacheTable {
     /// Ignores `Cache-Control` and `Expires` of responses, also `private` and `no-store`. Use it with `default_freshness`, and only
     /// for responses that are the same for all clients.
     pub ignore_cache_control: bool,
+    /// Stores responses to requests with `Authorization`, and to those of users that a login, an authorizer or a client certificate
+    /// identifies, as those to other requests. By default they are stored only if they have `public`, `s-maxage` or
+    /// `must-revalidate`. Use it only if the responses are the same for all users who may send the requests.
+    pub ignore_authorization: bool,
     /// Ignores `Cache-Control` of requests. By default, a client that reloads has the response validated, at most once a second.
     pub ignore_client_cache_control: bool,
     /// For how long a stale response replaces an error of the upstream (500, 502, 503, 504), unless the response forbids that. The
@@ -104,6 +108,7 @@ impl CacheTable {
             max_freshness,
             ignore_origin: self.ignore_cache_control,
             ignore_client: self.ignore_client_cache_control,
+            ignore_authorization: self.ignore_authorization,
             store_set_cookie: false,
             stale_if_error: self.stale_if_error.map_or(Seconds::ZERO, |time| Seconds::new(time.0.as_secs())),
             query: QueryRules { ignored: names(self.ignore_query.as_ref()), sorted: self.sort_query },

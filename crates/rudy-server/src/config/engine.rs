@@ -126,6 +126,7 @@ impl Config {
             .chain(self.without_http2())
             .chain(self.absent_sockets())
             .chain(self.php_without_bypass())
+            .chain(self.caches_for_users())
             .chain(self.reachable_as_path_info())
             .chain(self.with_path_info())
             .chain(acme::notices(self))

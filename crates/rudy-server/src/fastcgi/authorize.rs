@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::header::LOCATION;
 use http::request::Parts;
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
@@ -22,7 +22,7 @@ use super::sendfile;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Location, Problem};
 use crate::handlers::Start;
-use crate::steps::Resume;
+use crate::steps::{IsOfUser, Resume};
 use crate::upstream::Upload;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
@@ -45,11 +45,6 @@ struct Shared {
 /// extensions, which clients cannot set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Variables(pub(super) Vec<(String, HeaderValue)>);
-
-/// Whether an authorizer has set variables for a request: it is about a user then.
-pub(crate) fn has_variables(extensions: &Extensions) -> bool {
-    extensions.get::<Variables>().is_some_and(|variables| !variables.0.is_empty())
-}
 
 enum Decision {
     Allow(Variables),
@@ -94,6 +89,7 @@ impl Authorizer {
         match self.authorize(&head, resume.path(), client, resume.buffers()).await {
             Ok(Decision::Allow(variables)) => {
                 head.extensions.insert(variables);
+                head.extensions.insert(IsOfUser);
                 resume.call(Request::from_parts(head, body)).response().await
             }
             Ok(Decision::Deny(response)) => response,

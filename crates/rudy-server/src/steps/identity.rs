@@ -25,9 +25,15 @@ pub(crate) struct Identity {
     pub(crate) auth_type: Option<&'static str>,
 }
 
-/// Marks a request with fields of an authorizer, in its extensions: the response may be for one user.
+/// Marks a request that was allowed by who sends it, in its extensions: the response may be for one user. An authorizer may know the user
+/// by a cookie, and name none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HasUserFields;
+pub(crate) struct IsOfUser;
+
+/// Whether a step has allowed a request by who sends it, on this route or on one that led to it.
+pub(crate) fn is_of_user(extensions: &Extensions) -> bool {
+    extensions.get::<IsOfUser>().is_some() || extensions.get::<Identity>().is_some()
+}
 
 /// A login that a request has passed, in the extensions of its response if that is an error, and in those of the request for its page.
 #[derive(Debug, Clone)]

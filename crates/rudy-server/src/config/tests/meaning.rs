@@ -218,6 +218,38 @@ fn an_endless_stream_on_an_engine_with_few_threads_gets_a_notice() {
 }
 
 #[test]
+fn a_cache_of_pages_for_users_gets_a_notice() {
+    let notices = |site: &str, route: &str| {
+        let text =
+            format!("[[site]]\n{site}\n[[site.route]]\npath = '/*'\nproxy = 'http://127.0.0.1:1'\n{route}");
+        let users = "ann:$2y$05$9c8Cio3BrXkvwXzYBWNYE..9S3XtlRg34aX7JBxuclljFm9sA2iTS\n";
+        let notices = load(&[("rudy.toml", &text), ("htpasswd", users)]).unwrap().notices();
+        notices.into_iter().filter(|notice| notice.contains("has `cache` with")).collect::<Vec<_>>()
+    };
+    let auth = "forward_auth = 'http://127.0.0.1:2/'";
+    for (site, route, setting) in [
+        (auth, "cache = true", "forward_auth"),
+        ("cache = true", auth, "forward_auth"),
+        ("cache = true\nauthorize = { address = '127.0.0.1:1' }", "", "authorize"),
+        ("basic_auth = 'htpasswd'", "cache = true", "basic_auth"),
+    ] {
+        let expected = format!(
+            "/* has `cache` with `{setting}`: only responses with `public`, `s-maxage` or `must-revalidate` are stored; if all \
+             responses are the same for all users, set `cache = {{ ignore_authorization = true }}`"
+        );
+        assert_eq!(notices(site, route), [expected], "{site} {route}");
+    }
+    let shared = notices(auth, "cache = { ignore_authorization = true }");
+    assert!(
+        shared[0].contains("`forward_auth` and `ignore_authorization`: responses to one user"),
+        "{shared:?}"
+    );
+    for (site, route) in [(auth, ""), (auth, "cache = true\nforward_auth = false"), ("", "cache = true")] {
+        assert_eq!(notices(site, route), [""; 0], "{site} {route}");
+    }
+}
+
+#[test]
 fn a_php_site_needs_three_lines() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");

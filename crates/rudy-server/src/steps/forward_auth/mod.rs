@@ -12,7 +12,7 @@ use rudy_net::{Client, Reply, Request, Response};
 
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 use super::fields::{remove_spellings, replace_field};
-use super::identity::{HasUserFields, Identity, REMOTE_USER};
+use super::identity::{Identity, IsOfUser, REMOTE_USER};
 use super::{Next, Resume, Step};
 use crate::config::{Location, Problem};
 use crate::handlers::{Call, Handler as _, Start};
@@ -104,9 +104,7 @@ impl ForwardAuth {
         for name in &self.0.copied {
             replace_field(name, fields.get_all(name).iter().cloned(), request.headers_mut());
         }
-        if self.0.copied.iter().any(|name| fields.contains_key(name)) {
-            request.extensions_mut().insert(HasUserFields);
-        }
+        request.extensions_mut().insert(IsOfUser);
         let user = self.0.copied.contains(&REMOTE_USER).then(|| fields.get(&REMOTE_USER)).flatten();
         match user.and_then(Identity::of_authorizer) {
             Some(identity) => identity.identify(request, client),
