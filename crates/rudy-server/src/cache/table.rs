@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use http::HeaderName;
 use rudy_cache::{ByStatus, Heuristic, Policy, QueryRules, Seconds};
-use rudy_units::{Size, Time};
+use rudy_units::{Size, Time, Timeout};
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -15,6 +16,10 @@ use crate::config::{Int, OneOrMany, inline_schema, marker, short_form, two_lines
 
 /// The longest heuristic freshness: a week, as in Varnish and Squid.
 const HEURISTIC_MAX: Seconds = Seconds::new(7 * 24 * 3600);
+
+/// How long a request waits for another one for the same URL, as in nginx (`proxy_cache_lock_timeout`): an origin that is slow for one
+/// client may be fast for the others.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// The targets of directives for this cache only, the most specific one first (RFC 9213).
 const TARGETS: [HeaderName; 2] =
@@ -71,6 +76,10 @@ pub struct CacheTable {
     /// the client accepts none of them. By default it is passed on, so that `Vary: Accept-Language` stores a response for each spelling.
     #[schemars(extend("examples" = [["en", "de", "pt-BR"]]))]
     pub languages: Option<OneOrMany<Language>>,
+    /// Maximum time that a request waits for the head of the response to another request for the same URL. Then it is sent to the
+    /// upstream too, and its response is not stored. The default is `5s`.
+    #[schemars(extend("examples" = ["30s"]))]
+    pub wait_timeout: Option<Timeout>,
     /// Maximum size of a response, instead of `object_bytes` in `[cache]`.
     #[schemars(extend("examples" = ["10M"]))]
     pub object_bytes: Option<Size>,
@@ -125,6 +134,16 @@ impl CacheTable {
             lines.push(format!("cache: not for requests with cookies {}", bypass.join(", ")));
         }
         lines
+    }
+
+    /// How long a request waits for another one.
+    pub(super) fn wait(&self) -> Duration {
+        self.wait_timeout.map_or(WAIT, |timeout| timeout.0)
+    }
+
+    /// Whether responses to one user are stored for others, without a directive that allows it.
+    pub(crate) fn shares_between_users(&self) -> bool {
+        self.ignore_authorization
     }
 
     /// Whether it bypasses requests by their cookies.

@@ -1,6 +1,7 @@
 //! A request that needs more than the memory of the store: what is on disk, or the origin.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::StatusCode;
 use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored};
@@ -8,6 +9,7 @@ use rudy_net::Response;
 use rudy_store::{Access, Found, Object};
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 
 use super::fetch::{Fetch, First};
 use super::flights::{Incoming, Place, Progress, Registration};
@@ -96,6 +98,8 @@ enum Waited {
     Other,
     /// The response is for the first request only.
     Alone,
+    /// The other request took too long.
+    TooLong,
 }
 
 impl Visit {
@@ -108,6 +112,7 @@ impl Visit {
     /// Responds from what was found, or from the origin.
     pub(super) async fn respond(self, mut found: Found) -> Response {
         let mut is_alone = self.subject.is_exclusive || self.open.marks.is_not_stored(&self.subject.key);
+        let until = Instant::now() + self.shared.table.wait();
         for _ in 0..ATTEMPTS {
             let decision = match attempt(&self.shared, &self.open, &self.subject, &found) {
                 Attempt::Hit(response, _) | Attempt::OnlyIfCached(response) => return response,
@@ -123,10 +128,11 @@ impl Visit {
             let place = self.open.flights.join(&self.subject.key, |stored| self.suits(stored));
             match place {
                 Place::First(registration) => return self.begin(registration).await,
-                Place::Joined(receiver) => match self.wait(receiver, &decision).await {
+                Place::Joined(receiver) => match self.wait(receiver, &decision, until).await {
                     Waited::Response(response) => return response,
                     Waited::Other => {}
                     Waited::Alone => is_alone = true,
+                    Waited::TooLong => return self.pass().await,
                 },
             }
             found = self.lookup().await;
@@ -166,6 +172,11 @@ impl Visit {
     fn validate(self, decision: Decision, objects: Vec<Arc<Object>>) {
         let Self { shared, open, subject, origin } = self;
         validate(&shared, &open, subject, decision, objects, || origin);
+    }
+
+    /// Sends the request to the origin for its client alone: nothing is stored, because another request is already to store the response.
+    async fn pass(self) -> Response {
+        self.lead(Registration::exclusive(), Decision::Forward(Forward::Bypass), Vec::new()).await
     }
 
     /// Sends the request to the origin, and responds.
@@ -214,10 +225,18 @@ impl Visit {
     }
 
     /// Waits for the response to another request.
-    async fn wait(&self, mut receiver: watch::Receiver<Progress>, decision: &Decision) -> Waited {
+    async fn wait(
+        &self,
+        mut receiver: watch::Receiver<Progress>,
+        decision: &Decision,
+        until: Instant,
+    ) -> Waited {
         let request = &self.subject.head;
         let suits = |stored: &Stored| stored.variant().matches(request.headers());
-        let (mut response, status) = match progress(&mut receiver).await {
+        let Ok(progress) = timeout_at(until.into(), progress(&mut receiver)).await else {
+            return Waited::TooLong;
+        };
+        let (mut response, status) = match progress {
             Progress::Receiving(incoming) => {
                 let Incoming { stored, part, status, .. } = &*incoming;
                 if part.is_some() || !suits(stored) {

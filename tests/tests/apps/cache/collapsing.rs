@@ -125,6 +125,38 @@ fn clients_of_a_response_that_is_not_for_others_send_their_own_requests() {
 }
 
 #[test]
+fn a_request_that_has_waited_too_long_is_sent_too_and_its_response_is_not_stored() {
+    let (open, gate) = channel::<()>();
+    let (gate, count) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
+    let counter = count.clone();
+    let origin = Upstream::start(move |peer| {
+        while peer.request().is_some() {
+            let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
+            if number == 1 && gate.lock().expect("no test fails").recv().is_err() {
+                return;
+            }
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=60\r\n\r\n{number}"
+            ));
+        }
+    });
+    let server = server(&origin, "{ wait_timeout = \"10ms\" }");
+    let mut first = server.connect();
+    send(&mut first, "GET", "/a", &[]);
+    eventually("it is sent", || (count.load(Ordering::SeqCst) == 1).then_some(()));
+    for number in ["2", "3"] {
+        let response = get(&server, "/a", &[]);
+        assert_eq!((response.text(), handled(&response).as_str()), (number, "bypass"));
+    }
+    open.send(()).expect("the origin waits");
+    assert_eq!(first.response().text(), "1");
+    let stored = eventually("it is stored", || {
+        Some(get(&server, "/a", &[])).filter(|response| handled(response) == "hit")
+    });
+    assert_eq!(stored.text(), "1");
+}
+
+#[test]
 fn a_client_with_other_fields_in_vary_leaves_at_the_head() {
     let (open, gate) = channel::<()>();
     let gate = Mutex::new(gate);
