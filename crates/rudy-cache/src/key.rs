@@ -1,5 +1,6 @@
 //! The primary key of a stored response (RFC 9111 §2), and the keys that a request invalidates (§4.4).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use http::header::{CONTENT_LOCATION, LOCATION};
@@ -48,6 +49,14 @@ impl Key {
         let scheme = text.windows(3).position(|bytes| bytes == b"://")? + 3;
         let origin = scheme + text[scheme..].iter().position(|byte| *byte == b'/')?;
         Some(Self { text: text.into(), origin })
+    }
+
+    /// Returns the host, with a port that is not the default of the scheme: the form in which the origin has to receive it, because it
+    /// may be a part of the response.
+    #[must_use]
+    pub fn authority(&self) -> &[u8] {
+        let scheme = self.text.iter().position(|byte| *byte == b'/').map_or(0, |slash| slash + 2);
+        self.text.get(scheme..self.origin).unwrap_or_default()
     }
 
     /// Returns the URI, with the scope.
@@ -108,7 +117,8 @@ fn is_scheme(before: &str) -> bool {
 /// The parameters of a query that are part of the key. By default all, in their order.
 ///
 /// Names are compared as the client sent them, not decoded. The origin receives the whole query: a rule that ignores a parameter on
-/// which a response depends lets one client choose the response of another.
+/// which a response depends lets one client choose the response of another. Some applications separate parameters by `;` too, so one
+/// that is ignored contains no other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryRules {
     /// Names of parameters that are no part of the key: `fbclid`, or `utm_*` for all that begin with `utm_`.
@@ -127,26 +137,60 @@ impl QueryRules {
         };
         let (path, query) = (&target[..mark], &target[mark + 1..]);
         let parameters = query.split(|byte| *byte == b'&').filter(|parameter| !parameter.is_empty());
-        let mut kept: Vec<_> = parameters.filter(|parameter| !self.ignores(name(parameter))).collect();
-        if self.sorted {
-            // Values of one name keep their order: it often has a meaning.
-            kept.sort_by_key(|parameter| name(parameter));
+        let mut kept: Vec<_> = parameters.filter(|parameter| !self.ignores(parameter)).collect();
+        // With `;`, a parameter may contain others, whose order counts.
+        if self.sorted && !query.contains(&b';') {
+            // Values of one name keep their order, in whatever spelling: it often has a meaning.
+            kept.sort_by_cached_key(|parameter| variable_name(name(parameter)));
         }
         let separator: &[u8] = if kept.is_empty() { b"" } else { b"?" };
         [path, separator, &kept.join(&b'&')].concat()
     }
 
-    fn ignores(&self, name: &[u8]) -> bool {
-        self.ignored.iter().any(|ignored| match ignored.strip_suffix('*') {
-            Some(start) => name.starts_with(start.as_bytes()),
-            None => name == ignored.as_bytes(),
-        })
+    fn ignores(&self, parameter: &[u8]) -> bool {
+        let is_ignored = |name: &[u8]| {
+            self.ignored.iter().any(|ignored| match ignored.strip_suffix('*') {
+                Some(start) => name.starts_with(start.as_bytes()),
+                None => name == ignored.as_bytes(),
+            })
+        };
+        let mut parts = parameter.split(|byte| *byte == b';').filter(|part| !part.is_empty());
+        parts.all(|part| is_ignored(name(part)))
     }
 }
 
 /// Returns the name of a parameter, `name=value` or `name`.
 fn name(parameter: &[u8]) -> &[u8] {
     parameter.split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
+/// Returns a form of the name of a parameter or a cookie that is the same for all spellings which an application may read as one
+/// variable. PHP decodes names, ignores spaces before them, turns spaces and dots into underscores, and ends them at `[`, the start
+/// of an index; others ignore their case.
+#[must_use]
+pub fn variable_name(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-')) {
+        return Cow::Borrowed(name);
+    }
+    let plus_decoded: Vec<u8> = name.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let decoded = decode(&plus_decoded);
+    let name = decoded.trim_ascii_start();
+    let end = name.iter().position(|byte| matches!(byte, b'[' | 0)).unwrap_or(name.len());
+    let plain = |byte: &u8| if matches!(byte, b' ' | b'.') { b'_' } else { byte.to_ascii_lowercase() };
+    name[..end].iter().map(plain).collect::<Vec<_>>().into()
+}
+
+/// Decodes what is percent-encoded, and leaves other percent signs as they are.
+fn decode(text: &[u8]) -> Vec<u8> {
+    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let (mut decoded, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(byte) = text.get(at) {
+        let escaped = digit(at + 1).zip(digit(at + 2)).filter(|_| *byte == b'%');
+        let value = escaped.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+        decoded.push(value.unwrap_or(*byte));
+        at += if value.is_some() { 3 } else { 1 };
+    }
+    decoded
 }
 
 impl Policy {
@@ -205,6 +249,8 @@ mod tests {
         ] {
             let key = Key::new(is_secure, host.as_bytes(), target.as_bytes());
             assert_eq!(text(&key), expected);
+            let (_, host_and_path) = expected.split_once("//").unwrap();
+            assert_eq!(Some(key.authority()), host_and_path.split('/').next().map(str::as_bytes));
             assert_eq!(Key::from_bytes(key.as_bytes()), Some(key));
         }
         assert_eq!((Key::from_bytes(b"http://a"), Key::from_bytes(b"/a")), (None, None));
@@ -296,12 +342,25 @@ mod tests {
             (ignored(), false, "/a?c=1&utm_x=2&b&fbclid&fbclid2&xutm_y", "/a?c=1&b&fbclid2&xutm_y"),
             (ignored(), false, "/a?utm_x=?&utm_=2", "/a"),
             (ignored(), false, "/utm_x?%75tm_x=1", "/utm_x?%75tm_x=1"),
+            (ignored(), false, "/a?utm_x=1;id=2&utm_y=1;&utm_x;fbclid=3", "/a?utm_x=1;id=2"),
+            (ignored(), false, "/a?fbclid=;utm_x=&;id", "/a?;id"),
             (vec![], true, "/a?c=1&b=2&c=0&a&", "/a?a&b=2&c=1&c=0"),
+            (vec![], true, "/a?c=1;b=2&a=3", "/a?c=1;b=2&a=3"),
+            (vec![], true, "/a?x&%61=1&a=2&A=3&+a=4&a[b]=5", "/a?%61=1&a=2&A=3&+a=4&a[b]=5&x"),
         ] {
             let policy = Policy { query: QueryRules { ignored, sorted }, ..Policy::default() };
             let key = policy.key(true, b"a.example", target.as_bytes());
             assert_eq!(text(&key), format!("https://a.example{expected}"), "{target}");
         }
+    }
+
+    #[test]
+    fn names_that_an_application_may_read_as_one_are_the_same() {
+        for name in ["my_id", "my.id", "my id", "My+Id", " my%5fid", "my%2Eid", "%20my_id[a]", "my_id%00x"] {
+            assert_eq!(&*variable_name(name.as_bytes()), b"my_id", "{name}");
+        }
+        assert_eq!(&*variable_name(b"a%zz%4"), b"a%zz%4");
+        assert_ne!(&*variable_name(b"my-id"), b"my_id");
     }
 
     #[test]

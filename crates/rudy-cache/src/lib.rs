@@ -53,7 +53,7 @@ mod vary;
 
 pub use cache_status::{CacheStatus, Forward};
 pub use encoding::InvalidRecord;
-pub use key::{Key, QueryRules};
+pub use key::{Key, QueryRules, variable_name};
 pub use lookup::{Decision, Selected, is_error};
 pub use policy::{ByStatus, Exchange, Heuristic, Policy};
 pub use rudy_http::semantics::conditional::Verdict;

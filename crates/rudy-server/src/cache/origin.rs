@@ -1,14 +1,17 @@
 //! Calls the handler of a route again, after the step has returned.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::request::Parts;
+use http::uri::Scheme;
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Request, RequestBody, Response};
+use rudy_net::{Client, LocalAddress, Request, RequestBody, Response};
 
 use crate::files::access::Access;
 use crate::handlers::Call;
 use crate::routes::{Context, Routes};
+use crate::routing::request_host;
 use crate::steps::Next;
 
 /// What comes after the step: the handler of the route. It can be called several times, also without a client that waits.
@@ -25,8 +28,12 @@ pub(super) struct Origin {
 impl Origin {
     /// Drops the body of the request, which is empty.
     pub(super) fn new(request: Request, call: &Call<'_>, next: &Next) -> Self {
+        let (mut client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
+        // An application may make the port a part of the response, which is for all listeners: its port is that of the URL.
+        let port = url_port(request_host(&request), &client.scheme());
+        let local = client.local_address.get().map(|local| SocketAddr::new(local.ip(), port));
+        client.local_address = LocalAddress::known(local);
         let (head, _) = request.into_parts();
-        let (client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
         Self { client, routes, path: call.path.clone(), step: next.step(), head }
     }
 
@@ -36,4 +43,11 @@ impl Origin {
         let context = Context { client: &self.client, routes: &self.routes, access: Access::Cached };
         context.resume(request, &self.path, Next::at(self.step)).response().await
     }
+}
+
+/// Returns the port of a URL with this host.
+fn url_port(host: &[u8], scheme: &Scheme) -> u16 {
+    let named = host.rsplit(|byte| *byte == b':').next().filter(|port| port.len() < host.len());
+    let port = named.and_then(|port| std::str::from_utf8(port).ok()?.parse().ok());
+    port.unwrap_or(if *scheme == Scheme::HTTPS { 443 } else { 80 })
 }

@@ -14,7 +14,7 @@ use super::store::{CacheStore, OpenStore};
 use super::subject::{KeyRules, Subject};
 use super::table::CacheTable;
 use super::visit::{self, Attempt, Visit, attempt};
-use super::{Shared, bypass, prepared, purge};
+use super::{Shared, bypass, prepared, purge, subject};
 use crate::exchange::note;
 use crate::handlers::{Call, Start};
 use crate::routing::request_host;
@@ -56,7 +56,7 @@ impl Cache {
         match attempt(shared, open, &subject, &found) {
             Attempt::Hit(response, object) => {
                 let is_secure = call.context.client.scheme() == Scheme::HTTPS;
-                let target = super::subject::target(request.uri(), request.extensions());
+                let target = subject::target(request.uri(), request.extensions());
                 prepared::keep(shared, &subject.head, request_host(&request), target, is_secure, &object);
                 response.into()
             }
@@ -87,8 +87,9 @@ impl Cache {
 }
 
 impl Step for Cache {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let Some(open) = self.0.store.get() else { return next.call(request, call) };
+        subject::normalize_host(&self.0.policy, &mut request, call.context.client);
         if purge::is_purge(request.method()) {
             let reply = purge::respond(&self.0, open, &request, &call);
             return reply.unwrap_or_else(|| purge::reject(&request));

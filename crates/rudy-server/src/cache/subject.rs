@@ -1,12 +1,13 @@
 //! A request as the decisions of the cache see it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, RANGE, UPGRADE, VARY};
-use http::uri::Scheme;
+use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HOST, RANGE, UPGRADE, VARY};
+use http::uri::{Authority, Scheme};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body::Body as _;
-use rudy_cache::{Key, Policy};
+use rudy_cache::{Key, Policy, variable_name};
 use rudy_http::RawTarget;
 use rudy_http::semantics::negotiation::preferred_language;
 use rudy_net::{Client, Observer, RequestBody};
@@ -24,8 +25,8 @@ static KEY_FIELD: HeaderName = HeaderName::from_static("rudy-cache-key");
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyRules {
     headers: Vec<HeaderName>,
-    cookies: Vec<String>,
-    bypass: Vec<String>,
+    cookies: Vec<CookieName>,
+    bypass: Vec<CookieName>,
     /// Empty if `Accept-Language` is left as it is.
     languages: Vec<String>,
 }
@@ -55,6 +56,31 @@ pub(super) fn key(policy: &Policy, request: &Request<RequestBody>, client: &Clie
     policy.key(is_secure, request_host(request), target(request.uri(), request.extensions()))
 }
 
+/// Replaces the host of a request by the form in its key: the application may make it a part of a response, such as a redirect, which
+/// clients with other spellings of the host receive too.
+pub(super) fn normalize_host(policy: &Policy, request: &mut Request<RequestBody>, client: &Client<'_>) {
+    let may_differ = request_host(request).iter().any(|byte| byte.is_ascii_uppercase() || *byte == b':');
+    // A mirror sends the host of the repository.
+    if !may_differ || request.extensions().get::<KeyUrl>().is_some() {
+        return;
+    }
+    let key = key(policy, request, client);
+    if key.authority() == request_host(request) {
+        return;
+    }
+    let Ok(host) = HeaderValue::from_bytes(key.authority()) else { return };
+    if request.uri().authority().is_some() {
+        let mut parts = request.uri().clone().into_parts();
+        parts.authority = Authority::try_from(host.as_bytes()).ok();
+        parts.scheme = parts.scheme.filter(|_| parts.authority.is_some());
+        // The parts were valid, and the host is a spelling of the same one.
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request.headers_mut().insert(HOST, host);
+}
+
 /// A request: its key, and its fields for the decisions.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
@@ -69,12 +95,13 @@ pub(super) struct Subject {
 
 impl KeyRules {
     pub(super) fn new(table: &CacheTable) -> Self {
+        let cookies = |list| names(list).iter().map(|name| CookieName::new(name)).collect();
         let headers = table.key_headers.as_ref().map_or(&[][..], |names| names.as_slice());
         let languages = table.languages.as_ref().map_or(&[][..], |languages| languages.as_slice());
         Self {
             headers: headers.iter().map(|field| field.0.clone()).collect(),
-            cookies: names(table.key_cookies.as_ref()),
-            bypass: names(table.bypass_cookies.as_ref()),
+            cookies: cookies(table.key_cookies.as_ref()),
+            bypass: cookies(table.bypass_cookies.as_ref()),
             languages: languages.iter().map(|language| language.0.clone()).collect(),
         }
     }
@@ -90,12 +117,9 @@ impl KeyRules {
     }
 
     pub(super) fn has_bypass_cookie(&self, fields: &HeaderMap) -> bool {
-        let is_listed = |name: &[u8]| self.bypass.iter().any(|pattern| matches(pattern, name));
+        let mut lines = fields.get_all(COOKIE).iter();
         !self.bypass.is_empty()
-            && fields
-                .get_all(COOKIE)
-                .iter()
-                .any(|line| cookies(line.as_bytes()).any(|(name, _)| is_listed(name)))
+            && lines.any(|line| pieces(line.as_bytes()).any(|piece| has_cookie(piece, &self.bypass)))
     }
 
     /// Reduces `Accept-Language` to the best of the languages, if there is a list of them.
@@ -166,12 +190,10 @@ impl KeyRules {
         }
         let mut value = rewritten.unwrap_or_default();
         let lines = fields.get_all(COOKIE).iter();
-        for (name, content) in lines.flat_map(|line| cookies(line.as_bytes())) {
-            if self.cookies.iter().any(|pattern| matches(pattern, name)) {
+        for piece in lines.flat_map(|line| pieces(line.as_bytes())) {
+            if has_cookie(piece, &self.cookies) {
                 value.extend_from_slice(b";");
-                value.extend_from_slice(name);
-                value.extend_from_slice(b"=");
-                value.extend_from_slice(content);
+                value.extend_from_slice(piece);
             }
         }
         // Parts of fields and of a URI, which are field characters.
@@ -222,21 +244,56 @@ fn has_no_store(fields: &HeaderMap) -> bool {
     members.any(|member| member.eq_ignore_ascii_case(b"no-store"))
 }
 
-/// Iterates over the cookies in a line, each a name and a value (RFC 6265 §4.2.1).
-fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    line.split(|byte| *byte == b';').map(|pair| {
-        let pair = pair.trim_ascii();
-        let equals = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-        (pair[..equals].trim_ascii_end(), pair[equals..].strip_prefix(b"=").unwrap_or_default())
-    })
+/// Iterates over the cookies in a line, each `name=value` (RFC 6265 §4.2.1).
+fn pieces(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii)
 }
 
-/// Whether a name matches a pattern, which may end with `*`.
-fn matches(pattern: &str, name: &[u8]) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start.as_bytes()),
-        None => name == pattern.as_bytes(),
+/// Whether an application may read a cookie with one of these names. Some also separate cookies by commas or whitespace.
+fn has_cookie(piece: &[u8], patterns: &[CookieName]) -> bool {
+    let cookies = piece.split(|byte| b", \t".contains(byte)).chain([piece]);
+    let mut names = cookies.map(|cookie| cookie.split(|byte| *byte == b'=').next().unwrap_or_default());
+    names.any(|name| !name.is_empty() && patterns.iter().any(|pattern| pattern.matches(name)))
+}
+
+/// The name of a cookie in the settings, or the start of names.
+#[derive(Debug, Clone)]
+struct CookieName {
+    text: Vec<u8>,
+    /// Whether it is the start of names: it ended with `*`.
+    is_start: bool,
+    /// As applications may read it, and as PHP reads it if an index has no end.
+    read: [Vec<u8>; 2],
+}
+
+impl CookieName {
+    fn new(pattern: &str) -> Self {
+        let (text, is_start) = match pattern.strip_suffix('*') {
+            Some(start) => (start.as_bytes(), true),
+            None => (pattern.as_bytes(), false),
+        };
+        let read = [variable_name(text).into_owned(), variable_name(&without_index(text)).into_owned()];
+        Self { text: text.to_vec(), is_start, read }
     }
+
+    /// Whether an application may read a name as this one.
+    fn matches(&self, name: &[u8]) -> bool {
+        let is = |name: &[u8], text: &[u8]| {
+            if self.is_start { name.starts_with(text) } else { name == text }
+        };
+        let [read, whole] = &self.read;
+        is(name, &self.text)
+            || is(&variable_name(name), read)
+            || is(&variable_name(&without_index(name)), whole)
+    }
+}
+
+/// PHP makes an index without an end a part of the name.
+fn without_index(name: &[u8]) -> Cow<'_, [u8]> {
+    if !name.contains(&b'[') {
+        return Cow::Borrowed(name);
+    }
+    name.iter().map(|byte| if *byte == b'[' { b'_' } else { *byte }).collect::<Vec<_>>().into()
 }
 
 #[cfg(test)]
@@ -266,9 +323,57 @@ mod tests {
             ("user=", true),
             (" user =1", true),
             ("a=session", false),
+            // Spellings that PHP and others read as the same name.
+            ("session.id=1", true),
+            ("a=b,session=1", true),
+            ("a=b session=1", true),
+            ("%73ession=1", true),
+            ("+session=1", true),
+            ("user[a]=1", true),
+            ("User=1", true),
+            ("user =1", true),
+            ("user.a=1", false),
         ] {
             let fields = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(cookie))]);
             assert_eq!(rules.has_bypass_cookie(&fields), expected, "{cookie}");
+        }
+    }
+
+    #[test]
+    fn a_listed_cookie_is_found_in_every_spelling_that_php_reads_as_its_name() {
+        let rules = rules("bypass_cookies = ['my.id', 'a_b[c]']\nkey_cookies = ['my_lang']");
+        for cookie in ["my_id=1", "my id=1", "my.id=1", "my[id=1", "my%5Fid=1", "a.b[d]=1", "a_b=1"] {
+            let fields = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(cookie))]);
+            assert!(rules.has_bypass_cookie(&fields), "{cookie}");
+        }
+        let keys = ["my_lang=de", "my.lang=de", "my%20lang=de"].map(|cookie| {
+            subject(&rules, "/", &[("cookie", cookie)]).head.headers().get(&KEY_FIELD).unwrap().clone()
+        });
+        assert_eq!(keys, [";my_lang=de", ";my.lang=de", ";my%20lang=de"]);
+    }
+
+    #[test]
+    fn the_application_receives_the_host_that_is_in_the_key() {
+        let client = Client::new(rudy_net::Peer::Unix, 1, 1);
+        for (target, host, expected) in [
+            ("/a", "A.Test", "a.test"),
+            ("/a", "a.test:80", "a.test"),
+            ("/a", "a.test:", "a.test"),
+            ("/a", "A.test:8080", "a.test:8080"),
+            ("/a", "a.test:443", "a.test:443"),
+            ("/a", "a.test.", "a.test."),
+            ("/a", "[::FF]:80", "[::ff]"),
+            ("http://A.test:80/a", "b.test", "a.test"),
+            ("http://a.test/a", "A.test", "a.test"),
+        ] {
+            let mut request = Request::get(target).header("host", host).body(RequestBody::empty()).unwrap();
+            normalize_host(&Policy::default(), &mut request, &client);
+            let key = key(&Policy::default(), &request, &client);
+            assert_eq!(key.authority(), expected.as_bytes(), "{target} {host}");
+            assert_eq!(request_host(&request), expected.as_bytes(), "{target} {host}");
+            // A URI has precedence over the field for all handlers.
+            let is_absolute = request.uri().authority().is_some();
+            assert!(is_absolute || request.headers().get(HOST).unwrap() == expected, "{target} {host}");
         }
     }
 

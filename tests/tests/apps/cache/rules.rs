@@ -52,6 +52,97 @@ fn a_response_that_is_not_for_others_is_never_stored() {
 }
 
 #[test]
+fn fields_that_are_not_stored_are_for_the_first_client() {
+    let origin = Origin::start(|request, number| {
+        let status = if request.field("if-none-match").is_some() { "304 " } else { "" };
+        let directives = match request.target() {
+            "/no-cache" => "max-age=60, no-cache=\"Set-Cookie, X-User\"",
+            "/private" => "max-age=60, private=\"set-cookie, x-user\"",
+            _ => "max-age=0, private=\"x-user, set-cookie\"",
+        };
+        format!(
+            "{status}ETag: \"a\"\nCache-Control: {directives}\nSet-Cookie: a={number}\nSet-Cookie: b=1\nX-User: {number}\nX-All: 1|body"
+        )
+    });
+    let server = server(&origin.upstream, "true");
+    for target in ["/no-cache", "/private", "/validated"] {
+        let first = get(&server, target, &[]);
+        let number = origin.count().to_string();
+        let cookies = first.head.matches("\r\nset-cookie: ").count();
+        assert_eq!((first.field("x-user"), cookies), (Some(&*number), 2), "{target}: {}", first.head);
+        let (expected, second) = eventually("it is stored", || {
+            let response = get(&server, target, &[]);
+            let expected = if target == "/validated" { "stale" } else { "hit" };
+            (handled(&response) == expected).then_some((expected, response))
+        });
+        let number = origin.count().to_string();
+        let user = (expected == "stale").then_some(&*number);
+        assert_eq!((second.status, second.text(), second.field("x-all")), (200, "body", Some("1")));
+        assert_eq!(second.field("x-user"), user, "{target}: {}", second.head);
+        assert_eq!(second.field("set-cookie").is_some(), user.is_some(), "{target}: {}", second.head);
+    }
+}
+
+#[test]
+fn a_page_that_an_authorizer_has_allowed_is_for_one_user() {
+    let origin = Origin::start(|request, number| {
+        let directives = if request.target() == "/shared" { "public, max-age=60" } else { "max-age=60" };
+        format!("Cache-Control: {directives}|{} {number}", request.field("cookie").unwrap_or_default())
+    });
+    // It names no user.
+    let authorizer = Origin::start(|request, _| {
+        let status = if request.field("cookie").is_some() { "204 " } else { "403 " };
+        format!("{status}X-Other: 1|")
+    });
+    let with = |cache: &str| {
+        let auth = format!("forward_auth = \"{}\"\n", authorizer.upstream.url());
+        Server::config(&(config(&origin.upstream, cache) + &auth))
+    };
+    let server = with("true");
+    for target in ["/a", "/a", "/a"] {
+        for user in ["u=ann", "u=bob"] {
+            let page = get(&server, target, &[&format!("Cookie: {user}")]);
+            assert!(page.text().starts_with(user), "{user}: {}", page.text());
+        }
+    }
+    assert_eq!(get(&server, "/a", &[]).status, 403);
+    eventually("the application allows it", || {
+        (handled(&get(&server, "/shared", &["Cookie: u=bob"])) == "hit").then_some(())
+    });
+    assert_eq!(get(&server, "/shared", &[]).status, 403);
+    let server = with("{ ignore_authorization = true }");
+    eventually("the operator allows it", || {
+        (handled(&get(&server, "/a", &["Cookie: u=bob"])) == "hit").then_some(())
+    });
+}
+
+#[test]
+fn the_application_receives_one_spelling_of_the_host() {
+    let origin = Origin::start(|request, _| {
+        format!(
+            "301 Cache-Control: max-age=60\nLocation: http://{}/|",
+            request.field("host").unwrap_or_default()
+        )
+    });
+    let server = server(&origin.upstream, "true");
+    for (number, host) in ["A.Example", "a.example:80", "a.example:", "a.EXAMPLE:80"].into_iter().enumerate()
+    {
+        let mut connection = server.connect();
+        connection.send(format!("GET /{number} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        assert_eq!(connection.response().field("location"), Some("http://a.example/"), "{host}");
+        let other = get(&server, &format!("/{number}"), &[]);
+        assert_eq!(other.field("location"), Some("http://a.example/"), "{host}");
+    }
+    let mut connection = server.connect();
+    connection.send(b"GET http://A.example:80/x HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    assert_eq!(connection.response().field("location"), Some("http://a.example/"));
+    assert_eq!(
+        (origin.last("host").as_deref(), origin.last("x-forwarded-host").as_deref()),
+        (Some("a.example"), Some("a.example"))
+    );
+}
+
+#[test]
 fn credentials_are_for_one_client_unless_the_response_allows_it() {
     let origin = Origin::start(|request, number| {
         let directives = if request.target() == "/shared" { "public, max-age=60" } else { "max-age=60" };

@@ -17,6 +17,7 @@ fn cookies_bypass_the_cache() {
     assert_eq!(get(&server, "/a", &["Cookie: a=b"]).text(), "2");
     eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
     assert_eq!(get(&server, "/a", &["Cookie: a=b; session_id=1"]).text(), "3");
+    assert_eq!(handled(&get(&server, "/a", &["Cookie: a=b; Session.id=1"])), "bypass");
 }
 
 #[test]
@@ -176,6 +177,31 @@ fn a_reload_of_the_client_validates_or_is_ignored() {
         eventually("more than a second has passed", || {
             (handled(&get(&server, "/a", &["Cache-Control: no-cache"])) == expected).then_some(())
         });
+    }
+}
+
+#[test]
+fn the_application_receives_the_port_of_the_url() {
+    let app = App::start(|mut peer| {
+        while let Some(params) = peer.request() {
+            peer.body();
+            let [host, port] = ["HTTP_HOST", "SERVER_PORT"].map(|name| variable(&params, name));
+            peer.respond(
+                format!("Cache-Control: max-age=60\nContent-Type: text/plain\n\n{host} {port}").as_bytes(),
+            );
+        }
+    });
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+         fastcgi = {{ address = \"{}\" }}\ncache = true\n",
+        app.address()
+    ));
+    for (number, (host, expected)) in
+        [("A.example:80", "a.example 80"), ("a.example:8080", "a.example:8080 8080")].into_iter().enumerate()
+    {
+        let mut connection = server.connect();
+        connection.send(format!("GET /{number} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        assert_eq!(connection.response().text(), expected, "{host}");
     }
 }
 
