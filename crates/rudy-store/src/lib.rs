@@ -88,6 +88,6 @@ pub use lookup::Found;
 pub use object::{Body, ContentId, Object};
 pub use open::OpenError;
 pub use options::{Options, SMALL_BYTES_MAX};
-pub use purge::{Epoch, Purge, PurgeError, Target};
+pub use purge::{Epoch, Purge, PurgeError, SITE, Target};
 pub use store::{Listed, Stats, Store};
 pub use verify::{Dropped, Verified, verify};

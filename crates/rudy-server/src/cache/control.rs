@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_cache::{Content, Key, Seconds};
-use rudy_store::{Object, Purge, PurgeError, Stats, Target};
+use rudy_store::{Object, Purge, PurgeError, SITE, Stats, Target};
 use rudy_units::visible;
 
 use super::store::OpenStore;
@@ -199,7 +199,8 @@ fn get(caches: &[&Cache], url: &str) -> Result<Response, String> {
 fn with_fields(object: &Object) -> CacheObject {
     let stored = object.stored();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let fields = stored.fields().iter().map(|(name, value)| (name.to_string(), text(value.as_bytes())));
+    let fields = stored.fields().iter().filter(|(name, _)| **name != SITE);
+    let fields = fields.map(|(name, value)| (name.to_string(), text(value.as_bytes())));
     CacheObject { fields: fields.collect(), ..describe(object.key(), stored, object.body().len()) }
 }
 

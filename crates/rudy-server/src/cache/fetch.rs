@@ -7,13 +7,14 @@ use http::header::{CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
 use rudy_net::{Body, Head, Response};
-use rudy_store::{Epoch, FillReader, Object};
+use rudy_store::{Epoch, FillReader, Object, SITE};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::flights::{InFlight, Incoming, Progress, Registration, Validated};
 use super::origin::Origin;
 use super::pump::{self, Source};
+use super::purge::TAG_FIELDS;
 use super::store::OpenStore;
 use super::subject::{Subject, varies_by_client};
 use super::{Shared, now, reply};
@@ -292,10 +293,9 @@ impl Fetch {
         if varies_by_client(response.headers()) {
             return Err(NotStored::VaryAny);
         }
-        let mut view = view(response);
-        // Handlers have moved it from the fields to the body.
-        if let Some(length) = response.body.length() {
-            view.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        let mut view = sized_view(response);
+        if TAG_FIELDS.iter().any(|name| view.headers().contains_key(name)) {
+            view.headers_mut().insert(&SITE, self.shared.site.clone());
         }
         self.shared.rules.add_vary(&self.subject, view.headers_mut());
         let stored = self.policy().store(&self.subject.head, &view, exchange)?;
@@ -363,6 +363,8 @@ pub(super) fn view(response: &Response) -> http::Response<()> {
     let mut view = http::Response::new(());
     *view.status_mut() = response.status();
     *view.headers_mut() = response.headers().clone();
+    // Only the cache sets it.
+    view.headers_mut().remove(&SITE);
     view
 }
 

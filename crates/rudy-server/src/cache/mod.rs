@@ -59,6 +59,8 @@ struct Shared {
     rules: KeyRules,
     table: CacheTable,
     store: Arc<CacheStore>,
+    /// Names the site of stored responses, for purges by tag.
+    site: HeaderValue,
     /// Whether a step around the cache uses the identity of stored content: compression, or a mirror.
     identifies_content: bool,
 }

@@ -18,7 +18,7 @@ use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
 
 /// Fields with the tags to purge, separated by spaces or commas.
-static TAG_FIELDS: [HeaderName; 2] =
+pub(super) static TAG_FIELDS: [HeaderName; 2] =
     [HeaderName::from_static("surrogate-key"), HeaderName::from_static("cache-tag")];
 static SOFT: HeaderName = HeaderName::from_static("purge-soft");
 
@@ -70,7 +70,9 @@ fn targets(shared: &Shared, request: &Request, call: &Call<'_>) -> Option<Vec<Ta
         return None;
     }
     if !tags.is_empty() {
-        return Some(tags.into_iter().map(Target::Tag).collect());
+        // Other sites have other applications, and perhaps the same tags.
+        let site = shared.site.as_bytes();
+        return Some(tags.into_iter().map(|tag| Target::TagOfSite { site: site.to_vec(), tag }).collect());
     }
     let key = bypass::key(shared, request, call);
     Some(vec![match key.uri().strip_suffix(b"*") {

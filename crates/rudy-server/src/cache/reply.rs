@@ -40,7 +40,7 @@ pub(super) fn fields(stored: &Stored, age: Seconds) -> HeaderMap {
 
 /// Removes what is for this cache only.
 pub(super) fn make_public(fields: &mut HeaderMap) {
-    for name in &PRIVATE_FIELDS {
+    for name in PRIVATE_FIELDS.iter().chain([&store::SITE]) {
         fields.remove(name);
     }
     public_vary(fields);

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use http::Method;
 use http::uri::Scheme;
+use http::{HeaderValue, Method};
 use rudy_cache::{Forward, Policy};
 use rudy_net::{Reply, Request, Response};
 use rudy_store::Access;
@@ -25,15 +25,18 @@ use crate::steps::{HeadCall, Next, Step};
 pub(crate) struct Cache(Arc<Shared>);
 
 impl Cache {
-    /// `scope` distinguishes caches for the same URLs. `identifies_content` is whether a step around it uses the identity of content.
+    /// `scope` distinguishes caches for the same URLs. `site` names the site. `identifies_content` is whether a step around it uses the identity of content.
     pub(crate) fn new(
         table: &CacheTable,
         scope: String,
+        site: &str,
         store: Arc<CacheStore>,
         identifies_content: bool,
     ) -> Self {
         let (policy, rules) = (table.policy(scope), KeyRules::new(table));
-        Self(Arc::new(Shared { policy, rules, table: table.clone(), store, identifies_content }))
+        // Hosts and addresses are ASCII.
+        let site = HeaderValue::from_str(site).unwrap_or(HeaderValue::from_static(""));
+        Self(Arc::new(Shared { policy, rules, table: table.clone(), store, site, identifies_content }))
     }
 
     /// Returns the store, if it is open.

@@ -191,7 +191,7 @@ impl OpenStore {
         let key = |purge: &Purge| match &purge.target {
             Target::Key(key) => Some(key.clone()),
             // The keys of a tag are known when the responses arrive.
-            Target::Prefix(_) | Target::Tag(_) => None,
+            Target::Prefix(_) | Target::Tag(_) | Target::TagOfSite { .. } => None,
         };
         match purges.iter().map(key).collect::<Option<Vec<_>>>() {
             Some(keys) => self.flights.close(&keys),

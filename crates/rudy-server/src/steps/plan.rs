@@ -342,13 +342,13 @@ impl<'c> SiteSteps<'c> {
         }
         if let Some(table) = cache.filter(|table| !table.is_off) {
             if route.handler.is_cacheable() {
-                let (scope, identifies_content) = match route.handler {
+                let (scope, site, identifies_content) = match route.handler {
                     // Its keys are URLs of the repository, which no request for another site can have.
-                    HandlerTable::Mirror(_) => ("mirror".to_owned(), true),
-                    _ => (self.site.own_addresses(), compresses),
+                    HandlerTable::Mirror(_) => ("mirror".to_owned(), "mirror".to_owned(), true),
+                    _ => (self.site.own_addresses(), site_name(self.site), compresses),
                 };
                 let store = self.cache_store.clone();
-                steps.push(Arc::new(Cache::new(&table, scope, store, identifies_content)));
+                steps.push(Arc::new(Cache::new(&table, scope, &site, store, identifies_content)));
             } else if route.steps.cache.is_some() {
                 problems.push(not_cacheable(route));
             }
@@ -404,6 +404,12 @@ fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
         site.hosts.iter().map(ToString::to_string).chain(site.listen.iter().map(|_| site.own_addresses()));
     let all: Vec<_> = hosts.chain(paths.iter().map(ToString::to_string)).collect();
     Place { label, identity: all.join(" ") }
+}
+
+/// Names a site in stored responses: its first host, which stays when others are added, and its own addresses.
+fn site_name(site: &config::Site) -> String {
+    let host = site.hosts.first().map(ToString::to_string).unwrap_or_default();
+    format!("{host}#{}", site.own_addresses())
 }
 
 fn not_cacheable(route: &config::Route) -> Problem {

@@ -84,10 +84,12 @@ impl State {
         }
         out.put_u32_le(u32::try_from(entries.len()).expect("purges are limited"));
         for Entry { number, purge, .. } in entries {
+            let tag = purge.target.tag().unwrap_or_default();
             let (kind, bytes) = match &purge.target {
                 Target::Key(key) => (0, key.as_bytes()),
                 Target::Prefix(prefix) => (1, prefix.as_slice()),
-                Target::Tag(tag) => (2, tag.as_slice()),
+                Target::Tag(_) => (2, &*tag),
+                Target::TagOfSite { .. } => (3, &*tag),
             };
             out.put_u64_le(*number);
             out.put_slice(&[kind, purge.soft.into()]);
@@ -124,6 +126,10 @@ fn entry(input: &mut &[u8]) -> Result<Entry, InvalidRecord> {
         0 => Target::Key(Key::from_bytes(bytes).ok_or(InvalidRecord)?),
         1 => Target::Prefix(bytes.to_vec()),
         2 => Target::Tag(bytes.to_vec()),
+        3 => {
+            let end = bytes.iter().position(|byte| *byte == b'\n').ok_or(InvalidRecord)?;
+            Target::TagOfSite { site: bytes[..end].to_vec(), tag: bytes[end + 1..].to_vec() }
+        }
         _ => return Err(InvalidRecord),
     };
     Ok(Entry { number, purge: Purge { target, soft }, is_durable: true, applied_at: None })
@@ -155,6 +161,7 @@ mod tests {
             purge(Target::Key(Key::new(true, b"a", b"/b")), false),
             purge(Target::Prefix(b"https://a/".into()), true),
             purge(Target::Tag(b"c".into()), false),
+            purge(Target::TagOfSite { site: b"a.org".into(), tag: b"c".into() }, true),
         ];
         let durable = state.purges.number(&list, true);
         state.purges.add(durable);
@@ -163,7 +170,7 @@ mod tests {
         let State { seed, run, purges } = &state;
         let bytes = State::encode(seed, *run, (purges.next, purges.forgotten), purges.entries());
         let decoded = State::decode(&bytes).unwrap();
-        assert_eq!((decoded.seed, decoded.run, decoded.purges.next), (*seed, 1, (1 << 32) + 4));
+        assert_eq!((decoded.seed, decoded.run, decoded.purges.next), (*seed, 1, (1 << 32) + 5));
         let purges: Vec<_> = decoded.purges.entries().map(|entry| entry.purge.clone()).collect();
         assert_eq!(purges, list);
         for at in 0..bytes.len() {

@@ -8,12 +8,13 @@
 mod hidden;
 pub(crate) mod list;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use rudy_cache::Key;
 
 use self::hidden::Hidden;
@@ -40,7 +41,17 @@ pub enum Target {
     Prefix(Vec<u8>),
     /// Those with this tag in `Cache-Tag` or `Surrogate-Key`.
     Tag(Vec<u8>),
+    /// Those of them that have this value of [`SITE`], or none. The value has no line feed.
+    TagOfSite {
+        /// The value of the field.
+        site: Vec<u8>,
+        /// The tag.
+        tag: Vec<u8>,
+    },
 }
+
+/// The field of a stored response that names its site, if it has tags.
+pub static SITE: HeaderName = HeaderName::from_static("rudy-cache-site");
 
 impl Target {
     /// Returns the length of its text.
@@ -48,6 +59,16 @@ impl Target {
         match self {
             Self::Key(key) => key.as_bytes().len(),
             Self::Prefix(bytes) | Self::Tag(bytes) => bytes.len(),
+            Self::TagOfSite { site, tag } => site.len() + 1 + tag.len(),
+        }
+    }
+
+    /// Returns the tag as it is a key in [`Purges::tags`]. No field has a line feed, and so no tag.
+    pub(crate) fn tag(&self) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Self::Key(_) | Self::Prefix(_) => None,
+            Self::Tag(tag) => Some(Cow::Borrowed(tag)),
+            Self::TagOfSite { site, tag } => Some(of_site(site, tag).into()),
         }
     }
 }
@@ -197,7 +218,10 @@ impl Purges {
         let Entry { number, purge: Purge { target, soft }, applied_at, .. } = &entry;
         match target {
             Target::Key(key) => self.keys.entry(key.as_bytes().into()).or_default().add(*number, *soft),
-            Target::Tag(tag) => self.tags.entry(tag.as_slice().into()).or_default().add(*number, *soft),
+            Target::Tag(_) | Target::TagOfSite { .. } => {
+                let tag = target.tag().unwrap_or_default();
+                self.tags.entry(tag.as_ref().into()).or_default().add(*number, *soft);
+            }
             Target::Prefix(prefix) => self.prefixes.push_back((*number, prefix.as_slice().into(), *soft)),
         }
         self.pending += usize::from(applied_at.is_none());
@@ -212,8 +236,9 @@ impl Purges {
         }
         let mut numbers = self.keys.get(key).copied().unwrap_or_default();
         if !self.tags.is_empty() {
+            let site = fields.and_then(|fields| fields.get(&SITE)).map(HeaderValue::as_bytes);
             for tag in fields.into_iter().flat_map(tags) {
-                if let Some(of_tag) = self.tags.get(tag) {
+                for of_tag in self.tags.get(tag).into_iter().chain(self.of_site(site, tag)) {
                     numbers.add(of_tag.hard, false);
                     numbers.add(of_tag.soft, true);
                 }
@@ -226,6 +251,16 @@ impl Purges {
             }
         }
         numbers.effect(epoch)
+    }
+
+    /// Returns the purges of a tag of one site that concern an object of a site. An object without a site may be of any.
+    fn of_site<'p>(&'p self, site: Option<&'p [u8]>, tag: &'p [u8]) -> impl Iterator<Item = &'p Numbers> {
+        let of_this = site.and_then(|site| self.tags.get(of_site(site, tag).as_slice()));
+        let of_any = self.tags.iter().filter(move |(key, _)| {
+            let end = key.strip_suffix(tag).filter(|_| site.is_none());
+            end.is_some_and(|start| start.ends_with(b"\n"))
+        });
+        of_this.into_iter().chain(of_any.map(|(_, numbers)| numbers))
     }
 
     /// Whether an object of this epoch may be stored: no purge that could concern it is forgotten.
@@ -275,18 +310,25 @@ impl Purges {
         for Entry { number, purge, .. } in self.entries.drain(..count) {
             self.forgotten = self.forgotten.max(number);
             let (numbers, text) = match &purge.target {
-                Target::Key(key) => (&mut self.keys, key.as_bytes()),
-                Target::Tag(tag) => (&mut self.tags, tag.as_slice()),
+                Target::Key(key) => (&mut self.keys, Cow::Borrowed(key.as_bytes())),
+                Target::Tag(_) | Target::TagOfSite { .. } => {
+                    (&mut self.tags, purge.target.tag().unwrap_or_default())
+                }
                 Target::Prefix(_) => {
                     self.prefixes.pop_front();
                     continue;
                 }
             };
-            if numbers.get(text).is_some_and(|last| last.hard.max(last.soft) == number) {
-                numbers.remove(text);
+            if numbers.get(&*text).is_some_and(|last| last.hard.max(last.soft) == number) {
+                numbers.remove(&*text);
             }
         }
     }
+}
+
+/// Returns the tag of a site as a key of [`Purges::tags`].
+fn of_site(site: &[u8], tag: &[u8]) -> Vec<u8> {
+    [site, &b"\n"[..], tag].concat()
 }
 
 /// Returns the tags of a response: `Cache-Tag` separates them by commas, `Surrogate-Key` by whitespace.
@@ -339,6 +381,26 @@ mod tests {
             assert_eq!(effect(11), Effect::None, "{target:?}");
             assert_eq!(purges.epoch(), Epoch(11));
         }
+    }
+
+    #[test]
+    fn a_purge_of_a_tag_of_a_site_concerns_no_other_site() {
+        let target = |site: &str| Target::TagOfSite { site: site.into(), tag: b"b".into() };
+        let of =
+            |site: &'static str| crate::tests::fields(&[("cache-tag", "a, b"), ("rudy-cache-site", site)]);
+        let mut purges = purges(&[(target("a.org"), false)]);
+        for (fields, expected) in [
+            (of("a.org"), Effect::Gone),
+            (of("b.org"), Effect::None),
+            (of("xa.org"), Effect::None),
+            (crate::tests::fields(&[("cache-tag", "b")]), Effect::Gone),
+            (crate::tests::fields(&[("cache-tag", "xb")]), Effect::None),
+        ] {
+            assert_eq!(purges.effect(Epoch(10), b"https://a/", Some(&fields)), expected, "{fields:?}");
+        }
+        purges.applied(|_| true, Instant::now());
+        purges.forget(1);
+        assert!(purges.tags.is_empty());
     }
 
     #[test]

@@ -111,7 +111,10 @@ impl Version {
         match target {
             Target::Key(key) => place.key() == *key,
             Target::Prefix(prefix) => place.key().as_bytes().starts_with(prefix),
-            Target::Tag(tag) => *tag == *b"all" || *tag == *format!("t{}", self.number % TAGS).as_bytes(),
+            // The objects here have no site, and so that of every purge.
+            Target::Tag(tag) | Target::TagOfSite { tag, .. } => {
+                *tag == *b"all" || *tag == *format!("t{}", self.number % TAGS).as_bytes()
+            }
         }
     }
 }
@@ -119,7 +122,8 @@ impl Version {
 pub(crate) fn random_target(random: &mut Random) -> Target {
     match random.below(8) {
         0 => Target::Tag(b"all".into()),
-        1 | 2 => Target::Tag(format!("t{}", random.below(TAGS)).into()),
+        1 => Target::Tag(format!("t{}", random.below(TAGS)).into()),
+        2 => Target::TagOfSite { site: b"a.example".into(), tag: format!("t{}", random.below(TAGS)).into() },
         3 | 4 => Target::Prefix(format!("https://a.example/{}/", random.below(3)).into()),
         _ => Target::Key(Place::random(random).key()),
     }

@@ -126,6 +126,39 @@ fn listed_addresses_purge_over_http() {
 }
 
 #[test]
+fn a_purge_by_tag_over_http_is_for_its_site() {
+    let origin = tagged();
+    let text = config(&origin.upstream, "{ purge_from = \"loopback\" }");
+    let (top, site) = text.split_once("[[site]]\n").expect("it has a site");
+    let server = Server::config(&format!(
+        "{top}[[site]]\nhosts = [\"a.example\", \"www.a.example\"]\n{site}[[site]]\nhosts = [\"b.example\"]\n{site}"
+    ));
+    let send = |method: &str, host: &str, fields: &str| {
+        let mut connection = server.connect();
+        connection.send(format!("{method} /news/1 HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").as_bytes());
+        connection.response()
+    };
+    let hosts = ["a.example", "www.a.example", "b.example"];
+    for host in hosts {
+        eventually("it is stored", || (handled(&send("GET", host, "")) == "hit").then_some(()));
+    }
+    assert_eq!(send("PURGE", "www.a.example", "Surrogate-Key: news\r\n").status, 200);
+    let response = send("GET", "b.example", "");
+    assert_eq!((handled(&response).as_str(), response.field("rudy-cache-site")), ("hit", None));
+    assert_eq!(hosts.map(|host| handled(&send("GET", host, ""))), ["uri-miss", "uri-miss", "hit"]);
+    for host in hosts {
+        eventually("it is stored", || (handled(&send("GET", host, "")) == "hit").then_some(()));
+    }
+    let (code, text) = cache(&server, &["purge", "--tag", "news"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(
+        hosts.map(|host| handled(&send("GET", host, ""))),
+        ["uri-miss"; 3],
+        "the operator purges all sites"
+    );
+}
+
+#[test]
 fn without_a_setting_no_client_can_purge() {
     let origin = tagged();
     let server = server(&origin.upstream, "true");
