@@ -98,7 +98,7 @@ impl Policy {
         // §4.1: the fields that Vary names MUST match, and responses without Vary are the last choice: some origins omit it from
         // their default response. §4: of several, the most recent MUST be used.
         let all = stored.iter().map(AsRef::as_ref).enumerate();
-        let matching = all.filter(|(_, stored)| stored.variant.matches(request.headers()));
+        let matching = all.filter(|(_, stored)| stored.suits(request.headers()));
         let Some((index, stored_response)) =
             matching.max_by_key(|(_, stored)| (stored.variant.is_specific(), stored.recency()))
         else {

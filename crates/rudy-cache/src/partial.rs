@@ -66,12 +66,13 @@ impl Policy {
         let newer = self.store(request, response, exchange)?;
         let (span, size) = part(response.headers()).ok_or(NotStored::Partial)?;
         let tags = newer.validators.strong_tag().zip(stored.validators.strong_tag());
+        let suits = stored.suits(request.headers());
         let is_same = tags.is_some_and(|(newer, stored)| newer.matches(stored, Comparison::Strong));
         let Content::Parts { size: stored_size, spans } = &mut stored.content else {
             return Err(NotStored::OtherRepresentation);
         };
         let is_part = response.status() == StatusCode::PARTIAL_CONTENT && is_same && size == *stored_size;
-        if !is_part || !stored.variant.matches(request.headers()) {
+        if !is_part || !suits {
             return Err(NotStored::OtherRepresentation);
         }
         let mut combined = spans.clone();

@@ -99,6 +99,12 @@ impl Stored {
         &self.variant
     }
 
+    /// Whether a request has the values by which the response was selected (§4.1).
+    #[must_use]
+    pub fn suits(&self, request: &HeaderMap) -> bool {
+        self.variant.suits(request, &self.fields)
+    }
+
     /// Returns `current_age` (§4.2.3). A clock that was set back does not make a response younger than it was on arrival.
     #[must_use]
     pub fn age(&self, now: HttpDate) -> Seconds {

@@ -13,7 +13,7 @@ use crate::freshness::{Freshness, add_date, explicit_lifetime, initial_age, is_h
 use crate::policy::{Exchange, Policy};
 use crate::seconds::Seconds;
 use crate::stored::{Content, Stored, Validators};
-use crate::vary::Variant;
+use crate::vary::{Variant, add_coding};
 
 /// Why a response is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,7 @@ impl Policy {
         let directives = self.of_origin(response);
         let mut fields = stored_fields(response, &directives);
         add_date(&mut fields, exchange.received_at);
+        add_coding(&mut fields);
         let content = content(status, &mut fields)?;
         // §3.3: a 206 is stored as an incomplete 200.
         let status = if status == StatusCode::PARTIAL_CONTENT { StatusCode::OK } else { status };

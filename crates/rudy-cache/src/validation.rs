@@ -11,7 +11,7 @@ use crate::freshness::{date_of, initial_age};
 use crate::policy::{Exchange, Policy};
 use crate::stored::{Stored, Validators};
 use crate::storing::NotStored;
-use crate::vary::Variant;
+use crate::vary::{Variant, add_coding};
 
 /// A stored response that a validation changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,9 @@ impl Policy {
         // Until the checks below have passed.
         stored.is_invalid = true;
         if newer.contains_key(VARY) {
-            stored.variant = Variant::new(request, newer).ok_or(NotStored::VaryAny)?;
+            // With the stored coding, which a 304 does not name.
+            add_coding(&mut stored.fields);
+            stored.variant = Variant::new(request, &stored.fields).ok_or(NotStored::VaryAny)?;
         }
         let Stored { status, fields, validators, is_authorized, .. } = &*stored;
         stored.freshness = self.check(*status, fields, validators, &directives, *is_authorized)?;
@@ -108,7 +110,7 @@ impl Policy {
 
 /// Returns the positions of the responses that could be selected for a request (§4.1).
 fn matching(request: &HeaderMap, stored: &[Stored]) -> Vec<usize> {
-    (0..stored.len()).filter(|index| stored[*index].variant.matches(request)).collect()
+    (0..stored.len()).filter(|index| stored[*index].suits(request)).collect()
 }
 
 /// Returns the responses that a 304 with these validators updates, by the first rule of §4.3.4 that applies.

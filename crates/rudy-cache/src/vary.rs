@@ -1,6 +1,6 @@
 //! The fields by which a response was selected (RFC 9111 §4.1).
 
-use http::header::{ACCEPT_ENCODING, VARY};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
@@ -17,7 +17,8 @@ pub struct Variant {
 
 impl Variant {
     /// Returns the variant of a response to a request. `None` if no other request can use the response: `Vary` has a member `*`,
-    /// or one that is not a field name.
+    /// or one that is not a field name. A response with a content coding depends on `Accept-Encoding` even if its `Vary` omits that:
+    /// clients that do not accept the coding cannot use it.
     #[must_use]
     pub fn new(request: &HeaderMap, response: &HeaderMap) -> Option<Self> {
         let lines = response.get_all(VARY).iter();
@@ -26,6 +27,9 @@ impl Variant {
             HeaderName::from_bytes(name).ok().filter(|_| name != b"*")
         });
         let mut names = names.collect::<Option<Vec<_>>>()?;
+        if codings(response).next().is_some() {
+            names.push(ACCEPT_ENCODING);
+        }
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
         let key = key(&names, request);
@@ -54,6 +58,13 @@ impl Variant {
     #[must_use]
     pub fn matches(&self, request: &HeaderMap) -> bool {
         !self.is_specific() || key(&self.names, request) == self.key
+    }
+
+    /// As [`Variant::matches`], for a response that an earlier version of Rudy may have stored: its coding, which `Vary` did not
+    /// name, has to be acceptable.
+    pub(crate) fn suits(&self, request: &HeaderMap, response: &HeaderMap) -> bool {
+        let is_by_coding = self.names.contains(&ACCEPT_ENCODING);
+        self.matches(request) && (is_by_coding || accepts_codings(request, response))
     }
 
     /// As [`Variant::matches`], for a view of a request. `None` if the response depends on another field than `Accept-Encoding`.
@@ -111,6 +122,35 @@ fn push_value<'a>(key: &mut Vec<u8>, lines: impl IntoIterator<Item = &'a HeaderV
 #[must_use]
 pub fn accept_encoding(request: &HeaderMap) -> HeaderValue {
     HeaderValue::from_static(canonical_codings(request))
+}
+
+/// Returns the content codings of a response (RFC 9110 §8.4). Some origins list identity, which is none.
+fn codings(response: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lines = response.get_all(CONTENT_ENCODING).iter();
+    lines.flat_map(|line| members(line.as_bytes())).filter(|name| !name.eq_ignore_ascii_case(b"identity"))
+}
+
+/// Adds `Accept-Encoding` to the `Vary` of a response with a content coding, for the caches of clients.
+pub(crate) fn add_coding(response: &mut HeaderMap) {
+    let names_coding = |line: &HeaderValue| {
+        members(line.as_bytes()).any(|name| name.eq_ignore_ascii_case(ACCEPT_ENCODING.as_str().as_bytes()))
+    };
+    let is_named = response.get_all(VARY).iter().any(names_coding);
+    if !is_named && codings(response).next().is_some() {
+        response.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+}
+
+/// Whether a client accepts the codings of a response, all of which have to be known.
+fn accepts_codings(request: &HeaderMap, response: &HeaderMap) -> bool {
+    let accepted = AcceptedCodings::parse(request.get_all(ACCEPT_ENCODING));
+    codings(response).all(|name| {
+        let is = |coding: &Coding| name.eq_ignore_ascii_case(coding.name().as_bytes());
+        // RFC 9110 §8.4.1.3.
+        let gzip = name.eq_ignore_ascii_case(b"x-gzip").then_some(Coding::Gzip);
+        let coding = gzip.or_else(|| Coding::COMPRESSED.into_iter().find(is));
+        coding.is_some_and(|coding| accepted.accepts(coding))
+    })
 }
 
 fn canonical_codings(fields: &impl FieldLines) -> &'static str {
@@ -191,6 +231,49 @@ mod tests {
         let none = variant("accept-encoding", &[]).unwrap();
         assert!(none.matches(&fields(&[("accept-encoding", "identity")])));
         assert_eq!(accept_encoding(&fields(&[("accept-encoding", "gzip, zstd;q=0.5")])), "zstd, gzip");
+    }
+
+    #[test]
+    fn a_response_with_a_coding_is_only_for_those_that_get_it_from_the_origin() {
+        for (coding, vary, first, second, expected) in [
+            ("gzip", "", "gzip", "gzip;q=0.5", true),
+            ("gzip", "", "gzip", "", false),
+            ("gzip", "", "gzip", "identity", false),
+            ("GZIP", "a", "gzip", "br", false),
+            ("br", "", "br, gzip", "gzip", false),
+            ("zstd", "accept-encoding", "zstd", "", false),
+            ("x-gzip", "", "identity", "", true),
+            ("custom, gzip", "", "gzip", "", false),
+            ("identity", "", "gzip", "", true),
+            ("", "", "gzip", "", true),
+        ] {
+            let response = [("content-encoding", coding), ("vary", vary)];
+            let [first, second] = [first, second].map(|accepted| fields(&[("accept-encoding", accepted)]));
+            let mut response = fields(&response);
+            let variant = Variant::new(&first, &response).unwrap();
+            assert_eq!(variant.matches(&second), expected, "{coding} {vary}: {first:?} {second:?}");
+            assert_eq!(variant.matches_view(&second), (vary != "a").then_some(expected), "{coding} {vary}");
+            add_coding(&mut response);
+            assert_eq!(Variant::new(&first, &response), Some(variant), "its Vary names the coding");
+        }
+    }
+
+    #[test]
+    fn a_coding_that_an_earlier_version_has_stored_for_all_has_to_be_acceptable() {
+        for (coding, accepted, expected) in [
+            ("gzip", "gzip", true),
+            ("x-gzip", "*", true),
+            ("gzip", "", false),
+            ("gzip", "gzip;q=0, br", false),
+            ("gzip, br", "gzip", false),
+            ("gzip, br", "br, gzip", true),
+            ("custom", "gzip, custom", false),
+            ("identity", "", true),
+        ] {
+            let request = fields(&[("accept-encoding", accepted)]);
+            let response = fields(&[("content-encoding", coding)]);
+            assert_eq!(Variant::default().suits(&request, &response), expected, "{coding} {accepted}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 
-use http::header::RANGE;
+use http::header::{CONTENT_ENCODING, RANGE};
 use http::{Method, Request};
 use rudy_cache::{CacheStatus, Content, HttpDate, Seconds, Verdict};
 use rudy_http::h1::{PreparedHead, RequestHead};
@@ -73,8 +73,12 @@ pub(super) fn keep(
     is_secure: bool,
     object: &Arc<Object>,
 ) {
-    let is_kept = matches!(object.body(), store::Body::Memory(_))
-        && *object.stored().content() == Content::Whole
+    let stored = object.stored();
+    // See `Stored::suits`: the decision whether the client accepts the coding is made with all fields.
+    let is_coded = stored.variant().names().is_empty() && stored.fields().contains_key(CONTENT_ENCODING);
+    let is_kept = !is_coded
+        && matches!(object.body(), store::Body::Memory(_))
+        && *stored.content() == Content::Whole
         && !request.headers().contains_key(RANGE);
     if !is_kept {
         return;

@@ -232,7 +232,7 @@ impl Visit {
         until: Instant,
     ) -> Waited {
         let request = &self.subject.head;
-        let suits = |stored: &Stored| stored.variant().matches(request.headers());
+        let suits = |stored: &Stored| stored.suits(request.headers());
         let Ok(progress) = timeout_at(until.into(), progress(&mut receiver)).await else {
             return Waited::TooLong;
         };

@@ -143,6 +143,32 @@ fn the_application_receives_one_spelling_of_the_host() {
 }
 
 #[test]
+fn a_compressed_response_without_vary_is_not_for_clients_that_accept_no_compression() {
+    let origin = Origin::start(|request, number| {
+        let is_coded = request.field("accept-encoding").is_some_and(|accepted| accepted.contains("gzip"));
+        let coding = if is_coded { "Content-Encoding: gzip\n" } else { "" };
+        format!("{coding}Cache-Control: max-age=60|{number}")
+    });
+    let server = server(&origin.upstream, "true");
+    let stored = |accepted: &str| {
+        eventually("it is stored", || {
+            let response = get(&server, "/a", &[&format!("Accept-Encoding: {accepted}")]);
+            (handled(&response) == "hit").then_some(response)
+        })
+    };
+    let coded = stored("gzip, deflate");
+    assert_eq!(
+        (coded.field("content-encoding"), coded.field("vary")),
+        (Some("gzip"), Some("Accept-Encoding"))
+    );
+    for accepted in ["identity", "gzip;q=0", "deflate", ""] {
+        assert_eq!(stored(accepted).field("content-encoding"), None, "{accepted}");
+    }
+    assert_eq!(stored("gzip;q=0.5").text(), coded.text());
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
 fn credentials_are_for_one_client_unless_the_response_allows_it() {
     let origin = Origin::start(|request, number| {
         let directives = if request.target() == "/shared" { "public, max-age=60" } else { "max-age=60" };
