@@ -126,6 +126,17 @@ pub fn choose_media_type<'a, 'o, V: AsRef<[u8]> + ?Sized + 'a>(
     lines: impl IntoIterator<Item = &'a V>,
     offers: &[&'o str],
 ) -> Option<&'o str> {
+    let ranked = offers.iter().zip(media_type_weights(lines, offers)).rev();
+    ranked.max_by_key(|(_, weight)| *weight).map(|(offer, _)| *offer)
+}
+
+/// Returns the weight of each offered media type in the lines of `Accept`, in thousandths: 0 if it is not acceptable, or the field is
+/// missing.
+#[must_use]
+pub fn media_type_weights<'a, V: AsRef<[u8]> + ?Sized + 'a>(
+    lines: impl IntoIterator<Item = &'a V>,
+    offers: &[&str],
+) -> Vec<u16> {
     let mut weights = vec![(0_u8, 0_u16); offers.len()];
     for (range, weight) in lines.into_iter().flat_map(|line| weighted(line.as_ref())) {
         for (offer, known) in offers.iter().zip(&mut weights) {
@@ -136,8 +147,7 @@ pub fn choose_media_type<'a, 'o, V: AsRef<[u8]> + ?Sized + 'a>(
             }
         }
     }
-    let ranked = offers.iter().zip(weights).rev();
-    ranked.max_by_key(|(_, (_, weight))| *weight).map(|(offer, _)| *offer)
+    weights.into_iter().map(|(_, weight)| weight).collect()
 }
 
 /// Returns how precisely a media range matches a media type: 0 no match, 1 `*/*`, 2 `type/*`, 3 exact.

@@ -40,6 +40,7 @@ use rudy_store::Object;
 
 pub(crate) use self::control::respond;
 pub(crate) use self::flights::InFlight;
+pub(crate) use self::origin::Origin;
 pub(crate) use self::pump::read;
 pub(crate) use self::step::Cache;
 pub use self::store::StoreTable;

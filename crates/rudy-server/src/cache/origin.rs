@@ -15,19 +15,19 @@ use crate::routing::request_host;
 use crate::steps::Next;
 
 /// What comes after the step: the handler of the route. It can be called several times, also without a client that waits.
-pub(super) struct Origin {
+pub(crate) struct Origin {
     client: Client<'static>,
     routes: Arc<Routes>,
     path: RequestPath<'static>,
     /// The number of the next step.
     step: usize,
     /// The request of the client, without a body.
-    pub(super) head: Parts,
+    pub(crate) head: Parts,
 }
 
 impl Origin {
     /// Drops the body of the request, which is empty.
-    pub(super) fn new(request: Request, call: &Call<'_>, next: &Next) -> Self {
+    pub(crate) fn new(request: Request, call: &Call<'_>, next: &Next) -> Self {
         let (mut client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
         // An application may make the port a part of the response, which is for all listeners: its port is that of the URL.
         let port = url_port(request_host(&request), &client.scheme());
@@ -38,7 +38,7 @@ impl Origin {
     }
 
     /// Sends a request with this head.
-    pub(super) async fn send(&self, head: Parts) -> Response {
+    pub(crate) async fn send(&self, head: Parts) -> Response {
         let request = Request::from_parts(head, RequestBody::empty());
         let context = Context { client: &self.client, routes: &self.routes, access: Access::Cached };
         context.resume(request, &self.path, Next::at(self.step)).response().await

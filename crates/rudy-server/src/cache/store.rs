@@ -185,6 +185,11 @@ impl CacheStore {
 }
 
 impl OpenStore {
+    /// Returns its folder, which only this user can read.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Purges objects. Later requests neither find them nor join a request that was sent before. Blocks.
     pub(super) fn purge(&self, purges: &[Purge]) -> Result<(), PurgeError> {
         self.store.purge(purges)?;

@@ -89,6 +89,9 @@ pub struct CacheTable {
     /// Set by `false`.
     #[serde(skip)]
     pub(crate) is_off: bool,
+    /// Set for a mirror: `Cache-Control` of requests is not that of clients, so each `no-cache` leads to a validation.
+    #[serde(skip)]
+    pub(crate) follows_no_cache: bool,
 }
 
 short_form!(CacheTable, SHORT, "`true`, `false` or a table", r#"{ "type": "boolean" }"#, {

@@ -65,7 +65,7 @@ pub(super) fn attempt(shared: &Shared, open: &OpenStore, subject: &Subject, foun
         Decision::StaleHit(selected) => Attempt::Stale(respond(selected.index, &status).0, decision),
         // Reloads have an object validated at most once a second.
         Decision::Validate { selected, reason: Forward::Request, .. }
-            if received_now(stored[selected.index], now) =>
+            if !shared.table.follows_no_cache && received_now(stored[selected.index], now) =>
         {
             let status = CacheStatus { hit: true, ttl: Some(selected.ttl), ..CacheStatus::default() };
             let (response, object) = respond(selected.index, &status);

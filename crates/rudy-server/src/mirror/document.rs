@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -15,10 +16,11 @@ use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
 use rudy_net::{Body, BodyPiece, Response, poll_time};
 
-use super::memory::{Counted, Memory, SMALL_BYTES};
+use super::fields::{self, CHECKSUMS};
+use super::memory::{Counted, Memory, SMALL_BYTES, Text};
 use super::preset::Format;
 use super::tags::{Place, Rewritten};
-use super::{html, json};
+use super::{html, json, references};
 use crate::cache::read;
 use crate::compression::{StoredContent, pool};
 use crate::pages;
@@ -43,16 +45,30 @@ pub(super) struct ClientRequest {
     pub(super) fields: HeaderMap,
 }
 
-/// Replaces the links in a successful response, each by what `link` returns. The entity tag is that of the new content, which the
-/// conditions of the client are about. A document with more than `max` bytes, or that is damaged, becomes 502. `place` remembers the tag.
+/// The space for a document.
+#[derive(Debug)]
+pub(super) struct Space {
+    /// The maximum size of the original.
+    pub(super) bytes_max: u64,
+    /// Where large documents are while they are sent. Without it, they are in memory.
+    pub(super) folder: Option<PathBuf>,
+}
+
+/// Replaces the links in a successful response, each by what `link` returns for it and the URL to which it is relative, if the document
+/// declares one. The entity tag is that of the new content, which the conditions of the client are about. A document that is too large
+/// or damaged becomes 502. `place` remembers the tag.
 pub(super) async fn rewrite(
     mut response: Response,
     format: Format,
-    max: u64,
+    space: Space,
     of_client: &ClientRequest,
     place: Option<Place<'_>>,
-    link: impl Fn(&str) -> Option<String> + Send + 'static,
+    link: impl Fn(&str, Option<&str>) -> Option<String> + Send + 'static,
 ) -> Response {
+    let Space { bytes_max: max, folder } = space;
+    if let Format::Checksum(_) = format {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    }
     let failed = |why: &str| {
         let explanation = format!("The repository has sent metadata that cannot be rewritten: {why}.");
         pages::error(StatusCode::BAD_GATEWAY, &of_client.fields, &explanation)
@@ -76,9 +92,10 @@ pub(super) async fn rewrite(
         Err(NotReceived::NoMemory) => return too_many(&of_client.fields),
     };
     let document = if content.len() as u64 <= SMALL_BYTES {
-        Document::rewritten(&content, format, link)
+        Document::rewritten(&content, format, None, link)
     } else {
-        pool::run(move || Ok(Document::rewritten(&content, format, link))).await.ok().flatten()
+        let rewrite = move || Ok(Document::rewritten(&content, format, folder.as_deref(), link));
+        pool::run(rewrite).await.ok().flatten()
     };
     match document {
         Some(Document { text, tag }) => {
@@ -99,46 +116,74 @@ fn too_many(fields: &HeaderMap) -> Response {
     response
 }
 
-/// A document with other links.
+/// A rewritten document.
 struct Document {
-    text: String,
+    text: Text,
     tag: Option<EntityTag>,
 }
 
 impl Document {
-    /// Replaces the links in a document. `None` if it is malformed.
-    fn rewritten(content: &[u8], format: Format, link: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let text = replace_links(str::from_utf8(content).ok()?, format, link)?;
+    /// Rewrites a document, which is in a file of this folder if it is large. `None` if it is malformed.
+    fn rewritten(
+        content: &[u8],
+        format: Format,
+        folder: Option<&Path>,
+        link: impl Fn(&str, Option<&str>) -> Option<String>,
+    ) -> Option<Self> {
+        let text = match format {
+            Format::Checksum(algorithm) => algorithm.checksum(content),
+            Format::Html => replace_in_html(str::from_utf8(content).ok()?, link),
+            Format::Json(paths) => {
+                replace_in_json(str::from_utf8(content).ok()?, paths, |reference| link(reference, None))?
+            }
+        };
         let hash = digest(&SHA256, text.as_bytes());
         let tag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..TAG_BYTES]));
         // Base64 in quotes.
         let tag = HeaderValue::try_from(tag).ok().and_then(|value| EntityTag::parse(&value));
-        Some(Self { text, tag })
+        Some(Self { text: Text::new(text, folder), tag })
     }
 }
 
-/// Returns the text with other links. `None` if it is malformed.
-fn replace_links(text: &str, format: Format, link: impl Fn(&str) -> Option<String>) -> Option<String> {
-    match format {
-        Format::Json(paths) => {
-            let found = json::find(text, paths)?;
-            let of_json = |quoted: &str| {
-                let reference: Cow<'_, str> = serde_json::from_str(quoted).ok()?;
-                serde_json::to_string(&link(&reference)?).ok()
-            };
-            Some(replace(text, &found, of_json))
-        }
-        Format::Html => {
-            let of_html = |escaped: &str| {
-                let url = link(&escaped.replace("&amp;", "&"))?;
-                Some(url.replace('&', "&amp;").replace('"', "&quot;").replace('\'', "&#39;"))
-            };
-            Some(replace(text, &html::find(text), of_html))
-        }
-    }
+/// Returns JSON with other links at these paths. `None` if it is malformed.
+fn replace_in_json(
+    text: &str,
+    paths: &[&[Option<&str>]],
+    link: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let found = json::find(text, paths)?;
+    let of_json = |quoted: &str| {
+        let reference: Cow<'_, str> = serde_json::from_str(quoted).ok()?;
+        serde_json::to_string(&link(&reference)?).ok()
+    };
+    Some(replace(text, &found, of_json))
 }
 
-fn replace(text: &str, found: &[Range<usize>], new: impl Fn(&str) -> Option<String>) -> String {
+/// Returns a page with other links, and with another base: the links that remain are relative to it.
+fn replace_in_html(text: &str, link: impl Fn(&str, Option<&str>) -> Option<String>) -> String {
+    let html::Found { base, links } = html::find(text);
+    let declared = base.as_ref().and_then(|range| url(&text[range.clone()]));
+    let mut found: Vec<_> = links.into_iter().map(|range| (range, declared.as_deref())).collect();
+    found.extend(base.map(|range| (range, None)));
+    found.sort_by_key(|(range, _)| range.start);
+    let mut bases = found.iter().map(|(_, base)| *base);
+    let ranges: Vec<_> = found.iter().map(|(range, _)| range.clone()).collect();
+    replace(text, &ranges, |value| {
+        let base = bases.next().flatten();
+        // Without a value, a link leads to its page.
+        let reference = url(value).filter(|reference| !reference.is_empty())?;
+        Some(references::encode(&link(&reference, base)?))
+    })
+}
+
+/// Returns the URL in the value of an attribute, as a browser reads it. `None` if it has unknown references.
+fn url(value: &str) -> Option<String> {
+    let decoded = references::decode(value)?;
+    let is_outside = |character: char| character.is_control() || character == ' ';
+    Some(decoded.trim_matches(is_outside).replace(['\t', '\n', '\r'], ""))
+}
+
+fn replace(text: &str, found: &[Range<usize>], mut new: impl FnMut(&str) -> Option<String>) -> String {
     let (mut replaced, mut at) = (String::with_capacity(text.len()), 0);
     for range in found {
         let old = &text[range.clone()];
@@ -175,9 +220,7 @@ fn with_content(
     // Its compressed copies are those of the original.
     response.extensions.remove::<StoredContent>();
     let fields = response.headers_mut();
-    for name in &FIELDS_OF_ORIGINAL {
-        fields.remove(name);
-    }
+    fields::remove(fields, |name| FIELDS_OF_ORIGINAL.contains(name) || name.as_str().starts_with(CHECKSUMS));
     if let Some(tag) = tag {
         fields.insert(header::ETAG, tag.value().clone());
     }
@@ -250,6 +293,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
+    use super::super::checksum::Algorithm;
     use super::super::tags::Tags;
     use super::*;
 
@@ -262,10 +306,12 @@ mod tests {
             response.body = Body::Bytes(text.into());
             let of_client = ClientRequest { method: Method::GET, fields: HeaderMap::new() };
             let worker = thread::current().id();
-            let link =
-                move |reference: &str| Some(format!("{reference} {}", thread::current().id() != worker));
+            let link = move |reference: &str, _: Option<&str>| {
+                Some(format!("{reference} {}", thread::current().id() != worker))
+            };
             let format = Format::Json(&[&[Some("u")]]);
-            let response = runtime.block_on(rewrite(response, format, 1 << 20, &of_client, None, link));
+            let response =
+                runtime.block_on(rewrite(response, format, space(1 << 20), &of_client, None, link));
             let Body::Bytes(content) = &response.body else { panic!("it is in memory") };
             let start = format!(r#"{{"u":"a {is_other}","x""#);
             assert!(content.starts_with(start.as_bytes()), "{}", content.len());
@@ -281,12 +327,12 @@ mod tests {
             response.body = Body::Bytes(r#"{"u":"a"}"#.into());
             let fields = condition.map(|tag| (header::IF_NONE_MATCH, tag.clone())).into_iter().collect();
             let (of_client, count) = (ClientRequest { method, fields }, count.clone());
-            let link = move |reference: &str| {
+            let link = move |reference: &str, _: Option<&str>| {
                 count.fetch_add(1, Ordering::Relaxed);
                 Some(reference.repeat(3))
             };
             let (format, place) = (Format::Json(&[&[Some("u")]]), Some(tags.at(1)));
-            runtime.block_on(rewrite(response, format, 100, &of_client, place, link))
+            runtime.block_on(rewrite(response, format, space(100), &of_client, place, link))
         };
         let first = respond(Method::GET, None);
         let tag = first.headers().get(header::ETAG);
@@ -309,19 +355,66 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), 2);
     }
 
+    fn space(bytes_max: u64) -> Space {
+        Space { bytes_max, folder: None }
+    }
+
     fn marked(reference: &str) -> Option<String> {
         (!reference.contains("stay")).then(|| format!("m:{reference}"))
     }
 
     #[test]
     fn links_are_replaced_in_the_spelling_of_the_document() {
-        let html = "<a href=\"a?b&amp;c\">a</a> <a href='stay'>";
-        let expected = "<a href=\"m:a?b&amp;c\">a</a> <a href='stay'>";
-        assert_eq!(replace_links(html, Format::Html, marked).as_deref(), Some(expected));
         let json = r#"{"x" : 1.0, "u":"http:\/\/a\"", "u" : "stay"}"#;
         let expected = r#"{"x" : 1.0, "u":"m:http://a\"", "u" : "stay"}"#;
-        let format = Format::Json(&[&[Some("u")]]);
-        assert_eq!(replace_links(json, format, marked).as_deref(), Some(expected));
-        assert_eq!(replace_links("{", format, marked), None);
+        let paths: &[&[Option<&str>]] = &[&[Some("u")]];
+        assert_eq!(replace_in_json(json, paths, marked).as_deref(), Some(expected));
+        assert_eq!(replace_in_json("{", paths, marked), None);
+    }
+
+    #[test]
+    fn links_of_a_page_are_those_that_a_browser_follows() {
+        for (html, expected) in [
+            ("<a href=\"a?b&amp;c\">a</a> <a href='stay'>", "<a href=\"m:a?b&amp;c\">a</a> <a href='stay'>"),
+            ("<a href=a&#43;b&#x3D;c&#35;d=&equals;>&#43;</a>", "<a href=m:a+b=c#d==>&#43;</a>"),
+            ("<A HREF=' \n a\tb '>", "<A HREF='m:ab'>"),
+            ("<a href=a&#32;b&gt;c&#39;>", "<a href=m:a&#32;b&#62;c&#39;>"),
+            ("<a href=&unknown;><a href><a href=''>", "<a href=&unknown;><a href><a href=''>"),
+        ] {
+            assert_eq!(replace_in_html(html, |reference, _| marked(reference)), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn links_are_relative_to_the_base_of_their_page_and_the_base_to_the_page() {
+        let link = |reference: &str, base: Option<&str>| {
+            (reference != "stay").then(|| format!("{reference}@{}", base.unwrap_or("page")))
+        };
+        for (html, expected) in [
+            (
+                "<a href=a><base href=b&amp;c><a href=d>",
+                "<a href=a@b&amp;c><base href=b&amp;c@page><a href=d@b&amp;c>",
+            ),
+            ("<base href=stay><a href=a><a href=stay>", "<base href=stay><a href=a@stay><a href=stay>"),
+            ("<base target=x><a href=a>", "<base target=x><a href=a@page>"),
+        ] {
+            assert_eq!(replace_in_html(html, link), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn a_checksum_is_that_of_the_metadata_that_is_sent() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut response = Response::new(StatusCode::OK);
+        response.headers_mut().insert("x-checksum-sha1", HeaderValue::from_static("that of the metadata"));
+        // Not UTF-8.
+        response.body = Body::Bytes(Bytes::from_static(b"<metadata>\xff"));
+        let of_client = ClientRequest { method: Method::GET, fields: HeaderMap::new() };
+        let (format, none) = (Format::Checksum(Algorithm::Sha1), |_: &str, _: Option<&str>| None);
+        let response = runtime.block_on(rewrite(response, format, space(100), &of_client, None, none));
+        let Body::Bytes(content) = &response.body else { panic!("it is in memory") };
+        assert_eq!(*content, Algorithm::Sha1.checksum(b"<metadata>\xff"));
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "text/plain");
+        assert!(!response.headers().contains_key("x-checksum-sha1"));
     }
 }

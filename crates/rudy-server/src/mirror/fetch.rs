@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
 
+use super::forms::Forms;
 use super::verify::{Check, Verification};
 use super::{MirrorTable, Preset, Resource};
 use crate::buffer::Buffers;
@@ -94,6 +95,9 @@ impl Fetch {
     async fn fetch(&self, exchange: &Exchange, proxy: &Proxy) -> Response {
         let Exchange { head, resource, .. } = exchange;
         let is_immutable = self.preset.is_immutable(&resource.path);
+        let has_forms = resource.is_of_index
+            && self.preset.may_have_links(&resource.path)
+            && Forms::of(self.preset).is_some();
         let Others { table, log, .. } = &*self.others;
         let check = if self.verifies && is_immutable && head.method == Method::GET {
             Check::of(self.preset, resource, table.url.path(), log.get())
@@ -109,6 +113,11 @@ impl Fetch {
         };
         if is_stored {
             self.declare(&mut response, is_immutable);
+            // Some repositories omit it. A 304 without `Vary` keeps what is stored with the document.
+            let is_update = response.status() == StatusCode::NOT_MODIFIED;
+            if has_forms && (!is_update || response.headers().contains_key(header::VARY)) {
+                response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
+            }
         } else {
             response.headers_mut().insert(&RUDY_CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }

@@ -56,7 +56,7 @@ impl Links {
         let mut parts = host.splitn(4, '/');
         let (token, scheme, authority) = (parts.next()?, parts.next()?, parts.next()?);
         let origin = format!("{scheme}://{authority}");
-        if self.token(&origin, key) != token || !self.allows(authority) {
+        if self.token(&origin, key) != token || !self.allows(&origin) {
             return None;
         }
         let rest = parts.next().unwrap_or_default();
@@ -64,10 +64,14 @@ impl Links {
         Some(Resource { origin, target: target(mount, ""), path: format!("/{rest}"), is_of_index: false })
     }
 
-    /// Returns the URL on the mirror of a reference. `None` if it stays: it is no link to a file that the mirror may fetch.
-    pub(super) fn link(&self, reference: &str, place: &Place<'_>) -> Option<String> {
+    /// Returns the URL on the mirror of a reference, which is relative to the base that its document declares, or to the document. `None`
+    /// if it stays: it is no link to a file that the mirror may fetch.
+    pub(super) fn link(&self, reference: &str, base: Option<&str>, place: &Place<'_>) -> Option<String> {
         let (reference, fragment) = reference.split_at(reference.find('#').unwrap_or(reference.len()));
-        let (origin, target) = absolute(reference, place.resource)?;
+        let document = (place.resource.origin.as_str(), place.resource.target.as_str());
+        let base = base.and_then(|base| absolute(base, document));
+        let base = base.as_ref().map_or(document, |(origin, target)| (origin, target));
+        let (origin, target) = absolute(reference, base)?;
         // Files that the index offers over HTTPS are not fetched without it.
         if place.resource.origin.starts_with("https:") && origin.starts_with("http:") {
             return None;
@@ -77,22 +81,31 @@ impl Links {
             return Some(format!("{}{below}{fragment}", place.mirror));
         }
         let (scheme, authority) = origin.split_once("://")?;
-        if !self.allows(authority) {
+        if !self.allows(&origin) {
             return None;
         }
         let token = self.token(&origin, place.key);
         Some(format!("{}{HOSTS}{token}/{scheme}/{authority}{target}{fragment}", place.mirror))
     }
 
-    /// Whether files of a host may be fetched, if the index names it. Without `hosts`, other hosts must have a public name, and a public
-    /// address ([`MirrorTable::proxy_to_other`](super::MirrorTable)).
-    fn allows(&self, authority: &str) -> bool {
-        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        if host == self.url.host() {
+    /// Whether files of an origin may be fetched, if the index names it. Without `hosts`, other hosts must have a public name, and a public
+    /// address ([`MirrorTable::proxy_to_other`](super::MirrorTable)). Other ports of the host of the index are other services.
+    fn allows(&self, origin: &str) -> bool {
+        if origin == self.url.origin() {
             return true;
         }
+        let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+        let port =
+            authority.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let host = port.map_or(authority, |(host, _)| host);
         if let Some(hosts) = &self.hosts {
-            return hosts.iter().any(|pattern| pattern.matches(host.as_bytes(), |_| true));
+            let is_listed =
+                |name: &str| hosts.iter().any(|pattern| pattern.matches(name.as_bytes(), |_| true));
+            return is_listed(host) || is_listed(authority);
+        }
+        if host == self.url.host() {
+            // The same service with TLS, at the default ports.
+            return self.url.origin() == format!("http://{host}") && origin == format!("https://{host}");
         }
         // The resolver reads all names that end in a number as addresses: `127.1` and `0x7f.1`. No public name does.
         let name = host.strip_suffix('.').unwrap_or(host);
@@ -105,16 +118,17 @@ impl Links {
     }
 }
 
-/// Returns the origin of a reference (RFC 3986 §5) without a default port, and its path with the query. `None` if it is no HTTP URL.
-fn absolute(reference: &str, base: &Resource) -> Option<(String, String)> {
+/// Returns the origin of a reference (RFC 3986 §5) without a default port, and its path with the query. `base` is the origin and the
+/// target of its document. `None` if it is no HTTP URL.
+fn absolute(reference: &str, base: (&str, &str)) -> Option<(String, String)> {
     let (scheme, rest) = match reference.split_once(':') {
         Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_ascii_lowercase(), rest),
-        _ => (base.origin.split_once(':')?.0.to_owned(), reference),
+        _ => (base.0.split_once(':')?.0.to_owned(), reference),
     };
     let Some(rest) = rest.strip_prefix("//") else {
         // A scheme without a host is not one of HTTP.
         let is_relative = rest.len() == reference.len();
-        return is_relative.then(|| (base.origin.clone(), resolve(&base.target, reference)));
+        return is_relative.then(|| (base.0.to_owned(), resolve(base.1, reference)));
     };
     let default_port = match scheme.as_str() {
         "http" => ":80",
@@ -175,7 +189,7 @@ mod tests {
         let links = links("https://repo.example/simple", None);
         let page = resource(&links, &key, "/six/", "").unwrap();
         let place = Place { resource: &page, mirror: "http://m:1", key: &key };
-        let link = |reference| links.link(reference, &place);
+        let link = |reference| links.link(reference, None, &place);
         assert_eq!(link("https://repo.example/simple/a/b#sha256=0").unwrap(), "http://m:1/a/b#sha256=0");
         assert_eq!(link("HTTPS://Repo.example:443/simple?a").unwrap(), "http://m:1?a");
         assert_eq!(link("six-1.0.zip").unwrap(), "http://m:1/six/six-1.0.zip");
@@ -214,19 +228,68 @@ mod tests {
             "mailto:a@b.example",
             "https:///a",
         ] {
-            assert_eq!(any.link(reference, &place), None, "{reference}");
+            assert_eq!(any.link(reference, None, &place), None, "{reference}");
         }
-        let path = any.link("https://files.example/a", &place).unwrap();
+        let path = any.link("https://files.example/a", None, &place).unwrap();
         assert!(resource(&any, &key, &path, "").is_some());
         assert!(resource(&any, &other, &path, "").is_none(), "another key");
         for forged in [path.replace("files", "other"), path.replace("https", "http"), "/.host/x".to_owned()] {
             assert!(resource(&any, &key, &forged, "").is_none(), "{forged}");
         }
         let some = links("https://repo.example/simple", Some("*.example"));
-        assert!(some.link("https://files.example/a", &place).is_some());
-        assert_eq!(some.link("https://files.example.org/a", &place), None);
+        assert!(some.link("https://files.example/a", None, &place).is_some());
+        assert_eq!(some.link("https://files.example.org/a", None, &place), None);
         assert!(resource(&some, &key, &path, "").is_some());
         let none = links("https://repo.example/simple", Some("x"));
         assert!(resource(&none, &key, &path, "").is_none(), "the setting has changed");
+    }
+
+    #[test]
+    fn other_ports_of_the_host_of_the_index_are_reached_only_if_they_are_configured() {
+        let key = key();
+        for (url, hosts, reference, expected) in [
+            ("https://repo.example/simple", None, "https://repo.example/files/a", true),
+            ("https://repo.example/simple", None, "https://REPO.example:443/files/a", true),
+            ("https://repo.example/simple", None, "https://repo.example:8443/a", false),
+            ("http://repo.example/simple", None, "http://repo.example:22/a", false),
+            ("http://repo.example/simple", None, "https://repo.example/a", true),
+            ("http://repo.example/simple", None, "https://repo.example:8443/a", false),
+            ("http://repo.example:8080/simple", None, "https://repo.example/a", false),
+            ("http://10.0.0.1:8080/simple", None, "http://10.0.0.1:6379/a", false),
+            ("http://10.0.0.1:8080/simple", None, "http://10.0.0.1:8080/a", true),
+            ("http://10.0.0.1:8080/simple", Some("10.0.0.1"), "http://10.0.0.1:6379/a", true),
+            ("http://10.0.0.1:8080/simple", Some("10.0.0.1:81"), "http://10.0.0.1:81/a", true),
+            ("http://10.0.0.1:8080/simple", Some("10.0.0.1:81"), "http://10.0.0.1:82/a", false),
+            ("http://[::1]:8080/simple", Some("[::1]"), "http://[::1]/a", true),
+        ] {
+            let links = links(url, hosts);
+            let page = resource(&links, &key, "/six/", "").unwrap();
+            let place = Place { resource: &page, mirror: "", key: &key };
+            let link = links.link(reference, None, &place);
+            assert_eq!(link.is_some(), expected, "{url} {hosts:?} {reference}");
+            let all = Links { url: links.url.clone(), hosts: Some(vec!["*".parse().unwrap()]) };
+            let path = all.link(reference, None, &place).unwrap();
+            assert_eq!(resource(&links, &key, &path, "").is_some(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn links_are_relative_to_a_declared_base() {
+        let (key, links) = (key(), links("https://repo.example/simple", None));
+        let page = resource(&links, &key, "/six/", "").unwrap();
+        let place = Place { resource: &page, mirror: "http://m", key: &key };
+        for (base, reference, same_as) in [
+            ("https://files.example/p/", "a.whl#x", "https://files.example/p/a.whl#x"),
+            ("//files.example/p/", "../a.whl", "https://files.example/a.whl"),
+            ("https://files.example/p/", "https://other.example/a", "https://other.example/a"),
+            ("../packages/", "a.whl", "https://repo.example/simple/packages/a.whl"),
+            ("data:x", "a.whl", "a.whl"),
+        ] {
+            let expected = links.link(same_as, None, &place);
+            assert!(expected.is_some(), "{same_as}");
+            assert_eq!(links.link(reference, Some(base), &place), expected, "{base} {reference}");
+        }
+        // The page is from an origin with TLS, whatever the base is.
+        assert_eq!(links.link("a.whl", Some("http://files.example/"), &place), None);
     }
 }

@@ -1,11 +1,16 @@
-//! Limits the memory for large documents of all mirrors in the process.
+//! Limits the memory for large documents of all mirrors in the process. A rewritten document is in a file while clients receive it:
+//! slow ones take no memory from others.
 
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rudy_net::Body;
-use tokio::sync::Semaphore;
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 /// Smaller documents are not counted. They are rewritten on the worker, which takes about a millisecond.
@@ -13,6 +18,12 @@ pub(super) const SMALL_BYTES: u64 = 256 * 1024;
 
 /// The memory in KiB: 512 MiB, for two documents of the default `metadata_bytes`, each with its copy.
 const KIBIBYTES: u32 = 512 * 1024;
+
+/// The space for files in KiB: 4 GiB, for some hundred different documents of npm that clients receive at a time. Clients of the same
+/// document share its file. Further documents are in memory.
+const FILE_KIBIBYTES: u32 = 4 * 1024 * 1024;
+
+static FILES: Semaphore = Semaphore::const_new(FILE_KIBIBYTES as usize);
 
 static FREE: Semaphore = Semaphore::const_new(KIBIBYTES as usize);
 
@@ -41,10 +52,10 @@ impl Memory {
         true
     }
 
-    /// Keeps it for a text until that is sent to all clients.
-    pub(super) fn keep_for(mut self, text: String) -> Arc<Counted> {
-        let unused = self.kibibytes.saturating_sub(kibibytes(text.len() as u64));
-        self.release(unused);
+    /// Keeps it for a text in memory until that is sent to all clients.
+    pub(super) fn keep_for(mut self, text: Text) -> Arc<Counted> {
+        let kept = if let Text::Memory(text) = &text { kibibytes(text.len() as u64) } else { 0 };
+        self.release(self.kibibytes.saturating_sub(kept));
         Arc::new(Counted { text, _memory: self })
     }
 
@@ -65,43 +76,159 @@ fn kibibytes(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(KIBIBYTES)
 }
 
+/// A text for clients.
+#[derive(Debug)]
+pub(super) enum Text {
+    Memory(Bytes),
+    /// In a file without a name.
+    File {
+        file: Arc<File>,
+        length: u64,
+        _space: SemaphorePermit<'static>,
+    },
+}
+
+impl Text {
+    /// Writes a large text to a file in this folder, if that is possible and there is space. Blocks.
+    pub(super) fn new(text: String, folder: Option<&Path>) -> Self {
+        let in_file = |folder| Self::in_file(text.as_bytes(), folder).ok().flatten();
+        let folder = folder.filter(|_| text.len() as u64 > SMALL_BYTES);
+        folder.and_then(in_file).unwrap_or_else(|| Self::Memory(text.into()))
+    }
+
+    fn in_file(text: &[u8], folder: &Path) -> io::Result<Option<Self>> {
+        let length = text.len() as u64;
+        let Ok(space) = FILES.try_acquire_many(kibibytes(length)) else { return Ok(None) };
+        let mut file = tempfile::tempfile_in(folder)?;
+        file.write_all(text)?;
+        Ok(Some(Self::File { file: Arc::new(file), length, _space: space }))
+    }
+}
+
 /// A text with its memory.
 #[derive(Debug)]
 pub(super) struct Counted {
-    text: String,
+    text: Text,
     _memory: Memory,
 }
 
 impl Counted {
     /// Returns the text as a body.
     pub(super) fn body(self: Arc<Self>) -> Body {
-        Body::Bytes(Bytes::from_owner(Owner(self)))
+        match &self.text {
+            Text::Memory(_) => Body::Bytes(Bytes::from_owner(Owner(self))),
+            Text::File { .. } => Body::Stream(Box::new(Sending { text: self, sent: 0 })),
+        }
     }
 
     pub(super) fn length(&self) -> u64 {
-        self.text.len() as u64
+        match &self.text {
+            Text::Memory(text) => text.len() as u64,
+            Text::File { length, .. } => *length,
+        }
     }
 }
 
-/// One of the owners of a text.
+/// One of the owners of a text in memory.
 struct Owner(Arc<Counted>);
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
-        self.0.text.as_bytes()
+        match &self.0.text {
+            Text::Memory(text) => text,
+            Text::File { .. } => &[],
+        }
+    }
+}
+
+/// A text in a file, whose space is free after all bodies.
+struct Sending {
+    text: Arc<Counted>,
+    sent: u64,
+}
+
+impl BodyStream for Sending {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+        max: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        let Text::File { file, length, .. } = &self.text.text else { return Poll::Ready(None) };
+        let (start, length) = (self.sent, max.min(length - self.sent));
+        self.sent += length;
+        let piece = || Ok(BodyPiece::File(FileRange::append_only(file.clone(), start, length)));
+        Poll::Ready((length > 0).then(piece))
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.text.length() - self.sent)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::os::unix::fs::FileExt as _;
     use std::pin::pin;
-    use std::task::Poll;
+    use std::sync::Mutex;
+    use std::task::Waker;
 
     use super::*;
 
+    /// The limits are those of the process.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn clients_that_do_not_read_hold_no_memory() {
+        let _alone = ALONE.lock();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let length = usize::try_from(SMALL_BYTES).unwrap() + 1;
+        let held: Vec<_> = ["a", "b"]
+            .into_iter()
+            .map(|letter| {
+                let mut memory = Memory::default();
+                assert!(runtime.block_on(memory.extend(u64::MAX)), "{letter}: all of it is free");
+                memory.keep_for(Text::new(letter.repeat(length), Some(folder.path())))
+            })
+            .collect();
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the files have no name");
+        let Body::Stream(mut body) = held[1].clone().body() else { panic!("it is in a file") };
+        drop(held);
+        let mut content = Vec::new();
+        while let Poll::Ready(Some(piece)) =
+            body.poll_piece(&mut Context::from_waker(Waker::noop()), Instant::now(), 100_000)
+        {
+            assert_eq!(
+                body.length(),
+                Some((length - content.len()) as u64 - piece.as_ref().unwrap().length())
+            );
+            let Ok(BodyPiece::File(range)) = piece else { panic!("a piece of a file") };
+            let mut bytes = vec![0; usize::try_from(range.length).unwrap()];
+            range.file.read_exact_at(&mut bytes, range.start).unwrap();
+            content.extend(bytes);
+        }
+        assert_eq!(content, "b".repeat(length).as_bytes());
+    }
+
+    #[test]
+    fn a_text_without_a_folder_or_space_is_in_memory() {
+        let _alone = ALONE.lock();
+        let (missing, length) = (Path::new("/nonexistent"), usize::try_from(SMALL_BYTES).unwrap() + 1);
+        let folder = tempfile::tempdir().unwrap();
+        let is_in_memory = |length, folder| matches!(Text::new("x".repeat(length), folder), Text::Memory(_));
+        assert!(is_in_memory(length, None) && is_in_memory(length, Some(missing)));
+        assert!(is_in_memory(length - 1, Some(folder.path())), "a small one");
+        let all = FILES.try_acquire_many(FILE_KIBIBYTES).unwrap();
+        assert!(is_in_memory(length, Some(folder.path())), "no space");
+        drop(all);
+        assert!(!is_in_memory(length, Some(folder.path())));
+    }
+
     #[test]
     fn large_documents_wait_until_others_are_sent_but_not_for_ever() {
+        let _alone = ALONE.lock();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (mut all, mut other) = (Memory::default(), Memory::default());
         assert!(runtime.block_on(all.extend(u64::MAX)));
@@ -111,7 +238,7 @@ mod tests {
         runtime.block_on(async {
             let mut waiting = pin!(other.extend(1 << 20));
             assert!(poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await);
-            let sent = all.keep_for("x".repeat(1 << 20));
+            let sent = all.keep_for(Text::new("x".repeat(1 << 20), None));
             assert!(waiting.await, "the rewritten document alone uses less");
             drop(sent);
         });

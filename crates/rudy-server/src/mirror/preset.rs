@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Resource;
+use super::checksum::Algorithm;
 
 /// A kind of package repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
@@ -27,9 +28,11 @@ pub enum Preset {
     Go,
 }
 
-/// The form of metadata with links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What metadata is rewritten as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Format {
+    /// The checksum of the content.
+    Checksum(Algorithm),
     Html,
     /// JSON with links at these paths. `None` is any key, or an element of a list.
     Json(&'static [&'static [Option<&'static str>]]),

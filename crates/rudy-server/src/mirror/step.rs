@@ -3,44 +3,31 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LOCATION, RANGE, USER_AGENT, VIA,
-};
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, LOCATION};
+use http::{HeaderValue, Method, StatusCode};
+use rudy_cache::is_error;
 use rudy_http::semantics::percent::encode_non_ascii;
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Reply, Request, RequestBody, Response};
 
-use super::document::{self, ClientRequest};
+use super::document::{self, ClientRequest, Space};
+use super::forms::{Forms, essence};
 use super::links::{Links, Place};
 use super::page::{self, Counts};
+use super::preset::Format;
+use super::sets::Sets;
 use super::tags::Tags;
-use super::{MirrorTable, Preset, Resource};
-use crate::cache::{CacheStore, KeyUrl};
+use super::{MirrorTable, Preset, Resource, checksum, fields};
+use crate::cache::{CacheStore, KeyUrl, Origin};
 use crate::config::OneOrMany;
 use crate::handlers::{Call, Start};
 use crate::internal_redirect::CONDITIONAL_FIELDS;
-use crate::pages;
+use crate::pages::{self, Explanation, HasPage};
 use crate::proxy::StickyKey;
 use crate::routing::request_host;
 use crate::steps::{Next, Step};
 
-/// The fields of a request that the repository receives. All others may be about the client: what is stored is for all of them.
-static PASSED_ON: [HeaderName; 13] = [
-    ACCEPT,
-    ACCEPT_ENCODING,
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    HOST,
-    IF_MATCH,
-    IF_MODIFIED_SINCE,
-    IF_NONE_MATCH,
-    IF_RANGE,
-    IF_UNMODIFIED_SINCE,
-    RANGE,
-    USER_AGENT,
-    VIA,
-];
+/// Requests what is stored, however old, without the repository.
+const ONLY_STORED: HeaderValue = HeaderValue::from_static("only-if-cached, max-stale");
 
 /// The step of a mirror, outside its cache.
 #[derive(Debug)]
@@ -55,6 +42,7 @@ struct Shared {
     store: Arc<CacheStore>,
     counts: Counts,
     tags: Tags,
+    sets: Sets,
 }
 
 impl Mirror {
@@ -62,9 +50,9 @@ impl Mirror {
     pub(crate) fn new(table: &MirrorTable, store: Arc<CacheStore>) -> Option<Self> {
         let hosts = table.hosts.as_ref().map(OneOrMany::as_slice).map(<[_]>::to_vec);
         let links = Links { url: table.url.clone(), hosts };
-        let (key, counts, tags) = Default::default();
+        let (key, counts, tags, sets) = Default::default();
         let (preset, metadata_bytes) = (table.preset()?, table.metadata_bytes.0);
-        Some(Self(Arc::new(Shared { links, preset, metadata_bytes, key, store, counts, tags })))
+        Some(Self(Arc::new(Shared { links, preset, metadata_bytes, key, store, counts, tags, sets })))
     }
 }
 
@@ -82,13 +70,35 @@ impl Step for Mirror {
                 .into();
         }
         let is_audit = shared.preset.is_audit(request.method(), &resource);
+        let (resource, checksum) = match checksum::metadata_of(shared.preset, &resource) {
+            Some((metadata, algorithm)) => (metadata, Some(Format::Checksum(algorithm))),
+            None => (resource, None),
+        };
         let has_links = resource.is_of_index && !is_audit && shared.preset.may_have_links(&resource.path);
-        let (request, of_client) = for_repository(request, &resource, has_links);
+        let forms = if has_links { Forms::of(shared.preset) } else { None };
+        let rewritten = has_links || checksum.is_some();
+        let (mut request, of_client) = for_repository(request, &resource, rewritten);
+        if !is_audit {
+            normalize(&mut request, forms);
+        }
+        let others = forms.map(|forms| OtherForms { forms, origin: again(&request, &call, &next) });
+        let set = shared.sets.of(shared.preset, &resource).map(|set| (set, again(&request, &call, &next)));
         let reply = next.call(request, call);
         Reply::Later(Box::pin(async move {
-            let response = reply.response().await;
+            let mut response = reply.response().await;
+            if let Some(others) = others.filter(|_| is_of_failed_repository(&response)) {
+                response = others.find(&of_client).await.unwrap_or(response);
+            }
+            if let Some((set, origin)) = set {
+                set.complete(&response, origin).await;
+            }
             shared.counts.add(&response);
-            shared.with_links(response, resource, mirror, has_links.then_some(&of_client)).await
+            let is_own = response.extensions.get::<Explanation>().is_some()
+                || response.extensions.get::<HasPage>().is_some();
+            if !is_own {
+                fields::protect(response.headers_mut());
+            }
+            shared.with_links(response, resource, mirror, checksum, rewritten.then_some(&of_client)).await
         }))
     }
 
@@ -108,56 +118,96 @@ impl Shared {
         self.key.get_or_init(|| StickyKey::in_folder(None).0)
     }
 
-    /// Rewrites `Location`, and the links in the content of a successful response to a request for metadata.
+    /// Rewrites `Location`, and the content of a successful response to a request for metadata, as a checksum or with other links.
     async fn with_links(
         self: Arc<Self>,
         mut response: Response,
         resource: Resource,
         mirror: String,
+        checksum: Option<Format>,
         of_client: Option<&ClientRequest>,
     ) -> Response {
-        let (shared, path, rewritten) =
-            (self.clone(), resource.path.clone(), self.tags.place(&response, &mirror));
-        let link = move |reference: &str| {
+        let format = checksum.or_else(|| self.preset.format(&resource.path, &essence(response.headers())));
+        let place = format.and_then(|format| self.tags.place(&response, format, &mirror));
+        let shared = self.clone();
+        let link = move |reference: &str, base: Option<&str>| {
             let place = Place { resource: &resource, mirror: &mirror, key: shared.key() };
-            shared.links.link(reference, &place)
+            shared.links.link(reference, base, &place)
         };
         let location = response.headers().get(LOCATION).map(|value| encode_non_ascii(value.as_bytes()));
-        if let Some(location) =
-            location.as_deref().and_then(&link).and_then(|url| HeaderValue::try_from(url).ok())
-        {
+        let location = location.as_deref().and_then(|location| link(location, None));
+        if let Some(location) = location.and_then(|url| HeaderValue::try_from(url).ok()) {
             response.headers_mut().insert(LOCATION, location);
         }
-        let media_type = response.headers().get(CONTENT_TYPE).map_or(b"".as_slice(), HeaderValue::as_bytes);
-        let media_type = String::from_utf8_lossy(media_type).to_ascii_lowercase();
-        let essence = media_type.split(';').next().unwrap_or_default().trim();
-        let Some(of_client) = of_client.filter(|_| response.status() == StatusCode::OK) else {
-            return response;
-        };
-        match self.preset.format(&path, essence) {
-            Some(format) => {
-                let max = self.metadata_bytes;
-                document::rewrite(response, format, max, of_client, rewritten, link).await
-            }
-            None => response,
-        }
+        let of_client = of_client.filter(|_| response.status() == StatusCode::OK);
+        let (Some(format), Some(of_client)) = (format, of_client) else { return response };
+        let folder = self.store.get().map(|open| open.folder().to_owned());
+        let space = Space { bytes_max: self.metadata_bytes, folder };
+        document::rewrite(response, format, space, of_client, place, link).await
     }
 }
 
-/// Returns the request for the repository, and that of the client. The links in metadata are found only in the whole of it.
-fn for_repository(request: Request, resource: &Resource, has_links: bool) -> (Request, ClientRequest) {
+/// The requests for the other forms of a resource.
+struct OtherForms {
+    forms: Forms,
+    origin: Origin,
+}
+
+impl OtherForms {
+    /// Returns a stored response in another form that the client accepts.
+    async fn find(&self, of_client: &ClientRequest) -> Option<Response> {
+        for accept in self.forms.others(self.origin.head.headers.get(ACCEPT)) {
+            let mut head = self.origin.head.clone();
+            head.headers.insert(ACCEPT, accept);
+            head.headers.insert(CACHE_CONTROL, ONLY_STORED);
+            let response = self.origin.send(head).await;
+            if response.status() == StatusCode::OK && self.forms.suits(&of_client.fields, &response) {
+                return Some(response);
+            }
+        }
+        None
+    }
+}
+
+/// Returns what sends a request once more.
+fn again(request: &Request, call: &Call<'_>, next: &Next) -> Origin {
+    let mut copy = Request::new(RequestBody::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Origin::new(copy, call, next)
+}
+
+/// Whether the cache of the mirror has no response because the repository has failed.
+fn is_of_failed_repository(response: &Response) -> bool {
+    is_error(response.status()) && response.headers().contains_key("cache-status")
+}
+
+/// Changes a request so that its response suits all clients with the same preference, also if the repository omits `Vary`: without a
+/// content coding, which clients can get from the mirror itself, and in the form that the client prefers.
+fn normalize(request: &mut Request, forms: Option<Forms>) {
+    let fields = request.headers_mut();
+    fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let accept = match forms {
+        Some(forms) => forms.accept(fields),
+        None => Some(HeaderValue::from_static("*/*")),
+    };
+    if let Some(accept) = accept {
+        fields.insert(ACCEPT, accept);
+    }
+}
+
+/// Returns the request for the repository, and that of the client. Metadata is rewritten as a whole.
+fn for_repository(request: Request, resource: &Resource, is_rewritten: bool) -> (Request, ClientRequest) {
     let (mut head, body) = request.into_parts();
     let of_client = ClientRequest { method: head.method.clone(), fields: std::mem::take(&mut head.headers) };
-    for name in &PASSED_ON {
-        for value in of_client.fields.get_all(name) {
-            head.headers.append(name, value.clone());
-        }
-    }
-    if has_links {
+    head.headers = fields::of_client(&of_client.fields);
+    if is_rewritten {
         for name in &CONDITIONAL_FIELDS {
             head.headers.remove(name);
         }
-        head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if head.method == Method::HEAD {
             head.method = Method::GET;
         }

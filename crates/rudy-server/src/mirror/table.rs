@@ -31,8 +31,8 @@ pub struct MirrorTable {
     /// in `https://repo.example/maven2`.
     #[schemars(extend("examples" = ["maven"]))]
     pub preset: Option<Preset>,
-    /// Other hosts whose files the mirror fetches, if the index links to them. `*` matches any characters. The default is all hosts
-    /// with a public name and a public address.
+    /// Other hosts whose files the mirror fetches, if the index links to them, with or without a port. `*` matches any characters. The
+    /// default is all hosts with a public name and a public address, but no other port of the host of `url`.
     #[schemars(extend("examples" = [["files.example", "*.cdn.example"]]))]
     pub hosts: Option<OneOrMany<Wildcard>>,
     /// How long metadata is used without asking the repository. The default is 0: it is validated before each use. Immutable files are
@@ -83,9 +83,15 @@ impl MirrorTable {
         self.preset.or_else(|| Preset::of_url(&self.url.to_string()))
     }
 
-    /// Returns the settings of its cache, for those of the route. Package managers request a reload for each download.
+    /// Returns the settings of its cache, for those of the route. Package managers request a reload for each download, but their
+    /// `Cache-Control` does not reach the cache: it has only that of the mirror itself.
     pub(crate) fn cache(of_route: Option<CacheTable>) -> CacheTable {
-        CacheTable { is_off: false, ignore_client_cache_control: true, ..of_route.unwrap_or_default() }
+        CacheTable {
+            is_off: false,
+            ignore_client_cache_control: false,
+            follows_no_cache: true,
+            ..of_route.unwrap_or_default()
+        }
     }
 
     /// Returns the settings of the proxy to a host of the repository.

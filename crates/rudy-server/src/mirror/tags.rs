@@ -9,6 +9,7 @@ use rudy_http::semantics::etag::EntityTag;
 use rudy_net::Response;
 
 use super::memory::Counted;
+use super::preset::Format;
 use crate::compression::StoredContent;
 
 /// The number of documents to remember. Others are rewritten once more.
@@ -43,10 +44,11 @@ impl Default for Tags {
 }
 
 impl Tags {
-    /// Returns the place of what a response becomes for clients of a URL of the mirror. `None` if the response is not a stored one.
-    pub(super) fn place(&self, response: &Response, mirror: &str) -> Option<Place<'_>> {
+    /// Returns the place of what a response becomes in a format, for clients of a URL of the mirror. `None` if the response is not a
+    /// stored one.
+    pub(super) fn place(&self, response: &Response, format: Format, mirror: &str) -> Option<Place<'_>> {
         let content = response.extensions.get::<StoredContent>()?;
-        Some(self.at(self.hasher.hash_one((content.id, mirror))))
+        Some(self.at(self.hasher.hash_one((content.id, format, mirror))))
     }
 
     pub(super) fn at(&self, hash: u64) -> Place<'_> {

@@ -46,8 +46,8 @@ fn links_to_files_of_another_host_lead_through_the_mirror() {
         let files = Origin::start(|request| message("200 OK", "", &format!("file {}", request.target())));
         let document = document.replace("FILES", &files.upstream.url());
         let index = Origin::with_files(vec![(path, media_type, document)]);
-        let table = format!("{{ url = \"{}\", preset = \"{preset}\" }}", index.upstream.url());
-        let folder = Folder::new(&table);
+        let settings = format!("preset = \"{preset}\", hosts = \"{}\"", files.upstream.address());
+        let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", index.upstream.url()));
         let server = folder.serve();
         let page = get(&server, path, &[]);
         let url =
@@ -96,6 +96,65 @@ fn a_host_that_only_the_index_names_is_reached_only_at_public_addresses() {
         assert_eq!(file.status, status, "{settings} {}", file.text());
     }
     assert_eq!(files.count(), 1);
+}
+
+#[test]
+fn other_ports_of_the_host_of_the_repository_are_not_reached() {
+    let other = Origin::start(|_| message("200 OK", "", "secret"));
+    let url = format!("{}/a-1.zip", other.upstream.url());
+    let (location, page) = (format!("Location: {url}\r\n"), format!("<a href=\"{url}\">"));
+    let origin = Origin::start(move |request| match request.target() {
+        "/a/" => message("200 OK", "Content-Type: text/html\r\n", &page),
+        _ => message("302 Found", &location, ""),
+    });
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"pypi\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    assert_eq!(get(&server, "/a/", &[]).text(), format!("<a href=\"{url}\">"));
+    let redirect = get(&server, "/a-1.zip", &[]);
+    assert_eq!((redirect.status, redirect.field("location")), (302, Some(url.as_str())));
+    assert_eq!(other.count(), 0);
+}
+
+#[test]
+fn links_of_a_page_are_those_that_a_browser_follows() {
+    let origin = Origin::start(|request| match request.target() {
+        "/a/" => message(
+            "200 OK",
+            "Content-Type: text/html\r\n",
+            "<base href='/files/'><!-- <a href='no'> --><A HREF=a-1.0&#43;cpu.whl#sha256&#x3D;00>a</A>",
+        ),
+        target => message("200 OK", "", target),
+    });
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"pypi\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    let page = get(&server, "/a/", &[]).text().to_owned();
+    let root = format!("http://{}", server.address());
+    let expected = format!("HREF={root}/files/a-1.0+cpu.whl#sha256=00>");
+    assert!(page.contains(&expected) && page.contains(&format!("<base href='{root}/files/'>")), "{page}");
+    assert_eq!(get(&server, "/files/a-1.0+cpu.whl", &[]).text(), "/files/a-1.0+cpu.whl");
+}
+
+#[test]
+fn a_page_of_the_repository_has_no_effect_on_the_origin_of_the_mirror() {
+    let fields = "Content-Type: text/html\r\nSet-Cookie: a=1\r\nStrict-Transport-Security: max-age=9\r\n\
+                  Clear-Site-Data: \"*\"\r\nAlt-Svc: h3=\":443\"\r\nContent-Security-Policy: script-src *\r\n\
+                  X-Checksum-Sha1: x\r\nETag: \"a\"\r\n";
+    let origin = Origin::start(move |_| message("200 OK", fields, "<script>alert(1)</script>"));
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"maven\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    let path = "/g/a/1/a-1.html";
+    for response in
+        [get(&server, path, &[]), get_stored(&server, path), get(&server, path, &["If-None-Match: \"a\""])]
+    {
+        for name in ["set-cookie", "strict-transport-security", "clear-site-data", "alt-svc"] {
+            assert_eq!(response.field(name), None, "{}", response.head);
+        }
+        assert!(
+            response.field("content-security-policy").is_some_and(|policy| policy.starts_with("sandbox"))
+        );
+        assert_eq!(response.field("x-content-type-options"), Some("nosniff"));
+        assert_eq!((response.field("x-checksum-sha1"), response.field("etag")), (Some("x"), Some("\"a\"")));
+    }
 }
 
 #[test]
@@ -150,7 +209,8 @@ fn redirects_of_the_repository_lead_through_the_mirror() {
     let files = Origin::start(|_| message("200 OK", "", "file"));
     let location = format!("Location: {}/a.zip?signature=x\r\n", files.upstream.url());
     let origin = Origin::start(move |_| message("302 Found", &location, ""));
-    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"go\" }}", origin.upstream.url()));
+    let settings = "preset = \"go\", hosts = \"127.0.0.1\"";
+    let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", origin.upstream.url()));
     let server = folder.serve();
     let redirect = get(&server, "/a.example/@v/v1.0.0.zip", &[]);
     let location = redirect.field("location").expect("it redirects").to_owned();

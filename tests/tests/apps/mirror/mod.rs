@@ -1,9 +1,11 @@
 //! Mirrors of package repositories, in front of a small local origin of each kind.
 
 mod faults;
+mod forms;
 mod links;
 mod presets;
 mod verify;
+mod versions;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
