@@ -145,6 +145,17 @@ impl Certificates {
         self.openssl(&[&["x509", "-req"], &issuer[..], &copied, of_certificate].concat());
     }
 
+    /// Creates a certificate without extensions, which is of version 1 with OpenSSL 3.0. The issuer may be itself.
+    pub fn without_extensions(&self, issuer: &str, name: &str) {
+        let (subject, (_, key, file)) = (subject(name), names(name, ""));
+        let files = ["-subj", &subject, "-keyout", &key, "-out", "request"];
+        self.openssl(&[&["req"], &NEW_KEY[..], &files].concat());
+        let (certificate, issuer_key) = (format!("{issuer}.pem"), format!("{issuer}.key"));
+        let signed = ["-CA", &certificate, "-CAkey", &issuer_key, "-CAcreateserial"];
+        let signed = if issuer == name { &["-signkey", &key][..] } else { &signed[..] };
+        self.openssl(&[&["x509", "-req", "-days", "30", "-in", "request", "-out", &file], signed].concat());
+    }
+
     /// Writes an OCSP response of the authority about a certificate it has signed to `ocsp.der`.
     pub fn ocsp(&self, name: &str) {
         let (authority, key) = (self.path("authority"), "authority.key");

@@ -9,6 +9,7 @@ use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
 use rustls::client::{Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCertStore, StreamOwned};
 
@@ -31,7 +32,7 @@ impl TlsClient {
         let authority = CertificateDer::from_pem_file(trusted.path("authority")).expect("a certificate");
         roots.add(authority).expect("a certificate");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+        let config = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[if is_tls12 { &TLS12 } else { &TLS13 }])
             .expect("the provider supports them")
             .with_root_certificates(roots);
@@ -42,7 +43,10 @@ impl TlsClient {
                 let chain = vec![CertificateDer::from_pem_file(&path).expect("a certificate")];
                 let key = fs::read(path.replace(".pem", ".key")).expect("a key");
                 let key = PrivateKeyDer::from_pem_slice(&key).expect("a key");
-                config.with_client_auth_cert(chain, key).expect("its key matches")
+                let key = provider.key_provider.load_private_key(key).expect("a supported key");
+                // Without the check of `with_client_auth_cert`, which rejects certificates of version 1.
+                let certified = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+                config.with_client_cert_resolver(Arc::new(certified))
             }
         };
         config.resumption = Resumption::disabled();

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ::pem::{EncodeConfig, LineEnding, Pem, encode_config};
-use rustls::InconsistentKeys;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use x509_parser::asn1_rs::{Enumerated, Sequence};
 use x509_parser::extensions::GeneralName;
@@ -16,6 +14,7 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
 use crate::Names;
+use crate::sections::{authorities, certificates, has_private_key, private_key};
 use crate::site::provider;
 
 /// A certificate chain and the private key of its first certificate.
@@ -86,38 +85,18 @@ impl Certificate {
     ///
     /// A file is not PEM, has nothing usable, or the two do not match.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
-        let certificate = Self::with_any_key(chain, key)?;
-        match certificate.key.keys_match() {
-            Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-                Err(CertificateError::Mismatch)
-            }
-            Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) | Ok(()) => Ok(certificate),
-            Err(error) => Err(CertificateError::Certificate(error.to_string())),
-        }
-    }
-
-    /// Reads a chain and a key that need not match. A certificate for a challenge has a critical extension, which clients reject, and
-    /// so does the check of the key.
-    pub(crate) fn with_any_key(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
-            .collect::<Result<_, _>>()
-            .map_err(|error| CertificateError::Certificate(explain(&error)))?;
-        let Some(first) = chain.first() else {
-            let problem = "the file has no certificate (-----BEGIN CERTIFICATE-----)";
-            return Err(CertificateError::Certificate(problem.to_owned()));
-        };
-        let facts = Facts::read(first)?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
-            pem::Error::NoItemsFound => CertificateError::Key(
-                "the file has no unencrypted private key (-----BEGIN PRIVATE KEY-----)".to_owned(),
-            ),
-            error => CertificateError::Key(explain(&error)),
-        })?;
+        let chain = certificates(chain).map_err(CertificateError::Certificate)?;
+        let facts = Facts::read(&chain[0])?;
+        let key = private_key(key).map_err(CertificateError::Key)?;
         let key = provider().key_provider.load_private_key(key).map_err(|error| {
             CertificateError::Key(format!(
                 "the key is of no supported type (RSA from 2048 bits, P-256, P-384, P-521, Ed25519): {error}"
             ))
         })?;
+        // The check of rustls rejects certificates before version 3, and those for challenges, which have a critical extension.
+        if key.public_key().is_some_and(|public_key| *public_key != *facts.public_key) {
+            return Err(CertificateError::Mismatch);
+        }
         Ok(facts.with_key(CertifiedKey::new(chain, key)))
     }
 
@@ -150,7 +129,7 @@ impl Certificate {
     /// Returns the first certificate of the chain, in DER.
     #[must_use]
     pub fn der(&self) -> &CertificateDer<'static> {
-        // `from_pem` accepts no empty chain.
+        // `certificates` returns no empty chain.
         &self.key.cert[0]
     }
 
@@ -167,11 +146,10 @@ impl Certificate {
 ///
 /// The file is not one certificate of an authority, or has a private key, which must not be published by mistake.
 pub fn authority_certificate(pem: &[u8]) -> Result<String, String> {
-    if PrivateKeyDer::from_pem_slice(pem).is_ok() {
+    if has_private_key(pem)? {
         return Err("the file has a private key; expected only the certificate of an authority".to_owned());
     }
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|error| explain(&error))?;
+    let all = authorities(pem)?;
     let [der] = &all[..] else {
         return Err(format!("the file has {} certificates; expected that of an authority", all.len()));
     };
@@ -188,13 +166,6 @@ pub(crate) fn to_pem(der: &CertificateDer<'_>) -> String {
     encode_config(&Pem::new("CERTIFICATE", &**der), config)
 }
 
-pub(crate) fn explain(error: &pem::Error) -> String {
-    match error {
-        pem::Error::MissingSectionEnd { .. } => "the file ends within a section: is it complete?".to_owned(),
-        error => format!("the file is not valid PEM: {error}"),
-    }
-}
-
 /// The facts in a certificate.
 struct Facts {
     names: Names,
@@ -202,6 +173,8 @@ struct Facts {
     not_before: SystemTime,
     not_after: SystemTime,
     key_type: KeyType,
+    /// The `SubjectPublicKeyInfo` in DER.
+    public_key: Vec<u8>,
 }
 
 impl Facts {
@@ -225,11 +198,12 @@ impl Facts {
             not_before: time(validity.not_before),
             not_after: time(validity.not_after),
             key_type,
+            public_key: certificate.public_key().raw.to_vec(),
         })
     }
 
     fn with_key(self, key: CertifiedKey) -> Certificate {
-        let Self { names, issuer, not_before, not_after, key_type } = self;
+        let Self { names, issuer, not_before, not_after, key_type, .. } = self;
         Certificate {
             key: Arc::new(key),
             names,

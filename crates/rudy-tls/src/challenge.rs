@@ -22,7 +22,7 @@ pub fn challenge_site(name: &str, digest: &[u8; 32]) -> Result<TlsSite, Box<dyn 
     let mut certificate = CertificateParams::new([name.to_owned()])?;
     certificate.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
     let pem = certificate.self_signed(&key)?.pem();
-    let certificate = Certificate::with_any_key(pem.as_bytes(), key.serialize_pem().as_bytes())?;
+    let certificate = Certificate::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes())?;
     let settings = SiteSettings { certificates: vec![certificate], ..SiteSettings::default() };
     let mut site = TlsSite::new(settings, &Arc::default())?;
     let config = Arc::make_mut(&mut site.config);

@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{CertificateError, RootCertStore};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
-use crate::certificate::{explain, time, to_pem};
+use crate::certificate::{time, to_pem};
+use crate::client_verifier::ClientVerifier;
+use crate::in_words;
+use crate::sections::{authorities, revocation_lists};
 use crate::site::{provider, sha256};
 use crate::subject::{distinguished_name, hex};
 
@@ -56,18 +58,18 @@ impl fmt::Display for ClientCertificatesError {
 impl std::error::Error for ClientCertificatesError {}
 
 impl ClientCertificates {
-    /// Accepts certificates that were issued by `authorities`, and that no list of `crls` revokes, both in PEM. With lists, there
-    /// must be a current one of each issuer, as in nginx and Apache.
+    /// Accepts certificates that were issued by one in `authority` or are in it, and that no list of `crls` revokes, both in PEM. With
+    /// lists, there must be a current one of each issuer, as in nginx and Apache.
     ///
     /// # Errors
     ///
     /// A file is not PEM, or has nothing usable.
     pub fn from_pem(
-        authorities: &[u8],
+        authority: &[u8],
         crls: Option<&[u8]>,
         usage: ClientCertificateUse,
     ) -> Result<Self, ClientCertificatesError> {
-        let authorities = read_authorities(authorities).map_err(ClientCertificatesError::Authority)?;
+        let authorities = authorities(authority).map_err(ClientCertificatesError::Authority)?;
         let crls = crls.map_or(Ok(Vec::new()), read_crls).map_err(ClientCertificatesError::Crl)?;
         let mut content = vec![u8::from(usage.is_required), u8::from(usage.is_forwarded)];
         for der in authorities.iter().map(|der| &der[..]).chain(crls.iter().map(|(der, _)| &der[..])) {
@@ -76,26 +78,22 @@ impl ClientCertificates {
         }
         let expiry = crls.iter().filter_map(|(_, expiry)| *expiry).min();
         let mut roots = RootCertStore::empty();
-        for authority in authorities {
-            let added = roots.add(authority);
-            added.map_err(|error| ClientCertificatesError::Authority(error.to_string()))?;
+        for (number, authority) in (1..).zip(&authorities) {
+            let added = roots.add(authority.clone());
+            let invalid = |_| {
+                ClientCertificatesError::Authority(format!("certificate {number} of the file is invalid"))
+            };
+            added.map_err(invalid)?;
         }
+        let crls: Vec<_> = crls.into_iter().map(|(der, _)| der).collect();
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
-            .with_crls(crls.into_iter().map(|(der, _)| der))
+            .with_crls(crls.clone())
             .enforce_revocation_expiration();
         let builder = if usage.is_required { builder } else { builder.allow_unauthenticated() };
         let verifier = builder.build().map_err(|error| ClientCertificatesError::Crl(error.to_string()))?;
+        let verifier = Arc::new(ClientVerifier::new(verifier, authorities, crls.into()));
         Ok(Self { verifier, digest: sha256(&content), usage, expiry })
     }
-}
-
-fn read_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|error| explain(&error))?;
-    if all.is_empty() {
-        return Err("the file has no certificate (-----BEGIN CERTIFICATE-----)".to_owned());
-    }
-    Ok(all)
 }
 
 /// Returns the lists, and when each expires.
@@ -112,13 +110,71 @@ fn read_crls(pem: &[u8]) -> Result<Vec<(CertificateRevocationListDer<'static>, O
         let expiry = list.next_update().map(time);
         Ok((der, expiry))
     };
-    let all = CertificateRevocationListDer::pem_slice_iter(pem);
-    let all: Vec<_> =
-        all.map(|der| der.map_err(|error| explain(&error)).and_then(read)).collect::<Result<_, _>>()?;
+    let all = revocation_lists(pem)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     if all.is_empty() {
         return Err("the file has no revocation list (-----BEGIN X509 CRL-----)".to_owned());
     }
     Ok(all)
+}
+
+/// Explains why a client's certificate is rejected. `None` for another error.
+#[must_use]
+pub fn explain_rejection(error: &rustls::Error) -> Option<String> {
+    let error = match error {
+        rustls::Error::InvalidCertificate(error) => error,
+        rustls::Error::NoCertificatesPresented => return Some("the client sent no certificate".to_owned()),
+        _ => return None,
+    };
+    let ago = |then: UnixTime, now: UnixTime| {
+        in_words(Duration::from_secs(now.as_secs().saturating_sub(then.as_secs())))
+    };
+    let why = match error {
+        CertificateError::ExpiredContext { time, not_after } => {
+            return Some(format!("the client's certificate expired {} ago", ago(*not_after, *time)));
+        }
+        CertificateError::NotValidYetContext { time, not_before } => {
+            return Some(format!(
+                "the client's certificate will be valid {} from now",
+                ago(*time, *not_before)
+            ));
+        }
+        CertificateError::Expired => "has expired",
+        CertificateError::NotValidYet => "is not valid yet",
+        CertificateError::UnknownIssuer => {
+            "is not from an authority in the file `authority`, nor in that file"
+        }
+        CertificateError::BadSignature => {
+            "names an authority that has not signed it, or its key did not sign the handshake"
+        }
+        CertificateError::Revoked => "is revoked",
+        CertificateError::UnknownRevocationStatus => {
+            "is from an authority without a revocation list in the file `crl`"
+        }
+        CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. } => {
+            "is from an authority whose revocation list in the file `crl` has expired"
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "is not for TLS clients (its key usage or extended key usage)"
+        }
+        CertificateError::UnhandledCriticalExtension => "has a critical extension that Rudy does not know",
+        CertificateError::BadEncoding => "is invalid: it cannot be read",
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "is signed with an algorithm that Rudy does not support, such as SHA-1"
+        }
+        CertificateError::Other(reason) => match reason.to_string().as_str() {
+            "CaUsedAsEndEntity" => {
+                "is that of an authority; add it to the file `authority`, or the authority that has issued it"
+            }
+            "UnsupportedCertVersion" => {
+                "is of X.509 version 1 and not issued by an authority in the file `authority`, nor in that file"
+            }
+            "NameConstraintViolation" => "has a name that its authority may not issue (name constraints)",
+            reason => return Some(format!("the client's certificate cannot be verified ({reason})")),
+        },
+        other => return Some(format!("the client's certificate is rejected: {other}")),
+    };
+    Some(format!("the client's certificate {why}"))
 }
 
 /// A certificate that a client has proved to own.

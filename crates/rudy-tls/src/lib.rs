@@ -8,10 +8,12 @@ mod challenge;
 mod client;
 mod client_certificates;
 mod client_hello;
+mod client_verifier;
 mod generate;
 mod handshake;
 mod key_log;
 mod names;
+mod sections;
 mod session;
 mod single_use;
 mod site;
@@ -25,7 +27,7 @@ pub use client::{
     RevocationLists, ServerCertificate, Trust, TrustError, in_words, is_untrusted_certificate, same_error,
 };
 pub use client_certificates::{
-    ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
+    ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError, explain_rejection,
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
 pub use generate::{authority, certificate_request, self_signed, self_signed_with, signed_by_authority};

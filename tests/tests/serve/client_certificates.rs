@@ -137,6 +137,66 @@ fn a_site_is_reached_only_by_handshakes_that_checked_its_clients() {
     }
 }
 
+/// Certificates that webpki does not read, and nginx accepts.
+#[test]
+fn a_certificate_in_the_file_and_one_without_extensions_are_accepted() {
+    let Some(setup) = Setup::new() else { return };
+    setup.a.self_signed("own", "own.client", "critical,CA:TRUE");
+    setup.a.self_signed("leaf", "leaf.client", "CA:FALSE");
+    setup.a.without_extensions("own-v1", "own-v1");
+    setup.a.without_extensions("authority", "v1");
+    setup.a.issued("authority", "intermediate", "basicConstraints=critical,CA:TRUE", [&[], &[]]);
+    setup.a.issued("authority", "signer", "extendedKeyUsage=serverAuth", [&[], &[]]);
+    // From authorities that are not in the file: the last has the name of one that is.
+    setup.a.self_signed("other", "other.client", "critical,CA:TRUE");
+    setup.a.without_extensions("leaf", "from-leaf");
+    setup.b.without_extensions("authority", "b-v1");
+    let file =
+        ["authority", "own", "leaf", "own-v1"].map(|name| fs::read_to_string(setup.a.path(name)).unwrap());
+    // The file has the sections without a line end between them, and with a label of old files.
+    let file = file.map(|pem| pem.trim_end().to_owned()).concat();
+    fs::write(
+        setup.path("b.pem"),
+        file.replacen("BEGIN CERT", "BEGIN X509 CERT", 1).replacen("END CERT", "END X509 CERT", 1),
+    )
+    .unwrap();
+    let mut server = Server::config(&setup.config(&[("b", &[], SITES[2].2)]));
+    let (address, name) = (server.address(), "b.test");
+    for is_tls12 in [false, true] {
+        for who in ["a", "own", "leaf", "own-v1", "v1", "intermediate"] {
+            let client = TlsClient::new(&setup.a, Some((&setup.a, who)), is_tls12);
+            assert_eq!(client.status(address, name, name), Some(200), "{who}, TLS 1.2: {is_tls12}");
+        }
+        for (owner, who, why) in [
+            (
+                &setup.a,
+                "other",
+                "the client's certificate is that of an authority; add it to the file `authority`",
+            ),
+            (&setup.a, "expired", "the client's certificate expired "),
+            (&setup.a, "signer", "the client's certificate is not for TLS clients"),
+            (
+                &setup.b,
+                "b-v1",
+                "the client's certificate is of X.509 version 1 and not issued by an authority",
+            ),
+            (&setup.b, "b", "the client's certificate names an authority that has not signed it"),
+            (&setup.a, "from-leaf", "the client's certificate "),
+        ] {
+            server.forget_lines();
+            let client = TlsClient::new(&setup.a, Some((owner, who)), is_tls12);
+            assert_eq!(client.status(address, name, name), None, "{who}, TLS 1.2: {is_tls12}");
+            server.wait_for_line(why);
+        }
+        // The certificate of another with a key of one's own.
+        fs::copy(setup.a.path("own-v1"), setup.a.path("stolen")).unwrap();
+        fs::copy(setup.a.path("v1").replace(".pem", ".key"), setup.a.path("stolen").replace(".pem", ".key"))
+            .unwrap();
+        let client = TlsClient::new(&setup.a, Some((&setup.a, "stolen")), is_tls12);
+        assert_eq!(client.status(address, name, name), None, "TLS 1.2: {is_tls12}");
+    }
+}
+
 #[test]
 fn a_reload_that_asks_for_certificates_cannot_be_bypassed() {
     let Some(setup) = Setup::new() else { return };

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use http::StatusCode;
-use rudy_tls::{ClientHello, Session, TlsSite, UNRECOGNIZED_NAME};
+use rudy_tls::{ClientHello, Session, TlsSite, UNRECOGNIZED_NAME, explain_rejection};
 
 use super::{INPUT_BYTES_MIN, State, TlsStream};
 use crate::scratch::Scratch;
@@ -87,7 +87,8 @@ impl TlsStream {
         };
         let plaintext = &mut self.plaintext;
         let received = session.receive(input, &mut self.unsent, |record| plaintext.extend_from_slice(record));
-        let consumed = received.map_err(|error| invalid(error.to_string()))?;
+        let consumed = received
+            .map_err(|error| invalid(explain_rejection(&error).unwrap_or_else(|| error.to_string())))?;
         if let Some((session, site)) = handshake.session.take_if(|(session, _)| session.is_usable()) {
             let tls = session.result(&site, handshake.server_name.take());
             let tls = tls.map_err(|error| invalid(error.to_string()))?;

@@ -113,7 +113,8 @@ fn read_text(file: &Path) -> Result<String, String> {
     if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
         return Err("expected a file of at most 32 MiB".to_owned());
     }
-    fs::read_to_string(file).map_err(|error| error.to_string())
+    let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 /// Redirects the paths of a map.

@@ -135,14 +135,15 @@ impl Users {
     }
 }
 
-/// Reads the text of a file.
+/// Reads the text of a file, without a byte order mark.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let file = open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
     match read {
         Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => Err("it is larger than 4 MiB".to_owned()),
-        Ok(_) => Ok(text),
+        // With the byte order mark of Windows, the first user would have another name.
+        Ok(_) => Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -164,6 +165,18 @@ mod tests {
         assert!(!is_known && [first, second].contains(&decoy.as_str()));
         assert_eq!(hash("eve"), Some((decoy, false)), "always the same");
         assert_eq!(Users::parse("# none yet\n").unwrap().hash("ann"), None);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        std::fs::write(&path, format!("\u{feff}ann:{}\r\n", OF_SECRET[0])).unwrap();
+        let users = Users::read(&path).unwrap();
+        assert_eq!(
+            users.hash("ann").map(|(hash, is_known)| (hash.to_string(), is_known)),
+            Some((OF_SECRET[0].to_owned(), true))
+        );
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! Verifies certificates against those of a file.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use super::TrustError;
+use crate::sections::authorities;
 
 /// Accepts certificates that are signed by one in the file, like webpki, and the certificates in the file
 /// themselves, like curl. webpki rejects the latter, because `openssl req -x509` creates CA certificates.
@@ -23,12 +24,8 @@ pub(super) struct FileVerifier {
 
 impl FileVerifier {
     pub(super) fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, TrustError> {
-        let file = |error| TrustError::File(path.to_owned(), error);
-        let read = CertificateDer::pem_file_iter(path).map_err(file)?;
-        let certificates = read.collect::<Result<Vec<_>, _>>().map_err(file)?;
-        if certificates.is_empty() {
-            return Err(TrustError::Empty(path.to_owned()));
-        }
+        let pem = fs::read(path).map_err(|error| TrustError::File(path.to_owned(), error))?;
+        let certificates = authorities(&pem).map_err(|why| TrustError::Unusable(path.to_owned(), why))?;
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
             roots.add(certificate.clone()).map_err(TrustError::Rejected)?;

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use rustls::pki_types::pem::PemObject;
+use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
 use super::Problem;
 use crate::certificate::time;
-use crate::site::provider;
+use crate::client_verifier::is_signed;
+use crate::sections::revocation_lists;
 use crate::subject::distinguished_name;
 
 /// Revocation lists, as authorities publish them.
@@ -26,8 +27,12 @@ impl RevocationLists {
     pub fn read(&mut self, path: &Path) -> Result<(), String> {
         let failed = |why: &str| format!("{}: {why}", path.display());
         let bytes = fs::read(path).map_err(|error| failed(&error.to_string()))?;
-        let mut lists: Vec<_> =
-            CertificateRevocationListDer::pem_slice_iter(&bytes).filter_map(Result::ok).collect();
+        // The type of DER is the first byte, and text does not begin with it.
+        let mut lists = if bytes.starts_with(b"0") {
+            Vec::new()
+        } else {
+            revocation_lists(&bytes).map_err(|why| failed(&why))?
+        };
         if lists.is_empty() {
             lists.push(bytes.into());
         }
@@ -36,6 +41,36 @@ impl RevocationLists {
         }
         self.0.extend(lists);
         Ok(())
+    }
+
+    /// Whether there are no lists.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks that a current list of the certificate's issuer exists, and that none revokes it. Only `authorities` sign lists.
+    pub(crate) fn check(
+        &self,
+        certificate: &X509Certificate<'_>,
+        authorities: &[CertificateDer<'_>],
+        now: SystemTime,
+    ) -> Result<(), CertificateError> {
+        let authorities = authorities.iter().filter_map(|der| X509Certificate::from_der(der).ok());
+        let authorities: Vec<_> = authorities.map(|(_, certificate)| certificate).collect();
+        let lists = self.0.iter().filter_map(|der| CertificateRevocationList::from_der(der).ok());
+        let mut status = Err(CertificateError::UnknownRevocationStatus);
+        for (_, list) in lists.filter(|(_, list)| list.issuer().as_raw() == certificate.issuer().as_raw()) {
+            // A critical extension limits the list to some certificates (RFC 5280 §5.2.5), or to changes (§5.2.4).
+            let is_limited = list.extensions().iter().any(|extension| extension.critical);
+            if is_limited || why_unusable(&list, authorities.iter(), now).is_some() {
+                continue;
+            }
+            if revoked(&list, certificate, now).is_some() {
+                return Err(CertificateError::Revoked);
+            }
+            status = Ok(());
+        }
+        status
     }
 
     /// Finds the revoked certificates of a chain, and the lists that say nothing about it. `authorities` are further certificates
@@ -69,6 +104,12 @@ impl RevocationLists {
     }
 }
 
+impl From<Vec<CertificateRevocationListDer<'static>>> for RevocationLists {
+    fn from(lists: Vec<CertificateRevocationListDer<'static>>) -> Self {
+        Self(lists)
+    }
+}
+
 /// Why a list proves nothing, if it does not.
 fn why_unusable<'a>(
     list: &CertificateRevocationList<'_>,
@@ -79,18 +120,12 @@ fn why_unusable<'a>(
     if list.next_update().is_some_and(|next| time(next) < now) {
         return Some(format!("the list of {name} is out of date"));
     }
-    let is_signed = issuers
-        .any(|issuer| issuer.subject().as_raw() == list.issuer().as_raw() && is_signed_by(list, issuer));
+    let is_signed = issuers.any(|issuer| {
+        issuer.subject().as_raw() == list.issuer().as_raw()
+            && is_signed(&list.tbs_cert_list, &list.signature_value.data, issuer)
+    });
     (!is_signed).then(|| {
         format!("no certificate of {name} is known with which it is signed (--cacert FILE adds one)")
-    })
-}
-
-fn is_signed_by(list: &CertificateRevocationList<'_>, issuer: &X509Certificate<'_>) -> bool {
-    let key = &issuer.public_key().subject_public_key.data;
-    // An algorithm rejects the keys and signatures of the others.
-    provider().signature_verification_algorithms.all.iter().any(|algorithm| {
-        algorithm.verify_signature(key, list.tbs_cert_list.as_ref(), &list.signature_value.data).is_ok()
     })
 }
 

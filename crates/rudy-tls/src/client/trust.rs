@@ -1,12 +1,12 @@
 //! The certificates that a client accepts.
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -31,10 +31,10 @@ pub enum Trust {
 /// The error of a TLS client that cannot be configured.
 #[derive(Debug)]
 pub enum TrustError {
-    /// The certificate file cannot be read, or is not PEM.
-    File(PathBuf, pem::Error),
-    /// The file has no certificate.
-    Empty(PathBuf),
+    /// The certificate file cannot be read.
+    File(PathBuf, io::Error),
+    /// The file is not PEM, or has no certificate.
+    Unusable(PathBuf, String),
     /// A certificate in the file, or the set of the operating system, is invalid.
     Rejected(rustls::Error),
 }
@@ -45,11 +45,7 @@ impl fmt::Display for TrustError {
             Self::File(path, error) => {
                 write!(f, "{}: cannot read certificates in PEM format: {error}", path.display())
             }
-            Self::Empty(path) => write!(
-                f,
-                "{}: contains no certificate (expected at least one \"-----BEGIN CERTIFICATE-----\")",
-                path.display()
-            ),
+            Self::Unusable(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Rejected(error) => write!(f, "the trusted certificates cannot be used: {error}"),
         }
     }
@@ -182,6 +178,6 @@ mod tests {
         let empty = folder.path().join("empty.pem");
         std::fs::write(&empty, "nothing\n").unwrap();
         assert!(matches!(Trust::File(missing).client_config(), Err(TrustError::File(..))));
-        assert!(matches!(Trust::File(empty).client_config(), Err(TrustError::Empty(_))));
+        assert!(matches!(Trust::File(empty).client_config(), Err(TrustError::Unusable(..))));
     }
 }
