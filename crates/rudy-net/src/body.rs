@@ -1,7 +1,9 @@
 //! Response bodies: bytes, a range of a file, or a stream of both.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fmt;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -129,8 +131,8 @@ impl BodyPiece {
     }
 }
 
-/// A range of an open file. The size and modification time in the response's head are stored with it. If the
-/// file changes while it is sent, the connection is aborted, so a length is never wrong.
+/// A range of an open file. If the file grows or is touched while it is sent, as a log is, the announced bytes are sent. If it
+/// shrinks, some of them are missing or belong to another version, and the response is aborted.
 #[derive(Debug, Clone)]
 pub struct FileRange {
     /// The open file; replacing it under its name does not affect this one.
@@ -156,9 +158,27 @@ impl FileRange {
         Self { file, start, length, size: start.saturating_add(length), modified_ns: Self::APPEND_ONLY }
     }
 
-    /// Whether the open file no longer matches the response's head.
+    /// Whether the open file has the size and the modification time of the response's head no longer: what was made from it must
+    /// not be kept.
     #[must_use]
     pub fn has_changed(&self) -> bool {
+        self.differs(|size, modified_ns| size != self.size || modified_ns != self.modified_ns)
+    }
+
+    /// Whether the open file is smaller than when the response was made.
+    #[must_use]
+    pub fn has_shrunk(&self) -> bool {
+        self.differs(|size, _| size < self.size)
+    }
+
+    /// Logs why a response with this file was aborted.
+    pub fn log_failure(&self, why: &dyn fmt::Display) {
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let path = fs::read_link(link).map_or_else(|_| "?".to_owned(), |path| path.display().to_string());
+        tracing::warn!(target: "server", "a response with a file was aborted: {path}: {why}");
+    }
+
+    fn differs(&self, differs: impl FnOnce(u64, i128) -> bool) -> bool {
         if self.modified_ns == Self::APPEND_ONLY {
             return false;
         }
@@ -168,7 +188,7 @@ impl FileRange {
         statx(&*self.file, c"", flags, StatxFlags::SIZE | StatxFlags::MTIME).map_or(true, |stat| {
             let modified_ns =
                 i128::from(stat.stx_mtime.tv_sec) * 1_000_000_000 + i128::from(stat.stx_mtime.tv_nsec);
-            stat.stx_size != self.size || modified_ns != self.modified_ns
+            differs(stat.stx_size, modified_ns)
         })
     }
 }

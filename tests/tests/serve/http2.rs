@@ -9,7 +9,7 @@ use std::time::Duration;
 use rudy_http::h2::PREFACE;
 use rudy_tests::fastcgi::{App, variable};
 use rudy_tests::http2::{END, END_HEADERS, block, encode, kind};
-use rudy_tests::{Certificates, Curl, Http2Connection, Server, Valid, binary, eventually};
+use rudy_tests::{Certificates, Curl, Http2Connection, Http2Response, Server, Valid, binary, eventually};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::Signal;
 
@@ -50,6 +50,37 @@ fn read_frame(connection: &mut Http2Connection, window: &mut usize) -> u8 {
         *window += u32::from_be_bytes(frame.payload.try_into().expect("four bytes")) as usize;
     }
     frame.kind
+}
+
+#[test]
+fn a_file_that_shrinks_ends_its_stream_and_one_that_grows_is_sent_as_announced() {
+    let mut server =
+        server("", "{ path = '/a.bin', files = '.' }, { path = '/*', respond = { body = 'hello' } }");
+    let (path, content) = (server.path().join("a.bin"), vec![b'x'; 1 << 20]);
+    std::fs::write(&path, &content).unwrap();
+    // Without a window, a response waits behind its head.
+    let mut connection = Http2Connection::open(server.address(), &[(4, 0)]);
+    for (stream, is_whole) in [(1, true), (3, false)] {
+        connection.get(stream, "/a.bin");
+        let mut responses = [Http2Response::default()];
+        while responses[0].status == 0 {
+            assert!(connection.read_part(&[stream], &mut responses), "the connection is open");
+        }
+        let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.set_len(if is_whole { 2 << 20 } else { 1 << 19 }).unwrap();
+        connection.open_window(stream, 4 << 20);
+        while !responses[0].is_over {
+            assert!(connection.read_part(&[stream], &mut responses), "the connection is open");
+        }
+        let [response] = responses;
+        assert_eq!((response.status, response.reset.is_none()), (200, is_whole), "stream {stream}");
+        assert_eq!(response.body == content, is_whole, "stream {stream}: {} bytes", response.body.len());
+        std::fs::write(&path, &content).unwrap();
+    }
+    server.wait_for_line("a.bin: it became shorter while it was sent");
+    connection.get(5, "/");
+    connection.open_window(5, 100);
+    assert_eq!(connection.responses(&[5])[0].body, b"hello");
 }
 
 /// Otherwise a client with many cancelled uploads could send no other one.

@@ -2,6 +2,8 @@
 
 use http::HeaderValue;
 
+use super::negotiation::Coding;
+
 /// Returns the media type for a file name, with `charset=utf-8` for text that does not declare its own charset.
 ///
 /// An unknown type is `application/octet-stream`, so a browser saves the file instead of guessing.
@@ -17,6 +19,18 @@ pub fn of_extension(extension: &str) -> Option<&'static str> {
     let corrected = CORRECTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
     corrected.map(|(_, essence)| *essence).or_else(|| mime_guess::from_ext(extension).first_raw())
 }
+
+/// Returns the coding that a file has already whose type is that of the decoded data. All other compressed files have a type of their
+/// own, such as `.gz`.
+#[must_use]
+pub fn coding_of_name(name: &str) -> Coding {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let is_gzipped = GZIPPED.iter().any(|known| known.eq_ignore_ascii_case(extension));
+    if is_gzipped { Coding::Gzip } else { Coding::Identity }
+}
+
+/// Drawings and scenes that are compressed with gzip: SVG (SVG 1.1, appendix J) and X3D (ISO/IEC 19776).
+const GZIPPED: [&str; 4] = ["svgz", "x3dz", "x3dvz", "x3dbz"];
 
 /// Returns a media type with a charset, if it is text that does not declare its own. A media type or charset with invalid characters
 /// becomes `application/octet-stream`.
@@ -122,6 +136,16 @@ mod tests {
             (".", "application/octet-stream"),
         ] {
             assert_eq!(of_name(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_drawing_has_its_coding() {
+        for name in ["a.svgz", "A.SVGZ", "a.b.x3dz", ".svgz"] {
+            assert_eq!(coding_of_name(name), Coding::Gzip, "{name}");
+        }
+        for name in ["a.svg", "a.svg.gz", "a.tgz", "svgz", "a.svgz.txt", "a.svgz/b", "a."] {
+            assert_eq!(coding_of_name(name), Coding::Identity, "{name}");
         }
     }
 

@@ -14,6 +14,12 @@ pub(crate) trait Framing {
         u64::MAX
     }
 
+    /// Whether other bodies share the connection. A frame must not begin then before its bytes are there: a file that shrinks would
+    /// end the connection.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Whether the end of the body is encoded, or the response has no body.
     fn has_ended(&self) -> bool;
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Instant;
@@ -12,6 +13,7 @@ use rudy_http::Limits;
 use rudy_http::h1::Pace;
 
 use super::poll_context::PollContext;
+use super::pump::GATHERED_BYTES;
 use super::record::Record;
 use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
@@ -311,8 +313,8 @@ fn poll_write_with(
     Poll::Ready(Ok(written as u64))
 }
 
-/// Sends a piece of a file. Aborts the response if the file has shrunk or changed, because its declared length
-/// or validator would be wrong. A change between this check and the kernel's read goes unnoticed.
+/// Sends a piece of a file. Aborts the response if the file has shrunk. A change between this check and the kernel's read goes
+/// unnoticed.
 fn poll_file(
     io: &mut Stream,
     poll_cx: &mut PollContext<'_, '_>,
@@ -320,13 +322,37 @@ fn poll_file(
 ) -> Poll<Result<u64, EndReason>> {
     let length = usize::try_from(range.length).unwrap_or(usize::MAX);
     let sent = ready!(io.poll_send_file(poll_cx.cx, &range.file, range.start, length));
-    let sent = sent.map_err(|error| file_error_reason(&error))? as u64;
-    if sent == 0 || range.has_changed() {
-        return Poll::Ready(Err(EndReason::Aborted));
-    }
+    let sent = match sent.map_err(|error| (file_error_reason(&error), error)) {
+        Ok(sent) if sent > 0 && !range.has_shrunk() => sent as u64,
+        Ok(_) => return Poll::Ready(Err(shrunk(range))),
+        Err((EndReason::Aborted, error)) => {
+            range.log_failure(&error);
+            return Poll::Ready(Err(EndReason::Aborted));
+        }
+        Err((end_reason, _)) => return Poll::Ready(Err(end_reason)),
+    };
     range.start += sent;
     range.length -= sent;
     Poll::Ready(Ok(sent))
+}
+
+/// Reads the first bytes of a piece of a file that is cached, for a frame that does not end the connection if this fails.
+pub(super) fn read_piece(range: &FileRange, length: u64) -> Result<Bytes, EndReason> {
+    let length = usize::try_from(length).map_or(GATHERED_BYTES, |length| length.min(GATHERED_BYTES));
+    let mut bytes = vec![0; length];
+    match range.file.read_exact_at(&mut bytes, range.start) {
+        Ok(()) if !range.has_shrunk() => Ok(bytes.into()),
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+            range.log_failure(&error);
+            Err(EndReason::Aborted)
+        }
+        Ok(()) | Err(_) => Err(shrunk(range)),
+    }
+}
+
+fn shrunk(range: &FileRange) -> EndReason {
+    range.log_failure(&"it became shorter while it was sent; replace a file by renaming a new one over it");
+    EndReason::Aborted
 }
 
 /// Maps an error from `sendfile`, which may concern the file or the socket.

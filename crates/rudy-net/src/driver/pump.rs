@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use rudy_http::h1::LengthError;
 
 use super::framing::Framing;
-use super::output::{Output, RawPiece, Reading, poll_cached};
+use super::output::{Output, RawPiece, Reading, poll_cached, read_piece};
 use super::poll_context::PollContext;
 use crate::transport::Stream;
 use crate::{Body, BodyPiece, BodyStream, EndReason};
@@ -165,6 +165,9 @@ impl Pump {
                         Poll::Ready(cached) => length = cached.min(max),
                         Poll::Pending => return Ok(Filled::Idle),
                     }
+                    if framing.is_shared() {
+                        return self.frame_copy(length, framing, poll_cx, out);
+                    }
                 }
                 return self.frame_rest(length, framing, poll_cx, out);
             }
@@ -201,6 +204,26 @@ impl Pump {
         let first = raw.split_to(framed);
         self.set_rest(raw);
         Ok(Filled::Ready(Some(first)))
+    }
+
+    /// Frames the first bytes of a file, which are read first.
+    fn frame_copy(
+        &mut self,
+        length: u64,
+        framing: &mut impl Framing,
+        poll_cx: &mut PollContext<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Result<Filled, EndReason> {
+        let Some(Unframed { raw: RawPiece::File(range), .. }) = self.rest.as_deref_mut() else {
+            return Ok(Filled::Ready(None));
+        };
+        let mut first = RawPiece::Bytes(read_piece(range, length)?);
+        let framed = framing.begin_raw(first.length(), out).map_err(length_error)?;
+        poll_cx.framed(framed);
+        range.start += framed;
+        range.length -= framed;
+        self.rest.take_if(|rest| rest.raw.length() == 0);
+        Ok(Filled::Ready(Some(first.split_to(framed))))
     }
 
     /// Frames a small piece, and stores a large one.

@@ -1,6 +1,8 @@
 //! Failures during a response: it is aborted, and never looks complete.
 
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
+use std::time::SystemTime;
 
 use rudy_net::{EndReason, Limits};
 
@@ -40,13 +42,26 @@ fn a_response_with_a_shrunken_file_is_aborted() {
 }
 
 #[test]
-fn a_response_with_a_changed_file_is_aborted() {
+fn a_growing_file_is_sent_as_announced() {
+    let server = server();
+    let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    read_until(&mut stream, "\r\n\r\n");
+    // The socket buffers are full; the server waits for the client to read.
+    let mut file = OpenOptions::new().append(true).open(server.path.path()).unwrap();
+    file.write_all(b"a line of a log").unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body).unwrap();
+    assert_eq!(body.len() as u64, FILE_BYTES);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Completed);
+}
+
+#[test]
+fn a_response_with_a_file_that_shrinks_is_aborted() {
     let server = server();
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "\r\n\r\n");
-    // The socket buffers are full; the server waits for the client to read.
-    let mut file = server.path.reopen().unwrap();
-    file.write_all(b"changed").unwrap();
+    server.path.as_file().set_len(FILE_BYTES - 1).unwrap();
     let mut body = Vec::new();
     assert!(stream.read_to_end(&mut body).is_err(), "expected a reset");
     assert!((body.len() as u64) < FILE_BYTES);

@@ -351,13 +351,15 @@ impl FileInput {
     pub(super) fn compress_piece(&mut self, encoder: &mut Encoder) -> io::Result<()> {
         let length = usize::try_from(self.left()).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
         let mut input = vec![0; length];
-        self.file.file.read_exact_at(&mut input, self.file.start + self.position)?;
+        let read = self.file.file.read_exact_at(&mut input, self.file.start + self.position);
+        if read.is_err() || self.file.has_shrunk() {
+            let error =
+                read.err().unwrap_or_else(|| io::Error::other("it became shorter while it was sent"));
+            self.file.log_failure(&error);
+            return Err(error);
+        }
         self.position += length as u64;
         encoder.write(&input)?;
-        // A mix of two versions must not be sent as one.
-        if self.is_at_end() && self.file.has_changed() {
-            return Err(io::Error::other("the file changed while it was sent"));
-        }
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::etag::{self, Comparison, EntityTag};
 use rudy_http::semantics::field::{FieldLines, KnownField};
+use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::syntax::members;
 use rudy_net::{Body, Request, Response};
@@ -19,6 +20,8 @@ use crate::internal_redirect::Redirected;
 pub(crate) struct Wanted {
     accepted: AcceptedCodings,
     pub(crate) is_head: bool,
+    /// The path is that of a compressed drawing, of which an upstream may not declare the coding.
+    is_coded: bool,
     /// The client opens a tunnel.
     is_tunnel: bool,
     /// The client forbids transformations (RFC 9111 §5.2.1.6).
@@ -29,19 +32,26 @@ pub(crate) struct Wanted {
 impl Wanted {
     pub(crate) fn of(request: &Request) -> Self {
         let fields = request.headers();
-        Self::new(request.method(), fields, lines_forbid_transformation(cache_control(fields)))
+        Self::new(
+            request.method(),
+            request.uri().path(),
+            fields,
+            lines_forbid_transformation(cache_control(fields)),
+        )
     }
 
     /// The same for a request of which only the head was needed.
     pub(crate) fn of_head(head: &RequestHead<'_>) -> Self {
         let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case(CACHE_CONTROL.as_str()));
-        Self::new(head.method(), head, lines_forbid_transformation(lines.map(|(_, value)| value)))
+        let path = str::from_utf8(head.path()).unwrap_or_default();
+        Self::new(head.method(), path, head, lines_forbid_transformation(lines.map(|(_, value)| value)))
     }
 
-    fn new(method: &Method, fields: &impl FieldLines, forbids_transformation: bool) -> Self {
+    fn new(method: &Method, path: &str, fields: &impl FieldLines, forbids_transformation: bool) -> Self {
         Self {
             accepted: AcceptedCodings::parse(fields.lines(KnownField::AcceptEncoding)),
             is_head: *method == Method::HEAD,
+            is_coded: media_type::coding_of_name(path) != Coding::Identity,
             is_tunnel: *method == Method::CONNECT,
             forbids_transformation,
             if_none_match: fields.lines(KnownField::IfNoneMatch).map(Into::into).collect(),
@@ -92,6 +102,7 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
         && !lines_forbid_transformation(cache_control(fields))
         && fields
             .get(CONTENT_TYPE)
+            .filter(|media_type| !wanted.is_coded || media_type.as_bytes().starts_with(b"text/"))
             .is_some_and(|media_type| compression.includes(response.body.length(), media_type))
 }
 

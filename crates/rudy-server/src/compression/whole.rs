@@ -25,7 +25,7 @@ pub(crate) async fn bytes(content: Bytes, coding: Coding, level: u8) -> io::Resu
 
 /// Compresses a file, a piece at a time. Returns `None` if the result is not smaller.
 pub(crate) async fn file(file: FileRange, coding: Coding, level: u8) -> io::Result<Option<Bytes>> {
-    let length = file.length;
+    let (length, source) = (file.length, file.clone());
     let mut encoder = Encoder::new(coding, level, Some(length), Effort::Live)?;
     let mut input = FileInput::new(file);
     let mut output = Vec::new();
@@ -41,5 +41,9 @@ pub(crate) async fn file(file: FileRange, coding: Coding, level: u8) -> io::Resu
         }
     }
     output.extend_from_slice(&pool::run(move || encoder.finish()).await?);
+    // A mix of two versions must not be kept as one of them.
+    if source.has_changed() {
+        return Err(io::Error::other("the file changed while it was compressed"));
+    }
     Ok(((output.len() as u64) < length).then(|| output.into_boxed_slice().into()))
 }

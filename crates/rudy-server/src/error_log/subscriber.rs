@@ -36,6 +36,11 @@ impl Subscriber for EventWriter {
         };
         let Fields { message, site, route } = fields;
         let context = Context { target, site: site.as_deref(), route: route.as_deref() };
+        // Errors that a peer can cause again and again. What is behind the first colon may be different each time.
+        if severity >= Severity::Warning {
+            let kind = message.split_once(": ").map_or(&*message, |(kind, _)| kind);
+            return self.0.write_limited(severity, kind, &message, context);
+        }
         self.0.write(&mut self.0.lock(), severity, &message, context);
     }
 

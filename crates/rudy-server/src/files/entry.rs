@@ -171,16 +171,21 @@ fn position(coding: Coding) -> Option<usize> {
 }
 
 impl Representation {
-    /// Returns the uncompressed representation. `common` holds the fields of both the 200 and the 304.
+    /// Returns the representation of the file itself, which has a coding if its type is that of the decoded data. `common` holds the
+    /// fields of both the 200 and the 304.
     pub(super) fn plain(
         content: Content,
         stat: &Stat,
         now_ns: i128,
-        media_type: HeaderValue,
+        (media_type, coding): (HeaderValue, Coding),
         common: &HeaderMap,
     ) -> Self {
         let validators = validators(stat, "", now_ns);
         let mut headers = common.clone();
+        // Also for clients that do not accept it, as in nginx and Apache: a decoded drawing would have another name.
+        if coding != Coding::Identity {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+        }
         headers.insert(CONTENT_TYPE, media_type);
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));

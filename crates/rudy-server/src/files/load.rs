@@ -69,7 +69,7 @@ impl Files {
         access: Access,
     ) -> Result<Siblings, WouldBlock> {
         let mut siblings = Siblings::default();
-        if !self.0.options.precompressed {
+        if !self.0.options.precompressed || self.0.options.types.coding(path) != Coding::Identity {
             return Ok(siblings);
         }
         for (sibling, coding) in siblings.iter_mut().zip(Coding::COMPRESSED) {
@@ -103,7 +103,9 @@ impl Files {
         let stat = opened.stat;
         let now_ns = clock::unix_ns();
         let media_type = self.0.options.types.of_name(path);
-        let on_the_fly = self.codings(&stat, &media_type);
+        let own_coding = self.0.options.types.coding(path);
+        let is_coded = own_coding != Coding::Identity;
+        let on_the_fly = if is_coded { &[] } else { self.codings(&stat, &media_type) };
         let all = || std::iter::once(stat).chain(siblings.iter().flatten().map(|opened| opened.stat));
         // The file and its siblings are all in memory or all open, so an entry uses either memory or descriptors.
         let in_memory = all().all(|stat| stat.size <= self.0.entries.file_bytes_max());
@@ -111,7 +113,7 @@ impl Files {
         let varies = !on_the_fly.is_empty() || siblings.iter().any(Option::is_some);
         let common = entry::common_fields(varies, self.0.cache_rules.value(path));
         let content = Content::of(opened, in_memory, access)?;
-        let plain = Representation::plain(content, &stat, now_ns, media_type, &common);
+        let plain = Representation::plain(content, &stat, now_ns, (media_type, own_coding), &common);
         let mut coded = Coding::COMPRESSED
             .map(|coding| if on_the_fly.contains(&coding) { Coded::OnTheFly } else { Coded::No });
         for ((coded, sibling), coding) in coded.iter_mut().zip(siblings).zip(Coding::COMPRESSED) {

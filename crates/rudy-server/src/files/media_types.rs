@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use http::HeaderValue;
 use rudy_http::semantics::media_type;
+use rudy_http::semantics::negotiation::Coding;
 use rudy_http::syntax::is_token;
 use schemars::json_schema;
 use serde::Deserialize;
@@ -112,6 +113,14 @@ impl FileTypes {
         let chosen = self.known(name).or_else(others).unwrap_or(ARBITRARY);
         let is_complete = chosen.contains(';');
         media_type::with_charset(chosen, self.charset.as_deref().filter(|_| !is_complete))
+    }
+
+    /// Returns the coding that a file has already, unless its media type is that of compressed data.
+    pub(super) fn coding(&self, name: &str) -> Coding {
+        match self.known(name) {
+            Some(ARBITRARY | "application/gzip" | "application/x-gzip") | None => Coding::Identity,
+            Some(_) => media_type::coding_of_name(name),
+        }
     }
 
     /// Whether the extension of a file has a media type other than that of arbitrary data.

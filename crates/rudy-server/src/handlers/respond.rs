@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, header};
 use rudy_http::h1::{PreparedHead, RequestHead};
 use rudy_http::semantics::media_type;
+use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, Reply, Request, Response};
 
@@ -127,7 +128,13 @@ impl Respond {
             problems.push(problem.label("remove the body, or use another status"));
         }
         if !body.is_empty() && !fields.contains_key(header::CONTENT_TYPE) {
-            fields.insert(header::CONTENT_TYPE, content_type(table.body_file.as_deref()));
+            let name = table.body_file.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+            let text = HeaderValue::from_static("text/plain; charset=utf-8");
+            fields.insert(header::CONTENT_TYPE, name.map_or(text, media_type::of_name));
+            let coding = name.map_or(Coding::Identity, media_type::coding_of_name);
+            if coding != Coding::Identity && !fields.contains_key(header::CONTENT_ENCODING) {
+                fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+            }
         }
         if problems.is_empty() {
             Ok(Self { head: Arc::new(PreparedHead::new(status, fields)), body })
@@ -190,13 +197,6 @@ fn read(path: &Path) -> Result<Bytes, String> {
         return Err("it is larger than 1 MiB (serve it with `files`)".to_owned());
     }
     Ok(body.into())
-}
-
-fn content_type(body_file: Option<&Path>) -> HeaderValue {
-    match body_file.and_then(Path::file_name).and_then(|name| name.to_str()) {
-        Some(name) => media_type::of_name(name),
-        None => HeaderValue::from_static("text/plain; charset=utf-8"),
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rudy_http::semantics::media_type;
+use rudy_http::semantics::negotiation::Coding;
 
 use crate::compression::Compression;
 
@@ -54,6 +55,7 @@ fn add(folder: &Path, files: &mut Vec<SourceFile>, folders: &mut Vec<PathBuf>) -
         if metadata.is_dir() {
             folders.push(entry.path());
         } else if metadata.is_file()
+            && media_type::coding_of_name(&name) == Coding::Identity
             && Compression::default().includes(Some(metadata.size()), &media_type::of_name(&name))
         {
             files.push(SourceFile::new(entry.path(), &metadata));

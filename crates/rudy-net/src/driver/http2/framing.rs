@@ -20,6 +20,10 @@ impl Framing for StreamFraming<'_> {
         self.machine.window(self.stream)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn has_ended(&self) -> bool {
         !self.machine.is_in_body(self.stream)
     }

@@ -157,14 +157,40 @@ async fn a_failing_stream_does_not_affect_the_others() {
     assert_eq!(send(65_536, bodies).await, expected);
 }
 
-/// The file is shorter than its range, so the frame that has begun cannot be completed.
+/// A file that is shorter than its range from the start, within a frame, and one that shrinks behind what is sent.
 #[tokio::test]
-async fn a_frame_that_cannot_be_completed_aborts_the_connection() {
-    let (ours, _peer) = pair().await;
-    let bodies = [(1, Body::File(range(b"short", 0, 100))), (2, Body::Bytes("whole".into()))];
-    let mut toy = Toy::new(ours, 1000, bodies);
-    let polled = toy.poll(&mut Context::from_waker(Waker::noop()), Instant::now(), &mut None);
-    assert_eq!(polled, Poll::Ready(Err(EndReason::Aborted)));
+async fn a_file_that_shrinks_ends_only_its_stream() {
+    let (mut bodies, mut expected) = bodies(100_000);
+    let shrunk = |size, range: FileRange| {
+        range.file.set_len(size).unwrap();
+        Body::File(range)
+    };
+    let content = pattern(9, 50_000);
+    bodies.insert(0, (5, Body::File(range(b"short", 0, 100))));
+    bodies.insert(2, (6, shrunk(40_000, range(&content, 0, 50_000))));
+    bodies.push((7, shrunk(49_999, range(&content, 0, 10))));
+    expected.extend(
+        [5, 6, 7].map(|number| (number, Received { body: Vec::new(), end: Some("reset".to_owned()) })),
+    );
+    assert_eq!(send(65_536, bodies).await, expected);
+}
+
+/// A file that grows and is touched while it is sent.
+#[tokio::test]
+async fn a_growing_file_is_sent_as_announced() {
+    let content = pattern(9, 1 << 20);
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&content).unwrap();
+    let range = range_of(file.try_clone().unwrap(), 0, 1 << 20);
+    let (ours, peer) = pair().await;
+    let mut toy = Toy::new(ours, 1 << 30, [(1, Body::File(range))]);
+    assert!(toy.poll(&mut Context::from_waker(Waker::noop()), Instant::now(), &mut None).is_pending());
+    file.write_all(b"more").unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let peer = std::thread::spawn(move || receive(peer));
+    poll_fn(|cx| toy.poll(cx, Instant::now(), &mut None)).await.unwrap();
+    drop(toy);
+    assert_eq!(peer.join().unwrap()[&1], Received { body: content, end: Some(String::new()) });
 }
 
 /// The rest of a partially sent frame comes first, even if its stream is dropped in between.

@@ -68,6 +68,10 @@ impl Framing for Frames<'_> {
         *self.window
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn has_ended(&self) -> bool {
         *self.has_ended
     }

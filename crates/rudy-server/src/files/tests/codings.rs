@@ -1,6 +1,6 @@
 //! Tests precompressed siblings and compression on the fly.
 
-use std::io::Read;
+use std::io::{Read, Write};
 
 use super::*;
 use crate::compression::pool::PIECES_MAX;
@@ -152,6 +152,35 @@ fn small_large_and_already_compressed_files_are_sent_uncompressed() {
     {
         let response = site.get_with(path, &[("accept-encoding", "gzip, br, zstd")]);
         assert_eq!((response.field("content-encoding"), response.field("vary")), ("", ""), "{path}");
+    }
+}
+
+#[test]
+fn a_compressed_drawing_is_sent_in_its_coding_and_never_compressed_again() {
+    let drawing = "<svg xmlns='http://www.w3.org/2000/svg'/>\n".repeat(100);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    packed.write_all(drawing.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    for options in [FilesOptions::default(), on_disk()] {
+        let site =
+            Site::with_options(&[("a.svg", &drawing), ("a.svgz.gz", "twice"), ("a.tgz", "x")], options);
+        for name in ["a.svgz", "B.SVGZ", "c.x3dz"] {
+            fs::write(site.folder.path().join(name), &packed).unwrap();
+            for accept in ["gzip, br, zstd", "identity", "gzip;q=0", "br"] {
+                let response = site.get_with(&format!("/{name}"), &[("accept-encoding", accept)]);
+                let fields = ["content-encoding", "vary"].map(|name| response.field(name).to_owned());
+                assert_eq!(
+                    (fields, response.body == packed),
+                    (["gzip".to_owned(), String::new()], true),
+                    "{name} {accept}"
+                );
+            }
+        }
+        let response = site.get_with("/a.svgz", &[("range", "bytes=0-1")]);
+        assert_eq!((response.field("content-encoding"), &response.body[..]), ("gzip", &packed[..2]));
+        assert_eq!(site.get_with("/a.svgz", &[]).field("content-type"), "image/svg+xml");
+        assert_eq!(site.get_with("/a.tgz", &[("accept-encoding", "gzip")]).field("content-encoding"), "");
+        assert_eq!(site.get_with("/a.svg", &[("accept-encoding", "gzip")]).field("content-encoding"), "gzip");
     }
 }
 
