@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rudy_load::Exit;
 use rudy_stats::compare::Summary;
-use rudy_units::{Unit, grouped, share};
+use rudy_units::{Unit, Visible, grouped, share};
 use serde_json::json;
 
 use crate::experiment::{self, Experiment};
@@ -59,7 +59,7 @@ pub fn handshakes(options: &Handshakes) -> Exit {
 
 fn refuse(why: &str) -> Exit {
     // An error of stderr cannot be reported.
-    let _ = writeln!(io::stderr(), "error: {why}");
+    let _ = writeln!(Visible(io::stderr()), "error: {why}");
     Exit::CannotRun
 }
 
@@ -72,7 +72,7 @@ fn print(folder: &Path, options: &Handshakes) -> Result<(), String> {
     }
     let text = if options.is_json { to_json(&experiment) } else { tables(&experiment) };
     // A closed pipe is no error: the reader has read enough.
-    let _ = io::stdout().write_all(text.as_bytes());
+    let _ = Visible(io::stdout()).write_all(text.as_bytes());
     Ok(())
 }
 

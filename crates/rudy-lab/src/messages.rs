@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rudy_load::Exit;
+use rudy_units::Visible;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -46,7 +47,7 @@ struct Taken {
 pub fn messages(options: Messages) -> Exit {
     let refuse = |exit, why: &dyn fmt::Display| {
         // An error of stderr cannot be reported.
-        let _ = writeln!(io::stderr(), "error: {why}");
+        let _ = writeln!(Visible(io::stderr()), "error: {why}");
         exit
     };
     if !(2..=TASKS_MAX).contains(&options.tasks) || !(1..=WORKERS_MAX).contains(&options.workers) {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::units::Visible;
+
 /// The exit codes of the commands that generate load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -81,5 +83,5 @@ pub(crate) fn report_error(exit: Exit, message: &str) -> Exit {
 /// Prints a line to standard error.
 pub(crate) fn print_line(line: &str) {
     // A failure of standard error cannot be reported.
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(Visible(io::stderr()), "{line}");
 }

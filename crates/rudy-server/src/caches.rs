@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rudy_store::Options as StoreOptions;
-use rudy_units::{Size, count, duration, visible};
+use rudy_units::{Size, Visible, count, duration, visible, visible_json};
 
 pub use crate::admin::PurgedBy;
 use crate::admin::{CacheObject, CacheStats, PurgeRequest, Request, Response, RunningServer, ask};
@@ -58,7 +58,7 @@ pub enum Action {
 /// Runs the command.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let request = match &options.action {
         Action::Verify { config } => return verify(config, options.json),
         Action::Purge { by, soft } => Request::CachePurge(PurgeRequest { by: by.clone(), soft: *soft }),
@@ -73,13 +73,13 @@ pub fn run(options: &Options) -> Exit {
         Ok(Response::CachePurged) if options.json => (writeln!(stdout, "{{\"purged\":true}}"), Exit::Done),
         Ok(Response::CachePurged) => (writeln!(stdout, "purged"), Exit::Done),
         Ok(Response::CacheStats(all)) if options.json => {
-            (writeln!(stdout, "{}", serde_json::json!({ "caches": all })), Exit::Done)
+            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "caches": all }))), Exit::Done)
         }
         Ok(Response::CacheStats(all)) => {
             (write!(stdout, "{}", all.iter().map(stats).collect::<String>()), Exit::Done)
         }
         Ok(Response::CacheObjects(all)) if options.json => {
-            (writeln!(stdout, "{}", serde_json::json!({ "objects": all })), Exit::Done)
+            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "objects": all }))), Exit::Done)
         }
         Ok(Response::CacheObjects(all)) => {
             (write!(stdout, "{}", all.iter().map(object).collect::<String>()), Exit::Done)
@@ -143,7 +143,7 @@ fn object(object: &CacheObject) -> String {
 
 /// Checks the folder of a configuration.
 fn verify(path: &std::path::Path, is_json: bool) -> Exit {
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let options = match Config::load(path).map_err(|errors| errors.to_string()) {
         Ok(config) => config.cache.folder().map(|folder| config.cache.options(&folder)),
         Err(why) => {
@@ -181,9 +181,9 @@ fn check(options: &StoreOptions, is_json: bool, out: &mut impl Write) -> Result<
         writeln!(
             out,
             "{}",
-            serde_json::json!({
+            visible_json(&serde_json::json!({
                 "objects": verified.objects, "bytes": verified.bytes, "dropped": files.collect::<Vec<_>>()
-            })
+            }))
         )
     } else {
         for (path, reason, removed) in &dropped {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use rudy_units::{bytes, count, visible};
+use rudy_units::{Visible, bytes, count, visible, visible_json};
 
 use crate::admin::{Request, Response, RunningServer, ask};
 use crate::run::Exit;
@@ -20,11 +20,11 @@ pub struct Options {
 /// Asks the server, and prints the counts of its limits.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match ask(&options.server, &Request::Limits) {
         Ok(Response::Limits(all)) if options.json => {
-            (writeln!(stdout, "{}", serde_json::json!({ "limits": all })), Exit::Done)
+            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "limits": all }))), Exit::Done)
         }
         Ok(Response::Limits(all)) => (write!(stdout, "{}", text(&all)), Exit::Done),
         Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),

@@ -2,18 +2,23 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use rudy_socket_file::{BindError, SocketFile};
+use rudy_units::{Visible, visible};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketFlags, SocketType, accept_with, bind, listen, recv, socket_with,
+    AddressFamily, RecvFlags, SocketFlags, SocketType, UCred, accept_with, bind, connect, listen, recv,
+    socket_with,
 };
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
-use crate::run::{Exit, outcome_address};
+use crate::admin::{default_folder, safe_folders};
+use crate::run::{Exit, outcome_address, outcome_file_name};
 
 /// The time to wait for the result after the signalled process has ended, because its successor may report it.
 const END_TIMEOUT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
@@ -32,7 +37,7 @@ pub struct Options {
 /// Signals the server and waits for the result.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match reload(options) {
         Ok(Ok(text)) => (writeln!(stdout, "{text}"), Exit::Done),
@@ -59,7 +64,7 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
             "process {pid} does not handle {name}: it is not `rudy serve`, or is still starting"
         ));
     }
-    let outcome = if is_reachable(pid) { Some(Outcome::listen(pid)?) } else { None };
+    let outcome = if is_reachable(pid) { Some(Outcome::listen(pid, user)?) } else { None };
     pidfd_send_signal(&process, signal).map_err(cannot)?;
     match outcome {
         Some(outcome) => outcome
@@ -71,62 +76,113 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
     }
 }
 
-/// The socket on which the server reports the result.
-struct Outcome(OwnedFd);
+/// The sockets on which the server reports the result.
+struct Outcome {
+    /// In the folder of the user's admin sockets, if there is one. The file is removed before its listener is closed.
+    in_folder: Option<(SocketFile, UnixListener)>,
+    /// In the abstract namespace, unless another user has taken the name.
+    by_name: Option<OwnedFd>,
+}
 
 impl Outcome {
-    fn listen(pid: u32) -> Result<Self, String> {
-        let open = || -> io::Result<OwnedFd> {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-            bind(&socket, &outcome_address(pid)?)?;
-            listen(&socket, 4)?;
-            Ok(socket)
+    /// Listens for the result of a process of `user`.
+    fn listen(pid: u32, user: u32) -> Result<Self, String> {
+        let is_waiting = || format!("another `rudy reload` is waiting for process {pid}; try again later");
+        let in_folder = match Self::in_folder(pid, user) {
+            Err(BindError::InUse) => return Err(is_waiting()),
+            // Without the file, the name is enough.
+            result => result.ok().flatten(),
         };
-        open().map(Self).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                format!("another `rudy reload` is waiting for process {pid}; try again later")
-            }
-            _ => format!("cannot listen for the result: {error}"),
-        })
+        let by_name = Self::by_name(pid);
+        let is_taken = by_name.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse);
+        match (by_name, is_taken.then(|| holder(pid)).flatten(), in_folder) {
+            (_, Some(other), _) if other.uid.is_root() || other.uid.as_raw() == user => Err(is_waiting()),
+            (Err(_), Some(other), None) => Err(format!(
+                "process {} of user {} has taken the name on which process {pid} reports the result; end that process, or \
+                 send the signal with `kill` and read the log of the server",
+                other.pid.as_raw_pid(),
+                other.uid.as_raw()
+            )),
+            (Err(error), None, None) => Err(format!("cannot listen for the result: {error}")),
+            (by_name, _, in_folder) => Ok(Self { in_folder, by_name: by_name.ok() }),
+        }
+    }
+
+    fn in_folder(pid: u32, user: u32) -> Result<Option<(SocketFile, UnixListener)>, BindError> {
+        let own = (geteuid().as_raw() == user).then(default_folder).flatten();
+        let Some(folder) = own.or_else(|| safe_folders(user).next()) else { return Ok(None) };
+        // The user of the server connects to a socket of root. Who connects is checked.
+        let (listener, file) = rudy_socket_file::bind(&folder.join(outcome_file_name(pid)), Some(0o666), 4)?;
+        Ok(Some((file, listener)))
+    }
+
+    fn by_name(pid: u32) -> io::Result<OwnedFd> {
+        let socket = new_socket(SocketType::SEQPACKET)?;
+        bind(&socket, &outcome_address(pid)?)?;
+        listen(&socket, 4)?;
+        Ok(socket)
     }
 
     /// Waits for the result; `None` if the server ends without one. Any user can connect, so only `user` and root are accepted.
     fn wait(&self, process: &OwnedFd, user: u32) -> Option<Result<String, String>> {
+        let in_folder = self.in_folder.as_ref().map(|(_, listener)| listener.as_fd());
+        let sockets: Vec<_> = self.by_name.as_ref().map(AsFd::as_fd).into_iter().chain(in_folder).collect();
         let mut has_ended = false;
         loop {
-            let mut ready = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(process, PollFlags::IN)];
-            let count = if has_ended { 1 } else { 2 };
-            match poll(&mut ready[..count], has_ended.then_some(&END_TIMEOUT)) {
+            let watched = sockets.iter().copied().chain((!has_ended).then(|| process.as_fd()));
+            let mut ready: Vec<_> =
+                watched.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
+            match poll(&mut ready, has_ended.then_some(&END_TIMEOUT)) {
                 Ok(0) => return None,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return None,
             }
-            has_ended = has_ended || !ready[1].revents().is_empty();
-            if ready[0].revents().is_empty() {
-                continue;
-            }
-            if let Some(outcome) = self.accept(user) {
+            let is_ready: Vec<_> = ready.iter().map(|polled| !polled.revents().is_empty()).collect();
+            has_ended = has_ended || is_ready.get(sockets.len()) == Some(&true);
+            let accepted = sockets.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
+            if let Some(outcome) = accepted.filter_map(|(socket, _)| accept(*socket, user)).next() {
                 return Some(outcome);
             }
         }
     }
+}
 
-    fn accept(&self, user: u32) -> Option<Result<String, String>> {
-        let socket = accept_with(&self.0, SocketFlags::CLOEXEC).ok()?;
-        let peer = socket_peercred(&socket).ok()?.uid;
-        if !peer.is_root() && peer.as_raw() != user {
-            return None;
+fn new_socket(kind: SocketType) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::UNIX, kind, flags, None)?)
+}
+
+/// The process that listens on the abstract name, with a socket of any type.
+fn holder(pid: u32) -> Option<UCred> {
+    let address = outcome_address(pid).ok()?;
+    [SocketType::SEQPACKET, SocketType::STREAM].into_iter().find_map(|kind| {
+        let socket = new_socket(kind).ok()?;
+        connect(&socket, &address).ok()?;
+        socket_peercred(&socket).ok()
+    })
+}
+
+/// Receives a result from a process of `user` or root.
+fn accept(listener: BorrowedFd<'_>, user: u32) -> Option<Result<String, String>> {
+    let socket = accept_with(listener, SocketFlags::CLOEXEC).ok()?;
+    let peer = socket_peercred(&socket).ok()?.uid;
+    if !peer.is_root() && peer.as_raw() != user {
+        return None;
+    }
+    // This does not wait for long: the server sends right after connecting. A message arrives as a whole, a stream in parts.
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; OUTCOME_BYTES_MAX];
+    while let Ok((_, count @ 1..)) = recv(&socket, &mut buffer[..], RecvFlags::empty()) {
+        bytes.extend_from_slice(&buffer[..count]);
+        if bytes.len() >= OUTCOME_BYTES_MAX {
+            break;
         }
-        let mut buffer = vec![0; OUTCOME_BYTES_MAX];
-        // This does not wait for long: the server sends right after connecting.
-        let (_, bytes) = recv(&socket, &mut buffer[..], RecvFlags::empty()).ok()?;
-        let text = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
-        match text.split_at_checked(1)? {
-            ("+", text) => Some(Ok(text.to_owned())),
-            ("-", text) => Some(Err(text.to_owned())),
-            _ => None,
-        }
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    match text.split_at_checked(1)? {
+        ("+", text) => Some(Ok(text.to_owned())),
+        ("-", text) => Some(Err(text.to_owned())),
+        _ => None,
     }
 }
 
@@ -140,7 +196,8 @@ pub(crate) fn find() -> Result<u32, String> {
         [] => Err("no `rudy serve` of this user is running; select a process with --pid PID".to_owned()),
         [pid] => Ok(pid),
         _ => {
-            let lines = first.iter().map(|pid| format!("\n  {pid}  {}", command_line(*pid).join(" ")));
+            let lines =
+                first.iter().map(|pid| format!("\n  {pid}  {}", visible(&command_line(*pid).join(" "))));
             Err(format!(
                 "several servers are running; select one with --pid PID:{}",
                 lines.collect::<String>()

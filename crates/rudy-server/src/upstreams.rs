@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use rudy_units::{count, duration, visible};
+use rudy_units::{Visible, count, duration, visible, visible_json};
 
 use crate::admin::{Request, Response, RunningServer, UpstreamState, UpstreamStatus, ask};
 use crate::run::Exit;
@@ -31,7 +31,7 @@ pub enum Change {
 /// Asks the server, and prints the state of its upstreams.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let request = match &options.change {
         None => Request::Upstreams,
         Some(Change::Drain(name)) => Request::DrainUpstream { name: name.clone() },
@@ -40,7 +40,7 @@ pub fn run(options: &Options) -> Exit {
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match ask(&options.server, &request) {
         Ok(Response::Upstreams(all)) if options.json => {
-            (writeln!(stdout, "{}", serde_json::json!({ "upstreams": all })), Exit::Done)
+            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "upstreams": all }))), Exit::Done)
         }
         Ok(Response::Upstreams(all)) => (write!(stdout, "{}", text(&all)), Exit::Done),
         Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),

@@ -125,18 +125,17 @@ pub fn explain_rejection(error: &rustls::Error) -> Option<String> {
         rustls::Error::NoCertificatesPresented => return Some("the client sent no certificate".to_owned()),
         _ => return None,
     };
-    let ago = |then: UnixTime, now: UnixTime| {
-        in_words(Duration::from_secs(now.as_secs().saturating_sub(then.as_secs())))
+    // What is behind the first colon is different each time; the log counts by what is before it.
+    let between = |from: UnixTime, to: UnixTime| {
+        in_words(Duration::from_secs(to.as_secs().saturating_sub(from.as_secs())))
     };
     let why = match error {
         CertificateError::ExpiredContext { time, not_after } => {
-            return Some(format!("the client's certificate expired {} ago", ago(*not_after, *time)));
+            return Some(format!("the client's certificate has expired: {} ago", between(*not_after, *time)));
         }
         CertificateError::NotValidYetContext { time, not_before } => {
-            return Some(format!(
-                "the client's certificate will be valid {} from now",
-                ago(*time, *not_before)
-            ));
+            let left = between(*time, *not_before);
+            return Some(format!("the client's certificate is not valid yet: it will be in {left}"));
         }
         CertificateError::Expired => "has expired",
         CertificateError::NotValidYet => "is not valid yet",
@@ -170,7 +169,7 @@ pub fn explain_rejection(error: &rustls::Error) -> Option<String> {
                 "is of X.509 version 1 and not issued by an authority in the file `authority`, nor in that file"
             }
             "NameConstraintViolation" => "has a name that its authority may not issue (name constraints)",
-            reason => return Some(format!("the client's certificate cannot be verified ({reason})")),
+            reason => return Some(format!("the client's certificate cannot be verified: {reason}")),
         },
         other => return Some(format!("the client's certificate is rejected: {other}")),
     };

@@ -20,6 +20,6 @@ pub use format::{
 };
 pub use rate::{Count, RATE_MAX, Rate, parse_decimal};
 pub use size::{Size, as_size};
-pub use text::{counted, visible};
+pub use text::{Visible, VisibleStream, counted, is_interpreted, visible, visible_json, visible_lines};
 pub use time::{Time, Timeout, as_time, parse_duration};
 pub use unit::Unit;

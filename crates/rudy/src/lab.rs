@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use rudy_lab::{Compare, DiffOptions, FailIfWorse, Format, Options, ReportOptions};
 use rudy_load::Exit;
+use rudy_units::Visible;
 
 /// Compare servers with repeated, interleaved benchmarks
 ///
@@ -333,7 +334,7 @@ impl CompareArguments {
 
 fn refuse(why: &str) -> Exit {
     // An error of stderr cannot be reported.
-    let _ = writeln!(io::stderr(), "error: {why}");
+    let _ = writeln!(Visible(io::stderr()), "error: {why}");
     Exit::BadInput
 }
 

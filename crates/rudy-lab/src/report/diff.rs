@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use rudy_load::Exit;
+use rudy_units::Visible;
 use serde::Serialize;
 
 use super::analysis::across::{across, differences};
@@ -51,7 +52,7 @@ fn refuse(exit: Exit, why: &str) -> Exit {
 fn refuse_after(exit: Exit, why: &str) -> Exit {
     if !why.is_empty() {
         // An error of stderr cannot be reported.
-        let _ = writeln!(io::stderr(), "{why}");
+        let _ = writeln!(Visible(io::stderr()), "{why}");
     }
     exit
 }

@@ -21,6 +21,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rudy_load::Exit;
+use rudy_units::Visible;
 
 use crate::experiment::{self, Experiment};
 
@@ -59,7 +60,7 @@ pub fn report(options: &ReportOptions) -> Exit {
         Ok(()) => Exit::Done,
         Err((exit, why)) => {
             // An error of stderr cannot be reported.
-            let _ = writeln!(io::stderr(), "error: {why}");
+            let _ = writeln!(Visible(io::stderr()), "error: {why}");
             exit
         }
     }
@@ -95,7 +96,7 @@ impl ReportOptions {
 /// Writes to a file and reports its name on stderr, or writes to standard output.
 fn write(text: &str, place: &Path) -> Result<(), String> {
     if place == Path::new("-") {
-        return match io::stdout().write_all(text.as_bytes()) {
+        return match Visible(io::stdout()).write_all(text.as_bytes()) {
             // A closed pipe is no error: the reader has read enough.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(format!("cannot write to standard output: {error}"))
@@ -104,7 +105,7 @@ fn write(text: &str, place: &Path) -> Result<(), String> {
         };
     }
     save(text, place)?;
-    let _ = writeln!(io::stderr(), "the report is in {}", place.display());
+    let _ = writeln!(Visible(io::stderr()), "the report is in {}", place.display());
     Ok(())
 }
 

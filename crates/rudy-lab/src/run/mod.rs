@@ -16,6 +16,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use rudy_load::{Exit, Interrupt};
+use rudy_units::Visible;
 use rustix::process::{getpid, set_child_subreaper};
 
 pub use self::options::Options;
@@ -80,7 +81,7 @@ fn show(folder: &Path) {
     match report::after_run(folder) {
         Ok((page, findings)) => {
             // An error of stderr cannot be reported.
-            let _ = io::stdout().write_all(findings.as_bytes());
+            let _ = Visible(io::stdout()).write_all(findings.as_bytes());
             progress::say(&format!("the report is in {}", page.display()));
         }
         Err(why) => progress::say(&format!("cannot write the report: {why}")),

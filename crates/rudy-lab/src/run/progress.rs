@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use rudy_stats::compare::rounds_needed;
-use rudy_units::{Unit, counted, rough};
+use rudy_units::{Unit, Visible, counted, rough};
 
 use super::schedule::Turn;
 use crate::plan::Plan;
@@ -16,7 +16,7 @@ pub(super) const NOTHING_LEFT: &str = "nothing is left running";
 
 /// Prints a line. Errors are ignored, because they are no reason to stop.
 pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(Visible(io::stderr()), "{line}");
 }
 
 pub(super) struct Progress<'a> {

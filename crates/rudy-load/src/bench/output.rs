@@ -11,6 +11,7 @@ use super::options::OutputOptions;
 use super::report::{Document, Rows, Run, render};
 use super::run::Interval;
 use crate::exit::CommandError;
+use crate::units::{visible_json, visible_lines};
 
 /// All outputs, opened before the run so that errors appear before the measurement.
 pub(super) struct Output {
@@ -75,7 +76,7 @@ impl Output {
             errors.extend(sink.write(&run.outcome.recorder.latency.to_hgrm()).err());
         }
         if let Some(sink) = self.text {
-            errors.extend(sink.write(&render(run, self.has_spectrum)).err());
+            errors.extend(sink.write(&visible_lines(&render(run, self.has_spectrum))).err());
         }
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
@@ -84,7 +85,7 @@ impl Output {
 /// Formats a report as indented JSON.
 pub(super) fn to_json(document: &impl Serialize) -> Result<String, String> {
     let json = serde_json::to_string_pretty(document);
-    json.map(|json| json + "\n").map_err(|error| error.to_string())
+    json.map(|json| visible_json(&json) + "\n").map_err(|error| error.to_string())
 }
 
 /// A file, or standard output.

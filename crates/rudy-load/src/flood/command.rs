@@ -137,7 +137,11 @@ fn write(report: &Report<'_>) -> Result<(), CommandError> {
             None => print_line("no chart: it needs at least two samples; hold the connections for longer"),
         }
     }
-    let text = if report.options.is_json { document::render(report) } else { report.to_string() };
+    let text = if report.options.is_json {
+        units::visible_json(&document::render(report))
+    } else {
+        units::visible_lines(&report.to_string())
+    };
     match io::stdout().lock().write_all(text.as_bytes()) {
         // A closed pipe is no error: the reader has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

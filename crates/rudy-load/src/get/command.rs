@@ -16,6 +16,7 @@ use super::session::Session;
 use super::wait::Waiter;
 use crate::body::Bodies;
 use crate::exit::{print_line, report_error};
+use crate::units::{Visible, visible_json};
 use crate::{Exit, Template, Url};
 
 /// Maximum delay with `Retry-After`: a command that sleeps for a day looks as if it hangs.
@@ -153,9 +154,9 @@ impl Fetcher<'_> {
     fn print_report(&self, report: &Report) {
         if self.options.is_json {
             // A closed pipe is no error: the reader has read enough.
-            let _ = writeln!(io::stdout(), "{}", report.to_json());
+            let _ = writeln!(io::stdout(), "{}", visible_json(&report.to_json()));
         } else if !self.options.is_quiet {
-            let _ = write!(io::stderr(), "{report}");
+            let _ = write!(Visible(io::stderr()), "{report}");
         }
     }
 

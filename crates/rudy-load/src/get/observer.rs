@@ -183,6 +183,9 @@ impl Observer for RequestObserver<'_> {
     fn end(&mut self, trailers: Option<&HeaderMap>, _now: Instant) {
         self.trailers = trailers.filter(|trailers| !trailers.is_empty()).cloned();
         self.has_ended = true;
+        if let Err(error) = self.output.end() {
+            self.write_error.get_or_insert(error);
+        }
     }
 }
 

@@ -1,16 +1,20 @@
-//! The output of bodies, unbuffered and unchanged.
+//! The output of bodies, unbuffered, and unchanged unless it is a terminal.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::mem;
 use std::os::fd::AsFd;
 use std::path::Path;
+
+use crate::units::VisibleStream;
 
 /// An output for bodies.
 #[derive(Debug)]
 pub(crate) enum Output {
     /// A file, or standard output without the buffer of the standard library, so that data appears at once.
     File(File),
+    /// Standard output, if it is a terminal: the server does not control it.
+    Terminal(File, VisibleStream),
     /// Memory, at most `max` bytes.
     Memory { bytes: Vec<u8>, max: usize },
     /// No output: bodies are only counted.
@@ -19,7 +23,13 @@ pub(crate) enum Output {
 
 impl Output {
     pub(super) fn standard() -> io::Result<Self> {
-        Ok(Self::File(File::from(io::stdout().as_fd().try_clone_to_owned()?)))
+        let stdout = io::stdout();
+        let file = File::from(stdout.as_fd().try_clone_to_owned()?);
+        Ok(if stdout.is_terminal() {
+            Self::Terminal(file, VisibleStream::default())
+        } else {
+            Self::File(file)
+        })
     }
 
     pub(super) fn file(path: &Path) -> io::Result<Self> {
@@ -35,13 +45,22 @@ impl Output {
     pub(super) fn take(&mut self) -> Vec<u8> {
         match self {
             Self::Memory { bytes, .. } => mem::take(bytes),
-            Self::File(_) | Self::Discard => Vec::new(),
+            Self::File(_) | Self::Terminal(..) | Self::Discard => Vec::new(),
+        }
+    }
+
+    /// Writes what is left at the end of a body.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        match self {
+            Self::Terminal(file, shown) => file.write_all(shown.finish().as_bytes()),
+            Self::File(_) | Self::Memory { .. } | Self::Discard => Ok(()),
         }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.write_all(bytes),
+            Self::Terminal(file, shown) => file.write_all(shown.push(bytes).as_bytes()),
             Self::Memory { bytes: all, max } if all.len() + bytes.len() > *max => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("the body is larger than {max} bytes"),
@@ -52,5 +71,26 @@ impl Output {
             }
             Self::Discard => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+
+    #[test]
+    fn a_body_cannot_control_the_terminal() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut output = Output::Terminal(file.try_clone().unwrap(), VisibleStream::default());
+        for piece in [&b"a\r\nb\x1b]0;title\x07\xc2"[..], b"\x9b2J\xc3\xa9\xe2\x80", b"\xaex\xe6"] {
+            output.write(piece).unwrap();
+        }
+        output.end().unwrap();
+        let mut shown = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut shown).unwrap();
+        assert_eq!(shown, "a\nb\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{202e}x\u{fffd}");
     }
 }

@@ -18,6 +18,7 @@ use crate::bench::{
 };
 use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
+use crate::units::Visible;
 use crate::{Access, Exit, Protocols, Trust, descriptor_limit};
 
 /// Maximum number of concurrent fetches at a rate.
@@ -56,7 +57,7 @@ pub fn http_load(arguments: &[String]) -> Exit {
 }
 
 fn report(outcome: &Outcome, check: Check, interrupt: &Interrupt) -> Exit {
-    match write!(io::stdout().lock(), "{}", Summary { outcome, check }) {
+    match write!(Visible(io::stdout().lock()), "{}", Summary { outcome, check }) {
         // A closed pipe is no error: the reader has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             report_error(Exit::CannotRun, &format!("cannot write to standard output: {error}"))

@@ -17,6 +17,7 @@ use crate::exit::{print_line, report_error};
 use crate::get::{GetError, Waiter, resolve};
 use crate::sessions::SessionStore;
 use crate::transport::{Remote, Security};
+use crate::units::{Visible, visible_json};
 use crate::{AccessError, Exit, Protocols, Template};
 
 /// Takes the handshake with a server apart and prints the report.
@@ -50,7 +51,7 @@ fn print(report: &Report, options: &Options) -> Exit {
         print_json(&json::report(report));
     } else {
         // A closed pipe is no error: the reader has read enough.
-        let _ = write!(io::stdout(), "{report}");
+        let _ = write!(Visible(io::stdout()), "{report}");
     }
     let now = SystemTime::now();
     let left = report.inspection.expiry().map(|expiry| expiry.duration_since(now).unwrap_or_default());
@@ -68,7 +69,7 @@ fn print(report: &Report, options: &Options) -> Exit {
 }
 
 fn print_json(value: &serde_json::Value) {
-    let _ = writeln!(io::stdout(), "{value:#}");
+    let _ = writeln!(io::stdout(), "{}", visible_json(&format_args!("{value:#}")));
 }
 
 fn probe(options: &Options, lists: &RevocationLists, waiter: &Waiter) -> Result<Report, GetError> {

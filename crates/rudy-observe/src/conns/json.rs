@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rudy_stats::growth::Growth;
+use rudy_units::visible_json;
 use serde::Serialize;
 
 use super::Options;
@@ -41,7 +42,7 @@ pub(super) fn sample(
         since_start: change.map(Change::from),
     };
     // Structs of numbers and strings can always be serialized.
-    serde_json::to_string(&object).unwrap_or_default() + "\n"
+    visible_json(&serde_json::to_string(&object).unwrap_or_default()) + "\n"
 }
 
 #[derive(Serialize)]
@@ -94,7 +95,7 @@ pub(super) fn verdict(process: &Process, verdict: &Verdict, history: &History) -
         leaks: verdict.leaks.iter().map(Grown::from).collect(),
         growing: verdict.growing.iter().map(Grown::from).collect(),
     };
-    serde_json::to_string(&object).unwrap_or_default() + "\n"
+    visible_json(&serde_json::to_string(&object).unwrap_or_default()) + "\n"
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,6 @@
 //! An interval as JSON.
 
+use rudy_units::visible_json;
 use serde::Serialize;
 
 use super::Options;
@@ -18,7 +19,7 @@ pub(super) fn line(activity: &Activity, options: &Options) -> String {
         processes: activity.processes.iter().filter(is_shown).take(most).map(Process::new).collect(),
     };
     // Structs of numbers and strings can always be serialized.
-    serde_json::to_string(&update).unwrap_or_default() + "\n"
+    visible_json(&serde_json::to_string(&update).unwrap_or_default()) + "\n"
 }
 
 #[derive(Serialize)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rudy_units::visible_json;
 use serde::Serialize;
 
 use super::order::Row;
@@ -45,7 +46,7 @@ pub(super) fn line(view: &View<'_>) -> String {
         busiest: view.rows.iter().map(|row| Thread::new(view, row)).collect(),
     };
     // Structs of numbers and strings can always be serialized.
-    serde_json::to_string(&update).unwrap_or_default() + "\n"
+    visible_json(&serde_json::to_string(&update).unwrap_or_default()) + "\n"
 }
 
 #[derive(Serialize)]

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use rustix::termios::tcgetwinsize;
 
 use super::Stop;
+use rudy_units::visible_lines;
 
 /// The kind of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,13 +62,14 @@ impl Output {
     ///
     /// The reader has gone.
     pub fn update(&mut self, text: &str) -> Result<(), Stop> {
+        let text = &visible_lines(text);
         let text = match self.destination {
             Destination::Screen => frame(text, size()),
             Destination::Stream if self.has_written => format!("\n{text}"),
             Destination::Stream => text.to_owned(),
         };
         self.has_written = true;
-        write(&text)
+        print(&text)
     }
 }
 
@@ -77,6 +79,10 @@ impl Output {
 ///
 /// The reader has gone.
 pub fn write(text: &str) -> Result<(), Stop> {
+    print(&visible_lines(text))
+}
+
+fn print(text: &str) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Stop::Output)
 }

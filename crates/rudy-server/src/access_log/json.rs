@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use rudy_units::is_interpreted;
+
 use super::field::{Field, Times, Value};
 use super::{put_address, put_number};
 use crate::exchange::Finished;
@@ -116,13 +118,13 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
 }
 
-/// Appends a character. RFC 8259 §7 requires escapes for quote, backslash and the controls below space. DEL and the C1 controls can
-/// affect a terminal, and U+2028 and U+2029 end a line for some programs.
+/// Appends a character. RFC 8259 §7 requires escapes for quote, backslash and the controls below space. DEL, the C1 controls
+/// and those of bidirectional text can affect a terminal, and U+2028 and U+2029 end a line for some programs.
 fn put_char(c: char, line: &mut Vec<u8>) {
     match c {
         '"' | '\\' => line.extend_from_slice(&[b'\\', c as u8]),
         c if c.is_ascii() && is_plain(c as u8) => line.push(c as u8),
-        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+        c if is_interpreted(c) => {
             line.write_fmt(format_args!("\\u{:04x}", c as u32)).expect("writing to a Vec cannot fail");
         }
         c => line.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),

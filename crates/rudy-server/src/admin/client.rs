@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use super::path::{file_name, folders, is_safe};
+use super::path::{file_name, safe_folders};
 use super::protocol::{Request, Response};
 use crate::reload;
 
@@ -66,8 +66,7 @@ fn find(pid: u32) -> Result<PathBuf, String> {
     if !user.is_root() && user.as_raw() != uid {
         return Err(format!("no permission for process {pid}: ask as root or as the user of the server"));
     }
-    let of_user = folders(uid).into_iter().filter(|folder| is_safe(folder, uid));
-    let found = of_user.map(|folder| folder.join(file_name(pid))).find(|path| path.exists());
+    let found = safe_folders(uid).map(|folder| folder.join(file_name(pid))).find(|path| path.exists());
     found.ok_or_else(|| {
         format!(
             "process {pid} has no admin socket at its default path; if its configuration has `admin_socket`, name it \

@@ -12,7 +12,7 @@ mod socket;
 
 pub use self::client::RunningServer;
 pub(crate) use self::client::ask;
-pub(crate) use self::path::default_folder;
+pub(crate) use self::path::{default_folder, safe_folders};
 pub use self::protocol::PurgedBy;
 pub(crate) use self::protocol::{
     CacheObject, CacheStats, CertificateStatus, LastError, PurgeRequest, Request, Response, UpstreamState,

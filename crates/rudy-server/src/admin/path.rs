@@ -24,6 +24,11 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
     })
 }
 
+/// Returns the folders of a user that exist and that only this user can write to.
+pub(crate) fn safe_folders(uid: u32) -> impl Iterator<Item = PathBuf> {
+    folders(uid).into_iter().filter(move |folder| is_safe(folder, uid))
+}
+
 /// Whether only this user can create files in a folder. A folder in `/tmp` may be that of another user.
 pub(super) fn is_safe(folder: &Path, uid: u32) -> bool {
     fs::symlink_metadata(folder)

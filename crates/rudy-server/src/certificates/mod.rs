@@ -5,7 +5,7 @@ mod trust;
 use std::io::{self, Write};
 
 use jiff::Timestamp;
-use rudy_units::{counted, visible};
+use rudy_units::{Visible, counted, visible, visible_json};
 
 pub use self::trust::{Change, TrustOptions, trust};
 use crate::admin::{CertificateStatus, Request, Response, RunningServer, ask};
@@ -23,11 +23,11 @@ pub struct Options {
 /// Asks the server and prints its certificates.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match ask(&options.server, &Request::Certificates) {
         Ok(Response::Certificates(all)) if options.json => {
-            (writeln!(stdout, "{}", serde_json::json!({ "certificates": all })), Exit::Done)
+            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "certificates": all }))), Exit::Done)
         }
         Ok(Response::Certificates(all)) => (write!(stdout, "{}", text(&all, Timestamp::now())), Exit::Done),
         Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),

@@ -12,6 +12,8 @@ use std::process::Command;
 
 use rudy_tls::{authority_certificate, sha256};
 
+use rudy_units::Visible;
+
 use crate::run::Exit;
 use crate::state_dir::state_dir;
 use crate::tls::authority_file;
@@ -44,7 +46,7 @@ const SYSTEM: [(&str, &str, &[&str]); 3] = [
 /// Installs or removes the local authority.
 #[must_use]
 pub fn trust(options: &TrustOptions) -> Exit {
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let file = options.authority.clone().or_else(|| state_dir().map(|folder| authority_file(&folder)));
     let Some(file) = file else {
         let _ =

@@ -353,8 +353,7 @@ impl FileInput {
         let mut input = vec![0; length];
         let read = self.file.file.read_exact_at(&mut input, self.file.start + self.position);
         if read.is_err() || self.file.has_shrunk() {
-            let error =
-                read.err().unwrap_or_else(|| io::Error::other("it became shorter while it was sent"));
+            let error = read.err().unwrap_or_else(|| io::Error::other("it became shorter while it was sent"));
             self.file.log_failure(&error);
             return Err(error);
         }

@@ -1,5 +1,7 @@
 //! `rudy metrics`: the metrics of a running server.
 
+use rudy_units::visible_lines;
+
 use crate::admin::{Request, Response, RunningServer, ask};
 use crate::run::{Exit, cannot, print};
 
@@ -14,7 +16,7 @@ pub struct Options {
 #[must_use]
 pub fn run(options: &Options) -> Exit {
     match ask(&options.server, &Request::Metrics) {
-        Ok(Response::Metrics(text)) => print(text.as_bytes()),
+        Ok(Response::Metrics(text)) => print(visible_lines(&text).as_bytes()),
         Ok(other) => cannot(&format!("read the metrics: unexpected response: {other:?}")),
         Err(why) => cannot(&format!("read the metrics: {why}")),
     }

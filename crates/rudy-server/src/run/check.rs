@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rudy_units::Visible;
 use rustix::fs::{Access, access};
 
 use super::exit::{Exit, Failure};
@@ -20,7 +21,7 @@ pub fn check(path: &Path) -> Exit {
         Ok((config, warnings)) => {
             for warning in warnings {
                 // If writing to stderr fails, still print the rest.
-                let _ = writeln!(io::stderr().lock(), "warning: {warning}");
+                let _ = writeln!(Visible(io::stderr().lock()), "warning: {warning}");
             }
             print(config.describe().as_bytes())
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rudy_net::listen::ListenError;
+use rudy_units::Visible;
 
 use crate::config::{Diagnostics, Placeholders};
 
@@ -106,7 +107,7 @@ impl Failure {
                 let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
                 stderr.write_all(diagnostics.render(stderr.is_terminal() && !no_color).as_bytes())
             }
-            _ => writeln!(stderr, "error: {}", self.summary()),
+            _ => writeln!(Visible(stderr), "error: {}", self.summary()),
         };
         match self {
             Self::Config(_) | Self::Folder(..) | Self::JsonLogWithoutAccessLog => Exit::BadInput,

@@ -37,7 +37,7 @@ use rudy_net::listen::{Address, Endpoint, InheritedSockets};
 
 use self::exit::Failure;
 use self::hosts::{allowed_hosts, hosts_of_certificate};
-pub(crate) use self::outcome::address as outcome_address;
+pub(crate) use self::outcome::{address as outcome_address, file_name as outcome_file_name};
 use self::server::Server;
 use crate::HostPattern;
 use crate::access_log::{Destination, Format};

@@ -1,7 +1,12 @@
-//! Reports the result of a reload or an upgrade to `rudy reload`. The command listens on an abstract Unix socket, named after the
-//! process that it signals, and the server connects to it. So the server itself needs no control socket.
+//! Reports the result of a reload or an upgrade to `rudy reload`. The command listens on a socket named after the process that it
+//! signals, and the server connects to it. So the server itself needs no control socket.
+//!
+//! The socket is in the folder of the admin sockets, where no other user can take its name, and in the abstract namespace, for servers
+//! that do not see the folder.
 
-use std::{io, process};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process;
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
@@ -10,11 +15,17 @@ use rustix::net::{
 use rustix::process::geteuid;
 
 use super::signals::Signals;
+use crate::admin::safe_folders;
 use crate::reload::OUTCOME_BYTES_MAX;
 
 /// The address on which the command waits for the result of a signal to process `pid`.
 pub(crate) fn address(pid: u32) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(format!("rudy-reload-{pid}").as_bytes())?)
+}
+
+/// The name of the socket in the folder of the admin sockets.
+pub(crate) fn file_name(pid: u32) -> String {
+    format!("reload-{pid}.sock")
 }
 
 /// Sends the result to the command that waits for it, if any. It may have signalled this process, or the one that this process
@@ -26,9 +37,24 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
     };
     let text = &text[..text.floor_char_boundary(OUTCOME_BYTES_MAX - 1)];
     for pid in [Some(process::id()), signals.predecessor_pid()].into_iter().flatten() {
+        let message = format!("{mark}{text}");
         // Usually no command is waiting. The result is also in the log.
-        let _ = address(pid).and_then(|address| send_outcome(&address, &format!("{mark}{text}")));
+        let _ = address(pid).and_then(|address| send_outcome(&address, &message));
+        for folder in safe_folders(geteuid().as_raw()) {
+            let _ = send_to_file(&folder.join(file_name(pid)), &message);
+        }
     }
+}
+
+/// Sends without waiting, and only to root and our own user.
+fn send_to_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut stream = rudy_socket_file::connect(path)?;
+    stream.set_nonblocking(true)?;
+    let listener = socket_peercred(&stream)?.uid;
+    if listener.is_root() || listener == geteuid() {
+        stream.write_all(text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Sends without waiting, and only to root and our own user, because any user can listen on any abstract name.

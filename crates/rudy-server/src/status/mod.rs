@@ -10,7 +10,7 @@ mod top;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use rudy_units::counted;
+use rudy_units::{Visible, counted, visible_json};
 
 pub(crate) use self::activity::{Activity, Selection};
 pub(crate) use self::report::{ActiveRequest, Outcomes, StatusReport};
@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Exit {
         (None, Some(interval)) => return live::run(options, interval),
         (None, None) => report(options).map(|report| show(options, &report, None)),
     };
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match result {
         Ok(text) => (write!(stdout, "{text}"), Exit::Done),
@@ -82,7 +82,7 @@ fn report(options: &Options) -> Result<StatusReport, String> {
 /// Formats a report. `before` is the last one.
 fn show(options: &Options, report: &StatusReport, before: Option<&StatusReport>) -> String {
     if options.json {
-        return format!("{}\n", serde_json::json!(report));
+        return format!("{}\n", visible_json(&serde_json::json!(report)));
     }
     text::text(report, Rates::of(report, before))
 }

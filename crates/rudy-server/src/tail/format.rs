@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rudy_units::{is_interpreted, visible_json};
 use serde::Serialize;
 
 use crate::follow::{LINE_BYTES_MAX, Line};
@@ -89,14 +90,7 @@ impl LineFormatter {
         };
         // An object of strings can always be serialized.
         let json = serde_json::to_string(&object).unwrap_or_default();
-        for c in json.chars() {
-            // JSON does not escape DEL and the C1 controls (RFC 8259 §7), but a terminal interprets them.
-            if c.is_control() {
-                out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes());
-            } else {
-                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-        }
+        out.extend_from_slice(visible_json(&json).as_bytes());
     }
 
     fn name(&self, name: &Path, out: &mut Vec<u8>) {
@@ -132,7 +126,7 @@ impl LineFormatter {
                 rest = &rest[length..];
                 continue;
             }
-            if c.is_control() && c != '\t' {
+            if is_interpreted(c) && c != '\t' {
                 out.extend_from_slice(c.escape_default().to_string().as_bytes());
             } else {
                 out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());

@@ -94,7 +94,7 @@ pub struct CertificateTable {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCertificatesTable {
-    /// File with the certificates of the authorities that issue client certificates, in PEM.
+    /// File with the certificates of the authorities that issue client certificates, or with such certificates themselves, in PEM.
     #[schemars(example = &"clients.pem")]
     pub authority: FilePath,
     /// File with the revocation lists of these authorities, in PEM. With it, each authority needs a current list.

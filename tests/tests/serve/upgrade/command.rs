@@ -1,5 +1,7 @@
 //! `rudy reload`: signals a server and prints the result.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Output};
 
 use rudy_tests::binary;
@@ -84,6 +86,38 @@ fn a_process_that_does_not_handle_the_signal_is_not_signalled() {
         (code, text.as_str()),
         (Some(1), format!("error: there is no process {}\n", sleeper.id()).as_str())
     );
+}
+
+/// A name in the abstract namespace belongs to the first who binds it.
+#[test]
+fn another_user_cannot_take_the_place_of_the_command() {
+    if !rustix::process::geteuid().is_root() {
+        return rudy_tests::skip("only root can listen as another user");
+    }
+    let rig = Rig::start(&text(ANY, "old", ""));
+    let name = format!("rudy-reload-{}", rig.pid);
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    // The user of a thread is that of the sockets on which it listens.
+    let taken = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
+        UnixListener::bind_addr(&address).unwrap()
+    });
+    let _taken = taken.join().unwrap();
+    rig.rewrite(&text(ANY, "new", ""));
+    let (code, text) = reload_process(rig.pid, &[]);
+    assert_eq!((code, text.starts_with("the configuration was reloaded")), (Some(0), true), "{text}");
+    assert_eq!(rig.get("/"), "new");
+}
+
+#[test]
+fn a_second_command_does_not_take_the_result_of_the_first() {
+    let rig = Rig::start(&text(ANY, "old", ""));
+    let address =
+        std::os::unix::net::SocketAddr::from_abstract_name(format!("rudy-reload-{}", rig.pid)).unwrap();
+    let _waiting = UnixListener::bind_addr(&address).unwrap();
+    let (code, text) = reload_process(rig.pid, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("another `rudy reload` is waiting"), "{text}");
 }
 
 #[test]
