@@ -239,7 +239,7 @@ impl<S: ServiceSource> Connection<S> {
         let unfinished = unfinished.get_or_insert_with(|| handshakes.begin(self.info.limits.handshakes));
         let ConnectionContext { source, address, .. } = &*self.context;
         let mut choose = |hello: &ClientHello| source.current().tls_site(hello, address);
-        match handshakes.poll_step(cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
+        match handshakes.poll_step(unfinished, cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
             Poll::Ready(Ok(())) => {
                 let counters = &self.context.worker.counters;
                 counters.handshakes.add(1);
