@@ -30,7 +30,7 @@ pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 pub use client::{Client, Forwarded, Peer};
 pub use context::{poll_time, send_interim, wake_at};
 pub use deadline::Deadline;
-pub use driver::{Upgrade, Upgraded, UpgradedIo};
+pub use driver::{Upgrade, Upgraded, UpgradedIo, http2_stored_bytes};
 pub use local_address::LocalAddress;
 pub use message::{Head, Reply, Request, Response};
 pub use pipe::Piped;

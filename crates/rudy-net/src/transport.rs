@@ -133,6 +133,12 @@ pub trait Transport: AsFd + Send + Sync {
 
     /// Whether input from the peer is waiting to be read, not counting the end of the input.
     fn has_unread(&self) -> bool;
+
+    /// Returns the number of reads since the last call that gave the reader nothing, such as those of a few bytes of a record of
+    /// TLS.
+    fn take_empty_reads(&mut self) -> u32 {
+        0
+    }
 }
 
 /// Chooses the TLS settings for a client.

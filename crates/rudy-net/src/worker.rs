@@ -136,6 +136,8 @@ pub struct Counters {
     pub panics: Counter,
     /// Requests rejected by the protocol: invalid heads and bodies, timeouts.
     pub rejected: Counter,
+    /// Pauses of HTTP/2 connections that read nothing, because all of them store too much of request bodies.
+    pub paused: Counter,
     /// Clients dropped because they fell too far behind a live stream.
     pub dropped: Counter,
     /// Bytes of responses sent to the kernel.

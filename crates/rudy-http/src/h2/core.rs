@@ -39,6 +39,10 @@ const UPDATES_FOR_KIB: u32 = 2;
 /// The maximum of WINDOW_UPDATE frames that a peer may still send for DATA in transit: those for 8 MiB.
 const UPDATES_IN_TRANSIT: u32 = 16 * 1024;
 
+/// Reads of a few bytes that may come before each one that completes something: some clients send the head of a frame, or of a
+/// record of TLS, in a packet of its own.
+const READS_FOR_FRAME: u32 = 4;
+
 /// Smaller DATA frames, if the window of the peer is the reason, count as its doing (CVE-2019-9511).
 const DRIBBLE_BYTES: u64 = 256;
 
@@ -70,6 +74,7 @@ pub(super) struct Core {
     may_grow: bool,
     frames: Allowance,
     updates: Allowance,
+    reads: Allowance,
     resets: Allowance,
     table: PeerTable,
     /// The newest streams that this side has reset.
@@ -104,6 +109,7 @@ impl Core {
             may_grow: true,
             frames: Allowance::new(now),
             updates: Allowance::new(now),
+            reads: Allowance::new(now),
             resets: Allowance::new(now),
             table: PeerTable::Default,
             reset_by_us: VecDeque::new(),
@@ -134,6 +140,23 @@ impl Core {
             return Ok(());
         }
         Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many WINDOW_UPDATE frames"))
+    }
+
+    /// Counts a read of a few bytes that complete no frame.
+    pub(super) fn count_partial_read(
+        &mut self,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<(), ConnectionError> {
+        if self.reads.take(limits.control_frames, now) {
+            return Ok(());
+        }
+        Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many packets without a whole frame"))
+    }
+
+    /// Counts a read that completes a frame, or has much of one.
+    pub(super) fn count_whole_read(&mut self) {
+        self.reads.give_back(READS_FOR_FRAME, 0);
     }
 
     /// Counts a stream that the peer cancels, or makes this side reset.
@@ -205,10 +228,9 @@ impl Core {
         self.open_window(out);
     }
 
-    /// Returns by how much the windows have grown.
-    pub(super) fn grown_bytes(&self) -> u64 {
-        // The window of the connection is twice that of a stream, and bounds what all streams store.
-        2 * u64::from(self.stream_window.saturating_sub(DEFAULT_WINDOW_BYTES))
+    /// Returns how much of all bodies was received, and not passed on.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        u64::from(self.receive_window.stored())
     }
 
     pub(super) fn set_may_grow(&mut self, may_grow: bool) {

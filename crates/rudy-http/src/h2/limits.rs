@@ -13,7 +13,8 @@ pub struct Limits {
     /// Maximum number of frames without purpose: PING, SETTINGS, PRIORITY, RST_STREAM, unknown ones, empty DATA, parts of
     /// header blocks. Above it, the connection ends as above. A tenth recovers each second, and some with each request and each
     /// DATA frame of a response. WINDOW_UPDATE is counted separately, because a client sends it for what it receives: the same
-    /// number, and two more with each KiB of a response.
+    /// number, and two more with each KiB of a response. So are reads of fewer than 256 bytes that complete no frame: each wakes
+    /// the connection. Those before a read that completes one are part of it.
     pub control_frames: u32,
     /// The receive window of a connection at its start, in bytes.
     pub connection_window_bytes: u32,
@@ -22,8 +23,8 @@ pub struct Limits {
     /// The maximum size to which the receive window of a stream grows, in bytes. A window holds the bytes of one round trip:
     /// 8 MiB are 80 MiB/s at 100 ms.
     pub stream_window_bytes_max: u32,
-    /// The maximum by which the windows of all connections may grow together, in bytes. The state machine of one connection leaves
-    /// this limit to its caller.
+    /// The maximum of what all connections together store of bodies that no service has read, in bytes. 256 MiB are 256 connections
+    /// whose first window is full. The state machine of one connection leaves this limit to its caller.
     pub windows_total_bytes: u64,
 }
 

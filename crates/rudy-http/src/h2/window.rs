@@ -26,12 +26,12 @@ impl SendWindow {
 
     /// Records sent bytes, at most [`Self::available`].
     pub(super) fn send(&mut self, bytes: u64) {
-        self.0 -= i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.0 = self.0.saturating_sub_unsigned(bytes);
     }
 
     /// Changes the window by a WINDOW_UPDATE or a new setting.
     pub(super) fn change(&mut self, by: i64) -> Result<(), Overflow> {
-        let changed = self.0 + by;
+        let changed = self.0.saturating_add(by);
         if changed > i64::from(WINDOW_BYTES_MAX) {
             return Err(Overflow);
         }
@@ -61,6 +61,11 @@ impl ReceiveWindow {
         self.available = self.available.checked_sub(bytes).ok_or(Overflow)?;
         self.stored += bytes;
         Ok(())
+    }
+
+    /// Returns how much of the received bytes was not passed on.
+    pub(super) fn stored(self) -> u32 {
+        self.stored
     }
 
     /// Records bytes that were passed on, at most those received.

@@ -10,7 +10,7 @@ use rudy_http::h1::{Phase, Rejection};
 
 use super::input::{Input, InputFault};
 use super::output::Output;
-use super::poll_context::PollContext;
+use super::poll_context::{Budget, PollContext};
 use super::pump::Pump;
 use super::record::Record;
 use super::upload::Upload;
@@ -60,9 +60,10 @@ impl Handler {
         &mut self,
         connection: &mut Connection<S>,
         cx: &mut Context<'_>,
+        budget: &Budget,
     ) -> Poll<State> {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut poll_cx = PollContext::new(cx, now, &worker.counters);
+        let mut poll_cx = PollContext::new(cx, now, &worker.counters, budget);
         if self.exchange.is_killed() {
             return Poll::Ready(self.exchange.end(EndReason::Killed.into()));
         }
@@ -266,9 +267,10 @@ impl Exchange {
         &mut self,
         connection: &mut Connection<S>,
         cx: &mut Context<'_>,
+        budget: &Budget,
     ) -> Poll<State> {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut poll_cx = PollContext::new(cx, now, &worker.counters);
+        let mut poll_cx = PollContext::new(cx, now, &worker.counters, budget);
         if self.is_killed() {
             return Poll::Ready(self.end(EndReason::Killed.into()));
         }
@@ -400,7 +402,7 @@ impl<S: ServiceSource> Connection<S> {
             && let Some(body_bytes) = self.encode_small_body(&response.body, poll_cx.now, out)
         {
             response.body = Body::Empty;
-            poll_cx.body_bytes += body_bytes;
+            poll_cx.framed(body_bytes);
         }
         self.send(response, exchange, poll_cx, out)
     }

@@ -11,7 +11,7 @@ use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, 
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
-use super::poll_context::{POLL_BYTES_MAX, PollContext, yield_now};
+use super::poll_context::{Budget, PollContext, yield_now};
 use super::pump::GATHERED_BYTES;
 use super::record::{Record, report_closed};
 use super::upload::Upload;
@@ -33,8 +33,7 @@ struct RequestBatch<'a, 'b> {
     out: &'a mut BytesMut,
     /// The records of responses with an observer.
     records: &'a mut Vec<Record>,
-    /// How many bytes of bodies this poll may still send.
-    budget_bytes: u64,
+    budget: &'a Budget,
 }
 
 /// Why the handling of a batch of requests ends.
@@ -49,24 +48,29 @@ enum BatchEnd {
 
 impl<S: ServiceSource> Connection<S> {
     /// Reads, handles and responds to requests until it must wait.
-    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<State> {
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<State> {
         let now = Instant::now();
         let mut scratch = Scratch::borrow_at(now);
         self.resume(&mut scratch);
-        let next = self.poll_requests(cx, now, &mut scratch);
+        let next = self.poll_requests(cx, now, budget, &mut scratch);
         self.suspend(&mut scratch);
         next
     }
 
-    fn poll_requests(&mut self, cx: &mut Context<'_>, now: Instant, scratch: &mut Scratch) -> Poll<State> {
+    fn poll_requests(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        budget: &Budget,
+        scratch: &mut Scratch,
+    ) -> Poll<State> {
         let Scratch { input, out, date, .. } = scratch;
         let mut records = Vec::new();
         let mut read = 0;
         loop {
             let is_service_loaded = read > 0;
             let (cx, out) = (&mut *cx, &mut *out);
-            let mut batch =
-                RequestBatch { cx, now, date, out, records: &mut records, budget_bytes: POLL_BYTES_MAX };
+            let mut batch = RequestBatch { cx, now, date, out, records: &mut records, budget };
             let batch_end = self.handle_requests(&input[..read], &mut batch);
             if let BatchEnd::Next(state) = batch_end {
                 return Poll::Ready(state);
@@ -84,8 +88,8 @@ impl<S: ServiceSource> Connection<S> {
             if matches!(self.machine.phase(), Phase::Close | Phase::Upgrade) {
                 return Poll::Ready(State::Close(CloseMode::Linger));
             }
-            if matches!(batch_end, BatchEnd::OutputFull) {
-                // More requests are waiting, but first the other connections of this core get their turn.
+            if matches!(batch_end, BatchEnd::OutputFull) || budget.is_spent() {
+                // More requests may be waiting, but first the other connections of this core get their turn.
                 self.timer.set(None, cx.waker());
                 return yield_now(cx);
             }
@@ -103,7 +107,10 @@ impl<S: ServiceSource> Connection<S> {
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Reset)),
                 Poll::Ready(Ok(())) if read == 0 => return Poll::Ready(State::Close(CloseMode::PeerClosed)),
-                Poll::Ready(Ok(())) => self.context.worker.counters.received_bytes.add(read as u64),
+                Poll::Ready(Ok(())) => {
+                    self.context.worker.counters.received_bytes.add(read as u64);
+                    budget.spend(read as u64);
+                }
             }
         }
     }
@@ -156,9 +163,15 @@ impl<S: ServiceSource> Connection<S> {
         if let Some(http2) = self.detect_http2(bytes) {
             return BatchEnd::Next(http2);
         }
-        while batch.out.len() < OUTPUT_FULL_BYTES && batch.budget_bytes > 0 {
-            if bytes.is_empty() && !self.machine.may_have_event() {
-                return BatchEnd::NeedsInput;
+        loop {
+            // The machine takes what was read in any case.
+            if bytes.is_empty() {
+                if !self.machine.may_have_event() {
+                    return BatchEnd::NeedsInput;
+                }
+                if batch.out.len() >= OUTPUT_FULL_BYTES || batch.budget.is_spent() {
+                    return BatchEnd::OutputFull;
+                }
             }
             let service = self.load_service();
             match self.machine.receive(bytes, batch.now, &self.info.limits.http) {
@@ -182,7 +195,6 @@ impl<S: ServiceSource> Connection<S> {
             }
             bytes = &[];
         }
-        BatchEnd::OutputFull
     }
 
     /// Handles a request. Encodes an immediate response in `out`; otherwise returns the connection's next
@@ -194,6 +206,7 @@ impl<S: ServiceSource> Connection<S> {
         batch: &mut RequestBatch<'_, '_>,
     ) -> Result<Option<State>, Rejection> {
         self.context.worker.counters.requests.add(1);
+        batch.budget.spend_request();
         if self.timer.begin_request() {
             self.machine.close_after_response();
         }
@@ -213,6 +226,7 @@ impl<S: ServiceSource> Connection<S> {
             && let Some(body_bytes) = self.encode_small_body(&response.body, batch.now, batch.out)
         {
             record.body_bytes = body_bytes;
+            batch.budget.spend(body_bytes);
             if record.observer.is_some() {
                 batch.records.push(record);
             }
@@ -221,10 +235,8 @@ impl<S: ServiceSource> Connection<S> {
         let mut exchange = Exchange::new(upload, record);
         exchange.output.add_earlier(std::mem::take(batch.records));
         let worker = self.context.worker.clone();
-        let mut poll_cx = PollContext::new(batch.cx, batch.now, &worker.counters);
-        poll_cx.budget_bytes = batch.budget_bytes;
+        let mut poll_cx = PollContext::new(batch.cx, batch.now, &worker.counters, batch.budget);
         let next = self.send(response, exchange, &mut poll_cx, batch.out);
-        batch.budget_bytes = poll_cx.budget_bytes;
         Ok(Some(next).filter(|next| !matches!(next, State::Head)))
     }
 

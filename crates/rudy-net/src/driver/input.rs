@@ -17,7 +17,7 @@ use crate::scratch::Scratch;
 use crate::transport::{PeerClose, peer_close};
 
 /// How often to query the kernel for a disconnect while nothing is read from the connection.
-const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The client's side of an exchange.
 #[derive(Default)]

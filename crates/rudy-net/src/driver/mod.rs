@@ -37,13 +37,15 @@ use std::time::Instant;
 use http::StatusCode;
 use rudy_http::h1::SuspendedConnection;
 
+pub use self::http2::http2_stored_bytes;
+pub(crate) use self::poll_context::{PARTIAL_READ_BYTES, yield_now};
 pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
 
 use self::exchange::{Exchange, Handler};
 use self::http2::Http2;
 use self::linger::Linger;
 use self::machine::Machine;
-use self::poll_context::PollContext;
+use self::poll_context::{Budget, PollContext};
 pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
 use self::record::report_answered;
@@ -158,16 +160,17 @@ impl<S: ServiceSource> Future for Serve<S> {
 }
 
 impl<S: ServiceSource> Serve<S> {
-    /// Polls the connection. Calls `count` with the address from a PROXY protocol header.
+    /// Polls the connection. Calls `count` with the address from a PROXY protocol header. All states of this poll share a budget.
     pub(crate) fn poll_with_count(
         &mut self,
         cx: &mut Context<'_>,
         count: &mut CountForAddress<'_>,
     ) -> Poll<()> {
+        let budget = Budget::new();
         loop {
             self.state = match (&mut self.state, &mut self.connection) {
                 (State::Linger(linger), _) => return linger.poll(cx),
-                (State::Tunnel(tunnel), _) => ready!(tunnel.poll(cx)),
+                (State::Tunnel(tunnel), _) => ready!(tunnel.poll(cx, &budget)),
                 (_, None) => return Poll::Ready(()),
                 (State::ProxyHeader(header), Some(connection)) => {
                     ready!(connection.poll_proxy_header(header, cx, count))
@@ -175,10 +178,16 @@ impl<S: ServiceSource> Serve<S> {
                 (State::Handshake(handshake), Some(connection)) => {
                     ready!(connection.poll_handshake(handshake, cx))
                 }
-                (State::Head, Some(connection)) => ready!(connection.poll_head(cx)),
-                (State::Handler(handler), Some(connection)) => ready!(handler.poll(connection, cx)),
-                (State::Body(exchange), Some(connection)) => ready!(exchange.poll(connection, cx)),
-                (State::Http2(http2), Some(connection)) => ready!(http2.poll(connection, cx)),
+                (State::Head, Some(connection)) => ready!(connection.poll_head(cx, &budget)),
+                (State::Handler(handler), Some(connection)) => {
+                    ready!(handler.poll(connection, cx, &budget))
+                }
+                (State::Body(exchange), Some(connection)) => {
+                    ready!(exchange.poll(connection, cx, &budget))
+                }
+                (State::Http2(http2), Some(connection)) => {
+                    ready!(http2.poll(connection, cx, &budget))
+                }
                 (state @ (State::Close(_) | State::Upgrade(_)), connection) => {
                     let state = std::mem::replace(state, State::Head);
                     let Some(connection) = connection.take() else { return Poll::Ready(()) };

@@ -1,5 +1,6 @@
 //! The context of one poll of a connection.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -10,10 +11,49 @@ use http::{HeaderMap, StatusCode};
 use crate::context;
 use crate::{Counters, EndReason};
 
-/// Maximum number of body bytes that a connection sends in one poll: a tenth of a millisecond's work for a
-/// file. Otherwise a fast reader of a large file would block the other connections of its core, and an
-/// endless stream would block them forever.
-pub(super) const POLL_BYTES_MAX: u64 = 512 * 1024;
+/// Maximum number of bytes that a connection receives and sends in one poll of its task: a tenth of a
+/// millisecond's work for a file. Otherwise a fast reader of a large file would block the other connections of
+/// its core, and an endless stream would block them forever.
+const POLL_BYTES_MAX: u64 = 512 * 1024;
+
+/// What a request costs of it, besides its bytes: 128 requests use it up. A request of 14 bytes is more work
+/// than 4 KiB of a body.
+const REQUEST_BYTES: u64 = 4 * 1024;
+
+/// A read of fewer bytes costs more than its bytes, and should complete something. A packet of a client has more, unless it is
+/// the end of a message.
+pub(crate) const PARTIAL_READ_BYTES: usize = 256;
+
+/// What a connection may still do in this poll of its task, whatever its states and protocols are. All that
+/// work in the poll share it.
+#[derive(Debug)]
+pub(crate) struct Budget(Cell<u64>);
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        Self(Cell::new(POLL_BYTES_MAX))
+    }
+
+    /// Returns how many bytes the connection may still send.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.get()
+    }
+
+    /// Whether the connection must yield.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    /// Counts bytes that were received or framed.
+    pub(crate) fn spend(&self, bytes: u64) {
+        self.0.set(self.0.get().saturating_sub(bytes));
+    }
+
+    /// Counts a request.
+    pub(crate) fn spend_request(&self) {
+        self.spend(REQUEST_BYTES);
+    }
+}
 
 /// The context of one poll of a connection: its waker, its time, and the rest of its budget.
 pub(crate) struct PollContext<'a, 'b> {
@@ -22,7 +62,7 @@ pub(crate) struct PollContext<'a, 'b> {
     pub(crate) counters: &'a Counters,
     /// When to poll the connection again without a wake-up.
     pub(crate) due: Option<Instant>,
-    pub(crate) budget_bytes: u64,
+    pub(crate) budget: &'a Budget,
     /// Bytes that the transport has accepted.
     pub(crate) sent_bytes: u64,
     /// Bytes of bodies that were framed.
@@ -30,14 +70,25 @@ pub(crate) struct PollContext<'a, 'b> {
 }
 
 impl<'a, 'b> PollContext<'a, 'b> {
-    pub(crate) fn new(cx: &'a mut Context<'b>, now: Instant, counters: &'a Counters) -> Self {
-        Self { cx, now, counters, due: None, budget_bytes: POLL_BYTES_MAX, sent_bytes: 0, body_bytes: 0 }
+    pub(crate) fn new(
+        cx: &'a mut Context<'b>,
+        now: Instant,
+        counters: &'a Counters,
+        budget: &'a Budget,
+    ) -> Self {
+        Self { cx, now, counters, due: None, budget, sent_bytes: 0, body_bytes: 0 }
     }
 
     /// Counts framed bytes of a body.
     pub(crate) fn framed(&mut self, bytes: u64) {
         self.body_bytes += bytes;
-        self.budget_bytes -= bytes;
+        self.budget.spend(bytes);
+    }
+
+    /// Counts bytes that were received.
+    pub(crate) fn received(&mut self, bytes: u64) {
+        self.budget.spend(bytes);
+        self.counters.received_bytes.add(bytes);
     }
 
     /// Counts bytes that the transport has accepted.

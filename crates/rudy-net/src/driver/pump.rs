@@ -92,7 +92,7 @@ impl Pump {
                 return Poll::Ready(Ok(()));
             }
             sends = true;
-            if poll_cx.budget_bytes == 0 {
+            if poll_cx.budget.is_spent() {
                 return poll_cx.yield_now();
             }
             raw = self.take_piped(io, framing, poll_cx, out)?;
@@ -131,7 +131,7 @@ impl Pump {
         if io.plain_socket().is_none() || framing.has_ended() {
             return Ok(None);
         }
-        let max = framing.window().min(poll_cx.budget_bytes);
+        let max = framing.window().min(poll_cx.budget.bytes());
         let Some(piped) = stream.take_piped(max) else { return Ok(None) };
         poll_cx.framed(framing.begin_raw(piped.length(), out).map_err(length_error)?);
         Ok(Some(RawPiece::Pipe(piped)))
@@ -149,8 +149,8 @@ impl Pump {
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
-        while out.len() < GATHERED_BYTES && poll_cx.budget_bytes > 0 && !framing.has_ended() {
-            let max = framing.window().min(poll_cx.budget_bytes);
+        while out.len() < GATHERED_BYTES && !poll_cx.budget.is_spent() && !framing.has_ended() {
+            let max = framing.window().min(poll_cx.budget.bytes());
             if self.rest.is_none() && self.stream.is_none() {
                 framing.finish(None, poll_cx.now, out).map_err(length_error)?;
                 break;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::State;
 use super::linger::Linger;
-use super::poll_context::PollContext;
+use super::poll_context::{Budget, PollContext};
 use crate::active::ActiveEntry;
 use crate::close::{CloseMode, close_at_once};
 use crate::timers::Timer;
@@ -151,8 +151,8 @@ impl Tunnel {
     }
 
     /// Ready when the connection has been returned and must be closed.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<State> {
-        let mut poll_cx = PollContext::new(cx, Instant::now(), &self.worker.counters);
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<State> {
+        let mut poll_cx = PollContext::new(cx, Instant::now(), &self.worker.counters, budget);
         if self.entry.as_ref().is_some_and(|entry| entry.is_killed()) {
             self.future = None;
             self.close_mode = CloseMode::Reset;

@@ -1,6 +1,6 @@
 //! Transfers a request body from the socket to the service, one piece each time that the service requests one.
 
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -84,7 +84,10 @@ impl Upload {
                     return Poll::Ready(Ok(()));
                 }
             }
-            match connection.poll_body_event(poll_cx.cx, poll_cx.now) {
+            if poll_cx.budget.is_spent() {
+                return poll_cx.yield_now();
+            }
+            match connection.poll_body_event(poll_cx) {
                 Poll::Pending => {
                     self.pace.start_waiting(poll_cx.now);
                     return Poll::Pending;
@@ -131,10 +134,9 @@ impl<S: ServiceSource> Connection<S> {
     /// Returns the next piece of the body, from the machine's buffer or the socket.
     fn poll_body_event(
         &mut self,
-        cx: &mut Context<'_>,
-        now: Instant,
+        poll_cx: &mut PollContext<'_, '_>,
     ) -> Poll<Result<Event<'static>, UploadFault>> {
-        let limits = &self.info.limits.http;
+        let (limits, now) = (&self.info.limits.http, poll_cx.now);
         if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Rejected)? {
             return Poll::Ready(Ok(event));
         }
@@ -142,13 +144,13 @@ impl<S: ServiceSource> Connection<S> {
         loop {
             let room = self.machine.input_room(limits).min(scratch.input.len());
             let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
-            match self.io.poll_read(cx, &mut buffer) {
+            match self.io.poll_read(poll_cx.cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
                 // An error, or the end of the input within the body.
                 Poll::Ready(_) => return Poll::Ready(Err(UploadFault::PeerGone)),
             }
-            self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
+            poll_cx.received(buffer.filled().len() as u64);
             let event = self.machine.receive(buffer.filled(), now, limits);
             if let Some(event) = event.map_err(UploadFault::Rejected)? {
                 return Poll::Ready(Ok(event.into_owned()));

@@ -23,6 +23,7 @@ pub(crate) use self::handshake::PlainHttp;
 pub(crate) use self::handshakes::{Handshakes, Unfinished};
 use self::record_size::RecordSize;
 use crate::Tls;
+use crate::driver::{PARTIAL_READ_BYTES, yield_now};
 use crate::scratch::Scratch;
 use crate::transport::{ChooseSite, Stream, Transport};
 
@@ -46,6 +47,8 @@ pub(crate) struct TlsStream {
     /// Records that the socket has not accepted.
     unsent: Vec<u8>,
     record_size: RecordSize,
+    /// See [`Transport::take_empty_reads`].
+    empty_reads: u32,
 }
 
 enum State {
@@ -63,6 +66,7 @@ impl TlsStream {
             plaintext: Vec::new(),
             unsent: Vec::new(),
             record_size: RecordSize::new(),
+            empty_reads: 0,
         }
     }
 
@@ -181,6 +185,7 @@ impl Transport for TlsStream {
             if matches!(&self.state, State::Established(session, _) if session.has_peer_closed()) {
                 return Poll::Ready(Ok(()));
             }
+            let before = self.received.len();
             let Poll::Ready(length) = self.poll_input(cx, input, buffer.remaining())? else {
                 // Tickets are sent together with the first response, unless the first request is late.
                 let _ = self.poll_unsent(cx, false)?;
@@ -200,6 +205,14 @@ impl Transport for TlsStream {
                 Ok(consumed) => {
                     self.received = input[consumed..length].to_vec();
                     self.end_early_data();
+                    let has_records = consumed > 0;
+                    if buffer.filled().is_empty() && (has_records || length - before < PARTIAL_READ_BYTES) {
+                        self.empty_reads = self.empty_reads.saturating_add(1);
+                        // Records without data cost as much as others, and the next read may have thousands.
+                        if has_records {
+                            return yield_now(cx);
+                        }
+                    }
                 }
                 Err(error) => {
                     self.state = State::Failed;
@@ -286,5 +299,9 @@ impl Transport for TlsStream {
 
     fn has_unread(&self) -> bool {
         !self.plaintext.is_empty() || self.io.has_unread()
+    }
+
+    fn take_empty_reads(&mut self) -> u32 {
+        std::mem::take(&mut self.empty_reads)
     }
 }

@@ -60,15 +60,17 @@ pub struct LimitsTable {
     /// it recovers each second, and one with each completed response. Above it, the connection is closed.
     pub http2_resets: Int<1, 1_000_000>,
     /// Maximum number of HTTP/2 frames without purpose, such as PING and SETTINGS. A tenth of it recovers each second, and some
-    /// with each request and response. Above it, the connection is closed.
+    /// with each request and response. Above it, the connection is closed. Packets of fewer than 256 bytes that complete no frame
+    /// are counted separately, up to the same number.
     pub http2_control_frames: Int<100, 1_000_000>,
     /// Amount of data in request bodies that an HTTP/2 client may send ahead on a new connection.
     pub http2_connection_window: Size<65_535, { 1024 * MIB }>,
     /// Maximum amount of data in a request body that an HTTP/2 client may send ahead. It grows up to here while the client and
     /// the service are fast.
     pub http2_stream_window_max: Size<65_535, { 1024 * MIB }>,
-    /// Maximum by which these amounts may grow for all connections together. It bounds the memory that HTTP/2 clients can occupy with
-    /// bodies that no service reads.
+    /// Maximum amount of data in the request bodies of all HTTP/2 connections together that has arrived and that no service has
+    /// read. Above it, these amounts do not grow, and a connection that has more than 16 KiB of it waits: Rudy reads nothing from it
+    /// until its services read, or the others store less. So HTTP/2 clients occupy this memory and 16 KiB each, at most.
     pub http2_windows_total: Size,
     /// Maximum number of open connections. Beyond it, a new connection replaces the longest-idle one of the address
     /// that has most; if none is idle, the new one gets 503. The default depends on the limit of open file

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rudy_net::{ConnectionStates, Counters};
+use rudy_net::{ConnectionStates, Counters, http2_stored_bytes};
 
 use super::exposition::{Exposition, Format, Kind};
 use super::process;
@@ -53,7 +53,7 @@ fn connections(out: &mut Exposition, metrics: &Metrics) {
     for (state, count) in [("idle", idle), ("active", open - idle)] {
         out.sample("rudy_connections", &[("state", state)], count);
     }
-    let counters: [SingleCounter; 10] = [
+    let counters: [SingleCounter; 11] = [
         ("rudy_connections_accepted_total", "Accepted connections.", |counters| counters.accepted.get()),
         ("rudy_connections_over_limit_total", "Connections rejected because of a limit.", |counters| {
             counters.over_limit.get()
@@ -69,6 +69,11 @@ fn connections(out: &mut Exposition, metrics: &Metrics) {
         ("rudy_stream_clients_dropped_total", "Clients that fell too far behind a stream.", |counters| {
             counters.dropped.get()
         }),
+        (
+            "rudy_http2_pauses_total",
+            "Pauses of HTTP/2 connections because all of them store too much of request bodies.",
+            |counters| counters.paused.get(),
+        ),
         ("rudy_received_bytes_total", "Bytes received from clients.", |counters| {
             counters.received_bytes.get()
         }),
@@ -86,6 +91,13 @@ fn connections(out: &mut Exposition, metrics: &Metrics) {
     for (name, help, count) in counters {
         out.single(name, Kind::Counter, help, metrics.sum(count));
     }
+    let name = "rudy_http2_stored_bytes";
+    out.single(
+        name,
+        Kind::Gauge,
+        "Bytes of HTTP/2 request bodies that no handler has read.",
+        http2_stored_bytes(),
+    );
     let resumed = metrics.sum(|counters| counters.resumed_handshakes.get());
     let full = metrics.sum(|counters| counters.handshakes.get()).saturating_sub(resumed);
     let failed = metrics.sum(|counters| counters.failed_handshakes.get());

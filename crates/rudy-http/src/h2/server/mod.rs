@@ -41,6 +41,8 @@ pub struct ServerConnection {
     shutdown: Shutdown,
     /// Whether the client may request tunnels.
     accepts_tunnels: bool,
+    /// Whether a frame was completed since it was last asked for.
+    has_completed: bool,
     /// When the incomplete frame or header block began.
     partial_since: Option<Instant>,
     /// When the connection became idle.
@@ -78,6 +80,7 @@ impl ServerConnection {
             requests: 0,
             shutdown: Shutdown::Open,
             accepts_tunnels,
+            has_completed: false,
             partial_since: None,
             idle_since: now,
         }
@@ -154,10 +157,30 @@ impl ServerConnection {
         put_go_away(self.last_stream, error.code, error.reason, out);
     }
 
-    /// Returns by how much the receive windows of the connection have grown, in bytes.
+    /// Returns how many bytes of request bodies are stored: received, and not [passed on](Self::pass_on).
     #[must_use]
-    pub fn grown_bytes(&self) -> u64 {
-        self.core.grown_bytes()
+    pub fn stored_bytes(&self) -> u64 {
+        self.core.stored_bytes()
+    }
+
+    /// Whether a frame was completed since the last call.
+    pub fn take_completed(&mut self) -> bool {
+        std::mem::take(&mut self.has_completed)
+    }
+
+    /// Counts a read of the caller that completed no frame, and had only a few bytes. Each wakes the connection, whose work depends
+    /// on its streams.
+    ///
+    /// # Errors
+    ///
+    /// There were too many ([`Limits::control_frames`](crate::h2::Limits::control_frames)).
+    pub fn count_partial_read(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
+        self.core.count_partial_read(&limits.http2, now)
+    }
+
+    /// Counts a read that completed a frame, or had more bytes. It permits some that do not.
+    pub fn count_whole_read(&mut self) {
+        self.core.count_whole_read();
     }
 
     /// Sets whether the receive windows may grow.

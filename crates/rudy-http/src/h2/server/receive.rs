@@ -103,6 +103,7 @@ impl ServerConnection {
     ) -> Result<Option<Step<'i>>, ConnectionError> {
         let block_bytes_max = turn.limits.head_bytes.saturating_mul(BLOCK_BYTES_FACTOR);
         let Some(frame) = self.core.reader.read(input, block_bytes_max)? else { return Ok(None) };
+        self.has_completed |= !matches!(frame, Frame::Data { .. });
         // A header block that continues has begun with its first frame.
         if frame != Frame::HeadersPart {
             self.partial_since = None;
@@ -133,6 +134,7 @@ impl ServerConnection {
                 return Ok(Some(Step::Block(block)));
             }
             Frame::Data { stream, data, flow_bytes, ends_stream, is_empty } => {
+                self.has_completed |= !self.core.reader.is_in_data();
                 let piece = Piece { stream, data, flow_bytes, ends: ends_stream, is_empty };
                 return self.receive_data(&piece, turn).map(Some);
             }

@@ -22,6 +22,8 @@ pub(super) struct Exchange {
     pub(super) priority: Priority,
     /// The turn in which the exchange was served last, among those of its urgency.
     pub(super) served: u64,
+    /// Whether the body cannot go on before the next poll.
+    pub(super) is_blocked: bool,
     pub(super) phase: Phase,
     pub(super) upload: Option<Box<Upload>>,
     pub(super) record: Option<Record>,
@@ -52,7 +54,7 @@ impl Exchange {
         record: Record,
     ) -> Self {
         let record = Some(record).filter(|record| record.observer.is_some());
-        Self { stream, priority, served: 0, phase, upload, record, pace: Pace::default() }
+        Self { stream, priority, served: 0, is_blocked: false, phase, upload, record, pace: Pace::default() }
     }
 
     /// Returns what the exchange waits for.
@@ -95,6 +97,8 @@ pub(super) struct Upload {
     sender: BodySender,
     /// What the service has not requested yet. The windows bound it.
     received: BytesMut,
+    /// The size of the piece that the service has. It counts as stored until the service requests the next one.
+    given_bytes: usize,
     progress: Progress,
     /// `None` for a tunnel, which may be silent.
     pace: Option<Pace>,
@@ -116,7 +120,7 @@ impl Upload {
     fn pair(length: Option<u64>, pace: Option<Pace>) -> (RequestBody, Option<Box<Self>>) {
         let (body, sender) = RequestBody::pair(length);
         let received = BytesMut::new();
-        let upload = Self { sender, received, progress: Progress::Arrives, pace };
+        let upload = Self { sender, received, given_bytes: 0, progress: Progress::Arrives, pace };
         (body, Some(Box::new(upload)))
     }
 
@@ -143,10 +147,11 @@ impl Upload {
     }
 
     /// Gives the service what it requests, and then waits for the service or for the client. Returns the number of bytes that
-    /// are no longer stored.
+    /// are no longer stored. `reads` tells whether the connection reads what the client sends.
     pub(super) fn poll(
         &mut self,
         stream: u32,
+        reads: bool,
         machine: &mut ServerConnection,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
@@ -155,22 +160,26 @@ impl Upload {
         while !self.is_finished() {
             match self.sender.poll_ready(poll_cx.cx) {
                 Poll::Pending => break,
-                Poll::Ready(true) => machine.encode_continue(stream, out),
+                Poll::Ready(true) => {
+                    machine.encode_continue(stream, out);
+                    passed_on += std::mem::take(&mut self.given_bytes);
+                }
                 Poll::Ready(false) => {
                     self.progress = Progress::IsFinished;
                     passed_on += std::mem::take(&mut self.received).len();
+                    passed_on += std::mem::take(&mut self.given_bytes);
                     break;
                 }
             }
             if !self.received.is_empty() {
                 let piece: Bytes = std::mem::take(&mut self.received).freeze();
-                passed_on += piece.len();
+                self.given_bytes = piece.len();
                 self.sender.send(piece);
             } else if let Progress::HasEnded(trailers) = &mut self.progress {
                 let trailers = trailers.take();
                 self.finish(Ok(trailers));
             } else {
-                if let Some(pace) = &mut self.pace {
+                if let Some(pace) = self.pace.as_mut().filter(|_| reads) {
                     pace.start_waiting(poll_cx.now);
                 }
                 break;
@@ -179,9 +188,16 @@ impl Upload {
         passed_on
     }
 
-    /// Returns how much is stored, because the service has not requested it.
+    /// Returns how much is stored, because the service has not requested it or what follows it.
     pub(super) fn stored_bytes(&self) -> usize {
-        self.received.len()
+        self.received.len() + self.given_bytes
+    }
+
+    /// The connection no longer reads: the client has to wait.
+    pub(super) fn stop_waiting(&mut self, now: Instant) {
+        if let Some(pace) = self.pace.as_mut().filter(|pace| pace.is_waiting()) {
+            pace.record_bytes(0, now);
+        }
     }
 
     fn record_bytes(&mut self, bytes: u64, now: Instant) {

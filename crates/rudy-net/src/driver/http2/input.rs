@@ -10,11 +10,11 @@ use rudy_http::h2::{Event, Priority};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Phase, Upload};
-use super::windows::GrownWindows;
+use super::stored::StoredBytes;
 use super::{Fault, Http2};
-use crate::driver::poll_context::PollContext;
+use crate::driver::poll_context::{Budget, PollContext};
 use crate::driver::record::{Record, report_closed};
-use crate::driver::{Connection, internal_error};
+use crate::driver::{Connection, PARTIAL_READ_BYTES, internal_error};
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::{EndReason, Reply, RequestBodyError};
@@ -23,13 +23,15 @@ use crate::{EndReason, Reply, RequestBodyError};
 pub(super) struct Turn<'t> {
     pub(super) now: Instant,
     pub(super) date: &'t DateLine,
+    pub(super) budget: &'t Budget,
     pub(super) out: &'t mut BytesMut,
 }
 
 impl Http2 {
-    /// Reads once, and handles what has arrived. Returns whether there may be more.
+    /// Reads once, at most `room` bytes, and handles what has arrived. Returns whether there may be more.
     pub(super) fn read<S: ServiceSource>(
         &mut self,
+        room: usize,
         connection: &mut Connection<S>,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
@@ -37,33 +39,41 @@ impl Http2 {
         if self.half_closed.is_some() {
             return Ok(false);
         }
-        let Scratch { input, .. } = scratch;
-        let unread = std::mem::take(&mut self.unread);
-        let read = if unread.is_empty() {
-            let mut buffer = ReadBuf::new(&mut input[..]);
-            match connection.io.poll_read(poll_cx.cx, &mut buffer) {
-                Poll::Pending => return Ok(false),
-                Poll::Ready(Err(_)) => return Err(EndReason::PeerGone.into()),
-                Poll::Ready(Ok(())) => buffer.filled().len(),
-            }
-        } else {
+        if !self.unread.is_empty() {
             // At most one read, which was into a buffer of this size.
-            let length = unread.len().min(input.len());
-            input[..length].copy_from_slice(&unread[..length]);
-            self.unread = unread[length..].to_vec();
-            length
-        };
-        if read == 0 {
-            self.half_closed = Some(poll_cx.now);
-            return Ok(false);
+            let length = self.unread.len().min(scratch.input.len()).min(room);
+            scratch.input[..length].copy_from_slice(&self.unread[..length]);
+            self.unread = self.unread.split_off(length);
+            self.handle_input(connection, length, poll_cx, scratch)?;
+            return Ok(true);
         }
-        if unread.is_empty() {
-            poll_cx.counters.received_bytes.add(read as u64);
+        let room = room.min(scratch.input.len());
+        let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
+        let polled = connection.io.poll_read(poll_cx.cx, &mut buffer);
+        let read = buffer.filled().len();
+        let http = &connection.info.limits.http;
+        for _ in 0..connection.io.take_empty_reads() {
+            self.machine.count_partial_read(http, poll_cx.now)?;
         }
-        poll_cx.budget_bytes = poll_cx.budget_bytes.saturating_sub(read as u64);
+        match polled {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(Err(_)) => return Err(EndReason::PeerGone.into()),
+            Poll::Ready(Ok(())) if read == 0 => {
+                self.half_closed = Some(poll_cx.now);
+                return Ok(false);
+            }
+            Poll::Ready(Ok(())) => poll_cx.received(read as u64),
+        }
         self.handle_input(connection, read, poll_cx, scratch)?;
+        if self.machine.take_completed() || read >= PARTIAL_READ_BYTES {
+            self.machine.count_whole_read();
+        } else {
+            self.machine.count_partial_read(&connection.info.limits.http, poll_cx.now)?;
+        }
         Ok(true)
     }
+
+    /// Handles input, until the budget is spent. The rest stays in `unread`.
 
     fn handle_input<S: ServiceSource>(
         &mut self,
@@ -74,21 +84,26 @@ impl Http2 {
     ) -> Result<(), Fault> {
         let now = poll_cx.now;
         let Scratch { input, out, date, head: buffers, .. } = scratch;
-        self.windows.set(self.machine.grown_bytes());
         let windows_total = connection.info.limits.http.http2.windows_total_bytes;
-        self.machine.set_may_grow(GrownWindows::may_grow(windows_total));
+        self.machine.set_may_grow(StoredBytes::total() < windows_total);
         let mut bytes = &input[..read];
         loop {
+            if poll_cx.budget.is_spent() && !bytes.is_empty() {
+                self.unread.splice(..0, bytes.iter().copied());
+                return Ok(());
+            }
             let limits = connection.info.limits.clone();
             let Some(event) = self.machine.receive(&mut bytes, buffers, now, &limits.http, out)? else {
                 return Ok(());
             };
-            let mut turn = Turn { now, date, out };
+            let mut turn = Turn { now, date, budget: poll_cx.budget, out };
             match event {
                 Event::Request { stream, head, priority } => {
+                    turn.budget.spend_request();
                     self.begin_exchange(connection, (stream, priority), head, &mut turn);
                 }
                 Event::Rejected { stream, rejection, head: Some(head) } => {
+                    turn.budget.spend_request();
                     self.reject_head(connection, (stream, rejection), head, &mut turn);
                 }
                 Event::Rejected { stream, rejection, head: None } => {
@@ -149,11 +164,8 @@ impl Http2 {
     /// Adds an exchange. If its response is known, begins it.
     pub(super) fn add(&mut self, exchange: Exchange, turn: &mut Turn<'_>) {
         // While the client does not read, responses do not accumulate.
-        let exchange = if self.may_encode(turn.out) {
-            self.begin_response(exchange, turn.date, turn.now, turn.out)
-        } else {
-            Some(exchange)
-        };
+        let exchange =
+            if self.may_encode(turn.out) { self.begin_response(exchange, turn) } else { Some(exchange) };
         if let Some(exchange) = exchange {
             let at = self.exchanges.partition_point(|other| other.stream < exchange.stream);
             self.exchanges.insert(at, exchange);

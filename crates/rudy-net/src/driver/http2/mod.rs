@@ -11,7 +11,7 @@ mod output;
 mod reject;
 mod schedule;
 mod start;
-mod windows;
+mod stored;
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -19,10 +19,12 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use rudy_http::h2::{ConnectionError, ServerConnection};
 
+pub use self::stored::http2_stored_bytes;
+
 use self::exchange::Exchange;
-use self::windows::GrownWindows;
+use self::stored::StoredBytes;
 use super::output::Output;
-use super::poll_context::PollContext;
+use super::poll_context::{Budget, PollContext};
 use super::record::{Record, report_closed};
 use super::{Connection, State};
 use crate::EndReason;
@@ -47,8 +49,10 @@ pub(super) struct Http2 {
     encoded: Vec<Record>,
     /// The number of frames that bodies were given, to serve them in turn.
     turn: u64,
-    windows: GrownWindows,
-    /// What was read before the protocol was known.
+    stored: StoredBytes,
+    /// Whether nothing is read, because all connections store too much of request bodies.
+    is_paused: bool,
+    /// What was read before the protocol was known, or with more requests than a poll may handle.
     unread: Vec<u8>,
     /// If the client has closed its write side: when it was last known to be connected.
     half_closed: Option<Instant>,
@@ -82,7 +86,7 @@ impl From<ConnectionError> for Fault {
 impl Http2 {
     /// Whether no request is in progress.
     pub(super) fn is_idle(&self) -> bool {
-        self.machine.is_idle() && self.exchanges.is_empty()
+        self.machine.is_idle() && self.exchanges.is_empty() && self.unread.is_empty()
     }
 
     /// Reads, handles and responds to requests. Ready with the connection's next state.
@@ -90,9 +94,10 @@ impl Http2 {
         &mut self,
         connection: &mut Connection<S>,
         cx: &mut Context<'_>,
+        budget: &Budget,
     ) -> Poll<State> {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut poll_cx = PollContext::new(cx, now, &worker.counters);
+        let mut poll_cx = PollContext::new(cx, now, &worker.counters, budget);
         let mut scratch = Scratch::borrow_at(now);
         self.begin_shutdown(connection, now, &mut scratch);
         self.end_killed(now, &mut scratch.out);
@@ -111,24 +116,39 @@ impl Http2 {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         loop {
-            let is_full = self.is_full();
-            let has_read = !is_full && self.read(connection, poll_cx, scratch)?;
+            let room = self.input_room(connection, poll_cx);
+            let has_read = room > 0 && self.read(room, connection, poll_cx, scratch)?;
             self.poll_services(connection, poll_cx, scratch);
             self.write(connection, poll_cx, scratch)?;
-            if poll_cx.budget_bytes == 0 {
+            if poll_cx.budget.is_spent() {
                 // The other connections of this core get their turn.
                 let _: Poll<()> = poll_cx.yield_now();
                 return Ok(());
             }
-            let has_room = is_full && !self.is_full();
+            let has_room = room == 0 && self.input_room(connection, poll_cx) > 0;
             if !has_read && !has_room {
                 return Ok(());
             }
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.output.queued_bytes() > QUEUED_BYTES_MAX
+    /// Returns how much may be read: nothing while much of the output waits for the client, or while the connections together store
+    /// too much of request bodies. Then a connection continues when its services read, or when the others store less.
+    fn input_room<S: ServiceSource>(
+        &mut self,
+        connection: &Connection<S>,
+        poll_cx: &PollContext<'_, '_>,
+    ) -> usize {
+        self.stored.set(self.machine.stored_bytes());
+        let room = self.stored.room(connection.info.limits.http.http2.windows_total_bytes);
+        if room == 0 && !self.is_paused {
+            poll_cx.counters.paused.add(1);
+            // From now on, it is not the client that is slow.
+            let uploads = self.exchanges.iter_mut().filter_map(|exchange| exchange.upload.as_mut());
+            uploads.for_each(|upload| upload.stop_waiting(poll_cx.now));
+        }
+        self.is_paused = room == 0;
+        if self.output.queued_bytes() > QUEUED_BYTES_MAX { 0 } else { room }
     }
 
     /// Announces the end of the connection if the server stops, the listener is closed, or the client has had all its requests.
@@ -160,6 +180,7 @@ impl Http2 {
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
+        self.stored.set(self.machine.stored_bytes());
         let is_sent = !self.output.has_queued();
         if is_sent && self.exchanges.is_empty() && (self.machine.is_over() || self.half_closed.is_some()) {
             let is_closed = self.half_closed.is_some();

@@ -4,18 +4,20 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rudy_http::h1::DateLine;
 use rudy_http::h2::ErrorCode;
 
 use super::exchange::{Exchange, Phase};
 use super::framing::StreamFraming;
+use super::input::Turn;
 use super::{Fault, Http2};
+use crate::driver::input::PEER_CHECK_INTERVAL;
 use crate::driver::output::RawPiece;
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::{Filled, GATHERED_BYTES, Pump};
 use crate::driver::{Connection, internal_error};
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
+use crate::transport::{PeerClose, peer_close};
 use crate::{Body, EndReason};
 
 /// Responses are written when they reach this size.
@@ -39,7 +41,7 @@ impl Http2 {
         for exchange in &mut self.exchanges {
             let stream = exchange.stream;
             if let Some(upload) = &mut exchange.upload {
-                let passed_on = upload.poll(stream, &mut self.machine, poll_cx, out);
+                let passed_on = upload.poll(stream, !self.is_paused, &mut self.machine, poll_cx, out);
                 if passed_on > 0 {
                     self.machine.pass_on(stream, passed_on, out);
                 }
@@ -65,13 +67,8 @@ impl Http2 {
     }
 
     /// Encodes the head of a response, and all of it if it is small. Returns the exchange if its body is left to send.
-    pub(super) fn begin_response(
-        &mut self,
-        mut exchange: Exchange,
-        date: &DateLine,
-        now: Instant,
-        out: &mut BytesMut,
-    ) -> Option<Exchange> {
+    pub(super) fn begin_response(&mut self, mut exchange: Exchange, turn: &mut Turn<'_>) -> Option<Exchange> {
+        let Turn { now, date, budget, ref mut out } = *turn;
         let (stream, phase) =
             (exchange.stream, std::mem::replace(&mut exchange.phase, Phase::Body(Pump::default())));
         let Phase::Response(response) = phase else {
@@ -98,6 +95,7 @@ impl Http2 {
             }
             return Some(exchange);
         };
+        budget.spend(body_bytes);
         self.drop_upload(&mut exchange, out);
         self.machine.close(stream, now);
         if let Some(mut record) = exchange.record.take() {
@@ -115,14 +113,13 @@ impl Http2 {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let sent_before = poll_cx.sent_bytes;
-        // Exchanges that cannot go on before the next poll.
-        let mut waiting = Vec::new();
+        self.exchanges.iter_mut().for_each(|exchange| exchange.is_blocked = false);
         loop {
             let raw = if self.output.has_queued() {
                 None
             } else {
-                self.begin_responses(poll_cx.now, scratch);
-                self.fill(poll_cx, &mut scratch.out, &mut waiting)
+                self.begin_responses(poll_cx, scratch);
+                self.fill(poll_cx, &mut scratch.out)
             };
             let has_output = !scratch.out.is_empty() || raw.is_some() || self.output.has_queued();
             if !has_output {
@@ -136,7 +133,7 @@ impl Http2 {
             self.output.release();
             self.close_sent(poll_cx.now, &mut scratch.out);
             self.encoded.drain(..).for_each(|mut record| record.finish(EndReason::Completed));
-            if poll_cx.budget_bytes == 0 {
+            if poll_cx.budget.is_spent() {
                 break;
             }
         }
@@ -145,39 +142,31 @@ impl Http2 {
         {
             *last_sign = poll_cx.now;
         }
-        if self.output.has_queued() {
-            waiting = (0..self.exchanges.len()).map(|at| self.exchanges[at].stream).collect();
-        }
-        self.poll_blocked(&waiting, poll_cx, &mut scratch.out);
+        self.poll_blocked(poll_cx, &mut scratch.out);
         Ok(())
     }
 
     /// Begins responses that are ready.
-    fn begin_responses(&mut self, now: Instant, scratch: &mut Scratch) {
+    fn begin_responses(&mut self, poll_cx: &PollContext<'_, '_>, scratch: &mut Scratch) {
         let Scratch { out, date, .. } = scratch;
+        let turn = &mut Turn { now: poll_cx.now, date, budget: poll_cx.budget, out };
         while let Some(at) =
             self.exchanges.iter().position(|exchange| matches!(exchange.phase, Phase::Response(_)))
         {
-            if !self.may_encode(out) {
+            if !self.may_encode(turn.out) {
                 return;
             }
             let exchange = self.exchanges.remove(at);
-            if let Some(exchange) = self.begin_response(exchange, date, now, out) {
+            if let Some(exchange) = self.begin_response(exchange, turn) {
                 self.exchanges.insert(at, exchange);
             }
         }
     }
 
     /// Frames data of bodies in the order of their priorities, up to a piece that bypasses the buffer.
-    fn fill(
-        &mut self,
-        poll_cx: &mut PollContext<'_, '_>,
-        out: &mut BytesMut,
-        waiting: &mut Vec<u32>,
-    ) -> Option<RawPiece> {
-        while out.len() < GATHERED_BYTES && poll_cx.budget_bytes > 0 {
-            let may_send = |at: usize| !waiting.contains(&self.exchanges[at].stream);
-            let at = self.next_to_send(may_send)?;
+    fn fill(&mut self, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) -> Option<RawPiece> {
+        while out.len() < GATHERED_BYTES && !poll_cx.budget.is_spent() {
+            let at = self.next_to_send()?;
             let exchange = &mut self.exchanges[at];
             let (stream, before) = (exchange.stream, poll_cx.body_bytes);
             let Phase::Body(pump) = &mut exchange.phase else { return None };
@@ -195,12 +184,12 @@ impl Http2 {
             let raw = match filled {
                 Ok(Filled::Ready(raw)) => raw,
                 Ok(Filled::Idle) => {
-                    waiting.push(stream);
+                    exchange.is_blocked = true;
                     None
                 }
                 Ok(Filled::Blocked) => {
                     exchange.pace.start_waiting(poll_cx.now);
-                    waiting.push(stream);
+                    exchange.is_blocked = true;
                     None
                 }
                 Err(end_reason) => {
@@ -259,13 +248,13 @@ impl Http2 {
     }
 
     /// Lets bodies that cannot be sent read ahead from their sources, or give up the client.
-    fn poll_blocked(&mut self, waiting: &[u32], poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) {
+    fn poll_blocked(&mut self, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) {
         let is_blocked = self.output.has_queued();
         let mut at = 0;
         while let Some(exchange) = self.exchanges.get_mut(at) {
             let without_window = exchange.pace.is_waiting();
             if let Phase::Body(pump) = &mut exchange.phase
-                && (is_blocked || without_window && waiting.contains(&exchange.stream))
+                && (is_blocked || without_window && exchange.is_blocked)
                 && let Poll::Ready(Err(end_reason)) = pump.poll_blocked(poll_cx)
             {
                 self.abort(at, end_reason, poll_cx.now, out);
@@ -293,6 +282,13 @@ impl Http2 {
             }
             self.half_closed = Some(now);
         }
+        if self.is_paused {
+            // Nothing else finds out that the client has disconnected.
+            if peer_close(&connection.io) == PeerClose::Both {
+                return Err(EndReason::PeerGone.into());
+            }
+            poll_cx.wake_at([now + PEER_CHECK_INTERVAL]);
+        }
         self.reject_slow_uploads(connection, &limits, poll_cx, scratch);
         let mut at = 0;
         while let Some(exchange) = self.exchanges.get(at) {
@@ -307,7 +303,9 @@ impl Http2 {
             self.machine.stop_accepting(&mut scratch.out);
         }
         self.machine.expire(now, &limits.http, &mut scratch.out);
-        if is_past(self.machine.deadline(&limits.http)) {
+        // While nothing is read, the client is not slow, but the connections may store less at any time.
+        let frame_deadline = (!self.is_paused).then(|| self.machine.deadline(&limits.http)).flatten();
+        if is_past(frame_deadline) {
             return Err(self.machine.timeout().map_or(Fault::Idle, Fault::Protocol));
         }
         if !scratch.out.is_empty() {
@@ -320,7 +318,7 @@ impl Http2 {
         poll_cx.wake_at(of_exchanges);
         poll_cx.wake_at(self.half_closed.map(|since| since + limits.http.half_close_timeout));
         poll_cx.wake_at(self.output.deadline(&limits.http));
-        poll_cx.wake_at(self.machine.deadline(&limits.http));
+        poll_cx.wake_at(frame_deadline);
         poll_cx.wake_at(self.shutdown_due);
         Ok(())
     }

@@ -118,7 +118,12 @@ impl Http2 {
         let Scratch { out, date, .. } = scratch;
         for stream in slow {
             let rejected = (stream, Rejection::BodyTooSlow);
-            self.reject_body(connection, rejected, poll_cx, &mut Turn { now, date, out });
+            self.reject_body(
+                connection,
+                rejected,
+                poll_cx,
+                &mut Turn { now, date, budget: poll_cx.budget, out },
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use rudy_http::h2::{PREFACE, ServerConnection};
 use socket2::SockRef;
 
 use super::Http2;
-use super::windows::GrownWindows;
+use super::stored::StoredBytes;
 use crate::Service;
 use crate::driver::output::Output;
 use crate::driver::{Connection, State};
@@ -37,7 +37,8 @@ impl<S: ServiceSource> Connection<S> {
             exchanges: Vec::new(),
             encoded: Vec::new(),
             turn: 0,
-            windows: GrownWindows::default(),
+            stored: StoredBytes::default(),
+            is_paused: false,
             unread: unread.to_vec(),
             half_closed: None,
             shutdown_due: None,
@@ -49,9 +50,10 @@ impl<S: ServiceSource> Connection<S> {
         if !self.context.address.h2c || self.machine.requests() > 0 {
             return None;
         }
-        let received = [self.machine.buffered(), bytes].concat();
-        let start = &received[..received.len().min(PREFACE.len())];
-        (start.len() >= PREFACE_START_BYTES && PREFACE.starts_with(start))
-            .then(|| self.start_http2(&received))
+        let buffered = self.machine.buffered();
+        // Only the start: a long head can arrive in thousands of packets.
+        let start: Vec<_> = buffered.iter().chain(bytes).take(PREFACE.len()).copied().collect();
+        (start.len() >= PREFACE_START_BYTES && PREFACE.starts_with(&start))
+            .then(|| self.start_http2(&[buffered, bytes].concat()))
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP/2 over a socket pair, on a connection that the test polls.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,11 +21,14 @@ use crate::transport::unacknowledged;
 use crate::{Limits, Reply, Response};
 
 /// Types and flags of frames (RFC 9113 §6).
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
-const END: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+pub(super) const END: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// Counts how often a connection is woken.
 #[derive(Default)]
@@ -44,45 +47,78 @@ impl Wake for Wakes {
 }
 
 /// A connection, with its client.
-struct Http2Pair {
-    client: UnixStream,
+pub(super) struct Pair {
+    pub(super) client: UnixStream,
     serving: Serve<Fixed>,
     wakes: Arc<Wakes>,
+    /// What the client has received.
+    pub(super) received: Vec<u8>,
 }
 
-impl Http2Pair {
-    /// Opens a connection, which is idle.
-    async fn open(harness: &Harness) -> Self {
+impl Pair {
+    /// Opens a connection, on which nothing is sent.
+    pub(super) fn open(harness: &Harness) -> Self {
         let (ours, client) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
+        client.set_nonblocking(true).unwrap();
         let serving = harness.serve(tokio::net::UnixStream::from_std(ours).unwrap().into());
-        let mut pair = Self { client, serving, wakes: Arc::default() };
+        Self { client, serving, wakes: Arc::default(), received: Vec::new() }
+    }
+
+    /// Opens an idle connection of HTTP/2.
+    pub(super) async fn open_http2(harness: &Harness) -> Self {
+        let mut pair = Self::open(harness);
         pair.send(&[&PREFACE[..], &frame(SETTINGS, 0, 0, b"")].concat()).await;
         pair
     }
 
     /// Sends bytes, and polls the connection until it has read them.
-    async fn send(&mut self, bytes: &[u8]) {
+    pub(super) async fn send(&mut self, bytes: &[u8]) {
         self.client.write_all(bytes).unwrap();
-        while unacknowledged(&self.client).unwrap() > 0 {
-            tokio::task::yield_now().await;
-            self.poll();
-        }
+        while self.unread() > 0 && self.turn().await {}
+    }
+
+    /// Returns how much the connection has not read.
+    pub(super) fn unread(&self) -> u64 {
+        unacknowledged(&self.client).unwrap()
+    }
+
+    /// Polls the connection once, when the runtime has seen its socket, and receives what it sends. Returns whether it is open.
+    pub(super) async fn turn(&mut self) -> bool {
+        tokio::task::yield_now().await;
+        let waker = Waker::from(self.wakes.clone());
+        let is_open = Pin::new(&mut self.serving).poll(&mut Context::from_waker(&waker)).is_pending();
+        let error = self.client.read_to_end(&mut self.received).err();
+        assert!(error.is_none_or(|error| error.kind() == io::ErrorKind::WouldBlock));
+        is_open
     }
 
     fn poll(&mut self) {
         let waker = Waker::from(self.wakes.clone());
         assert!(Pin::new(&mut self.serving).poll(&mut Context::from_waker(&waker)).is_pending());
     }
+
+    /// Removes the frames that the client has received: the type of each, its stream, and its payload.
+    pub(super) fn frames(&mut self) -> Vec<(u8, u32, Vec<u8>)> {
+        let (mut rest, mut frames) = (&self.received[..], Vec::new());
+        while let Some((head, payload)) = rest.split_first_chunk::<9>() {
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            frames.push((head[3], stream, payload[..length].to_vec()));
+            rest = &payload[length..];
+        }
+        self.received.clear();
+        frames
+    }
 }
 
-fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(payload.len()).unwrap();
-    [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], payload].concat()
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// Encodes the head of a request.
-fn head(method: &str) -> BytesMut {
+pub(super) fn head(method: &str) -> BytesMut {
     let mut block = BytesMut::new();
     for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "a"), (":path", "/")] {
         encode_stateless(name.as_bytes(), value.as_bytes(), &mut block);
@@ -93,7 +129,7 @@ fn head(method: &str) -> BytesMut {
 #[tokio::test]
 async fn a_connection_evicted_as_a_request_arrives_ends_soon() {
     let harness = Harness::new(Limits::default(), |_, _| Response::new(StatusCode::OK).into());
-    let mut pair = Http2Pair::open(&harness).await;
+    let mut pair = Pair::open_http2(&harness).await;
     let timers = &harness.worker.timers;
     let (candidates, _) = timers.candidates(0);
     assert!(timers.evict(&candidates[0]));
@@ -112,7 +148,7 @@ async fn a_task_that_reads_a_body_wakes_its_connection() {
         sender.send(request.into_body()).unwrap();
         Reply::Later(Box::pin(std::future::pending::<Response>()))
     });
-    let mut pair = Http2Pair::open(&harness).await;
+    let mut pair = Pair::open_http2(&harness).await;
     let request = [frame(HEADERS, END_HEADERS, 1, &head("POST")), frame(DATA, END, 1, b"body")].concat();
     pair.send(&request).await;
     let mut body = bodies.recv().unwrap();

@@ -1,10 +1,12 @@
 //! Unit tests of the driver.
 
 mod closing;
+mod fairness;
 mod harness;
 mod http2;
 mod second_protocol;
 mod session;
+mod stored;
 mod tls;
 mod toy;
 mod transport;

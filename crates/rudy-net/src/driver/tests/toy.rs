@@ -16,7 +16,7 @@ use tokio::io::ReadBuf;
 
 use crate::driver::framing::Framing;
 use crate::driver::output::{Output, RawPiece};
-use crate::driver::poll_context::PollContext;
+use crate::driver::poll_context::{Budget, PollContext};
 use crate::driver::pump::{Filled, Pump};
 use crate::transport::Stream;
 use crate::{Body, Counters, EndReason};
@@ -161,8 +161,8 @@ impl Toy {
         now: Instant,
         due: &mut Option<Instant>,
     ) -> Poll<Result<(), EndReason>> {
-        let counters = self.counters.clone();
-        let mut poll_cx = PollContext::new(cx, now, &counters);
+        let (counters, budget) = (self.counters.clone(), Budget::new());
+        let mut poll_cx = PollContext::new(cx, now, &counters, &budget);
         self.read(&mut poll_cx);
         let polled = self.poll_out(&mut poll_cx);
         *due = poll_cx.due;
@@ -180,7 +180,7 @@ impl Toy {
             if self.streams.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            if poll_cx.budget_bytes == 0 {
+            if poll_cx.budget.is_spent() {
                 return poll_cx.yield_now();
             }
             raw = self.fill(poll_cx, &mut out);
