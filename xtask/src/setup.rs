@@ -81,6 +81,10 @@ const GO_PROGRAMS: [(&str, &str); 3] = [
     ("pebble-challtestsrv", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1"),
 ];
 
+/// Programs of Go for the long checks: the tests of HTTP/2 and of its header compression.
+const LONG_GO_PROGRAMS: [(&str, &str); 1] =
+    [("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible")];
+
 /// A PHP application and its libraries. They are unpacked instead of installed, because the installation asks questions and
 /// configures web servers.
 const DOKUWIKI: &[&str] =
@@ -104,11 +108,12 @@ pub(crate) fn run(is_nightly: bool) -> Outcome {
         node(&workspace::environment("axe"), AXE)?;
         node(&workspace::environment("cache-tests"), CACHE_TESTS)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
+        go_programs(&LONG_GO_PROGRAMS)?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
         cargo_fuzz()?;
     }
     cargo_nextest()?;
-    go_programs()
+    go_programs(&GO_PROGRAMS)
 }
 
 fn packages(missing: &[&str]) -> Outcome {
@@ -232,9 +237,9 @@ fn cargo_fuzz() -> Outcome {
     cargo_install("cargo-fuzz", &[])
 }
 
-fn go_programs() -> Outcome {
+fn go_programs(programs: &[(&str, &str)]) -> Outcome {
     let folder = workspace::go_programs();
-    for (_, package) in GO_PROGRAMS.iter().filter(|(name, _)| !folder.join(name).exists()) {
+    for (_, package) in programs.iter().filter(|(name, _)| !folder.join(name).exists()) {
         let Some(go) = command::find("go") else {
             return Err(format!(
                 "Go is not installed. The tests need it to build {package}: install Go from https://go.dev/dl/"

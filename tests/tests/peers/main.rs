@@ -15,6 +15,7 @@ mod fastcgi;
 mod fastcgi_app;
 mod forwarded_requests;
 mod generators;
+mod h2spec;
 mod handshakes;
 mod http2_client;
 mod lab;
