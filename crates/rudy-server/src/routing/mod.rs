@@ -109,11 +109,11 @@ impl<'r, H> RouteMatch<'r, H> {
         let Some(bare) = path.without_parameters()?.filter(|_| !self.pattern.has_parameters()) else {
             return Ok(());
         };
-        let route = self.site.routes.iter().find(|route| route.matching_pattern(&bare).is_some());
+        let route = self.site.governing(bare.as_bytes(), SCRIPTS_MAX);
         let is_safe = |route: &Route<H>| {
             std::ptr::eq(&raw const route.handler, self.handler) || is_harmless(&route.handler)
         };
-        if route.is_some_and(is_safe) { Ok(()) } else { Err(PathError::Parameters) }
+        if route.is_ok_and(|(route, _)| is_safe(route)) { Ok(()) } else { Err(PathError::Parameters) }
     }
 
     /// Returns the path in the site of a file in the handler's folder if another route matches it.
