@@ -14,7 +14,7 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
 use crate::Names;
-use crate::sections::{authorities, certificates, has_private_key, private_key};
+use crate::sections::{any_authorities, certificates, has_private_key, private_key};
 use crate::site::provider;
 
 /// A certificate chain and the private key of its first certificate.
@@ -149,7 +149,7 @@ pub fn authority_certificate(pem: &[u8]) -> Result<String, String> {
     if has_private_key(pem)? {
         return Err("the file has a private key; expected only the certificate of an authority".to_owned());
     }
-    let all = authorities(pem)?;
+    let all = any_authorities(pem)?;
     let [der] = &all[..] else {
         return Err(format!("the file has {} certificates; expected that of an authority", all.len()));
     };

@@ -22,14 +22,7 @@ const HYPHENS: &[u8] = b"-----";
 ///
 /// The file has none, or a section that cannot be read; the line is in the text.
 pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let sections = Section::all(pem)?;
-    let sections = sections.iter().filter(|section| CERTIFICATES.contains(&section.label));
-    let all =
-        sections.map(|section| section.certificate().map(|(der, _)| der)).collect::<Result<Vec<_>, _>>()?;
-    if all.is_empty() {
-        return Err("the file has no certificate (-----BEGIN CERTIFICATE-----)".to_owned());
-    }
-    Ok(all)
+    at_least_one(all_certificates(pem)?)
 }
 
 /// Reads the certificates of authorities.
@@ -38,6 +31,15 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
 ///
 /// As [`certificates`]. One has trust settings, which are not applied here: it may be distrusted.
 pub(crate) fn authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    at_least_one(any_authorities(pem)?)
+}
+
+/// Reads the certificates of authorities, of which the file may have none.
+///
+/// # Errors
+///
+/// As [`authorities`].
+pub(crate) fn any_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     for section in Section::all(pem)?.iter().filter(|section| section.label == TRUSTED) {
         let (_, settings) = section.certificate()?;
         // Uses come first: what it is trusted for (SEQUENCE), and what not ([0]). Other settings are a name.
@@ -49,7 +51,20 @@ pub(crate) fn authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, St
             ));
         }
     }
-    certificates(pem)
+    all_certificates(pem)
+}
+
+fn all_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let sections = Section::all(pem)?;
+    let sections = sections.iter().filter(|section| CERTIFICATES.contains(&section.label));
+    sections.map(|section| section.certificate().map(|(der, _)| der)).collect()
+}
+
+fn at_least_one(all: Vec<CertificateDer<'static>>) -> Result<Vec<CertificateDer<'static>>, String> {
+    if all.is_empty() {
+        return Err("the file has no certificate (-----BEGIN CERTIFICATE-----)".to_owned());
+    }
+    Ok(all)
 }
 
 /// Reads the first private key that is not encrypted.

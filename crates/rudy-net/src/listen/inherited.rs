@@ -131,8 +131,16 @@ fn take_descriptor(descriptor: RawFd) -> Result<RawSocket, ListenError> {
     if !std::fs::exists(format!("/proc/self/fd/{descriptor}")).unwrap_or(false) {
         return Err(closed());
     }
-    // SAFETY: the check above has shown that it is open, and this process owns it: LISTEN_PID names this
-    // process, nothing in it opened these descriptors, and `from_env` gets here once in a process's life.
+    // SAFETY: the check above has shown that it is open, and a process closes nothing while it starts.
+    let flags = rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(descriptor) });
+    // If LISTEN_FDS is too high, a descriptor that this process has opened has the number.
+    if flags.map_err(|_| closed())?.contains(FdFlags::CLOEXEC) {
+        return Err(problem(format!(
+            "LISTEN_FDS announces descriptor {descriptor}, which was not passed: it has the flag FD_CLOEXEC"
+        )));
+    }
+    // SAFETY: it is open, and this process owns it: LISTEN_PID names this process, `from_env` gets here once in
+    // its life, and nothing in it owns a descriptor without FD_CLOEXEC.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC).map_err(|_| closed())?;
     Ok(RawSocket::from(descriptor))

@@ -203,9 +203,10 @@ impl Transport for TlsStream {
             });
             match received {
                 Ok(consumed) => {
+                    let is_end = session.has_peer_closed();
                     self.received = input[consumed..length].to_vec();
                     self.end_early_data();
-                    let has_records = consumed > 0;
+                    let has_records = consumed > 0 && !is_end;
                     if buffer.filled().is_empty() && (has_records || length - before < PARTIAL_READ_BYTES) {
                         self.empty_reads = self.empty_reads.saturating_add(1);
                         // Records without data cost as much as others, and the next read may have thousands.

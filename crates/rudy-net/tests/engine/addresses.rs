@@ -116,15 +116,29 @@ fn inherited_sockets_of_a_service_manager_accept_connections() {
     if std::env::var_os("RUDY_TEST_CHILD").is_some() {
         return use_inherited_sockets();
     }
+    with_inherited_socket(NAME, 1);
+}
+
+#[test]
+fn descriptors_that_the_process_opened_itself_are_not_inherited_sockets() {
+    const NAME: &str = "addresses::descriptors_that_the_process_opened_itself_are_not_inherited_sockets";
+    if std::env::var_os("RUDY_TEST_CHILD").is_some() {
+        return reject_own_descriptors();
+    }
+    with_inherited_socket(NAME, 60);
+}
+
+/// Runs a test in a process to which one socket is passed, and `count` are announced.
+fn with_inherited_socket(test: &str, count: u16) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     // Like systemd: the socket is descriptor 3, and LISTEN_PID is the process's ID.
-    let script =
-        r#"RUDY_TEST_CHILD=1 LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec "$0" "$@" 3<&0 </dev/null"#;
+    let script = r#"RUDY_TEST_CHILD=1 LISTEN_PID=$$ LISTEN_FDS=$COUNT LISTEN_FDNAMES=web exec "$0" "$@" 3<&0 </dev/null"#;
     let output = Command::new("sh")
+        .env("COUNT", count.to_string())
         .arg("-c")
         .arg(script)
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", NAME, "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(socket)))
         .output()
         .unwrap();
@@ -136,12 +150,26 @@ fn inherited_sockets_of_a_service_manager_accept_connections() {
     );
 }
 
+fn take_inherited_sockets() -> Result<InheritedSockets, ListenError> {
+    let get = |name| std::env::var(name).ok();
+    let (pid, count, names) = (get("LISTEN_PID"), get("LISTEN_FDS"), get("LISTEN_FDNAMES"));
+    InheritedSockets::from_env(pid.as_deref(), count.as_deref(), names.as_deref())
+}
+
+fn reject_own_descriptors() {
+    // More than are announced, so that there is no gap.
+    let own: Vec<_> = (0..60).map(|_| std::io::pipe().unwrap()).collect();
+    let error = take_inherited_sockets().unwrap_err().to_string();
+    assert!(error.contains("which was not passed: it has the flag FD_CLOEXEC"), "{error}");
+    for (reader, writer) in &own {
+        for end in [reader.as_fd(), writer.as_fd()] {
+            rustix::io::fcntl_getfd(end).expect("it is still open");
+        }
+    }
+}
+
 fn use_inherited_sockets() {
-    let take = || {
-        let get = |name| std::env::var(name).ok();
-        let (pid, count, names) = (get("LISTEN_PID"), get("LISTEN_FDS"), get("LISTEN_FDNAMES"));
-        InheritedSockets::from_env(pid.as_deref(), count.as_deref(), names.as_deref()).unwrap()
-    };
+    let take = || take_inherited_sockets().unwrap();
     let (engine, _) = greeter(Limits::default());
     let inherited = take();
     let bind = |address: &str, inherited: &InheritedSockets| {

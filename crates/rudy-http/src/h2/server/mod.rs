@@ -41,7 +41,7 @@ pub struct ServerConnection {
     shutdown: Shutdown,
     /// Whether the client may request tunnels.
     accepts_tunnels: bool,
-    /// Whether a frame was completed since it was last asked for.
+    /// Whether a frame was completed since the last call of [`Self::take_completed`].
     has_completed: bool,
     /// When the incomplete frame or header block began.
     partial_since: Option<Instant>,

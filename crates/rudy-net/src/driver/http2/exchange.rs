@@ -147,7 +147,7 @@ impl Upload {
     }
 
     /// Gives the service what it requests, and then waits for the service or for the client. Returns the number of bytes that
-    /// are no longer stored. `reads` tells whether the connection reads what the client sends.
+    /// are no longer stored. `reads` is whether the connection reads what the client sends.
     pub(super) fn poll(
         &mut self,
         stream: u32,

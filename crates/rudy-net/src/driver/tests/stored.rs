@@ -44,7 +44,7 @@ async fn bodies_of_all_connections_together_are_bounded() {
         }
         pairs.push(pair);
     }
-    let stored = |pairs: &[Pair]| pairs.iter().map(|pair| pair.unread()).sum::<u64>();
+    let stored = |pairs: &[Pair]| pairs.iter().map(Pair::unread).sum::<u64>();
     let received = harness.worker.counters.received_bytes.get();
     // The limit, the share of each connection, one read, and the heads.
     assert!(received <= 100_000 + 20 * 16_384 + 65_536 + 20 * 100, "{received}");

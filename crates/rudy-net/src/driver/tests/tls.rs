@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body as _;
+use rudy_http::h2::PREFACE;
 use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -72,7 +73,8 @@ impl Fixture {
             Certificate::from_pem(cert.pem().as_bytes(), signing_key.serialize_pem().as_bytes()).unwrap();
         let keys = Arc::<TicketKeys>::default();
         keys.set_from(&TicketKey::random().unwrap());
-        let settings = SiteSettings { certificates: vec![certificate], ..SiteSettings::default() };
+        let settings =
+            SiteSettings { certificates: vec![certificate], http2: true, ..SiteSettings::default() };
         let site = Arc::new(TlsSite::new(settings, &keys).unwrap());
         let harness = Harness::with_tls(limits, site, respond);
         let mut roots = RootCertStore::empty();
@@ -252,6 +254,31 @@ async fn a_linger_lasts_until_the_client_closes() {
     }
     drop(client);
     while poll().await.is_pending() {}
+}
+
+/// Each packet of a record wakes the connection, although it has no frame for it.
+#[test]
+fn incomplete_records_end_a_connection_of_http2() {
+    let mut limits = Limits::default();
+    limits.http.http2.control_frames = 100;
+    let mut fixture = Fixture::new(limits, BOTH);
+    Arc::make_mut(&mut fixture.client).alpn_protocols = vec![b"h2".to_vec()];
+    let mut client = fixture.connect();
+    // An empty SETTINGS frame.
+    client.write_all(&[&PREFACE[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat()).unwrap();
+    client.conn.writer().write_all(&[0; 10_000]).unwrap();
+    let mut record = Vec::new();
+    client.conn.write_tls(&mut record).unwrap();
+    for byte in &record[..150] {
+        client.sock.write_all(&[*byte]).unwrap();
+        while unacknowledged(&client.sock).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+    }
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    let reason = b"too many packets without a whole frame";
+    assert!(received.windows(reason.len()).any(|window| window == reason), "{}", received.escape_ascii());
 }
 
 #[test]
