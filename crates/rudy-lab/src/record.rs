@@ -15,6 +15,9 @@ pub const RESULTS: &str = "results.jsonl";
 /// The name of the copy of the plan file.
 pub const PLAN: &str = "plan.toml";
 
+/// The metric with the fraction of requests that failed or were not sent. A run without failures lacks it.
+pub(crate) const FAILED_SHARE: &str = "failed_share";
+
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
@@ -131,7 +134,7 @@ pub struct Sample {
     pub shared_bytes: u64,
     /// Open descriptors.
     pub descriptors: u64,
-    /// Descriptors beyond those before the workload, which are connections.
+    /// Connections that the load generator had open; 0 for workloads other than floods.
     pub connections: u64,
     /// Voluntary context switches of its threads since the start of the workload.
     pub voluntary_switches: u64,

@@ -66,6 +66,29 @@ fn a_worse_server_exits_with_3_and_a_worse_result_too() {
     assert!(of("worse") >= Some(2), "{json}");
 }
 
+/// A server that is ready, and responds with 503 under load: its errors cost less than the responses of the other one.
+#[test]
+fn a_server_that_responds_with_errors_under_load_is_not_better() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let config = folder.path().join("rudy.toml");
+    let limited = "listen = '127.0.0.1:PORT'\nshutdown_timeout = '1s'\n[[site]]\n[[site.route]]\npath = '/*'\nrespond = 200\n\
+                   rate_limit = { rate = '10/s', by = 'all', status = 503 }\n";
+    fs::write(&config, limited).expect("the file can be written");
+    let (config, rudy) = (config.display(), binary().display().to_string());
+    let start = format!("sed s/PORT/$0/ {config} > {config}.$0 && exec {rudy} serve --config {config}.$0");
+    let (old, new) = (burn("900us"), format!("sh -c '{start}' {{port}}"));
+    let flags =
+        ["--url", "http://127.0.0.1:{port}/", "-c", "1", "-d", "100ms", "--rounds", "7", "--out", "out"];
+    let flags = [&flags[..], &["--fail-if-worse", "5%"]].concat();
+    let output = lab(folder.path(), &[&["compare", old.as_str(), new.as_str()], &flags[..]].concat());
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{}{stderr}", text(&output.stdout));
+    assert!(
+        stderr.contains("--fail-if-worse cannot be decided") && stderr.contains("requests failed"),
+        "{stderr}"
+    );
+}
+
 /// A copy of results in which requests cost more CPU.
 fn multiply(from: &Path, to: &Path, factor: f64) {
     fs::create_dir(to).expect("the folder can be created");

@@ -42,7 +42,7 @@ pub fn diff(options: &DiffOptions) -> Exit {
     let text = if options.is_json { json(&old, &new, &compared) } else { text(&old, &new, &compared) };
     let printed = print(&text);
     let (exit, why) = options.fail_if_worse.map_or((printed, String::new()), |limit| limit.exit(&compared));
-    if exit == Exit::Done { printed } else { refuse_after(exit, &why) }
+    refuse_after(if exit == Exit::Done { printed } else { exit }, &why)
 }
 
 fn refuse(exit: Exit, why: &str) -> Exit {

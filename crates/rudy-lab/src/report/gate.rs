@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rudy_load::Exit;
-use rudy_stats::compare::Verdict;
+use rudy_stats::compare::{PAIRS_MIN, Verdict};
 
 use super::analysis::{Answer, Compared};
 
@@ -29,23 +29,31 @@ impl fmt::Display for FailIfWorse {
 }
 
 impl FailIfWorse {
-    /// The exit code of these comparisons, with a message unless they pass. A comparison fails if its verdict is "worse" and
-    /// its ratio beyond the limit; without a verdict in any round, it is an error.
+    /// The exit code of these comparisons, with a message. A comparison fails if its verdict is "worse" and its ratio beyond the limit,
+    /// or if more requests failed. Without a verdict, it is an error, and so is a run that did not do the work: a server that responds
+    /// with errors is fast. An inconclusive comparison passes.
     pub(super) fn exit(self, comparisons: &[Compared]) -> (Exit, String) {
-        let open: Vec<String> = comparisons
-            .iter()
-            .filter_map(|compared| Some(named(compared) + &compared.reason_without_verdict()?))
-            .collect();
-        let worse: Vec<String> = comparisons
-            .iter()
-            .filter(|compared| self.fails(compared))
-            .map(|compared| compared.sentence.clone())
-            .collect();
+        let (mut open, mut worse) = (Vec::new(), Vec::new());
+        for compared in comparisons {
+            let (list, text): (&mut Vec<String>, _) = match reason_without_verdict(compared) {
+                Some(reason) => (&mut open, named(compared) + &reason),
+                None if self.fails(compared) => (&mut worse, compared.sentence.clone()),
+                None => continue,
+            };
+            list.push(text);
+        }
+        for compared in comparisons.iter().filter(|compared| self.has_more_errors(compared)) {
+            let Compared { variant, with, workload, .. } = compared;
+            let sentence = format!("{variant} has more failed requests than {with} under {workload}");
+            if !worse.contains(&sentence) {
+                worse.push(sentence);
+            }
+        }
         if !worse.is_empty() {
             return (Exit::NotMet, format!("worse by more than {self}: {}", worse.join("; ")));
         }
         if open.is_empty() && !comparisons.is_empty() {
-            return (Exit::Done, String::new());
+            return (Exit::Done, self.inconclusive(comparisons));
         }
         let what = if comparisons.is_empty() { "there is no comparison".to_owned() } else { open.join("; ") };
         (Exit::CannotRun, format!("--fail-if-worse cannot be decided: {what}"))
@@ -56,6 +64,37 @@ impl FailIfWorse {
         // For a rate, worse is a ratio below 1.
         finding.verdict == Verdict::Worse && finding.ratio.max(1.0 / finding.ratio) > 1.0 + self.0
     }
+
+    /// Whether more than half of the runs of a variant have more failed requests than every run of the other one. In six rounds or more,
+    /// chance has this result in less than 4 % of all cases: for six, C(6, 4) / C(12, 4). A single error is none.
+    fn has_more_errors(self, compared: &Compared) -> bool {
+        let [own, other] = &compared.failures.errors;
+        let highest = other.iter().copied().fold(0.0, f64::max) * (1.0 + self.0);
+        let more = own.iter().filter(|errors| **errors > highest).count();
+        let is_known = own.len().min(other.len()) >= PAIRS_MIN && compared.failures.reason.is_none();
+        is_known && 2 * more > own.len()
+    }
+
+    /// A note about the comparisons that are inconclusive.
+    fn inconclusive(self, comparisons: &[Compared]) -> String {
+        let count = comparisons.iter().filter(|compared| !compared.is_decided()).count();
+        if count == 0 {
+            return String::new();
+        }
+        format!(
+            "--fail-if-worse {self}: {count} of {} comparisons inconclusive, which passes",
+            comparisons.len()
+        )
+    }
+}
+
+/// The reason that nothing follows from a comparison.
+fn reason_without_verdict(compared: &Compared) -> Option<String> {
+    let missing = || {
+        let Compared { rounds, rounds_run, .. } = compared;
+        compared.misses_rounds().then(|| format!("only {rounds} of {rounds_run} rounds have it"))
+    };
+    compared.failures.reason.clone().or_else(|| compared.reason_without_verdict()).or_else(missing)
 }
 
 fn named(compared: &Compared) -> String {
@@ -68,6 +107,7 @@ fn named(compared: &Compared) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{FAILED_SHARE, Outcome, Run, Warning};
     use crate::report::{analysis, fixtures};
 
     /// The exit of a plan in which `b` has this factor of CPU and throughput.
@@ -106,6 +146,105 @@ mod tests {
         let (exit, why) = exit(3, 1.0, 1.0, "5%");
         assert_eq!(exit, Exit::CannotRun);
         assert!(why.contains("b / a under 1k in CPU per request: ") && why.contains("3 rounds"), "{why}");
+    }
+
+    /// Ten rounds in which `b` is faster, and its runs are changed.
+    fn exit_with(change: impl Fn(&mut Run)) -> (Exit, String) {
+        let plan = "rounds = 10\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[variant]]\nname = \"b\"\ncommand = [\"b\"]\n\
+             [[workload]]\nname = \"1k\"\nkind = \"bench\"\n\
+             [[compare]]\nvariant = \"b\"\nwith = \"a\"\nmetrics = [\"cpu_us_per_request\"]\n";
+        let metrics = |turn: &fixtures::Turn| {
+            let cpu = if turn.variant == "b" { 3.0 } else { 7.0 };
+            Some(vec![("cpu_us_per_request", cpu), ("requests_per_s", 1e4), ("errors", 0.0)])
+        };
+        let mut made = [fixtures::experiment(plan, metrics)];
+        made[0].runs.iter_mut().filter(|run| run.variant == "b").for_each(change);
+        FailIfWorse(0.05).exit(&analysis::analyse(&made).sections[0].comparisons)
+    }
+
+    #[test]
+    fn a_run_that_did_not_do_the_work_is_no_verdict() {
+        let set = |run: &mut Run, name: &str, value| {
+            run.metrics.insert(name.to_owned(), value);
+        };
+        let kept = |run: &mut Run| {
+            let concerns = vec!["requests_per_s".to_owned(), "errors".to_owned()];
+            run.warnings.push(Warning { sentence: "97.0 % of the rate was kept".to_owned(), concerns });
+        };
+        let end = |run: &mut Run| run.outcome = Outcome::Failed { why: "it ended\nwith a signal".to_owned() };
+        let cases: [(&dyn Fn(&mut Run), &str); 5] = [
+            (&|run| set(run, FAILED_SHARE, 1.0), "100 % of the requests failed"),
+            (
+                &|run| {
+                    if run.round == 3 {
+                        set(run, FAILED_SHARE, 0.002)
+                    }
+                },
+                "in round 4: 0.200 %",
+            ),
+            (
+                &|run| {
+                    if run.round == 0 {
+                        kept(run)
+                    }
+                },
+                "97.0 % of the rate was kept",
+            ),
+            (
+                &|run| {
+                    if run.round == 9 {
+                        end(run)
+                    }
+                },
+                "b in round 10: it ended",
+            ),
+            (
+                &|run| {
+                    if run.round == 9 {
+                        run.metrics.clear()
+                    }
+                },
+                "only 9 of 10 rounds",
+            ),
+        ];
+        for (change, expected) in cases {
+            let (exit, why) = exit_with(change);
+            assert!(exit == Exit::CannotRun && why.contains(expected), "{expected}: {exit:?} {why}");
+        }
+        assert_eq!(exit_with(|run| set(run, FAILED_SHARE, 0.001)), (Exit::Done, String::new()));
+        // Other warnings are about how exact the metrics are: on two cores, there is always one.
+        let waited = |run: &mut Run| {
+            let concerns = vec!["cpu_us_per_request".to_owned()];
+            run.warnings.push(Warning { sentence: "the client waited for a core".to_owned(), concerns });
+        };
+        assert_eq!(exit_with(waited).0, Exit::Done);
+    }
+
+    #[test]
+    fn more_failed_requests_are_worse_and_a_single_one_is_not() {
+        for (failing, expected) in [(10, Exit::NotMet), (6, Exit::NotMet), (5, Exit::Done), (1, Exit::Done)] {
+            let (exit, why) = exit_with(|run| {
+                if run.round < failing {
+                    run.metrics.insert("errors".to_owned(), 1.0);
+                }
+            });
+            assert_eq!(exit, expected, "{failing}: {why}");
+            assert_eq!(
+                why.contains("b has more failed requests than a under 1k"),
+                exit == Exit::NotMet,
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_inconclusive_comparison_passes_and_is_named() {
+        let (exit, why) = exit_with(|run| {
+            let cpu = if run.round.is_multiple_of(2) { 3.0 } else { 14.0 };
+            run.metrics.insert("cpu_us_per_request".to_owned(), cpu);
+        });
+        assert_eq!(exit, Exit::Done, "{why}");
+        assert!(why.contains("1 of 1 comparisons inconclusive, which passes"), "{why}");
     }
 
     #[test]

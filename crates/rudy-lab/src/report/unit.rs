@@ -15,9 +15,10 @@ pub(super) struct Metric {
 }
 
 /// Names of metrics that differ from their keys.
-const TITLES: [(&str, &str); 28] = [
+const TITLES: [(&str, &str); 29] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
+    ("failed_share", "failed requests"),
     ("generator_share", "CPU of the busiest client thread"),
     ("background_cpu_share", "CPU of other processes"),
     ("steal_share", "CPU steal"),

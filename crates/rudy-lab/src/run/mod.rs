@@ -70,7 +70,7 @@ fn refuse(exit: Exit, why: &str) -> Exit {
 /// The exit code of `--fail-if-worse`.
 fn judged(folder: &Path, limit: report::FailIfWorse) -> Exit {
     let (exit, why) = report::exit_if_worse(folder, limit);
-    if exit != Exit::Done {
+    if !why.is_empty() {
         progress::say(&why);
     }
     exit

@@ -10,12 +10,13 @@ use super::validity;
 use crate::folders::Folders;
 use crate::machine::Shares;
 use crate::plan::{Kind, Plan, Workload};
-use crate::record::{Commands, Outcome, Run, Sample, Warning};
+use crate::record::{Commands, FAILED_SHARE, Outcome, Run, Sample, Warning};
 use crate::variant::StartError;
 use crate::variant::family::Cpu;
 use crate::workload::{self, Measurement};
 use rudy_load::Interrupt;
-use rudy_stats::validity::ThreadUse;
+use rudy_stats::validity::{Conditions, ThreadUse};
+use rudy_units::float;
 
 /// Minimum CPU time for a metric, compared with which starting and stopping the measurement takes little.
 const CPU_MIN: Duration = Duration::from_millis(1);
@@ -86,6 +87,8 @@ impl Bench<'_> {
         let Measured { measurement, cpu, samples, unreadable, idle_private_bytes, shares, server, stalled } =
             measured;
         run.warnings.extend(validity::warnings(&measurement, server, shares));
+        run.metrics
+            .extend(failed_share(&measurement.conditions).map(|share| (FAILED_SHARE.to_owned(), share)));
         run.metrics.extend(measurement.metrics);
         run.metrics.extend(cpu_metrics(cpu, measurement.requests));
         if let Kind::Run { .. } = workload.kind {
@@ -119,6 +122,13 @@ impl Bench<'_> {
     }
 }
 
+/// The fraction of requests that failed; `None` without failures. A run without any request has failed.
+fn failed_share(conditions: &Conditions) -> Option<f64> {
+    let (succeeded, failed) = (conditions.succeeded?, conditions.failed?);
+    let share = if succeeded + failed == 0 { 1.0 } else { float(failed) / float(succeeded + failed) };
+    (share > 0.0).then_some(share)
+}
+
 /// The metrics of memory.
 const MEMORY: [&str; 3] = ["private_bytes", "idle_private_bytes", "private_bytes_per_connection"];
 
@@ -149,7 +159,7 @@ fn memory_metrics(samples: &[Sample], idle: u64, connections: Option<u64>) -> Ve
     let Some(most) = samples.iter().map(|sample| sample.private_bytes).max() else { return Vec::new() };
     let mut total = most.max(idle);
     let mut metrics = vec![("idle_private_bytes".to_owned(), idle as f64)];
-    // Uses the variant's own count: connections in its accept queue cost it nothing.
+    // The last of several samples with all connections: those in the accept queue cost the variant nothing.
     let fullest = samples.iter().enumerate().max_by_key(|(_, sample)| sample.connections);
     if let (Some(connections @ 1..), Some((at, fullest @ Sample { connections: 1.., .. }))) =
         (connections, fullest)

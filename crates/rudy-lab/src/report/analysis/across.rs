@@ -2,7 +2,7 @@
 
 use rudy_stats::compare::{Comparison, PAIRS_MIN, RatioEstimate, Summary, evaluate};
 
-use super::pairs::{is_suspect, value};
+use super::pairs::{Failures, is_suspect, value};
 use super::{Answer, Compared, compared, delta, sentences};
 use crate::experiment::Experiment;
 use crate::plan::{Plan, Workload, usual_metrics};
@@ -20,6 +20,7 @@ struct Question<'a> {
     new: Vec<f64>,
     old: Vec<f64>,
     is_suspect: bool,
+    failures: Failures,
 }
 
 /// All metrics of all variants and workloads that both experiments have, with verdicts corrected for their number.
@@ -55,13 +56,17 @@ fn questions<'a>(old: &Experiment, new: &'a Experiment) -> Vec<Question<'a>> {
                 let runs = |experiment: &'a Experiment| experiment.measured(variant, &workload.name);
                 let of =
                     |runs: &[&Run]| runs.iter().filter_map(|run| value(run, &metric)).collect::<Vec<_>>();
+                let [all_new, all_old] = [new, old].map(|experiment| {
+                    experiment.runs_of(variant, &workload.name).filter(|run| !run.is_control)
+                });
+                let failures = Failures::of(all_new, all_old);
                 let old: Vec<&Run> = old.measured(variant, &workload.name).collect();
                 let new: Vec<&Run> = runs(new).collect();
                 let is_suspect = old.iter().chain(&new).any(|run| is_suspect(run, &metric));
                 let (old, new) = (of(&old), of(&new));
                 if !old.is_empty() && !new.is_empty() {
                     let (metric, workload) = (Metric::named(&metric), workload.name.as_str());
-                    questions.push(Question { variant, workload, metric, new, old, is_suspect });
+                    questions.push(Question { variant, workload, metric, new, old, is_suspect, failures });
                 }
             }
         }
@@ -103,7 +108,7 @@ impl<'a> Question<'a> {
     fn compared(self, answer: Answer, new: &Experiment) -> Compared<'a> {
         let rounds = self.new.len().min(self.old.len());
         let medians = self.medians();
-        let Self { variant, workload, metric, is_suspect, .. } = self;
+        let Self { variant, workload, metric, is_suspect, failures, .. } = self;
         let mut compared = Compared {
             variant,
             with: OLD,
@@ -113,6 +118,7 @@ impl<'a> Question<'a> {
             rounds_run: rounds,
             medians,
             is_suspect,
+            failures,
             answer,
             sentence: String::new(),
         };

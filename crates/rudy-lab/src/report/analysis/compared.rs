@@ -188,6 +188,7 @@ impl<'a> Question<'a> {
             rounds_run: self.pairs.rounds_run,
             medians,
             is_suspect: self.pairs.is_suspect,
+            failures: self.pairs.failures,
             answer,
             sentence: String::new(),
         };

@@ -67,6 +67,8 @@ pub(crate) struct Compared<'a> {
     pub(crate) medians: Option<[f64; 2]>,
     /// Whether one of the runs is suspect in this metric.
     pub(crate) is_suspect: bool,
+    /// What failed in the runs.
+    pub(crate) failures: pairs::Failures,
     /// The outcome.
     pub(crate) answer: Answer,
     /// The outcome as a sentence.

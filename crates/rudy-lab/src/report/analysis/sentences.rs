@@ -269,6 +269,7 @@ fn and<T: AsRef<str>>(sentences: &[T]) -> String {
 mod tests {
     use rudy_stats::compare::{Finding, TooFew};
 
+    use super::super::pairs::Failures;
     use super::*;
 
     fn evaluated(metric: &str, workload: &'static str, ratio: f64, verdict: Verdict) -> Compared<'static> {
@@ -291,6 +292,7 @@ mod tests {
             rounds_run: 10,
             medians: None,
             is_suspect: false,
+            failures: Failures::default(),
             answer: Answer::Evaluated(finding),
             sentence: String::new(),
         }
