@@ -114,7 +114,8 @@ impl Bench<'_> {
         let is_seen = is_ours && validity::concerns_server(&workload.kind);
         let server = is_seen.then(|| validity::server(&validity::threads(sampler.thread_times()))).flatten();
         let (stalled, cpu) = (stalling.lasted(), spent.variant);
-        let (samples, unreadable) = if is_ours { sampler.samples() } else { (Vec::new(), None) };
+        let (samples, unreadable) =
+            if is_ours { sampler.samples(measurement.open.as_ref()) } else { (Vec::new(), None) };
         Ok(Measured {
             measurement,
             cpu,
@@ -161,7 +162,7 @@ impl Bench<'_> {
         if validity::is_other_generator(variant.output_format) {
             measurement.conditions.client_threads = validity::threads(sampler.thread_times());
         }
-        let (samples, unreadable) = sampler.samples();
+        let (samples, unreadable) = sampler.samples(None);
         Ok(Measured { measurement, cpu, samples, unreadable, idle_private_bytes: 0, shares, server, stalled })
     }
 

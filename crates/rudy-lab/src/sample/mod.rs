@@ -5,10 +5,12 @@ mod alike;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use rudy_load::flood::monotonic;
 use rudy_observe::{Process, ThreadTimes};
 
 use crate::record::Sample;
 use crate::variant::family;
+use crate::workload::OpenConnections;
 
 /// The time between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -25,6 +27,8 @@ pub(crate) struct Sampler {
     without: Vec<u32>,
     idle: Idle,
     begun: Instant,
+    /// The same on the clock of the generator.
+    begun_monotonic: Duration,
     ramp: Duration,
     next: Instant,
     watched: HashMap<u32, Watched>,
@@ -48,7 +52,6 @@ pub(crate) struct Idle {
     pub(crate) private_bytes: u64,
     /// The same by the counters of `status`, where shared pages count in each process.
     counted_bytes: u64,
-    descriptors: u64,
     /// Why a process is not included.
     pub(crate) problem: Option<String>,
 }
@@ -59,10 +62,9 @@ impl Idle {
         for member in family::members(without) {
             note(
                 &mut idle.problem,
-                idle_of(member.pid).map(|(private, counted, descriptors)| {
+                idle_of(member.pid).map(|(private, counted)| {
                     idle.private_bytes += private;
                     idle.counted_bytes += counted;
-                    idle.descriptors += descriptors;
                 }),
             );
         }
@@ -70,11 +72,10 @@ impl Idle {
     }
 }
 
-fn idle_of(pid: u32) -> Result<(u64, u64, u64), rudy_observe::Error> {
+fn idle_of(pid: u32) -> Result<(u64, u64), rudy_observe::Error> {
     let mut process = Process::open(pid)?;
     let private = process.allocated_pss_bytes()?;
-    let (memory, descriptors) = process.memory()?;
-    Ok((private, memory.allocated_bytes(), descriptors.unwrap_or(0)))
+    Ok((private, process.memory()?.0.allocated_bytes()))
 }
 
 /// Keeps the first problem. A process that has ended since it was listed is none.
@@ -96,6 +97,7 @@ impl Sampler {
             without,
             idle,
             begun: now,
+            begun_monotonic: monotonic(),
             ramp,
             next: now,
             watched: HashMap::new(),
@@ -122,9 +124,13 @@ impl Sampler {
         true
     }
 
-    /// All samples, and why one lacks a process.
-    pub(crate) fn samples(mut self) -> (Vec<Sample>, Option<String>) {
+    /// All samples, with the open connections of the workload, and why one lacks a process.
+    pub(crate) fn samples(mut self, open: Option<&OpenConnections>) -> (Vec<Sample>, Option<String>) {
         alike::take_together(&mut self.samples);
+        for sample in &mut self.samples {
+            let at = self.begun_monotonic.as_secs_f64() + sample.t_s;
+            sample.connections = open.map_or(0, |open| open.at(at));
+        }
         (self.samples, self.idle.problem)
     }
 
@@ -152,9 +158,8 @@ impl Sampler {
             let read = self.add(member.pid, &mut sample);
             note(&mut self.idle.problem, read);
         }
-        let Idle { private_bytes, counted_bytes, descriptors, .. } = self.idle;
+        let Idle { private_bytes, counted_bytes, .. } = self.idle;
         sample.private_bytes = (sample.private_bytes + private_bytes).saturating_sub(counted_bytes);
-        sample.connections = sample.descriptors.saturating_sub(descriptors);
         sample.threads = self.threads.clone();
         (sample.voluntary_switches, sample.involuntary_switches) = (self.voluntary, self.involuntary);
         sample
@@ -207,11 +212,32 @@ mod tests {
         assert!(problem.is_some_and(|problem| problem.contains("/proc/1/smaps_rollup")));
     }
 
+    /// A gateway may have two descriptors for each client, or one for many that wait.
+    #[test]
+    fn connections_are_those_of_the_generator_whatever_the_number_of_descriptors() {
+        for each in [0, 1, 2] {
+            let mut sampler = Sampler::new(Vec::new(), Idle::default(), Duration::ZERO);
+            let started_s = sampler.begun_monotonic.as_secs_f64() + 0.5;
+            sampler.samples = [0.25, 1.5, 4.5, 5.0]
+                .map(|t_s| {
+                    let mut sample = sampler.sample(t_s);
+                    sample.descriptors = 10 + each * 1_000;
+                    sample
+                })
+                .to_vec();
+            let points = vec![(0.0, 0.0), (2.0, 1_000.0), (5.0, 1_000.0)];
+            let open = OpenConnections::new(started_s, 2.0, points);
+            let counts: Vec<_> =
+                sampler.samples(Some(&open)).0.iter().map(|sample| sample.connections).collect();
+            assert_eq!(counts, [0, 500, 1_000, 1_000], "{each}");
+        }
+    }
+
     #[test]
     fn a_process_has_memory_before_the_workload() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let (private, counted, descriptors) = idle_of(child.id()).unwrap();
-        assert!(private > 0 && counted > 0 && descriptors > 0);
+        let (private, counted) = idle_of(child.id()).unwrap();
+        assert!(private > 0 && counted > 0);
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -11,6 +11,7 @@ use rudy_units::{Time, counted, duration, float};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::flood::OpenConnections;
 use crate::plan::Kind;
 use crate::record::{self, Interval};
 
@@ -19,7 +20,7 @@ use crate::record::{self, Interval};
 pub(crate) struct Measurement {
     /// Its own metrics.
     pub(crate) metrics: BTreeMap<String, f64>,
-    /// The number of requests that ended, to compute the cost per request.
+    /// The number of complete responses, to compute the cost of each. Requests that were never sent cost nothing.
     pub(crate) requests: u64,
     /// The latency distribution.
     pub(crate) latency: Option<Vec<[f64; 2]>>,
@@ -31,8 +32,10 @@ pub(crate) struct Measurement {
     pub(crate) warnings: Vec<record::Warning>,
     /// Facts that affect no metric.
     pub(crate) notes: Vec<String>,
-    /// The number of open connections of a flood.
+    /// The maximum number of open connections of a flood.
     pub(crate) connections: Option<u64>,
+    /// The connections of a flood over time.
+    pub(crate) open: Option<OpenConnections>,
     /// The steps of an SLO search.
     pub(crate) steps: Vec<record::Step>,
 }
@@ -124,7 +127,7 @@ pub(super) fn read(text: &str, kind: &Kind) -> Result<Measurement, String> {
         failure: recorder.failures.values().find_map(|failed| failed.example.clone()),
         notes: latency.as_ref().and_then(saturated).into_iter().collect(),
         metrics,
-        requests: recorder.requests(),
+        requests: recorder.responses(),
         latency: latency.as_ref().map(distribution),
         ..Measurement::default()
     })
@@ -150,9 +153,9 @@ fn metrics(run: &Run, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<Stri
         }
         metrics.insert("time_s".to_owned(), time.as_secs_f64());
     }
-    if recorder.requests() > 0 {
+    if recorder.responses() > 0 {
         let cpu: Duration = run.outcome.threads.iter().map(|thread| thread.cpu).sum();
-        let each = cpu.as_secs_f64() * 1e6 / recorder.requests() as f64;
+        let each = cpu.as_secs_f64() * 1e6 / recorder.responses() as f64;
         metrics.insert("client_cpu_us_per_request".to_owned(), each);
     }
     metrics.extend(handshakes(run));
@@ -231,6 +234,7 @@ pub(crate) fn intervals(rows: &str) -> Vec<Interval> {
 
 #[cfg(test)]
 mod tests {
+    use rudy_load::Failure;
     use rudy_load::bench::{Outcome, Recorder, ThreadTime};
 
     use super::*;
@@ -354,6 +358,22 @@ mod tests {
         assert!(points.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] <= pair[1][1]));
         let last = points[points.len() - 2][0];
         assert!((0.998..=0.999_001).contains(&last), "{last}");
+    }
+
+    /// An overloaded open loop: half of the requests were due and never sent.
+    #[test]
+    fn cpu_per_request_counts_complete_responses() {
+        let mut run = run(1_000, 900);
+        for _ in 0..1_000 {
+            run.outcome.recorder.record_failure(&Failure::NotSent, Duration::from_secs(1));
+        }
+        let measurement = measurement(&run, &closed());
+        assert_eq!(measurement.requests, 1_000);
+        let text = |name: &str| format!("{:.0}", measurement.metrics[name]);
+        assert_eq!(
+            (text("client_cpu_us_per_request"), text("errors")),
+            ("500".to_owned(), "1100".to_owned())
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::variant::{POLL, on_cores, wait_until};
 use rudy_load::Interrupt;
 
 pub(crate) use self::bench::{Measurement, intervals};
+pub(crate) use self::flood::OpenConnections;
 
 /// Extra time for a generator, whose requests time out after ten seconds.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -25,6 +25,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "ramp_s": options.ramp.as_secs_f64(),
         "hold_s": options.hold.as_secs_f64(),
         "interval_s": options.interval.as_secs_f64(),
+        "started_monotonic_s": outcome.started.as_secs_f64(),
         "is_interrupted": outcome.is_interrupted,
         "opened": measurement.opened,
         "most_open": outcome.max_open,

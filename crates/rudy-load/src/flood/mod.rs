@@ -19,4 +19,4 @@ pub use command::flood;
 pub use measurement::Measurement;
 pub use options::{Options, Server};
 pub use plan::{Plan, Ramp, Requests, RequestsError};
-pub use run::{FloodError, Outcome, Progress, Watch, run};
+pub use run::{FloodError, Outcome, Progress, Watch, monotonic, run};

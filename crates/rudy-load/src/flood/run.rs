@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::connections::Connections;
 use super::measurement::Measurement;
 use super::plan::Plan;
@@ -56,6 +58,8 @@ pub struct Outcome {
     pub max_open: u32,
     /// Whether the flood was interrupted.
     pub is_interrupted: bool,
+    /// The start on the monotonic clock, which all processes of a machine share: a lab compares it with its own samples.
+    pub started: Duration,
 }
 
 /// An error because of which a flood has no result.
@@ -84,7 +88,7 @@ impl std::error::Error for FloodError {}
 ///
 /// No connection succeeded, or the system lacks a resource.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
-    let start = Instant::now();
+    let (start, started) = (Instant::now(), monotonic());
     let mut connections = Connections::new(plan, start).map_err(FloodError::System)?;
     let all = plan.total();
     let end = plan.ramp.at(all - 1) + plan.hold;
@@ -111,7 +115,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
             check_first_connections(plan, &connections.measurement)?;
             if is_over {
                 let measurement = connections.measurement;
-                return Ok(Outcome { measurement, last: progress, max_open, is_interrupted });
+                return Ok(Outcome { measurement, last: progress, max_open, is_interrupted, started });
             }
         }
         while connections.started() < all && now >= plan.ramp.at(connections.started()) {
@@ -124,6 +128,13 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
             .map_err(FloodError::System)?;
         max_open = max_open.max(connections.open());
     }
+}
+
+/// The time on the monotonic clock.
+#[must_use]
+pub fn monotonic() -> Duration {
+    // It starts at 0, and never fails.
+    Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
 }
 
 /// Fails if none of the first connections succeeded, so that a server that does not listen is reported at once.
