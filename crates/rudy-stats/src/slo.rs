@@ -68,6 +68,12 @@ impl Slo {
         self.terms.iter().map(evaluate).collect()
     }
 
+    /// Whether a term limits the latency.
+    #[must_use]
+    pub fn is_about_latency(&self) -> bool {
+        self.terms.iter().any(|term| !matches!(term.bound, Bound::Errors(_)))
+    }
+
     /// A latency and the fraction of requests that may exceed it: the strictest such term. With more requests that had
     /// no response for this time, the objective is not met, whether they have one later or not.
     #[must_use]

@@ -92,9 +92,12 @@ pub(crate) struct Bench {
     /// Maximum time from when a request was due to the end of its response; overdue requests are not sent
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     deadline: Option<Duration>,
-    /// Exit with code 3 if 1 % of the requests take longer than this, or fail
+    /// Exit with code 3 if 1 % of the requests take longer than this, or fail; needs a rate (-R)
     #[arg(long, value_name = "TIME", value_parser = max_p99, conflicts_with = "slo", help_heading = "Load")]
     max_p99: Option<String>,
+    /// Accept --max-p99 without a rate: a stall then delays one request per connection, and hides the others
+    #[arg(long, requires = "max_p99", conflicts_with = "rate", help_heading = "Load")]
+    closed_loop_latency: bool,
     /// Exit with code 3 if more than this share of the requests fails, such as 0.1%
     #[arg(long, value_name = "SHARE", value_parser = max_error_rate, conflicts_with = "slo", help_heading = "Load")]
     max_error_rate: Option<String>,
@@ -308,6 +311,7 @@ impl From<Bench> for Options {
                 warm_up: bench.warm_up_time,
                 timeout: bench.timeout,
                 deadline: bench.deadline,
+                accepts_closed_loop_latency: bench.closed_loop_latency,
             },
             connections: ConnectionOptions {
                 connections: bench.connections,

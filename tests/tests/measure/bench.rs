@@ -271,18 +271,34 @@ fn a_missing_server_is_exit_code_1_and_an_invalid_flag_2() {
 fn an_objective_that_is_not_met_is_exit_code_3() {
     let server = server();
     let (index, missing) = (server.url("/"), server.url("/missing"));
-    report(&["-n", "300", "-c", "2", "--max-p99", "10s", "--max-error-rate", "0%", &index]);
+    let limits = ["--max-p99", "10s", "--max-error-rate", "0%"];
+    report(&[&["-n", "300", "-c", "2", "-R", "3k", &index][..], &limits].concat());
+    report(&[&["-n", "300", "-c", "2", "--closed-loop-latency", &index][..], &limits].concat());
     for (limit, expected) in [
-        (["--max-p99", "1us"], "error: the objective was not met: p99 "),
-        (["--max-error-rate", "0.1%"], "error: the objective was not met: errors 50 % > 0.1 %"),
-        (["--max-error-rate", "0.001"], "error: the objective was not met: errors 50 % > 0.1 %"),
+        (&["--max-p99", "1us", "-R", "3k"][..], "error: the objective was not met: p99 "),
+        (&["--max-p99", "1us", "--closed-loop-latency"], "error: the objective was not met: p99 "),
+        (&["--max-error-rate", "0.1%"], "error: the objective was not met: errors 50 % > 0.1 %"),
+        (&["--max-error-rate", "0.001"], "error: the objective was not met: errors 50 % > 0.1 %"),
     ] {
-        let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], &limit].concat());
+        let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], limit].concat());
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{limit:?}: {stderr}");
         assert!(stderr.contains(expected), "{limit:?}: {stderr}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("Requests/sec:"), "the report is printed");
     }
+}
+
+/// A closed loop would pass although it hides stalls.
+#[test]
+fn an_objective_about_latency_needs_a_rate() {
+    let url = "http://127.0.0.1:1/";
+    for load in [&["-d", "1"][..], &["-n", "300"], &["-c", "1", "--max-error-rate", "1%"]] {
+        let (code, stderr) = rejection(&[load, &["--max-p99", "20ms", url]].concat());
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains("--max-p99 needs a rate (-R)") && stderr.contains("-R 2k"), "{stderr}");
+    }
+    let (code, stderr) = rejection(&["--closed-loop-latency", url]);
+    assert_eq!(code, Some(2), "it allows nothing without a limit: {stderr}");
 }
 
 #[test]

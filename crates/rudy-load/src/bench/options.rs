@@ -101,6 +101,8 @@ pub struct PaceOptions {
     pub timeout: Duration,
     /// The timeout of a response, from the time at which the request was due.
     pub deadline: Option<Duration>,
+    /// Whether an objective about latency is accepted in a closed loop.
+    pub accepts_closed_loop_latency: bool,
 }
 
 /// The distribution of send times around a rate.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use rudy_stats::Slo;
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 use rudy_units::Rate;
 
@@ -74,6 +75,7 @@ pub(super) struct Prepared {
 /// Validates the options, reads the files, and looks up the server.
 pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
     check_durations(&options.pace, options.output.interval)?;
+    check_objective(options)?;
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
     let (connections, until) = match (connections(&options.connections, &options.pace)?, options.split) {
@@ -168,6 +170,17 @@ fn check_durations(pace: &PaceOptions, interval: Option<Duration>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Rejects an objective about latency in a closed loop, whose latencies lack the waiting time of the requests that a stall prevents.
+fn check_objective(options: &Options) -> Result<(), String> {
+    let is_about_latency = options.objective.as_ref().is_some_and(Slo::is_about_latency);
+    if !is_about_latency || options.pace.rate.is_some() || options.pace.accepts_closed_loop_latency {
+        return Ok(());
+    }
+    Err("--max-p99 needs a rate (-R): without one, a connection sends nothing while it waits, so a server that stalls delays few \
+         requests. Add a rate such as -R 2k, or --closed-loop-latency to accept this"
+        .into())
 }
 
 /// The end of the run, and the duration of the warm-up.

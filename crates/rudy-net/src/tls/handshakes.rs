@@ -76,7 +76,9 @@ impl Handshakes {
                 (turn.used, turn.steps) = (Duration::ZERO, 0);
                 (0..count).filter_map(|_| turn.waiting.pop_first()).collect::<Vec<_>>()
             };
-            woken.into_iter().for_each(|(_, waker)| waker.wake());
+            for (_, waker) in woken {
+                waker.wake();
+            }
             if !self.lock_turn().waiting.is_empty() {
                 self.used_up.notify_one();
             }

@@ -22,6 +22,21 @@ pub(super) type Flight = watch::Sender<Progress>;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InFlight;
 
+/// Marks a request whose response has [`Storing`] in its extensions, if it is being stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FollowsStoring;
+
+/// A response that is being stored: the end of its body comes before that.
+#[derive(Debug, Clone)]
+pub(crate) struct Storing(pub(super) watch::Receiver<Progress>);
+
+impl Storing {
+    /// Waits until the response is stored, or cannot be. Its body has to be received meanwhile.
+    pub(crate) async fn end(mut self) {
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
 /// How far a flight is.
 #[derive(Debug, Clone)]
 pub(super) enum Progress {

@@ -39,7 +39,7 @@ use rudy_net::{Head, Observer, Response};
 use rudy_store::Object;
 
 pub(crate) use self::control::respond;
-pub(crate) use self::flights::InFlight;
+pub(crate) use self::flights::{FollowsStoring, InFlight, Storing};
 pub(crate) use self::origin::Origin;
 pub(crate) use self::pump::read;
 pub(crate) use self::step::Cache;

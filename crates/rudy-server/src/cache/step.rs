@@ -25,7 +25,8 @@ use crate::steps::{HeadCall, Next, Step};
 pub(crate) struct Cache(Arc<Shared>);
 
 impl Cache {
-    /// `scope` distinguishes caches for the same URLs. `site` names the site. `identifies_content` is whether a step around it uses the identity of content.
+    /// `scope` distinguishes caches for the same URLs. `site` names the site. `identifies_content` is whether a step around it uses the
+    /// identity of content.
     pub(crate) fn new(
         table: &CacheTable,
         scope: String,

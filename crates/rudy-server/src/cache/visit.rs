@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use super::fetch::{Fetch, First};
-use super::flights::{Incoming, Place, Progress, Registration};
+use super::flights::{FollowsStoring, Incoming, Place, Progress, Registration, Storing};
 use super::origin::Origin;
 use super::store::OpenStore;
 use super::subject::Subject;
@@ -192,6 +192,8 @@ impl Visit {
         let receiver = registration.flight.subscribe();
         let request = subject.head.clone();
         let status = CacheStatus::of(&decision);
+        let follows = origin.head.extensions.get::<FollowsStoring>().is_some();
+        let storing = follows.then(|| Storing(receiver.clone()));
         let fetch = Fetch {
             shared: shared.clone(),
             open: open.clone(),
@@ -211,7 +213,9 @@ impl Visit {
             }
             Ok(First::Incoming(incoming, reader)) => {
                 let status = CacheStatus { stored: incoming.is_stored, ..forwarded(status, incoming.status) };
-                (reply::of_incoming(&incoming, receiver, &request, reader, true, now()), status)
+                let mut response = reply::of_incoming(&incoming, receiver, &request, reader, true, now());
+                storing.map(|storing| response.extensions.insert(storing));
+                (response, status)
             }
             Ok(First::Ready(object, validated, unshared)) => {
                 let content = shared.content(&open, &object);

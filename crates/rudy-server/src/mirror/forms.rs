@@ -87,9 +87,16 @@ pub(super) fn essence(fields: &HeaderMap) -> String {
     media_type.split(';').next().unwrap_or_default().trim().to_owned()
 }
 
-/// Returns the weight of a form for a client: the highest one of its media types.
+/// Returns the weight of a form for a client: the highest one of its media types. Further names count only if the client uses them: in
+/// `X, text/html;q=0.8, */*`, the form in HTML has the weight 0.8.
 fn weight(fields: &HeaderMap, form: &[&str]) -> u16 {
-    media_type_weights(fields.get_all(ACCEPT), form).into_iter().max().unwrap_or_default()
+    let is_named = |name: &str| {
+        let lines = fields.get_all(ACCEPT).iter().map(|line| line.as_bytes().to_ascii_lowercase());
+        lines.into_iter().any(|line| memchr::memmem::find(&line, name.as_bytes()).is_some())
+    };
+    let weights = form.iter().zip(media_type_weights(fields.get_all(ACCEPT), form));
+    let weights = weights.filter(|(name, _)| form.first() == Some(*name) || is_named(name));
+    weights.map(|(_, weight)| weight).max().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -120,6 +127,12 @@ mod tests {
                 Some(1),
             ),
             (PYPI, "application/vnd.pypi.simple.latest+json;q=0.4, text/html;q=0.3", Some(1)),
+            (PYPI, "application/vnd.pypi.simple.v1+json; q=1.0, text/html; q=0.8, */*", Some(1)),
+            (
+                PYPI,
+                "text/html;q=0.1, APPLICATION/vnd.pypi.simple.v1+html, application/vnd.pypi.simple.v1+json;q=0.5",
+                Some(0),
+            ),
             (PYPI, "application/vnd.pypi.simple.v1+json", Some(2)),
             (PYPI, "text/html", Some(0)),
             (PYPI, "text/html,application/xhtml+xml,*/*;q=0.8", Some(0)),

@@ -15,7 +15,7 @@ use rudy_net::{Body, Response, poll_time};
 use tokio::time::timeout;
 
 use super::{Preset, Resource};
-use crate::cache::{KeyUrl, Origin};
+use crate::cache::{FollowsStoring, KeyUrl, Origin, Storing};
 use crate::internal_redirect::CONDITIONAL_FIELDS;
 
 /// The files that describe a set, in its folder.
@@ -26,6 +26,9 @@ const SETS: usize = 256;
 
 /// The number of files of a set to remember.
 const MEMBERS_MAX: usize = 32;
+
+/// After how many updates a file is forgotten that no client has requested meanwhile. The first requests for the heads count, too.
+const UNUSED_MAX: u8 = 8;
 
 /// How long a response waits for the update of the other files, which goes on after it.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -41,8 +44,8 @@ pub(super) struct Sets(Cache<String, Arc<Mutex<Vec<Member>>>>);
 #[derive(Debug)]
 struct Member {
     resource: Resource,
-    /// Whether a client has requested it since the last update: what clients do not use is not updated for ever.
-    is_used: bool,
+    /// The number of updates since a client has requested it.
+    unused: u8,
 }
 
 /// The set of a resource.
@@ -100,9 +103,9 @@ impl Set {
         let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(member) = members.iter_mut().find(|member| member.resource.target == self.resource.target)
         {
-            member.is_used = true;
+            member.unused = 0;
         } else if members.len() < MEMBERS_MAX {
-            members.push(Member { resource: self.resource.clone(), is_used: true });
+            members.push(Member { resource: self.resource.clone(), unused: 0 });
         }
     }
 
@@ -120,7 +123,10 @@ impl Set {
             update(&origin, other).await;
         }
         let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        members.retain_mut(|member| std::mem::take(&mut member.is_used));
+        members.retain_mut(|member| {
+            member.unused += 1;
+            member.unused < UNUSED_MAX
+        });
     }
 
     fn others(&self) -> Vec<Resource> {
@@ -152,10 +158,14 @@ async fn update(origin: &Origin, resource: Resource) -> bool {
     head.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     head.extensions.insert(KeyUrl::new(&resource.origin, &resource.target));
     head.extensions.insert(resource);
-    let response = origin.send(head).await;
-    let is_new = is_new(&response);
+    head.extensions.insert(FollowsStoring);
+    let mut response = origin.send(head).await;
+    let (is_new, storing) = (is_new(&response), response.extensions.remove::<Storing>());
     if let Body::Stream(mut body) = response.body {
         while let Some(Ok(_)) = poll_fn(|cx| body.poll_piece(cx, poll_time(), PIECE_BYTES)).await {}
+    }
+    if let Some(storing) = storing {
+        storing.end().await;
     }
     is_new
 }

@@ -74,7 +74,6 @@ impl Http2 {
     }
 
     /// Handles input, until the budget is spent. The rest stays in `unread`.
-
     fn handle_input<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,

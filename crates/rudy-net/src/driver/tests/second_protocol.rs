@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::toy::{DATA, END, RESET, Toy};
-use crate::{Body, BodyError, BodyPiece, BodyStream, EndReason, FileRange};
+use crate::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 
 /// What a peer has received of a stream: its bytes, and its end.
 #[derive(Debug, Default, PartialEq, Eq)]
