@@ -27,6 +27,7 @@ mod local_time;
 mod methods;
 pub mod metrics;
 mod mirror;
+mod openat2;
 pub mod pages;
 pub mod passwords;
 mod php;

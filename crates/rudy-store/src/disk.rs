@@ -6,7 +6,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -69,6 +69,14 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
 /// A foreign file may be a link, or a pipe that would block.
 const OPEN: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
+/// Whether the kernel has `openat2` with `RESOLVE_CACHED` (since Linux 5.12). A filter of system calls may block it: systemd's
+/// `RestrictSUIDSGID=`, or the profile of a container.
+static CACHED_LOOKUPS: LazyLock<bool> = LazyLock::new(|| {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = rustix::fs::openat2(CWD, c"/", flags, Mode::empty(), ResolveFlags::CACHED);
+    matches!(found, Ok(_) | Err(Errno::AGAIN))
+});
+
 impl Disk {
     /// Opens the folder, and creates it if it does not exist.
     pub(crate) fn open(path: &Path, faults: Option<Arc<dyn Faults>>) -> io::Result<Self> {
@@ -85,9 +93,13 @@ impl Disk {
 
     /// Opens a file for reading.
     pub(crate) fn read(&self, path: &str, access: Access) -> Result<File, Errno> {
-        let resolve = if access == Access::Cached { ResolveFlags::CACHED } else { ResolveFlags::empty() };
-        let flags = OFlags::RDONLY | OPEN;
-        rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), resolve).map(File::from)
+        let (flags, mode) = (OFlags::RDONLY | OPEN, Mode::empty());
+        let file = match access {
+            Access::Blocking => rustix::fs::openat(&self.folder, path, flags, mode),
+            Access::Cached if !*CACHED_LOOKUPS => Err(Errno::AGAIN),
+            Access::Cached => rustix::fs::openat2(&self.folder, path, flags, mode, ResolveFlags::CACHED),
+        };
+        file.map(File::from)
     }
 
     /// Opens a file for changes.

@@ -10,10 +10,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FsWord, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
+
+use crate::openat2;
 
 /// Whether a lookup can block on a disk or a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +77,8 @@ impl OpenDirectory {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = match access {
             Access::Blocking => rustix::fs::openat(CWD, path, flags, Mode::empty())?,
-            Access::Cached if !*CACHED_LOOKUPS => return Err(Errno::AGAIN),
-            Access::Cached => rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)?,
+            Access::Cached if !openat2::has_cached_lookups() => return Err(Errno::AGAIN),
+            Access::Cached => openat2::open(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)?,
         };
         // DONT_SYNC: device and inode never change, so a network file system need not query its server.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -100,7 +102,7 @@ impl OpenDirectory {
     ) -> Result<OwnedFd, Errno> {
         let path = path.as_ref();
         let path = if path.is_empty() { OsStr::new(".") } else { path };
-        let open = |resolve| rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), resolve);
+        let open = |resolve| openat2::open(&self.fd, path, flags, Mode::empty(), resolve);
         if access == Access::Blocking {
             for _ in 0..OPEN_ATTEMPTS {
                 match open(resolve) {
@@ -111,8 +113,10 @@ impl OpenDirectory {
             return Err(Errno::AGAIN);
         }
         let in_memory = match self.file_system {
+            // Only `openat2` can stay within a file system.
+            _ if !openat2::is_available() => return Err(Errno::AGAIN),
             FileSystem::Memory => ResolveFlags::empty(),
-            FileSystem::LocalDisk if *CACHED_LOOKUPS => ResolveFlags::CACHED,
+            FileSystem::LocalDisk if openat2::has_cached_lookups() => ResolveFlags::CACHED,
             FileSystem::LocalDisk | FileSystem::Other => return Err(Errno::AGAIN),
         };
         // Another file system can be mounted in the folder, and it can be slow.
@@ -123,15 +127,8 @@ impl OpenDirectory {
     }
 }
 
-/// Attempts before `openat2` is given up. It fails with EAGAIN if a rename on the machine races with the resolution of `..`.
+/// Attempts before a path is given up. `openat2` fails with EAGAIN if a rename on the machine races with the resolution of `..`.
 const OPEN_ATTEMPTS: usize = 10;
-
-/// Whether the kernel supports `RESOLVE_CACHED` (since Linux 5.12).
-static CACHED_LOOKUPS: LazyLock<bool> = LazyLock::new(|| {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let found = rustix::fs::openat2(CWD, c"/", flags, Mode::empty(), ResolveFlags::CACHED);
-    matches!(found, Ok(_) | Err(Errno::AGAIN))
-});
 
 /// What an access to a file system can block on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -152,8 +152,8 @@ impl Handler for Files {
 }
 
 impl Files {
-    /// Prepares a folder, and shares the cache that `folders` has for the same options. Fails if the folder is missing, the kernel
-    /// has no `openat2`, or the options are invalid.
+    /// Prepares a folder, and shares the cache that `folders` has for the same options. Fails if the folder is missing or
+    /// the options are invalid.
     pub fn open(
         root: impl AsRef<Path>,
         options: FilesOptions,

@@ -206,8 +206,6 @@ pub struct CacheRule {
 pub enum FilesError {
     /// The folder cannot be opened.
     Root(PathBuf, io::Error),
-    /// The kernel has no `openat2`, or a filter blocks it.
-    NoOpenat2(io::Error),
     /// A pattern of a `cache_control` rule is not a valid glob.
     Pattern(globset::Error),
     /// The template of listings cannot be used.
@@ -225,11 +223,6 @@ impl fmt::Display for FilesError {
                 let hint = "; a socket is an address: `php = { root = \"...\", address = \"unix:...\" }`";
                 f.write_str(if is_socket { hint } else { "" })
             }
-            Self::NoOpenat2(error) => write!(
-                f,
-                "openat2 is not available ({error}): serving files requires Linux 5.6 or newer, and in a container a seccomp \
-                 profile that allows openat2"
-            ),
             Self::Pattern(error) => write!(f, "invalid glob in `cache_control`: {error}"),
             Self::Template(path, why) => write!(f, "cannot use the template {}: {why}", path.display()),
             Self::Path(option, path) => {
@@ -242,7 +235,7 @@ impl fmt::Display for FilesError {
 impl std::error::Error for FilesError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Root(_, error) | Self::NoOpenat2(error) => Some(error),
+            Self::Root(_, error) => Some(error),
             Self::Pattern(error) => Some(error),
             Self::Path(..) | Self::Template(..) => None,
         }
@@ -253,7 +246,7 @@ impl FilesError {
     /// Returns the diagnostic; `place` is that of the table.
     pub(crate) fn problem(&self, location: &Location) -> Problem {
         let key = match self {
-            Self::Root(..) | Self::NoOpenat2(_) => "root",
+            Self::Root(..) => "root",
             Self::Pattern(_) => "cache_control",
             Self::Template(..) => "browse",
             Self::Path(option, _) => option,

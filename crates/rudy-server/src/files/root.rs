@@ -93,11 +93,7 @@ pub(super) fn check(path: &Path, follow_symlinks: bool) -> Result<(), FilesError
     let directory = OpenDirectory::open(path, Access::Blocking).map_err(failure)?;
     let resolve = resolve_flags(follow_symlinks);
     let found = directory.open_beneath("", STAT_FLAGS, resolve, Access::Blocking);
-    found.map(drop).map_err(|error| match error {
-        // NOSYS: an old kernel. A seccomp filter returns one of the two.
-        Errno::NOSYS | Errno::PERM => FilesError::NoOpenat2(error.into()),
-        _ => failure(error),
-    })
+    found.map(drop).map_err(failure)
 }
 
 /// Flags to open a file for `statx` only. They need no read permission.
@@ -147,8 +143,8 @@ impl Root {
 
     /// Opens `path`, which is decoded and relative; empty for the root.
     ///
-    /// The flags include `O_NONBLOCK`, because opening a FIFO would wait for a writer. The path contains no `..`, and `openat2`
-    /// ensures that no symbolic link leads out of the root, even if one is created concurrently.
+    /// The flags include `O_NONBLOCK`, because opening a FIFO would wait for a writer. The path contains no `..`, and
+    /// [`crate::openat2`] ensures that no symbolic link leads out of the root, even if one is created concurrently.
     pub(super) fn open_file(&self, path: impl AsRef<OsStr>, access: Access) -> Result<Opened, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(self.open_beneath(path.as_ref(), flags, access)?);

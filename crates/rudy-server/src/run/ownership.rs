@@ -11,11 +11,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rudy_net::listen::Endpoint;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, openat2};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat};
 use rustix::process::geteuid;
 
 use crate::access_log::Destination;
 use crate::config::Config;
+use crate::openat2;
 use crate::state_dir::{self, state_dir};
 use crate::user::User;
 
@@ -113,7 +114,7 @@ impl Kind {
         };
         let mode = if how.contains(OFlags::CREATE) { Mode::from_raw_mode(0o640) } else { Mode::empty() };
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS)?;
+        let file = openat2::open(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS)?;
         if self.is_transferable(&fstat(&file)?) && (!matches!(self, Self::EmptyFolder) || is_empty(&file)?) {
             Ok(file)
         } else {

@@ -31,6 +31,7 @@ use crate::acme::Renewals;
 use crate::admin::AdminSocket;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
+use crate::openat2;
 use crate::watched_files::INTERVAL;
 
 /// A running server.
@@ -167,6 +168,7 @@ impl Server {
         if self.sandbox.as_ref().is_some_and(Sandbox::is_partial) {
             self.context.errors.notice(sandbox::PARTIAL);
         }
+        openat2::notice().iter().for_each(|notice| self.context.errors.notice(notice));
         if is_root_by_default(&self.config) {
             self.context.errors.notice(RUNS_AS_ROOT);
         }
