@@ -18,6 +18,7 @@ const NIGHTLY: &[&str] = &[
     "prometheus",
     "promtool",
     "slowhttptest",
+    "systemd-nspawn",
     "testssl",
 ];
 

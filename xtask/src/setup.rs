@@ -43,6 +43,7 @@ const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
     ("testssl", "testssl.sh"),        // scans TLS for weaknesses
     ("chromium", "chromium"),         // renders the reports of the lab
     ("promtool", "prometheus"),       // checks and scrapes metrics
+    ("systemd-nspawn", "systemd-container"), // boots systemd with the packaged unit
 ];
 
 /// Debian's Python, which has a `venv` package. Another one in `PATH` may lack it.

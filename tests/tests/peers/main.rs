@@ -33,5 +33,6 @@ mod scanners;
 mod slow;
 mod slowhttptest;
 mod spellings;
+mod systemd;
 mod unprivileged;
 mod weblog;
