@@ -20,6 +20,7 @@ mod port;
 mod program;
 mod random;
 mod response;
+mod seccomp;
 mod server;
 pub mod soak;
 pub mod spellings;
@@ -49,6 +50,7 @@ pub use program::{
 };
 pub use random::Random;
 pub use response::Response;
+pub use seccomp::without_openat2;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 pub use tls_client::{EarlyConnection, TlsClient, TlsConnection};

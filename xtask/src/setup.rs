@@ -31,18 +31,18 @@ const PROGRAMS: &[(&str, &str)] = &[
 
 /// Programs of the long checks only.
 const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
-    ("c++", "g++"),                   // builds libFuzzer
-    ("h2load", "nghttp2-client"),     // compared with `rudy bench`
-    ("nghttpd", "nghttp2-server"),    // HTTP/2 server
-    ("h2o", "h2o"),                   // HTTP/2 server
-    ("npm", "npm"),                   // installs axe-core and the tests of HTTP caches, through a mirror too
-    ("mvn", "maven"),                 // builds a project through a mirror
-    ("escript", "erlang-base"),       // runs the Erlang servers of the lab
+    ("c++", "g++"),                          // builds libFuzzer
+    ("h2load", "nghttp2-client"),            // compared with `rudy bench`
+    ("nghttpd", "nghttp2-server"),           // HTTP/2 server
+    ("h2o", "h2o"),                          // HTTP/2 server
+    ("npm", "npm"),   // installs axe-core and the tests of HTTP caches, through a mirror too
+    ("mvn", "maven"), // builds a project through a mirror
+    ("escript", "erlang-base"), // runs the Erlang servers of the lab
     ("slowhttptest", "slowhttptest"), // slow clients
-    ("php", "php-cli"),               // installs MediaWiki
-    ("testssl", "testssl.sh"),        // scans TLS for weaknesses
-    ("chromium", "chromium"),         // renders the reports of the lab
-    ("promtool", "prometheus"),       // checks and scrapes metrics
+    ("php", "php-cli"), // installs MediaWiki
+    ("testssl", "testssl.sh"), // scans TLS for weaknesses
+    ("chromium", "chromium"), // renders the reports of the lab
+    ("promtool", "prometheus"), // checks and scrapes metrics
     ("systemd-nspawn", "systemd-container"), // boots systemd with the packaged unit
 ];
 

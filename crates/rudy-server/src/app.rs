@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_for_no_web_page_whose_name_resolves_to_this_machine() {
+    fn loopback_is_for_no_web_page_with_a_name_that_resolves_to_this_machine() {
         const ROUTES: &str = r#"
             [[site.route]]
             path = "/status"

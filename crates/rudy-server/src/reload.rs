@@ -117,7 +117,7 @@ impl Outcome {
     }
 
     fn by_name(pid: u32) -> io::Result<OwnedFd> {
-        let socket = new_socket(SocketType::SEQPACKET)?;
+        let socket = new_socket()?;
         bind(&socket, &outcome_address(pid)?)?;
         listen(&socket, 4)?;
         Ok(socket)
@@ -139,27 +139,24 @@ impl Outcome {
             }
             let is_ready: Vec<_> = ready.iter().map(|polled| !polled.revents().is_empty()).collect();
             has_ended = has_ended || is_ready.get(sockets.len()) == Some(&true);
-            let accepted = sockets.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
-            if let Some(outcome) = accepted.filter_map(|(socket, _)| accept(*socket, user)).next() {
+            let mut accepted = sockets.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
+            if let Some(outcome) = accepted.find_map(|(socket, _)| accept(*socket, user)) {
                 return Some(outcome);
             }
         }
     }
 }
 
-fn new_socket(kind: SocketType) -> io::Result<OwnedFd> {
+fn new_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socket_with(AddressFamily::UNIX, kind, flags, None)?)
+    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// The process that listens on the abstract name, with a socket of any type.
+/// The process that listens on the abstract name. (Sockets of other types have names of their own.)
 fn holder(pid: u32) -> Option<UCred> {
-    let address = outcome_address(pid).ok()?;
-    [SocketType::SEQPACKET, SocketType::STREAM].into_iter().find_map(|kind| {
-        let socket = new_socket(kind).ok()?;
-        connect(&socket, &address).ok()?;
-        socket_peercred(&socket).ok()
-    })
+    let socket = new_socket().ok()?;
+    connect(&socket, &outcome_address(pid).ok()?).ok()?;
+    socket_peercred(&socket).ok()
 }
 
 /// Receives a result from a process of `user` or root.

@@ -13,7 +13,10 @@ use rudy_server::error_log::ErrorLog;
 use tempfile::TempDir;
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be created"));
-static ERRORS: LazyLock<ErrorLog> = LazyLock::new(|| ErrorLog::stderr().expect("there is a standard error"));
+static ERRORS: LazyLock<ErrorLog> = LazyLock::new(|| {
+    let file = fs::File::create(FOLDER.path().join("error.log")).expect("the folder is writable");
+    ErrorLog::to(file).expect("a thread can be started")
+});
 
 pub(crate) fn run(input: &[u8]) {
     // The parts cannot contain the separator: it ends a line of a head.

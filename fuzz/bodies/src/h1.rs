@@ -100,14 +100,12 @@ impl<'a> Driver<'a> {
                 let from_view =
                     (head.path().to_vec(), head.query().map(<[u8]>::to_vec), head.fields().count());
                 let request = head.into_request();
-                let from_request = match request.extensions().get::<RawTarget>() {
-                    Some(raw) => {
-                        (from_view.0.clone(), raw.query().map(<[u8]>::to_vec), request.headers().len())
-                    }
-                    None => {
-                        let query = request.uri().query().map(|query| query.as_bytes().to_vec());
-                        (request.uri().path().as_bytes().to_vec(), query, request.headers().len())
-                    }
+                let fields = request.headers().len();
+                let from_request = if let Some(raw) = request.extensions().get::<RawTarget>() {
+                    (from_view.0.clone(), raw.query().map(<[u8]>::to_vec), fields)
+                } else {
+                    let query = request.uri().query().map(|query| query.as_bytes().to_vec());
+                    (request.uri().path().as_bytes().to_vec(), query, fields)
                 };
                 assert_eq!(from_view, from_request, "the view and the request agree");
                 self.events.push(format!("{request:?}"));
@@ -139,7 +137,7 @@ impl<'a> Driver<'a> {
     fn respond(&mut self, request: &Request<BodyLength>, body: &[u8]) {
         let status = [200, 200, 404, 204, 304, 500][request.uri().path().len() % 6];
         let status = StatusCode::from_u16(status).expect("a status");
-        let length = (request.headers().len() % 2 == 0).then_some(body.len() as u64);
+        let length = request.headers().len().is_multiple_of(2).then_some(body.len() as u64);
         let mut fields = HeaderMap::new();
         fields.insert("x-fields", HeaderValue::from(request.headers().len()));
         let date = DateLine::new(SystemTime::UNIX_EPOCH);

@@ -25,7 +25,7 @@ pub(crate) enum Responses {
 }
 
 /// The events of a connection, and the error that ended it.
-pub type Transcript = (Vec<String>, Option<ErrorCode>);
+pub(crate) type Transcript = (Vec<String>, Option<ErrorCode>);
 
 /// HTTP/2 connections of a server. The first byte is the size of the pieces, the rest is what a client sends after its settings.
 pub(crate) fn at_splits(data: &[u8]) {

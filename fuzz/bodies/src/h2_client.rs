@@ -22,7 +22,7 @@ pub(crate) enum Requests {
 }
 
 /// The events of a connection, and the error that ended it.
-pub type Transcript = (Vec<String>, Option<ErrorCode>);
+pub(crate) type Transcript = (Vec<String>, Option<ErrorCode>);
 
 /// The requests at the start, and those of a whole connection.
 const FIRST_REQUESTS: u32 = 4;

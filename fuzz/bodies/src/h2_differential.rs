@@ -53,7 +53,7 @@ impl Outcome {
     }
 
     /// Ends the connection.
-    fn fail(&mut self, reason: impl ToString) {
+    fn fail(&mut self, reason: &impl ToString) {
         (self.refused, self.has_ended) = (Some(reason.to_string()), true);
     }
 }
@@ -102,7 +102,8 @@ fn compare(
 /// Takes the next frame, with the length that it really has.
 fn take_frame(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let (head, after) = rest.split_first_chunk::<9>()?;
-    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]).min(after.len() as u32);
+    let rest_bytes = u32::try_from(after.len()).unwrap_or(u32::MAX);
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]).min(rest_bytes);
     let (payload, after) = after.split_at(length as usize);
     *rest = after;
     Some([&length.to_be_bytes()[1..], &head[3..], payload].concat())

@@ -20,8 +20,11 @@ mod semantics;
 mod small;
 mod tls;
 
+/// Runs with one input.
+type Target = fn(&[u8]);
+
 /// The targets by name. Each panics if the code under test is wrong.
-const TARGETS: &[(&str, fn(&[u8]))] = &[
+const TARGETS: &[(&str, Target)] = &[
     #[cfg(feature = "server")]
     ("access_log", access_log::run),
     ("cache", cache::run),

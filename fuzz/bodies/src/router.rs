@@ -53,9 +53,8 @@ fn is_secret(path: &str) -> bool {
     let mut segments: Vec<&[u8]> = Vec::new();
     for segment in decoded.split(|byte| *byte == b'/') {
         match segment {
-            b"" | b"." => {}
             b".." if segments.pop().is_none() => return false,
-            b".." => {}
+            b"" | b"." | b".." => {}
             name => segments.push(name),
         }
     }

@@ -111,7 +111,7 @@ fn section(title: &str) -> String {
     let page = fs::read_to_string(repository().join("docs/systemd.md")).expect("the page can be read");
     let lines = page.lines().skip_while(|line| line.trim_start_matches('#') != format!(" {title}"));
     let lines = lines.skip(1).take_while(|line| !line.starts_with('#'));
-    lines.map(|line| format!("{line}\n")).collect()
+    lines.map(|line| line.to_owned() + "\n").collect::<Vec<_>>().concat()
 }
 
 /// The first block in this language of a section.
@@ -124,7 +124,7 @@ fn block(title: &str, language: &str) -> String {
 /// The indented commands of a section as a script that also writes `/etc/rudy/rudy.toml` where the page has its text.
 fn steps(title: &str) -> String {
     let mut is_text = false;
-    let script = section(title).lines().fold(String::new(), |script, line| {
+    section(title).lines().fold(String::new(), |script, line| {
         let step = match line {
             "```toml" => {
                 is_text = true;
@@ -138,8 +138,7 @@ fn steps(title: &str) -> String {
             _ => line.strip_prefix("    ").map_or_else(String::new, |command| format!("{command}\n")),
         };
         script + &step
-    });
-    script
+    })
 }
 
 const GET: &str = "curl --silent --show-error --fail http://127.0.0.1/page.txt";

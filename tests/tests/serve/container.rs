@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::process::Command;
 
 use rudy_tests::{
     Builder, Connection, Load, PATIENCE, Server, binary, children, eventually, fastcgi_info, program, skip,
+    without_openat2,
 };
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
@@ -430,4 +432,36 @@ fn response_over(socket: &Path) -> String {
     let mut response = String::new();
     stream.read_to_string(&mut response).expect("the server responds");
     response
+}
+
+#[test]
+fn a_profile_without_openat2_serves_files_and_links_within_the_folder_only() {
+    for errno in [1, 38] {
+        let Some(script) = without_openat2(errno) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret"), "secret").unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/page.txt"), "page").unwrap();
+        for (name, target) in [("inside", "a/b/../b/page.txt"), ("outside", "../secret"), ("a/up", "../..")] {
+            symlink(target, root.join(name)).unwrap();
+        }
+        let build = Server::build().arg(&root).args(["--listen", "127.0.0.1:0", "--browse"]);
+        let mut server = build.through_shell(&script).start();
+        server.wait_for_line("openat2 is not available (");
+        let expected = [
+            ("/a/b/page.txt", 200),
+            ("/inside", 200),
+            ("/outside", 404),
+            ("/a/up/secret", 404),
+            ("/a/b/", 200),
+        ];
+        for (path, status) in expected {
+            // The second time, the file or its absence is cached.
+            assert_eq!([0; 2].map(|_| server.get(path).status), [status; 2], "{errno} {path}");
+        }
+        assert_eq!(server.get("/inside").text(), "page");
+        let lines = server.take_lines().join("\n");
+        assert_eq!(lines.matches("openat2").count(), 1, "{lines}");
+    }
 }

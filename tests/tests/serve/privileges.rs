@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use rudy_tests::{
     Builder, Server, binary, children, eventually, fastcgi_info, program, skip, skip_unsupported,
+    without_openat2,
 };
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
@@ -399,6 +400,32 @@ fn folders_of_the_service_and_of_bodies_and_sockets_are_transferred() {
     let output = build().command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(fs::metadata(place.path("shared")).unwrap().uid(), 0);
+}
+
+#[test]
+fn files_are_transferred_and_links_are_not_followed_without_openat2() {
+    let Some(script) = without_openat2(38).filter(|_| is_root()) else { return };
+    let place = Place::new("");
+    fs::create_dir_all(place.path("logs/real")).unwrap();
+    fs::create_dir(place.path("run")).unwrap();
+    symlink("real", place.path("logs/link")).unwrap();
+    let text = |log: &str| {
+        format!(
+            "listen = [\"127.0.0.1:0\", \"unix:rudy.sock\"]\n{}",
+            with_user(&format!("access_log = {{ path = \"logs/{log}/access.log\" }}"))
+        )
+    };
+    let build = || place.build().through_shell(&script).env("RUNTIME_DIRECTORY", place.path("run"));
+    place.write(&text("link"));
+    let output = build().command().output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "the user cannot create a file behind the link");
+    assert!(!place.path("logs/real/access.log").exists());
+    place.write(&text("real"));
+    let server = build().start();
+    assert_eq!(server.get("/page.txt").text(), "hello");
+    for path in ["logs/real/access.log", "run", "rudy.sock"] {
+        assert_eq!(fs::metadata(place.path(path)).unwrap().uid(), UID, "{path}");
+    }
 }
 
 #[test]

@@ -162,6 +162,8 @@ mod tests {
         FailIfWorse(0.05).exit(&analysis::analyse(&made).sections[0].comparisons)
     }
 
+    type Change<'a> = &'a dyn Fn(&mut Run);
+
     #[test]
     fn a_run_that_did_not_do_the_work_is_no_verdict() {
         let set = |run: &mut Run, name: &str, value| {
@@ -172,12 +174,12 @@ mod tests {
             run.warnings.push(Warning { sentence: "97.0 % of the rate was kept".to_owned(), concerns });
         };
         let end = |run: &mut Run| run.outcome = Outcome::Failed { why: "it ended\nwith a signal".to_owned() };
-        let cases: [(&dyn Fn(&mut Run), &str); 5] = [
+        let cases: [(Change<'_>, &str); 5] = [
             (&|run| set(run, FAILED_SHARE, 1.0), "100 % of the requests failed"),
             (
                 &|run| {
                     if run.round == 3 {
-                        set(run, FAILED_SHARE, 0.002)
+                        set(run, FAILED_SHARE, 0.002);
                     }
                 },
                 "in round 4: 0.200 %",
@@ -185,7 +187,7 @@ mod tests {
             (
                 &|run| {
                     if run.round == 0 {
-                        kept(run)
+                        kept(run);
                     }
                 },
                 "97.0 % of the rate was kept",
@@ -193,7 +195,7 @@ mod tests {
             (
                 &|run| {
                     if run.round == 9 {
-                        end(run)
+                        end(run);
                     }
                 },
                 "b in round 10: it ended",
@@ -201,7 +203,7 @@ mod tests {
             (
                 &|run| {
                     if run.round == 9 {
-                        run.metrics.clear()
+                        run.metrics.clear();
                     }
                 },
                 "only 9 of 10 rounds",

@@ -346,13 +346,12 @@ impl AppRequest {
     /// client could send its body slowly.
     fn should_store(&self, body: &RequestBody) -> bool {
         let Shared { request_buffering, buffer_chunked, .. } = *self.shared;
-        let is_stored = match body.size_hint().exact() {
-            Some(_) => request_buffering,
-            None => {
-                let Parts { method, headers, .. } = &self.head;
-                let is_endless = || may_be_endless(method, headers) || is_incremental(headers);
-                buffer_chunked || request_buffering && !is_endless()
-            }
+        let Parts { method, headers, .. } = &self.head;
+        let is_stored = if body.size_hint().exact().is_some() {
+            request_buffering
+        } else {
+            let is_endless = || may_be_endless(method, headers) || is_incremental(headers);
+            buffer_chunked || request_buffering && !is_endless()
         };
         is_stored && !body.is_end_stream()
     }

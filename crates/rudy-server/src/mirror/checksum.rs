@@ -41,7 +41,7 @@ pub(super) fn metadata_of(preset: Preset, resource: &Resource) -> Option<(Resour
     let (ending, algorithm) = ENDINGS.into_iter().find(|(ending, _)| resource.path.ends_with(ending))?;
     let path = resource.path.strip_suffix(ending)?;
     let file = path.rsplit('/').next().unwrap_or_default();
-    if preset != Preset::Maven || !file.starts_with("maven-metadata") || !file.ends_with(".xml") {
+    if preset != Preset::Maven || !file.starts_with("maven-metadata") || file.strip_suffix(".xml").is_none() {
         return None;
     }
     let (target, query) =

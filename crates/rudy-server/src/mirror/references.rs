@@ -1,6 +1,7 @@
 //! Character references in the values of HTML attributes (HTML §13.2.5.72): `&amp;`, `&#43;`, `&#x3D;`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// The references by name of ASCII characters, and of the space that editors insert. A URL has no others.
 const NAMES: [(&str, char); 46] = [
@@ -66,8 +67,11 @@ pub(super) fn decode(value: &str) -> Option<Cow<'_, str>> {
     let (mut decoded, mut rest) = (String::with_capacity(value.len()), value);
     while let Some((before, after)) = rest.split_once('&') {
         decoded.push_str(before);
-        let found =
-            if let Some(number) = after.strip_prefix('#') { by_number(number) } else { by_name(after)? };
+        let found = if let Some(number) = after.strip_prefix('#') {
+            by_number(number)
+        } else {
+            by_name(after).ok()?
+        };
         let (character, following) = found.unwrap_or(('&', after));
         decoded.push(character);
         rest = following;
@@ -82,8 +86,9 @@ pub(super) fn encode(text: &str) -> String {
     for character in text.chars() {
         match character {
             '&' => encoded.push_str("&amp;"),
-            '"' | '\'' | '<' | '>' | '`' => encoded.push_str(&format!("&#{};", u32::from(character))),
-            space if space.is_ascii_whitespace() => encoded.push_str(&format!("&#{};", u32::from(space))),
+            '"' | '\'' | '<' | '>' | '`' | '\t' | '\n' | '\x0c' | '\r' | ' ' => {
+                let _ = write!(encoded, "&#{};", u32::from(character));
+            }
             other => encoded.push(other),
         }
     }
@@ -109,19 +114,21 @@ fn by_number(text: &str) -> Option<(char, &str)> {
     Some((character.unwrap_or('\u{fffd}'), following.strip_prefix(';').unwrap_or(following)))
 }
 
-/// Returns the character of a reference after `&`, and what follows it. `Some(None)` if it is no reference; `None` if its name is
-/// unknown.
-fn by_name(text: &str) -> Option<Option<(char, &str)>> {
+/// The name of a reference that is not in the table.
+struct UnknownName;
+
+/// Returns the character of a reference after `&`, and what follows it. `None` if it is no reference.
+fn by_name(text: &str) -> Result<Option<(char, &str)>, UnknownName> {
     let end = text.find(|character: char| !character.is_ascii_alphanumeric()).unwrap_or(text.len());
     let (name, following) = text.split_at(end);
     let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, character)| *character);
     match following.strip_prefix(';') {
-        Some(following) if !name.is_empty() => Some(Some((found?, following))),
+        Some(following) if !name.is_empty() => Ok(Some((found.ok_or(UnknownName)?, following))),
         // In an attribute, `&copy=` and `&ampx` are parts of a query.
         _ if WITHOUT_SEMICOLON.contains(&name) && !following.starts_with('=') => {
-            Some(found.map(|character| (character, following)))
+            Ok(found.map(|character| (character, following)))
         }
-        _ => Some(None),
+        _ => Ok(None),
     }
 }
 

@@ -38,7 +38,7 @@ struct Tree(TempDir);
 enum Node {
     File,
     Folder,
-    Link(String),
+    Symlink(String),
 }
 
 impl Tree {
@@ -52,11 +52,11 @@ impl Tree {
         }
         for (path, node) in nodes {
             let path = tree.path("root").join(path);
-            // A node whose folder is missing, or that exists, is left out.
+            // A node that exists, or that has no folder, is left out.
             let _ = match node {
                 Node::File => fs::File::create_new(path).map(drop),
                 Node::Folder => fs::create_dir(path),
-                Node::Link(target) => symlink(target.replace('@', tree.0.path().to_str().unwrap()), path),
+                Node::Symlink(target) => symlink(target.replace('@', tree.0.path().to_str().unwrap()), path),
             };
         }
         tree
@@ -104,7 +104,7 @@ fn node() -> impl Strategy<Value = (String, Node)> {
     let node = prop_oneof![
         1 => Just(Node::File),
         3 => Just(Node::Folder),
-        3 => path().prop_map(|target| Node::Link(if target.is_empty() { ".".into() } else { target })),
+        3 => path().prop_map(|target| Node::Symlink(if target.is_empty() { ".".into() } else { target })),
     ];
     (place.prop_map(|names| names.join("/")), node)
 }
@@ -196,14 +196,14 @@ fn both_ways_agree_on_the_corners() {
         ("folder".into(), Node::Folder),
         ("folder/file".into(), Node::File),
         ("file".into(), Node::File),
-        ("0".into(), Node::Link("file".into())),
-        ("to folder".into(), Node::Link("folder/".into())),
-        ("to file/".into(), Node::Link("file/".into())),
-        ("to root".into(), Node::Link("folder/..".into())),
-        ("dangling".into(), Node::Link("nothing".into())),
-        ("/".into(), Node::Link("/".into())),
-        ("absolute".into(), Node::Link("@/root/file".into())),
-        ("long".into(), Node::Link(long[..4000].into())),
+        ("0".into(), Node::Symlink("file".into())),
+        ("to folder".into(), Node::Symlink("folder/".into())),
+        ("to file/".into(), Node::Symlink("file/".into())),
+        ("to root".into(), Node::Symlink("folder/..".into())),
+        ("dangling".into(), Node::Symlink("nothing".into())),
+        ("/".into(), Node::Symlink("/".into())),
+        ("absolute".into(), Node::Symlink("@/root/file".into())),
+        ("long".into(), Node::Symlink(long[..4000].into())),
     ];
     // Links of /proc: ordinary ones, and those to open files.
     for target in [
@@ -215,10 +215,10 @@ fn both_ways_agree_on_the_corners() {
         "self/fd/0",
         "self/ns/net",
     ] {
-        nodes.push((target.replace('/', "-"), Node::Link(format!("/proc/{target}"))));
+        nodes.push((target.replace('/', "-"), Node::Symlink(format!("/proc/{target}"))));
     }
     for number in 1..60 {
-        nodes.push((number.to_string(), Node::Link((number - 1).to_string())));
+        nodes.push((number.to_string(), Node::Symlink((number - 1).to_string())));
     }
     let tree = Tree::new(&nodes);
     let name = "n".repeat(256);
@@ -268,8 +268,8 @@ fn both_ways_agree_on_the_corners() {
 fn a_file_is_created_only_where_no_link_leads() {
     let tree = Tree::new(&[
         ("folder".into(), Node::Folder),
-        ("link".into(), Node::Link("folder".into())),
-        ("new".into(), Node::Link("nothing".into())),
+        ("link".into(), Node::Symlink("folder".into())),
+        ("new".into(), Node::Symlink("nothing".into())),
     ]);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let create = |path: &str| {
@@ -293,8 +293,8 @@ fn a_link_of_another_user_in_a_shared_folder_is_not_followed() {
     let tree = Tree::new(&[
         ("shared".into(), Node::Folder),
         ("file".into(), Node::File),
-        ("shared/theirs".into(), Node::Link("../file".into())),
-        ("shared/own".into(), Node::Link("../file".into())),
+        ("shared/theirs".into(), Node::Symlink("../file".into())),
+        ("shared/own".into(), Node::Symlink("../file".into())),
     ]);
     fs::set_permissions(tree.path("root/shared"), fs::Permissions::from_mode(0o1777)).unwrap();
     std::os::unix::fs::lchown(tree.path("root/shared/theirs"), Some(4_000_123), None).unwrap();

@@ -1,6 +1,7 @@
 //! Resolves a path without `openat2`: no `openat` here follows a link. Links are read and resolved by the rules of
 //! `path_resolution(7)`, so another process that exchanges files for links meanwhile cannot lead the walk elsewhere.
 
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -162,7 +163,7 @@ impl Walk<'_> {
     /// is mounted with `nosymfollow`.
     fn is_blocked(&self, link: &OwnedFd) -> Result<bool, Errno> {
         const PROC: FsWord = 0x9fa0;
-        /// The inode of `/proc` itself, whose links (`self`, `mounts`) are ordinary ones.
+        /// The inode of `/proc` itself. Its links (`self`, `mounts`) are ordinary ones.
         const PROC_ROOT: u64 = 1;
         /// `AppArmor` has links to open files in both.
         const SECURITYFS: FsWord = 0x7363_6673;
@@ -188,5 +189,5 @@ impl Walk<'_> {
 
 /// Returns the target of a link; `None` if it is another file.
 fn target(link: &OwnedFd) -> Option<Vec<u8>> {
-    readlinkat(link, c"", Vec::new()).ok().map(|target| target.into_bytes())
+    readlinkat(link, c"", Vec::new()).ok().map(CString::into_bytes)
 }

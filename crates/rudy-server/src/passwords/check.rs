@@ -134,10 +134,10 @@ mod tests {
 
     /// Writes a file of users who all have the hash of `secret`.
     fn file_of(path: &Path, users: &[&str]) -> Arc<PasswordFile> {
-        let lines: String = users.iter().map(|user| format!("{user}:{}\n", OF_SECRET[0])).collect();
+        let lines: Vec<_> = users.iter().map(|user| format!("{user}:{}\n", OF_SECRET[0])).collect();
         // Another inode, so that every change is noticed.
         let new = path.with_extension("new");
-        std::fs::write(&new, lines).unwrap();
+        std::fs::write(&new, lines.concat()).unwrap();
         std::fs::rename(&new, path).unwrap();
         Arc::new(PasswordFile::read(path).unwrap())
     }

@@ -168,7 +168,9 @@ impl Server {
         if self.sandbox.as_ref().is_some_and(Sandbox::is_partial) {
             self.context.errors.notice(sandbox::PARTIAL);
         }
-        openat2::notice().iter().for_each(|notice| self.context.errors.notice(notice));
+        if let Some(notice) = openat2::notice() {
+            self.context.errors.notice(&notice);
+        }
         if is_root_by_default(&self.config) {
             self.context.errors.notice(RUNS_AS_ROOT);
         }

@@ -16,7 +16,7 @@ use crate::handlers::Call;
 const PREFIXES: [&str; 5] = ["x-forwarded", "x-original-", "x-ssl-", "ssl-client-", "client-cert"];
 
 /// The other fields: of nginx's examples, of CDNs and load balancers, and those that frameworks read without being told (IIS and Symfony,
-/// Rack, WebLogic, gunicorn).
+/// Rack, `WebLogic`, gunicorn).
 const NAMES: [&str; 28] = [
     "cf-connecting-ip",
     "cf-connecting-ipv6",

@@ -63,7 +63,7 @@ impl Side for Ours {
             match received {
                 Ok(None) => return outcome,
                 Err(error) => {
-                    outcome.fail(error.reason);
+                    outcome.fail(&error.reason);
                     return outcome;
                 }
                 Ok(Some(event)) => {
@@ -195,7 +195,7 @@ impl Side for Theirs {
                 if let Err(error) = end
                     && !error.is_remote()
                 {
-                    outcome.fail(error);
+                    outcome.fail(&error);
                 }
             }
             // A GOAWAY ends the newest first.

@@ -39,10 +39,8 @@ pub(super) fn of_servers(ours: &Outcome, frame: &[u8]) -> bool {
     of_both(ours, frame)
         || match frame[3] {
             HEADERS | CONTINUATION => ours.accepted.iter().any(|text| text.contains(RAW)),
-            // A server still serves the streams that are open; `h2` also ends.
-            GOAWAY => true,
-            // `h2` ignores what only a server may send.
-            PUSH_PROMISE => true,
+            // A server still serves the streams that are open; `h2` also ends. And `h2` ignores what only a server may send.
+            GOAWAY | PUSH_PROMISE => true,
             _ => false,
         }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use h2::server::{Builder, Connection, Handshake, SendResponse};
-use http::{Request, header};
+use http::{HeaderValue, Request, header};
 use rudy_http::h1::BodyLength;
 use rudy_http::h2::{Event, HeadBuffers, ServerConnection};
 use rudy_http::{Limits, RawTarget};
@@ -29,7 +29,7 @@ fn describe<T>(stream: u32, request: &Request<T>, ends: bool) -> String {
     let raw = request.extensions().get::<RawTarget>().map_or("", |_| RAW);
     let target = request.uri().path_and_query().map_or("", |target| target.as_str());
     // Empty parts have no meaning, and some of them are lost in the joined field.
-    let cookies = fields.get_all(header::COOKIE).iter().map(|value| value.as_bytes());
+    let cookies = fields.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes);
     let cookies: Vec<_> = cookies.flat_map(|value| value.split(|byte| b"; ".contains(byte))).collect();
     let cookies: Vec<_> = cookies.into_iter().filter(|part| !part.is_empty()).collect();
     let mut others = describe_map(fields);
@@ -68,7 +68,7 @@ impl Side for Ours {
             match received {
                 Ok(None) => return outcome,
                 Err(error) => {
-                    outcome.fail(error.reason);
+                    outcome.fail(&error.reason);
                     return outcome;
                 }
                 Ok(Some(event)) => {
@@ -146,10 +146,10 @@ impl Theirs {
                 Poll::Ready(Some(Ok((request, respond)))) => {
                     let (parts, body) = request.into_parts();
                     let (stream, ends) = (respond.stream_id().as_u32(), body.is_end_stream());
-                    outcome.accepted.push(describe(stream, &http::Request::from_parts(parts, ()), ends));
+                    outcome.accepted.push(describe(stream, &Request::from_parts(parts, ()), ends));
                     self.exchanges.insert(stream, ((!ends).then_some(body), respond, false));
                 }
-                Poll::Ready(Some(Err(error))) => return outcome.fail(error),
+                Poll::Ready(Some(Err(error))) => return outcome.fail(&error),
                 Poll::Ready(None) => {
                     outcome.has_ended = true;
                     return;

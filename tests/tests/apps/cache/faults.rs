@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-use rudy_tests::{Server, Upstream, binary, eventually};
+use rudy_tests::{Server, Upstream, binary, eventually, without_openat2};
 use rustix::process::Signal;
 
 use crate::cache::{Origin, config, get, handled, send, server};
@@ -246,6 +246,21 @@ fn a_restart_keeps_what_is_stored() {
     }
     let server = Server::config(&text);
     assert_eq!(handled(&get(&server, "/a", &[])), "hit", "also after SIGKILL");
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn objects_on_the_disk_are_used_without_openat2() {
+    let Some(script) = without_openat2(38) else { return };
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=600|{number}"));
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let text = config(&origin.upstream, "true")
+        .replace("path = \"cache\"", &format!("path = \"{}\"", folder.path().join("cache").display()));
+    let start = || Server::build().config(&text).through_shell(&script).start();
+    let server = start();
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    drop(server);
+    assert_eq!(handled(&get(&start(), "/a", &[])), "hit");
     assert_eq!(origin.count(), 1);
 }
 

@@ -207,9 +207,9 @@ fn an_upload_reaches_the_upstream_when_the_settings_and_the_client_say() {
     assert_eq!(connection.response().text(), "1");
     // A body with a length is passed on after 64 KiB.
     connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n");
-    connection.send(&[b'x'; 150_000]);
+    connection.send(&vec![b'x'; 150_000]);
     assert_eq!(events.recv().expect("a request before its end").field("content-length"), Some("200000"));
-    connection.send(&[b'x'; 50_000]);
+    connection.send(&vec![b'x'; 50_000]);
     assert_eq!(connection.response().text(), "200000");
     // Over HTTP/2, a body may have no length either.
     let mut stream = Http2Connection::open(server.address(), &[]);

@@ -1,10 +1,10 @@
 //! `rudy reload`: signals a server and prints the result.
 
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixListener;
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output};
 
 use rudy_tests::binary;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::upgrade::rig::{ANY, Rig, text, wait_for_exit};
@@ -88,6 +88,16 @@ fn a_process_that_does_not_handle_the_signal_is_not_signalled() {
     );
 }
 
+/// Listens on the abstract name on which `rudy reload` waits for the result of a process.
+fn take_name(pid: Pid) -> OwnedFd {
+    let socket =
+        socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("the kernel has Unix sockets");
+    let name = format!("rudy-reload-{pid}");
+    bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).expect("the name is free");
+    listen(&socket, 1).expect("the socket is bound");
+    socket
+}
+
 /// A name in the abstract namespace belongs to the first who binds it.
 #[test]
 fn another_user_cannot_take_the_place_of_the_command() {
@@ -95,12 +105,11 @@ fn another_user_cannot_take_the_place_of_the_command() {
         return rudy_tests::skip("only root can listen as another user");
     }
     let rig = Rig::start(&text(ANY, "old", ""));
-    let name = format!("rudy-reload-{}", rig.pid);
-    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let pid = rig.pid;
     // The user of a thread is that of the sockets on which it listens.
     let taken = std::thread::spawn(move || {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
-        UnixListener::bind_addr(&address).unwrap()
+        take_name(pid)
     });
     let _taken = taken.join().unwrap();
     rig.rewrite(&text(ANY, "new", ""));
@@ -112,9 +121,7 @@ fn another_user_cannot_take_the_place_of_the_command() {
 #[test]
 fn a_second_command_does_not_take_the_result_of_the_first() {
     let rig = Rig::start(&text(ANY, "old", ""));
-    let address =
-        std::os::unix::net::SocketAddr::from_abstract_name(format!("rudy-reload-{}", rig.pid)).unwrap();
-    let _waiting = UnixListener::bind_addr(&address).unwrap();
+    let _waiting = take_name(rig.pid);
     let (code, text) = reload_process(rig.pid, &[]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("another `rudy reload` is waiting"), "{text}");

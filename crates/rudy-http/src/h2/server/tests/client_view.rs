@@ -93,7 +93,7 @@ impl ClientView {
                     self.receive.change(stream, i64::from(number(&payload) & 0x7fff_ffff));
                 }
                 DATA => {
-                    let length = i64::try_from(payload.len()).unwrap();
+                    let length = i64::try_from(payload.len()).expect("a frame is short");
                     self.send.change(stream, -length);
                     self.send.change(0, -length);
                 }
@@ -125,7 +125,7 @@ impl ClientView {
             DATA => {
                 assert_eq!(flags & PADDED, 0);
                 assert!(self.is_in_response(stream), "DATA outside of a response");
-                let length = i64::try_from(payload.len()).unwrap();
+                let length = i64::try_from(payload.len()).expect("a frame is short");
                 for stream in [0, stream] {
                     let window = self.receive.change(stream, -length);
                     assert!(window >= 0 || length == 0, "{length} bytes exceed a window by {}", -window);
