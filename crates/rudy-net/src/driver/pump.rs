@@ -82,8 +82,8 @@ impl Pump {
         out: &mut BytesMut,
     ) -> Poll<Result<(), EndReason>> {
         let mut raw = None;
-        // If the queue is empty, the head is sent together with the start of the body.
-        let mut sends = output.has_queued() || framing.has_ended();
+        // If the queue is empty, the head is sent together with the start of the body, unless that has to wait: `out` is not kept.
+        let mut sends = output.has_queued() || framing.has_ended() || poll_cx.budget.is_spent();
         loop {
             if sends && output.poll(io, poll_cx, out, raw.take())?.is_pending() {
                 return self.poll_blocked(poll_cx);
