@@ -346,7 +346,7 @@ fn the_limit_per_address_applies_to_clients_behind_proxies() {
 
 #[test]
 fn restricted_handlers_reject_other_clients() {
-    let site = "[[site]]\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n\
+    let site = "[[site]]\nhosts = \"own.test\"\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n\
         [[site.route]]\npath = \"/info\"\ninfo = { allow = [\"203.0.113.0/24\"] }\n";
     let server = Server::config(&format!("{BOTH}{TRUST}{site}"));
     let status = |path: &str, fields: &str| get(server.address(), path, fields).status;

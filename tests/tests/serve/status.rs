@@ -291,7 +291,7 @@ fn two_dashboards_get_the_same_updates_until_they_are_closed() {
     let server = Server::config(&config(&slow.upstream, ""));
     let mut viewers = [server.connect(), server.connect()];
     for viewer in &mut viewers {
-        viewer.send(&get("/dashboard?events"));
+        viewer.send(b"GET /dashboard?events HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert_eq!(viewer.head().field("content-type"), Some("text/event-stream"));
     }
     let mut connection = server.connect();

@@ -77,7 +77,7 @@ pub struct CacheTable {
     #[schemars(extend("examples" = [["en", "de", "pt-BR"]]))]
     pub languages: Option<OneOrMany<Language>>,
     /// Maximum time that a request waits for the head of the response to another request for the same URL. Then it is sent to the
-    /// upstream too, and its response is not stored. The default is `5s`.
+    /// upstream too, and its response is not stored. The default is `5s`, and `1m` in a mirror.
     #[schemars(extend("examples" = ["30s"]))]
     pub wait_timeout: Option<Timeout>,
     /// Maximum size of a response, instead of `object_bytes` in `[cache]`.

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use rudy_units::Timeout;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -77,6 +79,9 @@ impl From<RepositoryUrl> for MirrorTable {
     }
 }
 
+/// How long a client waits for the request of another one: repositories limit requests, and package managers wait for a minute.
+const WAIT_TIMEOUT: Timeout = Time(Duration::from_mins(1));
+
 impl MirrorTable {
     /// Returns the kind of the repository, if it is known.
     pub(crate) fn preset(&self) -> Option<Preset> {
@@ -86,11 +91,13 @@ impl MirrorTable {
     /// Returns the settings of its cache, for those of the route. Package managers request a reload for each download, but their
     /// `Cache-Control` does not reach the cache: it has only that of the mirror itself.
     pub(crate) fn cache(of_route: Option<CacheTable>) -> CacheTable {
+        let of_route = of_route.unwrap_or_default();
         CacheTable {
             is_off: false,
             ignore_client_cache_control: false,
             follows_no_cache: true,
-            ..of_route.unwrap_or_default()
+            wait_timeout: Some(of_route.wait_timeout.unwrap_or(WAIT_TIMEOUT)),
+            ..of_route
         }
     }
 

@@ -121,7 +121,7 @@ fn a_reload_and_a_purge_in_the_middle_of_a_response_interrupt_no_client() {
             peer.send(vec![b'x'; 100_000]);
         }
     });
-    let mut server = Server::config(&config(&origin, "{ purge_from = \"loopback\" }"));
+    let mut server = Server::config(&config(&origin, "{ purge_from = \"127.0.0.1\" }"));
     let mut clients: Vec<_> = (0..20)
         .map(|_| {
             let mut connection = server.connect();
