@@ -192,9 +192,8 @@ const UNDERSTOOD: [u16; 16] =
 /// the whole.
 fn content(status: StatusCode, fields: &mut HeaderMap) -> Result<Content, NotStored> {
     if status != StatusCode::PARTIAL_CONTENT {
-        // RFC 9110 §14.4: the field has no meaning beside another status. A response that claims to be a part is still not the whole.
-        let is_claimed_part = fields.contains_key(CONTENT_RANGE);
-        return if is_claimed_part { Err(NotStored::Partial) } else { Ok(Content::Whole) };
+        // RFC 9110 §14.4: a Content-Range has no meaning beside another status.
+        return Ok(Content::Whole);
     }
     let (span, size) = part(fields).ok_or(NotStored::Partial)?;
     let is_other_length = |line: &HeaderValue| parse_digits(line.as_bytes()) != Some(span.length);
