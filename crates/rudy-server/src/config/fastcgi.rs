@@ -9,7 +9,10 @@ impl Config {
     pub(super) fn absent_sockets(&self) -> impl Iterator<Item = String> {
         let routes = self.sites.iter().flat_map(|site| &site.routes);
         let addresses = routes.flat_map(|route| match &route.handler {
-            HandlerTable::Php(php) => php.app().map(AppTable::addresses).unwrap_or_default(),
+            HandlerTable::Php(php) => {
+                let app = php.app().filter(|app| app.command.is_none());
+                app.map(AppTable::addresses).unwrap_or_default()
+            }
             _ => Vec::new(),
         });
         addresses.filter_map(|address| match address {

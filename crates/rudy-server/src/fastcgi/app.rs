@@ -90,7 +90,13 @@ impl App {
         upload: &mut Upload,
         is_safe: bool,
     ) -> Result<AppResponse, Failure> {
-        let mut wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
+        let mut wanted = match self.pool().processes() {
+            _ if is_safe => Wanted::Any,
+            // A process may exit after any response, and resets what it has not read: a request that cannot be repeated gets a
+            // connection that the next process can accept.
+            Some(_) => Wanted::New,
+            None => Wanted::Alive,
+        };
         loop {
             note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
             let mut checkout = self.pool().checkout(wanted).await?;

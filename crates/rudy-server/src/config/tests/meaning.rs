@@ -270,6 +270,13 @@ fn a_php_site_needs_three_lines() {
 }
 
 #[test]
+fn processes_that_rudy_starts_need_no_socket_of_php_fpm() {
+    let text = "[[site]]\n[[site.route]]\npath = '/*'\nphp = { root = '.', command = ['php-cgi'] }\n";
+    let notices = load(&[("rudy.toml", text)]).unwrap().notices();
+    assert!(!notices.iter().any(|notice| notice.contains("php-fpm.sock")), "{notices:?}");
+}
+
+#[test]
 fn a_restricted_path_that_path_info_reaches_gets_a_notice() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");
