@@ -1,16 +1,20 @@
-//! Fetches all files of the rendered documentation over few connections, and compares them byte by byte.
+//! Fetches all files of the rendered documentation over few connections, and compares them byte by byte. `cargo xtask nightly` builds
+//! the documentation first.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use rudy_tests::{Connection, Server, binary, skip};
+use rudy_tests::{Connection, Server, binary, long, skip};
 
 const CONNECTIONS: usize = 4;
 
 #[test]
 fn the_documentation_of_this_workspace_is_served_unchanged() {
+    if !long() {
+        return;
+    }
     let target = binary().parent().and_then(Path::parent).expect("rudy is in target/PROFILE");
     let documentation = target.join("doc");
     if !documentation.join("rudy_http/index.html").is_file() {
