@@ -176,8 +176,9 @@ pub fn long() -> bool {
     is_enabled
 }
 
-/// Returns whether `cargo xtask nightly` has enabled the long checks.
-pub(crate) fn is_long() -> bool {
+/// Returns whether `cargo xtask nightly` has enabled the long checks: for tests that then do more of the same.
+#[must_use]
+pub fn is_long() -> bool {
     std::env::var_os("RUDY_TEST_LONG").is_some_and(|value| !value.is_empty() && value != "0")
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use rudy_tests::{Server, program};
+use rudy_tests::{Server, long, program};
 
 use super::apps::{Running, fcgiwrap, open_folder};
 
@@ -24,13 +24,15 @@ fn head(folder: &Path) -> String {
     String::from_utf8(git(folder, &["rev-parse", "HEAD"]).stdout).expect("a hash is text")
 }
 
-/// Starts fcgiwrap, and Rudy in front of it, for the repositories in a folder.
-fn serve(served: &Path) -> Option<(Running, Server)> {
+/// Starts fcgiwrap, and Rudy in front of it, for the repositories in `served` of its folder.
+fn serve() -> Option<(Running, Server)> {
     let folder = open_folder();
+    let served = folder.path().join("served");
+    fs::create_dir(&served).expect("the folder is writable");
     let mut command = fcgiwrap(&folder.path().join("app.sock"))?;
     command.env("GIT_CONFIG_GLOBAL", "/dev/null");
     let fcgiwrap = Running::start(command, folder);
-    let programs = String::from_utf8(git(served, &["--exec-path"]).stdout).expect("a path");
+    let programs = String::from_utf8(git(&served, &["--exec-path"]).stdout).expect("a path");
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1GiB\"\n[[site]]\n[[site.route]]\npath = \"/git/*\"\n\
          [site.route.fastcgi]\naddress = \"unix:{}\"\nconnections = 2\n[site.route.fastcgi.params]\n\
@@ -54,15 +56,12 @@ fn this_repository() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_small_and_a_large_repository_are_pushed_and_cloned() {
+fn a_repository_is_pushed_and_cloned() {
     if program("git").is_none() {
         return;
     }
-    let folder = open_folder();
-    let folder = folder.path();
-    let served = folder.join("served");
-    fs::create_dir(&served).expect("the folder is writable");
-    let Some((_fcgiwrap, server)) = serve(&served) else { return };
+    let Some((fcgiwrap, server)) = serve() else { return };
+    let (folder, served) = (fcgiwrap.folder.path(), fcgiwrap.folder.path().join("served"));
     git(&served, &["init", "--bare", "--quiet", "small.git"]);
     let small = folder.join("small");
     git(folder, &["clone", "--quiet", &server.url("/git/small.git"), "small"]);
@@ -72,6 +71,15 @@ fn a_small_and_a_large_repository_are_pushed_and_cloned() {
     git(&small, &["push", "--quiet", "origin", "HEAD:main"]);
     git(folder, &["clone", "--quiet", "--branch", "main", &server.url("/git/small.git"), "again"]);
     assert_eq!(head(&folder.join("again")), head(&small));
+}
+
+#[test]
+fn this_repository_is_pushed_and_cloned() {
+    if !long() || program("git").is_none() {
+        return;
+    }
+    let Some((fcgiwrap, server)) = serve() else { return };
+    let (folder, served) = (fcgiwrap.folder.path(), fcgiwrap.folder.path().join("served"));
     let Some(this_repository) = this_repository() else { return };
     let url = server.url("/git/rudy.git");
     git(&served, &["init", "--bare", "--quiet", "rudy.git"]);
