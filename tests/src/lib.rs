@@ -46,7 +46,8 @@ pub use load::{Load, Tally};
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port};
 pub use program::{
-    application, axe, flup, go_program, grpc, is_long, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
+    application, axe, flup, go_program, grpc, is_long, long, php_fpm, program, redbot, skip,
+    skip_unsupported, sslyze,
 };
 pub use random::Random;
 pub use response::Response;

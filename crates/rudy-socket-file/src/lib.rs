@@ -14,7 +14,16 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use std::thread;
+use std::time::Duration;
+
 use socket2::{Domain, SockAddr, Socket, Type};
+
+/// How long a socket that refuses connections is taken for one whose process has bound it and does not listen yet.
+const LISTENS_WITHIN: Duration = Duration::from_millis(500);
+
+/// How often such a socket is inspected.
+const INSPECTION_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Binds a Unix socket to `path` and listens on it, non-blocking. The kernel limits `backlog` to `net.core.somaxconn`. `mode`
 /// sets the permissions of the file; by default the umask determines them.
@@ -23,11 +32,14 @@ use socket2::{Domain, SockAddr, Socket, Type};
 ///
 /// See [`BindError`]. An existing file is kept, unless it is a socket that no process listens on.
 pub fn bind(path: &Path, mode: Option<u32>, backlog: i32) -> Result<(UnixListener, SocketFile), BindError> {
-    match inspect(path)? {
-        ExistingFile::None => {}
-        ExistingFile::StaleSocket => fs::remove_file(path)?,
-        ExistingFile::LiveSocket => return Err(BindError::InUse),
-        ExistingFile::Other => return Err(BindError::NotASocket),
+    loop {
+        match inspect(path)? {
+            ExistingFile::None => break,
+            ExistingFile::StaleSocket => break fs::remove_file(path)?,
+            ExistingFile::NewSocket => thread::sleep(INSPECTION_INTERVAL),
+            ExistingFile::LiveSocket => return Err(BindError::InUse),
+            ExistingFile::Other => return Err(BindError::NotASocket),
+        }
     }
     let socket = new_socket()?;
     socket.bind(&SockAddr::unix(path)?)?;
@@ -53,7 +65,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// Removes the file of a socket that no process listens on, and no other file.
+/// Removes the file of a socket that no process listens on, and no other file. A socket of the last half second stays.
 ///
 /// # Errors
 ///
@@ -61,7 +73,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 pub fn remove_stale(path: &Path) -> io::Result<()> {
     match inspect(path)? {
         ExistingFile::StaleSocket => fs::remove_file(path),
-        ExistingFile::None | ExistingFile::LiveSocket | ExistingFile::Other => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -163,6 +175,8 @@ impl Drop for SocketFile {
 enum ExistingFile {
     None,
     StaleSocket,
+    /// No process listens on it, perhaps not yet.
+    NewSocket,
     LiveSocket,
     Other,
 }
@@ -171,14 +185,19 @@ enum ExistingFile {
 /// full queue, means that a process listens. Checks the file type first, because the kernel refuses a connection to a regular
 /// file, too.
 fn inspect(path: &Path) -> io::Result<ExistingFile> {
-    match fs::symlink_metadata(path) {
+    let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExistingFile::None),
         Err(error) => return Err(error),
         Ok(metadata) if !metadata.file_type().is_socket() => return Ok(ExistingFile::Other),
-        Ok(_) => {}
-    }
+        Ok(metadata) => metadata,
+    };
     match connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(ExistingFile::StaleSocket),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            // A time in the future has no age: the clock was set back.
+            let age = metadata.modified()?.elapsed();
+            let is_new = age.is_ok_and(|age| age < LISTENS_WITHIN);
+            Ok(if is_new { ExistingFile::NewSocket } else { ExistingFile::StaleSocket })
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ExistingFile::None),
         Ok(_) | Err(_) => Ok(ExistingFile::LiveSocket),
     }
@@ -192,6 +211,8 @@ fn new_socket() -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+
     use super::*;
 
     fn folder() -> tempfile::TempDir {
@@ -234,7 +255,13 @@ mod tests {
         remove_stale(&path).expect("the file can be inspected");
         assert_eq!(fs::read(&path).expect("the file stays"), b"text");
         fs::remove_file(&path).expect("the file exists");
-        drop(UnixListener::bind(&path).expect("the path is free"));
+        let socket = new_socket().expect("a descriptor is left");
+        socket.bind(&SockAddr::unix(&path).expect("the path is short")).expect("the path is free");
+        remove_stale(&path).expect("the socket can be inspected");
+        assert!(path.exists(), "its process may listen soon");
+        let epoch = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let times = Timestamps { last_access: epoch, last_modification: epoch };
+        utimensat(CWD, &path, &times, AtFlags::empty()).expect("the file is ours");
         remove_stale(&path).expect("the socket can be removed");
         assert!(!path.exists());
     }

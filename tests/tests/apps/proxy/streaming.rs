@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use rudy_tests::{Http2Connection, Upstream};
 
-use crate::proxy::proxy;
+use crate::proxy::{proxy, proxy_with};
 
 #[test]
 fn each_piece_of_a_response_is_passed_on_at_once() {
@@ -235,4 +235,39 @@ fn an_upload_reaches_the_upstream_when_the_settings_and_the_client_say() {
     connection.send(format!("30000\r\n{}\r\n0\r\n\r\n", "x".repeat(0x30000)).as_bytes());
     assert_eq!(connection.response().text(), (0x30000).to_string());
     assert_eq!(events.recv().expect("a request").field("content-length"), Some("196608"));
+}
+
+#[test]
+fn a_body_without_a_length_that_cannot_be_buffered_is_rejected_and_reaches_no_upstream() {
+    let upstream = Upstream::start(|peer| while peer.request().is_some() {});
+    for (top, status) in [
+        ("buffer_memory = 0\nbuffer_total = \"100 KB\"", 507),
+        ("limits.body_bytes = \"100 KB\"", 413),
+    ] {
+        let server = proxy_with(&upstream, top, "");
+        let mut connection = server.connect();
+        connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        connection.send(format!("30000\r\n{}\r\n0\r\n\r\n", "x".repeat(0x30000)).as_bytes());
+        assert_eq!(connection.response().status, status, "{top}");
+    }
+    assert_eq!(upstream.accepted(), 0);
+}
+
+#[test]
+fn a_client_that_expects_100_may_send_a_body_without_a_length() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            let length = request.field("content-length").unwrap_or("none");
+            let expect = request.field("expect").unwrap_or("nothing");
+            peer.respond(&format!("{length} bytes, {expect} expected"));
+        }
+    });
+    let server = proxy(&upstream, "");
+    let mut connection = server.connect();
+    connection.send(
+        b"POST /app/ HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
+    assert_eq!(connection.head().status, 100);
+    connection.send(b"3\r\nabc\r\n0\r\n\r\n");
+    assert_eq!(connection.response().text(), "3 bytes, nothing expected");
 }
