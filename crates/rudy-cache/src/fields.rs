@@ -1,8 +1,8 @@
 //! The fields that are stored (RFC 9111 §3.1), and their update (§3.2).
 
 use http::header::{
-    AGE, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use rudy_http::syntax::members;
 
@@ -75,13 +75,12 @@ impl Policy {
         unshared
     }
 
-    /// Updates stored fields with those of a newer response, which replace all lines of the same name (§3.2). `Content-Length`
-    /// remains, and so does what describes a part of the content.
+    /// Updates stored fields with those of a newer response, which replace all lines of the same name (§3.2). What says how to read the
+    /// stored bytes remains: their length, part and coding, as in Varnish. A `Content-Type` may be corrected.
     pub(crate) fn update_fields(&self, stored: &mut HeaderMap, newer: &HeaderMap) {
         let newer = stored_fields(newer, &ResponseDirectives::default());
         let is_kept = |name: &HeaderName| {
-            *name == CONTENT_LENGTH
-                || *name == CONTENT_RANGE
+            [CONTENT_LENGTH, CONTENT_RANGE, CONTENT_ENCODING].contains(name)
                 || (*name == SET_COOKIE && !self.store_set_cookie)
         };
         for name in newer.keys().filter(|name| !is_kept(name)) {
@@ -152,22 +151,36 @@ mod tests {
     }
 
     #[test]
-    fn section_3_2_newer_fields_replace_all_lines_except_content_length() {
-        let mut stored = fields(&[("x-a", "1"), ("x-a", "2"), ("x-b", "1"), ("content-length", "5")]);
+    fn section_3_2_newer_fields_replace_all_lines_except_those_about_the_stored_bytes() {
+        let mut stored = fields(&[
+            ("x-a", "1"),
+            ("x-a", "2"),
+            ("x-b", "1"),
+            ("content-length", "5"),
+            ("content-type", "a/b"),
+        ]);
         let newer = fields(&[
             ("x-a", "3"),
             ("x-c", "1"),
             ("x-c", "2"),
             ("content-length", "0"),
             ("content-range", "bytes 0-0/5"),
+            ("content-encoding", "gzip"),
+            ("content-type", "a/c"),
             ("age", "5"),
             ("set-cookie", "a=1"),
             ("connection", "x-d"),
             ("x-d", "1"),
         ]);
         Policy::default().update_fields(&mut stored, &newer);
-        let expected =
-            fields(&[("x-a", "3"), ("x-b", "1"), ("x-c", "1"), ("x-c", "2"), ("content-length", "5")]);
+        let expected = fields(&[
+            ("x-a", "3"),
+            ("x-b", "1"),
+            ("x-c", "1"),
+            ("x-c", "2"),
+            ("content-length", "5"),
+            ("content-type", "a/c"),
+        ]);
         assert_eq!(stored, expected);
     }
 }

@@ -95,7 +95,7 @@ fn age_value(fields: &HeaderMap) -> Seconds {
 
 /// Returns the date in a field, which may be repeated with the same date. `None` if the field is missing or not one date.
 pub(crate) fn date_of(fields: &HeaderMap, name: &HeaderName) -> Option<HttpDate> {
-    let mut dates = fields.get_all(name).iter().map(|line| HttpDate::parse(line.as_bytes()));
+    let mut dates = fields.get_all(name).iter().map(|line| HttpDate::parse_ignoring_case(line.as_bytes()));
     let first = dates.next().flatten()?;
     dates.all(|date| date == Some(first)).then_some(first)
 }
@@ -159,6 +159,7 @@ mod tests {
             (&[(EXPIRES, "-1"), (EXPIRES, DATE_60)], 0),
             (&[(EXPIRES, DATE_60), (EXPIRES, DATE_60)], 60),
             (&[(EXPIRES, DATE_60), (EXPIRES, DATE_0)], 0),
+            (&[(EXPIRES, "sun, 06 NOV 1994 08:50:37 gmt")], 60),
         ] {
             assert_eq!(lifetime(&Policy::default(), 200, lines), expected, "{lines:?}");
         }

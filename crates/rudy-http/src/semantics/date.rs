@@ -26,6 +26,20 @@ impl HttpDate {
         Some(Self(since.as_secs().min(Self::LAST)))
     }
 
+    /// Parses a date as [`Self::parse`] does, with letters in any case: a cache SHOULD accept that (RFC 9111 §4.2).
+    #[must_use]
+    pub fn parse_ignoring_case(value: &[u8]) -> Option<Self> {
+        let with_case = || {
+            let mut text = value.to_ascii_lowercase();
+            for word in text.split_mut(|byte| !byte.is_ascii_alphabetic()) {
+                let capitals = if word == b"gmt" { word.len() } else { word.len().min(1) };
+                word[..capitals].make_ascii_uppercase();
+            }
+            Self::parse(&text)
+        };
+        Self::parse(value).or_else(with_case)
+    }
+
     /// Returns the seconds since 1970.
     #[must_use]
     pub fn unix_seconds(self) -> u64 {
@@ -72,6 +86,20 @@ mod tests {
         ] {
             assert_eq!(parse(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_cache_ignores_the_case_of_a_date() {
+        for date in
+            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+        {
+            for text in [date.to_owned(), date.to_ascii_lowercase(), date.to_ascii_uppercase()] {
+                let parsed = HttpDate::parse_ignoring_case(text.as_bytes());
+                assert_eq!(parsed.map(HttpDate::unix_seconds), Some(784_111_777), "{text}");
+            }
+        }
+        assert_eq!(HttpDate::parse_ignoring_case(b"sun, 06 nov 1994 08:49:37 cet"), None);
+        assert_eq!(parse("sun, 06 nov 1994 08:49:37 gmt"), None, "RFC 9110 §5.6.7: others do not");
     }
 
     #[test]
