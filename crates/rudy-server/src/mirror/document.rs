@@ -204,7 +204,7 @@ fn needs_content(response: &Response, tag: &EntityTag, of_client: &ClientRequest
 /// Evaluates the conditions of a client for a document with this tag.
 fn verdict(response: &Response, tag: Option<&EntityTag>, of_client: &ClientRequest) -> Verdict {
     let modified = response.headers().get(header::LAST_MODIFIED);
-    let modified = modified.and_then(|value| HttpDate::parse(value.as_bytes()));
+    let modified = modified.and_then(|value| HttpDate::parse_ignoring_case(value.as_bytes()));
     let current = Current { tag, modified, modified_is_strong: false };
     evaluate(&of_client.method, &of_client.fields, current)
 }
@@ -272,8 +272,9 @@ pub(super) async fn collect(body: Body, max: u64, memory: &mut Memory) -> Result
         if end > max {
             return Err(NotReceived::TooLong);
         }
-        // Without a length, it doubles.
-        if !memory.extend(length.unwrap_or_else(|| end.next_power_of_two())).await {
+        // Without a length, for the longest: documents that extend what they have would wait for each other.
+        let reserved = length.unwrap_or(if end > SMALL_BYTES { max } else { 0 });
+        if !memory.extend(reserved).await {
             return Err(NotReceived::NoMemory);
         }
         match piece {
@@ -284,6 +285,7 @@ pub(super) async fn collect(body: Body, max: u64, memory: &mut Memory) -> Result
             BodyPiece::Trailers(_) => break,
         }
     }
+    memory.reduce(content.len() as u64);
     Ok(content.freeze())
 }
 

@@ -27,7 +27,7 @@ static FILES: Semaphore = Semaphore::const_new(FILE_KIBIBYTES as usize);
 
 static FREE: Semaphore = Semaphore::const_new(KIBIBYTES as usize);
 
-/// How long a document waits until others are sent. Those without a length could otherwise wait for each other.
+/// How long a document waits until others are received and rewritten.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The memory that a document may use: for the original and for the rewritten one. Dropping it lets others use it.
@@ -40,9 +40,7 @@ impl Memory {
     /// Extends it for a document of this size, when others need less. Returns `false` if that takes too long. A document that is larger
     /// than the limit waits for all of it.
     pub(super) async fn extend(&mut self, document_bytes: u64) -> bool {
-        let wanted =
-            if document_bytes <= SMALL_BYTES { 0 } else { kibibytes(document_bytes.saturating_mul(2)) };
-        let more = wanted.saturating_sub(self.kibibytes);
+        let more = needed(document_bytes).saturating_sub(self.kibibytes);
         if more == 0 {
             return true;
         }
@@ -50,6 +48,11 @@ impl Memory {
         permit.forget();
         self.kibibytes += more;
         true
+    }
+
+    /// Lets others use what a document of this size does not need.
+    pub(super) fn reduce(&mut self, document_bytes: u64) {
+        self.release(self.kibibytes.saturating_sub(needed(document_bytes)));
     }
 
     /// Keeps it for a text in memory until that is sent to all clients.
@@ -69,6 +72,11 @@ impl Drop for Memory {
     fn drop(&mut self) {
         self.release(self.kibibytes);
     }
+}
+
+/// Returns the KiB for a document: for the original and for the rewritten one.
+fn needed(document_bytes: u64) -> u32 {
+    if document_bytes <= SMALL_BYTES { 0 } else { kibibytes(document_bytes.saturating_mul(2)) }
 }
 
 /// Returns the KiB for a number of bytes, at most all.
@@ -174,6 +182,7 @@ mod tests {
     use std::sync::Mutex;
     use std::task::Waker;
 
+    use super::super::document::collect;
     use super::*;
 
     /// The limits are those of the process.
@@ -224,6 +233,46 @@ mod tests {
         assert!(is_in_memory(length, Some(folder.path())), "no space");
         drop(all);
         assert!(!is_in_memory(length, Some(folder.path())));
+    }
+
+    /// A body without a length: four pieces of 512 KiB, each in another poll.
+    struct Growing {
+        pieces: u8,
+        is_next: bool,
+    }
+
+    impl BodyStream for Growing {
+        fn poll_piece(
+            &mut self,
+            cx: &mut Context<'_>,
+            _now: Instant,
+            _max: u64,
+        ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+            self.is_next = !self.is_next;
+            if self.is_next {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let Some(left) = self.pieces.checked_sub(1) else { return Poll::Ready(None) };
+            self.pieces = left;
+            Poll::Ready(Some(Ok(BodyPiece::Data(vec![0; 512 << 10].into()))))
+        }
+    }
+
+    #[test]
+    fn growing_documents_do_not_wait_for_each_other() {
+        let _alone = ALONE.lock();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let receive = || async {
+            let (body, mut memory) = (Growing { pieces: 4, is_next: false }, Memory::default());
+            collect(Body::Stream(Box::new(body)), 2 << 20, &mut memory).await.map(|content| content.len())
+        };
+        runtime.unwrap().block_on(async {
+            let mut others = Memory::default();
+            assert!(others.extend(254 << 20).await, "all but the memory of one document");
+            let received = tokio::join!(receive(), receive());
+            assert!(matches!(received, (Ok(0x20_0000), Ok(0x20_0000))), "{received:?}");
+        });
     }
 
     #[test]
