@@ -99,6 +99,7 @@ fn stats(stats: &CacheStats) -> String {
         format!("  compressed {} of copies in memory", size(stats.compressed_bytes)),
         format!("  evicted    {}", count(stats.evicted)),
         format!("  damaged    {}", count(stats.damaged)),
+        format!("  not read because of errors  {}", count(stats.read_errors)),
         format!("  not written because of errors  {}", count(stats.write_errors)),
     ];
     if stats.purges_pending > 0 {

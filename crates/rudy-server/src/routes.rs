@@ -13,6 +13,7 @@ use rudy_net::{Client, Observer, Reply, Request, Response};
 
 use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
+use crate::cache::disk_errors;
 use crate::dashboard::Live;
 use crate::exchange::{RouteName, note};
 use crate::files::access::{Access, on_pool};
@@ -44,8 +45,14 @@ impl Routes {
     /// Writes the metrics of the process. Takes milliseconds.
     pub(crate) fn metrics_text(&self, format: Format) -> String {
         let proxies = self.router.handlers().filter_map(|target| target.handler.proxy());
-        let sources =
-            Sources { metrics: &self.metrics, buffers: &self.buffers, upstreams: Proxy::upstreams(proxies) };
+        let steps = self.router.handlers().flat_map(|target| &target.steps);
+        let caches: Vec<_> = steps.filter_map(|step| step.cache()).collect();
+        let sources = Sources {
+            metrics: &self.metrics,
+            buffers: &self.buffers,
+            upstreams: Proxy::upstreams(proxies),
+            cache_errors: disk_errors(&caches),
+        };
         render(&sources, format)
     }
 

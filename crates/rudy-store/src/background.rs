@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rudy_cache::index::ObjectId;
 
 use crate::disk::Access;
+use crate::failure::DiskFailure;
 use crate::inner::{Counters, Inner, Role};
 use crate::layout::{OBJECTS, TEMPORARY, parse_name};
 use crate::load::{Absent, Read, load};
@@ -202,7 +203,13 @@ fn walk_folder(
     depth: usize,
     each: &mut dyn FnMut(&str, Option<ObjectId>) -> ControlFlow<()>,
 ) -> ControlFlow<(), bool> {
-    let Ok(names) = inner.disk.names(folder) else { return ControlFlow::Continue(false) };
+    let names = match inner.disk.names(folder) {
+        Ok(names) => names,
+        Err(error) => {
+            inner.failed(DiskFailure::Read, &error);
+            return ControlFlow::Continue(false);
+        }
+    };
     let mut is_complete = true;
     for (name, is_folder) in names {
         if inner.signal.is_stopped() {
@@ -249,7 +256,7 @@ fn apply(inner: &Arc<Inner>) -> bool {
     let walked = walk(inner, &mut |path, id| {
         is_applied &= match id.map(|id| load(&inner.disk, path, id, Read::Metadata, Access::Blocking)) {
             Some(Ok(object)) if inner.effect(&object) != Effect::None => inner.apply_purges(object.id),
-            Some(Err(Absent::Failed | Absent::WouldBlock)) => false,
+            Some(Err(Absent::Failed(_) | Absent::WouldBlock)) => false,
             // It is not concerned, or cannot be used anyway.
             _ => true,
         };
@@ -303,7 +310,7 @@ impl Inner {
         *changes += 1;
         let current = match load(&self.disk, &self.layout.path(id), id, Read::Body, Access::Blocking) {
             Ok(current) if current.record.stored.is_some() => current,
-            result => return !matches!(result, Err(Absent::Failed | Absent::WouldBlock)),
+            result => return !matches!(result, Err(Absent::Failed(_) | Absent::WouldBlock)),
         };
         match self.effect(&current) {
             Effect::None => true,

@@ -10,6 +10,7 @@ use rudy_cache::index::ObjectId;
 use rudy_cache::{Key, Stored};
 
 use crate::disk::Access;
+use crate::failure::DiskFailure;
 use crate::head::{HEAD_BYTES, RECORD_BYTES_MAX, Slot, checksum};
 use crate::inner::{Counters, Inner, Writing};
 use crate::layout::TEMPORARY;
@@ -125,8 +126,8 @@ impl Inner {
             self.place(&writing, new, &mut evicted)
         };
         self.evict(evicted);
-        if let Err(NotKept::System(_)) = &result {
-            Counters::add(&self.counters.write_errors);
+        if let Err(NotKept::System(error)) = &result {
+            self.failed(DiskFailure::Write, error);
         }
         result
     }
@@ -280,7 +281,7 @@ impl Inner {
         let current = Object { body: object.body.clone(), ..current };
         let record = Record { epoch, stored: Some(stored), ..current.record.clone() };
         self.rewrite(&current, record).map_err(|error| {
-            Counters::add(&self.counters.write_errors);
+            self.failed(DiskFailure::Write, &error);
             self.delete(&writing, &current);
             NotUpdated::System(error)
         })
@@ -341,8 +342,8 @@ impl Inner {
         self.index().remove(id);
         self.memory.remove(&id);
         let removed = self.disk.remove(&self.layout.path(id));
-        if removed.is_err() {
-            Counters::add(&self.counters.write_errors);
+        if let Err(error) = &removed {
+            self.failed(DiskFailure::Write, error);
         }
         removed.is_ok()
     }
@@ -374,7 +375,7 @@ impl Inner {
                 self.index().remove(id);
                 self.memory.remove(&id);
             }
-            Ok(_) | Err(Absent::WouldBlock | Absent::Failed) => {}
+            Ok(_) | Err(Absent::WouldBlock | Absent::Failed(_)) => {}
         }
     }
 }

@@ -16,6 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::background::Signal;
 use crate::disk::{Access, Disk, WouldBlock, read_at};
+use crate::failure::DiskFailure;
 use crate::layout::{Ids, LOCK, Layout, STATE, key_half};
 use crate::load::{Read, load};
 use crate::object::Object;
@@ -55,6 +56,7 @@ pub(crate) struct Inner {
 pub(crate) struct Counters {
     pub(crate) evicted: AtomicU64,
     pub(crate) damaged: AtomicU64,
+    pub(crate) read_errors: AtomicU64,
     pub(crate) write_errors: AtomicU64,
     pub(crate) temporary: AtomicU64,
 }
@@ -155,8 +157,8 @@ impl Inner {
         // With another seed, the objects that this process has found are not those of the folder.
         let state = State::read(&self.disk).filter(|state| state.seed == self.ids.0).map(State::next_run);
         let Some(state) = state else { return false };
-        if begin_run(&self.disk, &state).is_err() {
-            Counters::add(&self.counters.write_errors);
+        if let Err(error) = begin_run(&self.disk, &state) {
+            self.failed(DiskFailure::Write, &error);
             return false;
         }
         self.replace_purges(state.purges);

@@ -22,6 +22,7 @@
 //! - Checksums cover the metadata at each use, a small body when it is read into memory, and a large one before its first use in a
 //!   process. A damaged file is removed.
 //! - On a full disk, responses are streamed and not stored.
+//! - Each error of the disk is counted ([`Stats`]) and passed to a log ([`DiskLog`]).
 //! - The list of purges is synced before a purge returns. If it is lost, so are all objects.
 //!
 //! # Processes
@@ -64,6 +65,7 @@
 mod background;
 mod change;
 mod disk;
+mod failure;
 mod fill;
 mod head;
 mod inner;
@@ -82,11 +84,12 @@ mod verify;
 
 pub use change::{NotKept, NotUpdated};
 pub use disk::{Access, Change, Fault, Faults, WouldBlock};
+pub use failure::{DiskFailure, DiskLog};
 pub use fill::{Fill, FillAborted, FillReader, FillSource, Finished, Piece, WrongLength};
 pub use load::Damage;
 pub use lookup::Found;
 pub use object::{Body, ContentId, Object};
-pub use open::OpenError;
+pub use open::{OpenError, is_foreign};
 pub use options::{Options, SMALL_BYTES_MAX};
 pub use purge::{Epoch, Purge, PurgeError, SITE, Target};
 pub use store::{Listed, Stats, Store};

@@ -58,7 +58,7 @@ pub(crate) enum Absent {
     /// Only with [`Access::Cached`].
     WouldBlock,
     /// The system failed: out of descriptors, or an error of the disk. The file may be intact.
-    Failed,
+    Failed(Errno),
 }
 
 impl From<WouldBlock> for Absent {
@@ -74,7 +74,7 @@ impl From<Errno> for Absent {
             Errno::AGAIN => Self::WouldBlock,
             // A link, a pipe without a writer, a folder.
             Errno::LOOP | Errno::NXIO | Errno::ISDIR => Self::Damaged(Damage::Foreign),
-            _ => Self::Failed,
+            error => Self::Failed(error),
         }
     }
 }
@@ -165,7 +165,8 @@ pub(crate) fn verify_body(object: &Object) -> Result<(), Absent> {
     while position < object.body.len() {
         let piece: Bytes = object.body.read_at(position, PIECE_BYTES).map_err(|error| {
             let is_short = error.kind() == std::io::ErrorKind::UnexpectedEof;
-            if is_short { Absent::Damaged(Damage::Truncated) } else { Absent::Failed }
+            let failed = || Absent::Failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            if is_short { Absent::Damaged(Damage::Truncated) } else { failed() }
         })?;
         sum.write(&piece);
         position += piece.len() as u64;

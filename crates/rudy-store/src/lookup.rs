@@ -8,6 +8,7 @@ use rudy_cache::Key;
 use rudy_cache::index::ObjectId;
 
 use crate::disk::{Access, WouldBlock};
+use crate::failure::DiskFailure;
 use crate::inner::Inner;
 use crate::layout::{key_half, parse_name};
 use crate::load::{Absent, Read, load, verify_body};
@@ -103,7 +104,10 @@ impl Inner {
             Ok(object) => Ok(Some(self.keep(Arc::new(object), changes))),
             Err(Absent::WouldBlock) => Err(WouldBlock),
             Err(_) if access == Access::Cached && self.is_writer() => Err(WouldBlock),
-            Err(_) => {
+            Err(absent) => {
+                if let Absent::Failed(error) = absent {
+                    self.failed(DiskFailure::Read, &error.into());
+                }
                 self.remove_damaged(id);
                 Ok(None)
             }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use crate::disk::Disk;
-use crate::inner::{Counters, Inner, begin_run, try_lock};
+use crate::failure::DiskFailure;
+use crate::inner::{Inner, begin_run, try_lock};
 use crate::layout::{LOCK, Layout, OBJECTS, STATE, TEMPORARY};
 use crate::options::Options;
 use crate::purge::list::State;
@@ -80,9 +81,9 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
         return match begun {
             Ok(()) => Ok(Inner::new(options, disk, layout, state, Some(lock))),
             // A full disk: what is stored can be read.
-            Err(_) if is_known => {
+            Err(error) if is_known => {
                 let inner = Inner::new(options, disk, layout, state, None);
-                Counters::add(&inner.counters.write_errors);
+                inner.failed(DiskFailure::Write, &error);
                 Ok(inner)
             }
             Err(error) => Err(OpenError::System(options.folder, error)),
@@ -100,6 +101,12 @@ fn is_own(disk: &Disk) -> io::Result<bool> {
         name => [OBJECTS, TEMPORARY, "lost+found"].contains(&name),
     };
     Ok(names.iter().all(is_own) || State::read(disk).is_some())
+}
+
+/// Whether a folder exists and has other files than those of a store, so that [`Store::open`](crate::Store::open) rejects it.
+#[must_use]
+pub fn is_foreign(folder: &Path) -> bool {
+    folder.is_dir() && Disk::open(folder, None).and_then(|disk| is_own(&disk)).is_ok_and(|is_own| !is_own)
 }
 
 /// Moves objects of an unknown seed out of the way. The background thread removes them.

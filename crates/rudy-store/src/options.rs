@@ -7,6 +7,7 @@ use std::time::Duration;
 use rudy_cache::index::Capacity;
 
 use crate::disk::Faults;
+use crate::failure::DiskLog;
 
 /// Bodies of at most this many bytes are served from memory: they are written in one piece, and read and verified in one.
 pub const SMALL_BYTES_MAX: u64 = 64 * 1024;
@@ -28,6 +29,8 @@ pub struct Options {
     /// For how long an applied purge is remembered, against transfers that began before it. A transfer that takes longer, across a
     /// purge, is not stored. The default is 60 s.
     pub purge_memory: Duration,
+    /// Receives errors of the disk.
+    pub log: Option<Arc<dyn DiskLog>>,
     /// Faults of the disk, for tests.
     pub faults: Option<Arc<dyn Faults>>,
 }
@@ -43,6 +46,7 @@ impl Options {
             object_bytes_max: 1 << 30,
             memory_bytes: 64 << 20,
             purge_memory: Duration::from_mins(1),
+            log: None,
             faults: None,
         }
     }

@@ -12,8 +12,9 @@ use rudy_cache::{Key, Stored};
 use crate::background;
 use crate::change::NotUpdated;
 use crate::disk::{Access, WouldBlock};
+use crate::failure::DiskFailure;
 use crate::fill::Fill;
-use crate::inner::{Counters, Inner};
+use crate::inner::Inner;
 use crate::load::{Read, load};
 use crate::lookup::Found;
 use crate::object::Object;
@@ -54,6 +55,8 @@ pub struct Stats {
     pub evicted: u64,
     /// Files that were removed because they were damaged or foreign.
     pub damaged: u64,
+    /// Failed reads: the responses were requested again.
+    pub read_errors: u64,
     /// Failed writes, for example because the disk is full.
     pub write_errors: u64,
     /// Purges that the background thread has not applied yet.
@@ -198,7 +201,7 @@ impl Store {
             (new, bytes)
         };
         list::write(&self.inner.disk, &bytes).map_err(|error| {
-            Counters::add(&self.inner.counters.write_errors);
+            self.inner.failed(DiskFailure::Write, &error);
             PurgeError::System(error)
         })?;
         self.inner.change_purges(|known| known.add(new));
@@ -224,6 +227,7 @@ impl Store {
             is_indexed: self.is_indexed(),
             evicted: counters.evicted.load(Ordering::Relaxed),
             damaged: counters.damaged.load(Ordering::Relaxed),
+            read_errors: counters.read_errors.load(Ordering::Relaxed),
             write_errors: counters.write_errors.load(Ordering::Relaxed),
             purges_pending: self.inner.purges().pending() as u64,
         }

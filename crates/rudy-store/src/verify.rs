@@ -90,7 +90,7 @@ fn check(inner: &Inner, path: &str, id: Option<ObjectId>) -> Result<Option<Objec
         Ok(object) if expected_id(inner, &object) != Some(id) => Err(Damage::Foreign),
         Ok(object) => Ok(Some(object).filter(|object| object.record.stored.is_some())),
         Err(Absent::Damaged(damage)) => Err(damage),
-        Err(Absent::Failed) => Err(Damage::Unreadable),
+        Err(Absent::Failed(_)) => Err(Damage::Unreadable),
         Err(Absent::Missing | Absent::WouldBlock) => Ok(None),
     }
 }

@@ -145,6 +145,9 @@ pub(crate) struct CacheStats {
     pub(crate) evicted: u64,
     /// The number of damaged files since the start.
     pub(crate) damaged: u64,
+    /// The number of responses that could not be read since the start.
+    #[serde(default)]
+    pub(crate) read_errors: u64,
     /// The number of responses that could not be written since the start.
     pub(crate) write_errors: u64,
     /// The number of purges that are being applied.

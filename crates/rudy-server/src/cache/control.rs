@@ -145,6 +145,7 @@ fn stats(open: &OpenStore) -> CacheStats {
         is_indexed,
         evicted,
         damaged,
+        read_errors,
         write_errors,
         purges_pending,
         ..
@@ -162,9 +163,17 @@ fn stats(open: &OpenStore) -> CacheStats {
         is_indexed,
         evicted,
         damaged,
+        read_errors,
         write_errors,
         purges_pending,
     }
+}
+
+/// Returns the numbers of failed reads and writes of all stores of these caches. `None` without one.
+pub(crate) fn disk_errors(caches: &[&Cache]) -> Option<[u64; 2]> {
+    let all = stores(caches).into_iter().map(|open| open.store.stats());
+    let errors = all.map(|stats| [stats.read_errors, stats.write_errors]);
+    errors.reduce(|[reads, writes], [more_reads, more_writes]| [reads + more_reads, writes + more_writes])
 }
 
 fn list(caches: &[&Cache], prefix: Option<&str>, limit: usize) -> Response {

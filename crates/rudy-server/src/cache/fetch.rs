@@ -3,12 +3,11 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, RANGE};
+use http::header::{CONTENT_LENGTH, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
 use rudy_net::{Body, Head, Response};
-use rudy_store::{Epoch, FillReader, Object, SITE};
-use tokio::sync::oneshot;
+use rudy_store::{Epoch, Object, SITE};
 use tokio::task::spawn_blocking;
 
 use super::flights::{InFlight, Incoming, Progress, Registration, Validated};
@@ -17,9 +16,10 @@ use super::pump::{self, Source};
 use super::purge::TAG_FIELDS;
 use super::store::OpenStore;
 use super::subject::{Subject, varies_by_client};
+use super::waiting::{First, Waiting, passing_interim};
 use super::{Shared, now, reply};
 use crate::internal_redirect::Redirected;
-use crate::pages::{Explanation, HasPage};
+use crate::pages::{self, Explanation, HasPage};
 
 /// A part that does not complete a stored object has at least the size of the object divided by this, or it is not stored.
 const PART_SHARE: u64 = 8;
@@ -34,20 +34,10 @@ pub(super) struct Fetch {
     /// What the decision is about.
     pub(super) objects: Vec<Arc<Object>>,
     pub(super) registration: Registration,
-    /// The first request. `None` for a validation in the background.
-    pub(super) first: Option<oneshot::Sender<First>>,
+    /// The first request. `None` for a validation in the background, and after the response.
+    pub(super) first: Option<Waiting>,
     /// Whether it is a validation that no client waits for.
     pub(super) is_background: bool,
-}
-
-/// What the first request receives.
-pub(super) enum First {
-    /// A response that is not for others.
-    Response(Response),
-    /// A response that is being received, and its reader from the first byte.
-    Incoming(Arc<Incoming>, FillReader),
-    /// A stored object, and the fields of the response to its validation that are for this request alone.
-    Ready(Arc<Object>, Validated, HeaderMap),
 }
 
 /// A response that was received, and the times around it.
@@ -78,7 +68,9 @@ impl Fetch {
             let mut head = self.origin.head.clone();
             head.extensions.insert(InFlight);
             self.decision.prepare(&self.stored(), &mut head.headers);
-            let mut sending = pin!(self.origin.send(head));
+            let is_conditional =
+                [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
+            let mut sending = pin!(passing_interim(self.origin.send(head), self.first.as_ref()));
             let response = loop {
                 let flight = self.registration.flight.clone();
                 tokio::select! {
@@ -91,6 +83,8 @@ impl Fetch {
                     }
                 }
             };
+            let is_answer = is_conditional || response.status() != StatusCode::NOT_MODIFIED;
+            let response = if is_answer { response } else { self.unrequested() };
             let received =
                 Received { response, exchange: Exchange { requested_at, received_at: now() }, epoch };
             if self.fits(&received) {
@@ -101,9 +95,18 @@ impl Fetch {
         }
     }
 
+    /// Returns the response in place of a 304 to a request without conditions: its client may have nothing stored.
+    fn unrequested(&self) -> Response {
+        let url = String::from_utf8_lossy(self.subject.key.as_bytes());
+        let kind = "the upstream has sent 304 to a request without conditions";
+        self.open.log.recurring_error(kind, &format!("{kind}: {} {url}", self.subject.head.method()));
+        let explanation = "The upstream has sent 304 Not Modified to a request without conditions.";
+        pages::error(StatusCode::BAD_GATEWAY, self.subject.head.headers(), explanation)
+    }
+
     /// Whether a response fits what the client has requested. A 304 for another object, or a part that cannot be combined, does not.
     fn fits(&self, received: &Received) -> bool {
-        let (status, view) = (received.response.status(), sized_view(&received.response));
+        let (status, view) = (received.response.status(), self.with_keys(sized_view(&received.response)));
         match &self.decision {
             Decision::Validate { .. } | Decision::StaleHit(_) if status == StatusCode::NOT_MODIFIED => {
                 let mut stored = self.cloned();
@@ -119,6 +122,14 @@ impl Fetch {
             }
             _ => true,
         }
+    }
+
+    /// Adds the keys of the settings to the `Vary` of a response that updates a stored one: it replaces one that has them.
+    fn with_keys(&self, mut view: http::Response<()>) -> http::Response<()> {
+        if view.headers().contains_key(VARY) {
+            self.shared.rules.add_vary(&self.subject, view.headers_mut());
+        }
+        view
     }
 
     fn policy(&self) -> &Policy {
@@ -138,7 +149,8 @@ impl Fetch {
         let status = received.response.status();
         let object = match &self.decision {
             Decision::Validate { .. } | Decision::StaleHit(_) if status == StatusCode::NOT_MODIFIED => {
-                let (view, exchange, epoch) = (view(&received.response), received.exchange, received.epoch);
+                let view = self.with_keys(view(&received.response));
+                let (exchange, epoch) = (received.exchange, received.epoch);
                 self.freshen(&view, exchange, epoch).await
             }
             Decision::Validate { selected, stale_if_error: true, .. } | Decision::StaleHit(selected)
@@ -164,8 +176,8 @@ impl Fetch {
 
     /// The client of the first request may have left.
     fn send_first(&mut self, first: First) {
-        if let Some(sender) = self.first.take() {
-            drop(sender.send(first));
+        if let Some(waiting) = self.first.take() {
+            waiting.respond(first);
         }
     }
 
@@ -215,7 +227,7 @@ impl Fetch {
             return self.pass(response, false);
         }
         if *self.subject.head.method() == Method::HEAD {
-            let view = view(&response);
+            let view = self.with_keys(view(&response));
             self.freshen_from_head(&view, exchange, epoch).await;
             return self.pass(response, false);
         }
@@ -309,7 +321,7 @@ impl Fetch {
         if response.status() != StatusCode::PARTIAL_CONTENT {
             return None;
         }
-        let view = sized_view(response);
+        let view = self.with_keys(sized_view(response));
         self.objects.iter().find_map(|object| {
             let mut stored = object.stored().clone();
             let combined = self.policy().combine(&self.subject.head, &view, &mut stored, exchange);

@@ -28,6 +28,7 @@ mod store;
 mod subject;
 mod table;
 mod visit;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -38,7 +39,7 @@ use rudy_cache::{CacheStatus, HttpDate, Policy};
 use rudy_net::{Head, Observer, Response};
 use rudy_store::Object;
 
-pub(crate) use self::control::respond;
+pub(crate) use self::control::{disk_errors, respond};
 pub(crate) use self::flights::{FollowsStoring, InFlight, Storing};
 pub(crate) use self::origin::Origin;
 pub(crate) use self::pump::read;

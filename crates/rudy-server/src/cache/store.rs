@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use rudy_cache::Key;
 use rudy_cache::index::Capacity;
-use rudy_store::{Options, Purge, PurgeError, Store, Target};
+use rudy_store::{DiskFailure, DiskLog, Options, Purge, PurgeError, Store, Target};
 use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -135,7 +135,7 @@ pub(crate) struct OpenStore {
     pub(super) folder: PathBuf,
     /// The process that replaces this one, and stores.
     successor: ArcSwapOption<RunningServer>,
-    log: ErrorLog,
+    pub(super) log: ErrorLog,
 }
 
 impl CacheStore {
@@ -156,7 +156,10 @@ impl CacheStore {
         let folder = self.table.folder().ok_or_else(|| {
             io::Error::other("find a folder for the cache: set `path` in [cache] of the configuration")
         })?;
-        let options = self.table.options(&folder);
+        let options = Options {
+            log: Some(Arc::new(DiskErrors(log.of_server(), folder.clone()))),
+            ..self.table.options(&folder)
+        };
         let object_bytes_max = options.object_bytes_max;
         let variants = Arc::new(StoredVariants::new(options.memory_bytes / COMPRESSED_SHARE));
         create_folder(&folder)?;
@@ -181,6 +184,20 @@ impl CacheStore {
         // Two threads that open it at a time are no case: one thread starts the server.
         self.opened.get_or_init(|| Arc::new(open));
         Ok(())
+    }
+}
+
+/// Logs errors of the disk, which are misses for clients.
+#[derive(Debug)]
+struct DiskErrors(ErrorLog, PathBuf);
+
+impl DiskLog for DiskErrors {
+    fn failed(&self, failure: DiskFailure, error: &io::Error) {
+        let (kind, effect) = match failure {
+            DiskFailure::Read => ("cannot read the cache", "requests the responses again"),
+            DiskFailure::Write => ("cannot write to the cache", "passes responses on without storing them"),
+        };
+        self.0.recurring_error(kind, &format!("{kind} {}: {error}; Rudy {effect}", self.1.display()));
     }
 }
 

@@ -7,15 +7,16 @@ use http::StatusCode;
 use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored};
 use rudy_net::Response;
 use rudy_store::{Access, Found, Object};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
-use super::fetch::{Fetch, First};
+use super::fetch::Fetch;
 use super::flights::{FollowsStoring, Incoming, Place, Progress, Registration, Storing};
 use super::origin::Origin;
 use super::store::OpenStore;
 use super::subject::Subject;
+use super::waiting::{First, Waiting};
 use super::{Shared, now, reply};
 use crate::pages;
 
@@ -113,29 +114,41 @@ impl Visit {
     pub(super) async fn respond(self, mut found: Found) -> Response {
         let mut is_alone = self.subject.is_exclusive || self.open.marks.is_not_stored(&self.subject.key);
         let until = Instant::now() + self.shared.table.wait();
-        for _ in 0..ATTEMPTS {
+        let mut first = None;
+        for _ in 0..=ATTEMPTS {
             let decision = match attempt(&self.shared, &self.open, &self.subject, &found) {
                 Attempt::Hit(response, _) | Attempt::OnlyIfCached(response) => return response,
                 Attempt::Stale(response, decision) => {
+                    // The validation begins a flight of its own.
+                    drop(first);
                     self.validate(decision, found.objects);
                     return response;
                 }
                 Attempt::Fetch(decision) => decision,
             };
+            if let Some(registration) = first {
+                return self.lead(registration, decision, found.objects).await;
+            }
             if is_alone || decision == Decision::Forward(Forward::Bypass) {
                 return self.lead(Registration::exclusive(), decision, found.objects).await;
             }
             let place = self.open.flights.join(&self.subject.key, |stored| self.suits(stored));
-            match place {
-                Place::First(registration) => return self.begin(registration).await,
-                Place::Joined(receiver) => match self.wait(receiver, &decision, until).await {
-                    Waited::Response(response) => return response,
-                    Waited::Other => {}
-                    Waited::Alone => is_alone = true,
-                    Waited::TooLong => return self.pass().await,
-                },
-            }
-            found = self.lookup().await;
+            found = match place {
+                // Another flight may have ended since the lookup, and its response is stored now.
+                Place::First(registration) => {
+                    first = Some(registration);
+                    self.lookup_now().await
+                }
+                Place::Joined(receiver) => {
+                    match self.wait(receiver, &decision, until).await {
+                        Waited::Response(response) => return response,
+                        Waited::Other => {}
+                        Waited::Alone => is_alone = true,
+                        Waited::TooLong => return self.pass().await,
+                    }
+                    self.lookup().await
+                }
+            };
         }
         self.lead(Registration::exclusive(), Decision::Forward(Forward::UriMiss), Vec::new()).await
     }
@@ -146,18 +159,12 @@ impl Visit {
         matches!(decision, Decision::Hit(_) | Decision::StaleHit(_))
     }
 
-    /// Begins a flight, unless another one has ended since the lookup, whose response is stored now.
-    async fn begin(self, registration: Registration) -> Response {
+    /// Looks in memory, and on disk only if that is necessary.
+    async fn lookup_now(&self) -> Found {
         let fields = self.subject.head.headers();
-        let found = match self.open.store.lookup(&self.subject.key, fields, Access::Cached) {
+        match self.open.store.lookup(&self.subject.key, fields, Access::Cached) {
             Ok(found) => found,
             Err(_) => self.lookup().await,
-        };
-        match attempt(&self.shared, &self.open, &self.subject, &found) {
-            Attempt::Hit(response, _) | Attempt::Stale(response, _) | Attempt::OnlyIfCached(response) => {
-                response
-            }
-            Attempt::Fetch(decision) => self.lead(registration, decision, found.objects).await,
         }
     }
 
@@ -188,7 +195,7 @@ impl Visit {
     ) -> Response {
         let Self { shared, open, mut subject, origin } = self;
         let observer = subject.observer.take();
-        let (sender, first) = oneshot::channel();
+        let (waiting, first) = Waiting::new();
         let receiver = registration.flight.subscribe();
         let request = subject.head.clone();
         let status = CacheStatus::of(&decision);
@@ -202,27 +209,27 @@ impl Visit {
             decision,
             objects,
             registration,
-            first: Some(sender),
+            first: Some(waiting),
             is_background: false,
         };
         fetch.start();
-        let (mut response, status) = match first.await {
-            Ok(First::Response(response)) => {
+        let (mut response, status) = match first.response().await {
+            Some(First::Response(response)) => {
                 let status = forwarded(status, response.status());
                 (response, status)
             }
-            Ok(First::Incoming(incoming, reader)) => {
+            Some(First::Incoming(incoming, reader)) => {
                 let status = CacheStatus { stored: incoming.is_stored, ..forwarded(status, incoming.status) };
                 let mut response = reply::of_incoming(&incoming, receiver, &request, reader, true, now());
                 storing.map(|storing| response.extensions.insert(storing));
                 (response, status)
             }
-            Ok(First::Ready(object, validated, unshared)) => {
+            Some(First::Ready(object, validated, unshared)) => {
                 let content = shared.content(&open, &object);
                 let response = reply::of_object(&object, &request, now(), content);
                 (reply::with_unshared(response, &unshared), forwarded(status, validated.status))
             }
-            Err(_) => return failed(&request),
+            None => return failed(&request),
         };
         shared.add_status(&mut response, &status, observer.as_ref());
         response

@@ -17,6 +17,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) metrics: &'a Metrics,
     pub(crate) buffers: &'a Buffers,
     pub(crate) upstreams: Vec<UpstreamStatus>,
+    /// Failed reads and writes of the cache, if there is one.
+    pub(crate) cache_errors: Option<[u64; 2]>,
 }
 
 /// Writes the metrics. Takes milliseconds for thousands of series: never on a worker.
@@ -35,6 +37,13 @@ pub(crate) fn render(sources: &Sources<'_>, format: Format) -> String {
     out.begin("rudy_buffered_body_bytes", Kind::Gauge, "Bytes of buffered bodies.");
     for (place, bytes) in [("memory", sources.buffers.in_memory()), ("disk", sources.buffers.on_disk())] {
         out.sample("rudy_buffered_body_bytes", &[("place", place)], bytes);
+    }
+    if let Some(errors) = sources.cache_errors {
+        let name = "rudy_cache_disk_errors_total";
+        out.begin(name, Kind::Counter, "Errors of the disk of the cache. Each is a miss.");
+        for (operation, count) in ["read", "write"].into_iter().zip(errors) {
+            out.sample(name, &[("operation", operation)], count);
+        }
     }
     let help = "Log lines lost because writing was too slow or failed.";
     out.single("rudy_log_lines_lost_total", Kind::Counter, help, lost_lines());

@@ -24,8 +24,9 @@ pub use reader::{FillAborted, FillReader, Piece};
 use shared::{End, Shared, WINDOW_BYTES};
 
 use crate::change::{New, NewBody, NotKept, Temporary};
+use crate::failure::DiskFailure;
 use crate::head::{HEAD_BYTES, checksum_of_pieces};
-use crate::inner::{Counters, Inner};
+use crate::inner::Inner;
 use crate::object::Object;
 use crate::options::SMALL_BYTES_MAX;
 use crate::purge::Epoch;
@@ -239,8 +240,8 @@ impl Fill {
         match result {
             Ok(()) => true,
             Err(not_kept) => {
-                if let NotKept::System(_) = not_kept {
-                    Counters::add(&self.inner.counters.write_errors);
+                if let NotKept::System(error) = &not_kept {
+                    self.inner.failed(DiskFailure::Write, error);
                 }
                 self.pass_through(not_kept);
                 false

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::store::{body, files, folder, get, key, open, put};
 use super::stored;
@@ -154,6 +154,36 @@ impl Faults for FullDisk {
             _ => Ok(()),
         }
     }
+}
+
+/// Counts errors of reads and of writes.
+#[derive(Debug, Default)]
+struct Log(Mutex<[u64; 2]>);
+
+impl DiskLog for Log {
+    fn failed(&self, failure: DiskFailure, _: &io::Error) {
+        self.0.lock().unwrap()[usize::from(failure == DiskFailure::Write)] += 1;
+    }
+}
+
+#[test]
+fn errors_of_the_disk_are_counted_and_logged() {
+    let folder = folder();
+    put(&open(&folder), &key("/a"), stored(&[], &[]), &body(1, 10));
+    let file = files(&folder).remove(0);
+    // The folder of the file is none any more: ENOTDIR.
+    let parent = file.parent().unwrap();
+    fs::remove_dir_all(parent).unwrap();
+    fs::write(parent, "").unwrap();
+    let log = Arc::new(Log::default());
+    let options = Options { log: Some(Arc::clone(&log) as _), ..Options::new(folder.path()) };
+    let store = Store::open(Options { faults: Some(Arc::new(FullDisk)), ..options }).unwrap();
+    assert!(get(&store, &key("/a")).is_none());
+    // The lookup, and the state at the start, which is tried again.
+    let Stats { read_errors, write_errors, .. } = store.stats();
+    assert!(read_errors > 0 && write_errors > 0, "{read_errors} {write_errors}");
+    let logged = *log.0.lock().unwrap();
+    assert!(logged[0] == read_errors && logged[1] > 0, "{logged:?}");
 }
 
 #[test]

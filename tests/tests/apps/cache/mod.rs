@@ -7,6 +7,7 @@ mod faults;
 mod machine;
 mod rules;
 mod settings;
+mod statuses;
 
 use std::sync::{Arc, Mutex};
 

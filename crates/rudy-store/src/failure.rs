@@ -1,0 +1,35 @@
+//! Errors of the disk. Each is at worst a miss, so it is counted and logged: otherwise a failing disk would look like a low hit rate.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::AtomicU64;
+
+use crate::inner::{Counters, Inner};
+
+/// What the disk did not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFailure {
+    /// A file or a folder could not be read.
+    Read,
+    /// A file could not be written, renamed or removed.
+    Write,
+}
+
+/// Receives the errors of the disk, each as it happens. It has to limit what it writes.
+pub trait DiskLog: fmt::Debug + Send + Sync {
+    /// Is called for each error.
+    fn failed(&self, failure: DiskFailure, error: &io::Error);
+}
+
+impl Inner {
+    pub(crate) fn failed(&self, failure: DiskFailure, error: &io::Error) {
+        let counter: &AtomicU64 = match failure {
+            DiskFailure::Read => &self.counters.read_errors,
+            DiskFailure::Write => &self.counters.write_errors,
+        };
+        Counters::add(counter);
+        if let Some(log) = &self.options.log {
+            log.failed(failure, error);
+        }
+    }
+}
