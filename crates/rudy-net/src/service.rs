@@ -10,7 +10,7 @@ use rudy_http::h1::{Rejection, RequestHead};
 
 use crate::close::LingerLimits;
 use crate::listen::Address;
-use crate::{Client, ClientHello, Forwarded, Peer, Reply, Request, Response, TlsSite};
+use crate::{Client, ClientHello, Forwarded, LocalAddress, Peer, Reply, Request, Response, TlsSite};
 
 /// Responds to requests. One value serves many connections concurrently, on every engine.
 pub trait Service: Send + Sync + 'static {
@@ -20,8 +20,14 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
-    /// Returns the settings for a TLS handshake at a listener. `None` rejects it, because no site there has the server name.
-    fn tls_site(&self, _hello: &ClientHello, _listener: &Address) -> Option<Arc<TlsSite>> {
+    /// Returns the settings for a TLS handshake at a listener, to which a client has connected at `local`. `None` rejects it, because no
+    /// site there has the server name.
+    fn tls_site(
+        &self,
+        _hello: &ClientHello,
+        _listener: &Address,
+        _local: &LocalAddress<'_>,
+    ) -> Option<Arc<TlsSite>> {
         None
     }
 

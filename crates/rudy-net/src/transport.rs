@@ -142,7 +142,7 @@ pub trait Transport: AsFd + Send + Sync {
 }
 
 /// Chooses the TLS settings for a client.
-pub type ChooseSite<'a> = dyn FnMut(&ClientHello) -> Option<Arc<TlsSite>> + 'a;
+pub type ChooseSite<'a> = dyn FnMut(&ClientHello, BorrowedFd<'_>) -> Option<Arc<TlsSite>> + 'a;
 
 /// The transport of a connection.
 pub enum Stream {

@@ -7,8 +7,8 @@ use http::StatusCode;
 use rudy_http::h1::{Rejection, RequestHead};
 use rudy_net::listen::Address;
 use rudy_net::{
-    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, RequestBody,
-    Response, Service, TlsSite,
+    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request,
+    RequestBody, Response, Service, TlsSite,
 };
 
 use crate::Resources;
@@ -177,12 +177,17 @@ impl Service for App {
         self.routes.router.handlers().any(|target| target.handler.accepts_tunnels())
     }
 
-    fn tls_site(&self, hello: &ClientHello, listener: &Address) -> Option<Arc<TlsSite>> {
+    fn tls_site(
+        &self,
+        hello: &ClientHello,
+        listener: &Address,
+        local: &LocalAddress<'_>,
+    ) -> Option<Arc<TlsSite>> {
         let name = hello.server_name.as_deref();
         if hello.is_challenge {
             return self.routes.tls.acme.challenges.tls_site(name?);
         }
-        self.routes.router.tls_site(name, listener)
+        self.routes.router.tls_site(name, listener, local)
     }
 
     fn call_head(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Response> {

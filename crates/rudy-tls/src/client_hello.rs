@@ -14,7 +14,7 @@ pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// What a client states before the server has chosen its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientHello {
-    /// The server name (SNI), in lower case.
+    /// The server name (SNI), in lower case and without a dot at its end.
     pub server_name: Option<String>,
     /// Whether it prefers `ChaCha20` to AES: it is probably a phone without instructions for AES.
     pub prefers_chacha: bool,
@@ -48,7 +48,7 @@ impl ClientHello {
                 Ok(Some(accepted)) => {
                     let hello = accepted.client_hello();
                     return Ok(Some(Self {
-                        server_name: hello.server_name().map(str::to_ascii_lowercase),
+                        server_name: hello.server_name().map(normalized),
                         prefers_chacha: prefers_chacha(hello.cipher_suites()),
                         is_challenge: hello
                             .alpn()
@@ -68,6 +68,12 @@ impl ClientHello {
     }
 }
 
+/// Returns a server name in the form of the names of certificates. RFC 6066 §3 allows no dot at its end, but clients send it if it is
+/// in the URL; nginx ignores it, too.
+pub(crate) fn normalized(server_name: &str) -> String {
+    server_name.strip_suffix('.').unwrap_or(server_name).to_ascii_lowercase()
+}
+
 /// Whether the first suite that we have uses `ChaCha20`. Browsers put random numbers before it (RFC 8701).
 fn prefers_chacha(suites: &[CipherSuite]) -> bool {
     let known = |suite: &&CipherSuite| provider().cipher_suites.iter().any(|known| known.suite() == **suite);
@@ -78,6 +84,21 @@ fn prefers_chacha(suites: &[CipherSuite]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Trust;
+
+    #[test]
+    fn a_dot_at_the_end_of_the_server_name_is_ignored() {
+        let config = Trust::All.client_config().unwrap();
+        // rustls sends no dot.
+        let name = "A.examplex".to_owned();
+        let mut client = rustls::ClientConnection::new(config, name.clone().try_into().unwrap()).unwrap();
+        let mut hello = Vec::new();
+        client.write_tls(&mut hello).unwrap();
+        let at = hello.windows(name.len()).position(|part| part == name.as_bytes()).unwrap();
+        hello[at + name.len() - 1] = b'.';
+        let hello = ClientHello::read(&hello).unwrap().unwrap();
+        assert_eq!(hello.server_name.as_deref(), Some("a.example"));
+    }
 
     #[test]
     fn the_first_known_suite_decides_what_the_client_prefers() {

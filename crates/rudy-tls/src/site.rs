@@ -8,6 +8,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
+use crate::client_hello::normalized;
 use crate::single_use::SessionsOfPolicy;
 use crate::{
     Certificate, ClientCertificateUse, ClientCertificates, KeyLogFile, Names, SingleUseSessions, TicketKeys,
@@ -203,7 +204,7 @@ impl ByKeyType {
 
 impl ResolvesServerCert for ByKeyType {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let name = hello.server_name().map(str::to_ascii_lowercase);
+        let name = hello.server_name().map(normalized);
         let mut keys = self.named(name.as_deref()).map(|certificate| &certificate.key);
         let first = keys.clone().next();
         let suitable = keys.find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some());

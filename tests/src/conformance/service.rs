@@ -11,8 +11,8 @@ use http_body::Body as _;
 use rudy_net::engine::ServiceSource;
 use rudy_net::listen::Address;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Client, ClientHello, ExchangeOutcome, Head, Limits, Reply,
-    Request, RequestBody, Response, Service, TlsSite, Upgraded,
+    Body, BodyError, BodyPiece, BodyStream, Client, ClientHello, ExchangeOutcome, Head, Limits, LocalAddress,
+    Reply, Request, RequestBody, Response, Service, TlsSite, Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -70,7 +70,7 @@ impl Site {
 }
 
 impl Service for Site {
-    fn tls_site(&self, _hello: &ClientHello, _listener: &Address) -> Option<Arc<TlsSite>> {
+    fn tls_site(&self, _: &ClientHello, _: &Address, _: &LocalAddress<'_>) -> Option<Arc<TlsSite>> {
         self.tls.clone()
     }
 

@@ -184,6 +184,30 @@ fn a_connection_serves_only_the_hosts_that_its_handshake_was_for() {
     }
 }
 
+/// Clients send no server name for an address.
+#[test]
+fn the_site_of_an_address_is_reached_beside_others() {
+    let Some(certificates) = Certificates::new() else { return };
+    let site = |name: &str, hosts: &str, names: &str| {
+        certificates.signed(name, names, Valid::Now);
+        let path = certificates.path(name);
+        let tls = format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"));
+        format!("[[site]]\n{hosts}\ntls = {{ {tls} }}\n[[site.route]]\npath = '/*'\nrespond = '{name}'\n")
+    };
+    let named = site("named", "hosts = 'a.test'", "a.test");
+    let by_address = site("address", "hosts = '127.0.0.1'", "b.test,IP:127.0.0.1");
+    let default = site("default", "", "c.test");
+    let client = TlsClient::new(&certificates, None, false);
+    for others in [named.clone(), format!("{named}{default}")] {
+        let server = Server::config(&format!("listen = ['127.0.0.1:0,tls']\n{others}{by_address}"));
+        let connect = |host| client.connect(server.address(), host)?.get(host);
+        for (host, expected) in [("127.0.0.1", "address"), ("a.test", "named")] {
+            let response = connect(host).unwrap_or_else(|| panic!("no response: {host}"));
+            assert_eq!(response.text(), expected, "{host}");
+        }
+    }
+}
+
 #[test]
 fn a_certificate_is_replaced_without_a_restart() {
     let (Some(curl), Some(certificates)) = (Curl::find(), Certificates::new()) else { return };

@@ -27,6 +27,7 @@ mod upload;
 
 use std::borrow::Cow;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -246,8 +247,10 @@ impl<S: ServiceSource> Connection<S> {
         }
         let handshakes = &self.context.worker.handshakes;
         let unfinished = unfinished.get_or_insert_with(|| handshakes.begin(self.info.limits.handshakes));
-        let ConnectionContext { source, address, .. } = &*self.context;
-        let mut choose = |hello: &ClientHello| source.current().tls_site(hello, address);
+        let (ConnectionContext { source, address, .. }, cache) = (&*self.context, &self.info.local_address);
+        let mut choose = |hello: &ClientHello, socket: BorrowedFd<'_>| {
+            source.current().tls_site(hello, address, &LocalAddress::of_socket(socket, cache))
+        };
         match handshakes.poll_step(unfinished, cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
             Poll::Ready(Ok(())) => {
                 let counters = &self.context.worker.counters;

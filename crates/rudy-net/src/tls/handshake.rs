@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
@@ -79,6 +80,7 @@ impl TlsStream {
     fn handshake(&mut self, input: &mut [u8], choose: &mut ChooseSite<'_>) -> io::Result<()> {
         let State::Handshake(handshake) = &mut self.state else { return Ok(()) };
         if handshake.session.is_none() {
+            let choose = |hello: &ClientHello| choose(hello, self.io.as_fd());
             handshake.session = handshake.start(input, &mut self.unsent, choose)?;
         }
         let Some((session, _)) = &mut handshake.session else {
@@ -108,7 +110,7 @@ impl Handshake {
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
-        choose: &mut ChooseSite<'_>,
+        choose: impl FnOnce(&ClientHello) -> Option<Arc<TlsSite>>,
     ) -> io::Result<Option<(Session, Arc<TlsSite>)>> {
         match input.first() {
             Some(&HANDSHAKE_RECORD) => {}

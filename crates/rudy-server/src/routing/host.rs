@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -142,6 +142,17 @@ impl Hosts {
     pub(crate) fn find_or_default(&self, name: &str) -> Option<(usize, bool)> {
         let named = self.named(name).map(|site| (site, false));
         named.or_else(|| self.default.map(|site| (site, true)))
+    }
+
+    /// Returns the site with this address as a host.
+    pub(super) fn at_address(&self, address: IpAddr) -> Option<usize> {
+        if self.exact.is_empty() {
+            return None;
+        }
+        self.named(&match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        })
     }
 
     /// Returns the site if it is the only one.

@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::listen::Address;
-use rudy_net::{Client, Peer, Request, Tls, TlsSite};
+use rudy_net::{Client, LocalAddress, Peer, Request, Tls, TlsSite};
 
 use crate::client_address::ForeignHost;
 use crate::handlers::redirect_map::RedirectMap;
@@ -290,12 +290,17 @@ fn last_script<'p>(path: &'p [u8], mount: usize, suffix: &str) -> Option<&'p [u8
 }
 
 impl<H> Router<H> {
-    /// Returns the TLS settings of a listener for a server name, or for a client that sent none. A name without a site of its own gets
-    /// the default site if its certificate is valid for the name.
-    pub(crate) fn tls_site(&self, server_name: Option<&str>, listener: &Address) -> Option<Arc<TlsSite>> {
+    /// Returns the TLS settings of a listener for a server name, or for a client that sent none and has connected to `local`. A name without
+    /// a site of its own gets the default site if its certificate is valid for the name.
+    pub(crate) fn tls_site(
+        &self,
+        server_name: Option<&str>,
+        listener: &Address,
+        local: &LocalAddress<'_>,
+    ) -> Option<Arc<TlsSite>> {
         let hosts = self.listeners.hosts_at(Some(listener))?;
         let Some(name) = server_name else {
-            return Some(self.unnamed_site(hosts)?.tls.as_ref()?.load_full());
+            return Some(self.unnamed_site(hosts, local)?.tls.as_ref()?.load_full());
         };
         let (number, is_default) = hosts.find_or_default(name)?;
         let site = self.sites.get(number)?;
@@ -346,9 +351,12 @@ impl<H> Router<H> {
         }
     }
 
-    /// Returns the site for clients that name none: the default site, or the only one.
-    fn unnamed_site(&self, hosts: &Hosts) -> Option<&Site<H>> {
-        self.sites.get(hosts.find(|| b"").or_else(|| hosts.only())?)
+    /// Returns the site for clients that name none: that of the address to which they have connected, because an address is never sent
+    /// as a server name (RFC 6066 §3), or the default site, or the only one.
+    fn unnamed_site(&self, hosts: &Hosts, local: &LocalAddress<'_>) -> Option<&Site<H>> {
+        let of_address = || hosts.at_address(local.get()?.ip());
+        let number = of_address().or_else(|| hosts.find(|| b"")).or_else(|| hosts.only())?;
+        self.sites.get(number)
     }
 
     /// Returns the route of the host's site for responses of the server itself.
@@ -367,7 +375,7 @@ impl<H> Router<H> {
         let hosts = self.hosts(client)?;
         let name = client.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
         let named = name.and_then(|name| self.sites.get(hosts.find_or_default(name)?.0));
-        named.or_else(|| self.unnamed_site(hosts)).map(Site::outer_match)
+        named.or_else(|| self.unnamed_site(hosts, &client.local_address)).map(Site::outer_match)
     }
 
     /// Returns the first route of the host's site that matches the path. Only sites that the listener of the client serves are found.

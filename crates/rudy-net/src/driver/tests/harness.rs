@@ -13,7 +13,8 @@ use crate::listen::Address;
 use crate::timers::TimerFd;
 use crate::transport::Stream;
 use crate::{
-    Client, ClientHello, ExchangeOutcome, Limits, Observer, Peer, Reply, Request, Service, TlsSite, Worker,
+    Client, ClientHello, ExchangeOutcome, Limits, LocalAddress, Observer, Peer, Reply, Request, Service,
+    TlsSite, Worker,
 };
 
 type ServiceFunction = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
@@ -31,7 +32,7 @@ impl Service for FunctionService {
         Some(Arc::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
-    fn tls_site(&self, hello: &ClientHello, _listener: &Address) -> Option<Arc<TlsSite>> {
+    fn tls_site(&self, hello: &ClientHello, _: &Address, _: &LocalAddress<'_>) -> Option<Arc<TlsSite>> {
         let is_known = |site: &&Arc<TlsSite>| {
             hello.server_name.as_deref().is_none_or(|name| site.has_certificate_for(name))
         };
