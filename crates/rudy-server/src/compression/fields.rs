@@ -77,11 +77,15 @@ impl Wanted {
 /// `If-Range` does not distinguish the two. A server MAY ignore a range (RFC 9110 §14.2).
 pub(crate) fn without_ambiguous_range(request: &mut Request, wanted: &Wanted, codings: &[Coding]) {
     let fields = request.headers_mut();
-    let has_date = fields.get(IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""));
-    if has_date && wanted.accepts_any(codings) {
+    if has_date_in_if_range(fields) && wanted.accepts_any(codings) {
         fields.remove(IF_RANGE);
         fields.remove(RANGE);
     }
+}
+
+/// Whether a range is for a representation with a date. It may have several codings.
+pub(crate) fn has_date_in_if_range(fields: &HeaderMap) -> bool {
+    fields.get(IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""))
 }
 
 /// Whether a response may be compressed, for a request that allows it. `Vary` depends on this alone: a cache may use the response for

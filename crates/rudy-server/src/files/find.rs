@@ -5,7 +5,8 @@ use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use super::access::{Access, WouldBlock};
 use super::entry::Dependency;
 use super::failure::Failure;
-use super::options::{FilesOptions, PATH};
+use super::options::FilesOptions;
+use super::placeholders::PATH;
 use super::root::{Kind, Opened, Root, Stat, is_not_found};
 use super::source;
 

@@ -27,6 +27,7 @@ mod listing;
 mod load;
 mod media_types;
 mod options;
+mod placeholders;
 mod resolve;
 mod respond;
 mod root;

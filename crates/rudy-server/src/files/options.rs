@@ -16,6 +16,7 @@ use serde::de::{Deserializer, Error as _};
 use super::Files;
 use super::browse::{Browse, ListingTemplate};
 use super::media_types::FileTypes;
+use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
 use crate::compression::{Compression, CompressionSetting};
 use crate::config::{
     FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value,
@@ -212,6 +213,8 @@ pub enum FilesError {
     Template(PathBuf, String),
     /// The path of this option is not below the root.
     Path(&'static str, String),
+    /// The path of this option has a placeholder that does not exist.
+    Placeholder(&'static str, String, String),
 }
 
 impl fmt::Display for FilesError {
@@ -228,6 +231,9 @@ impl fmt::Display for FilesError {
             Self::Path(option, path) => {
                 write!(f, "{option}: \"{path}\" is not a path below the root, such as \"pages/home.html\"")
             }
+            Self::Placeholder(option, path, unknown) => {
+                write!(f, "{option}: \"{path}\" has the unknown placeholder `{unknown}`")
+            }
         }
     }
 }
@@ -237,7 +243,7 @@ impl std::error::Error for FilesError {
         match self {
             Self::Root(_, error) => Some(error),
             Self::Pattern(error) => Some(error),
-            Self::Path(..) | Self::Template(..) => None,
+            Self::Path(..) | Self::Template(..) | Self::Placeholder(..) => None,
         }
     }
 }
@@ -249,9 +255,17 @@ impl FilesError {
             Self::Root(..) => "root",
             Self::Pattern(_) => "cache_control",
             Self::Template(..) => "browse",
-            Self::Path(option, _) => option,
+            Self::Path(option, _) | Self::Placeholder(option, ..) => option,
         };
-        Problem::value(&location.key(key), self.to_string())
+        let problem = Problem::value(&location.key(key), self.to_string());
+        match self {
+            Self::Placeholder("try_files", ..) => {
+                problem.label("the only placeholder is `{path}`, the path of the request").help(TRY_FILES)
+            }
+            Self::Placeholder(..) => problem.label("expected a path without placeholders"),
+            Self::Path("try_files", path) if path.contains(PATH) => problem.help(TRY_FILES),
+            _ => problem,
+        }
     }
 }
 
@@ -310,8 +324,11 @@ impl FilesOptions {
             "try_files" => is_below(&path.replace(PATH, "path")),
             _ => is_below(path) && !path.contains(PATH),
         };
-        let invalid = paths.filter(|(option, path)| !is_valid(option, path));
-        invalid.map(|(option, path)| FilesError::Path(option, path.clone())).collect()
+        let problem = |(option, path): (&'static str, &String)| match unknown_placeholder(path) {
+            Some(unknown) => Some(FilesError::Placeholder(option, path.clone(), unknown.to_owned())),
+            None => (!is_valid(option, path)).then(|| FilesError::Path(option, path.clone())),
+        };
+        paths.filter_map(problem).collect()
     }
 }
 
@@ -342,9 +359,6 @@ fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
         Err(error) => Err(D::Error::custom(two_lines("invalid pattern", error.kind()))),
     }
 }
-
-/// The placeholder for the requested path in `try_files`.
-pub(super) const PATH: &str = "{path}";
 
 /// Returns whether a path in the options, which is not percent-encoded, is below the root.
 fn is_below(path: &str) -> bool {

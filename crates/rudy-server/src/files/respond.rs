@@ -16,6 +16,7 @@ use rudy_net::{Body, BodyPiece, Reply, Request, Response};
 use super::Files;
 use super::cache::{Compressed, CompressedKey};
 use super::entry::{Coded, Content, Entry, Representation, Selection};
+use crate::compression::fields::has_date_in_if_range;
 use crate::compression::{CompressedBody, Effort, Encoder, Negotiated, Of};
 use crate::pages;
 
@@ -33,7 +34,10 @@ impl Files {
         if let Some(response) = ready(entry, method, headers) {
             return response.into();
         }
-        match entry.select(headers, has_range(method, headers)) {
+        // RFC 9110 §8.8.1: a date is no strong validator beside other codings. With one in `If-Range`, the client may have the beginning of
+        // the coding that it would get without a range.
+        let wants_range = has_range(method, headers) && !has_date_in_if_range(headers);
+        match entry.select(headers, wants_range) {
             Selection::Ready(ready) => respond_conditionally(request, ready).into(),
             Selection::Compress(coding) => self.respond_compressed(request, key, entry, coding),
         }

@@ -190,19 +190,14 @@ impl Root {
         if now_ms.saturating_sub(self.checked_ms.load(Ordering::Relaxed)) < check_after_ms {
             return Ok(());
         }
-        let found = OpenDirectory::open(&self.path, access);
-        if let Err(error) = found
-            && access.must_wait(&error.into())
+        let found = self.replacement(&current, now_ms, access);
+        if let Err(error) = &found
+            && !access.must_wait(&(*error).into())
         {
-            // The thread pool checks it. Until then, every other request tries too.
-            return Err(error);
+            self.checked_ms.store(now_ms, Ordering::Relaxed);
         }
-        self.checked_ms.store(now_ms, Ordering::Relaxed);
-        let found = found?;
-        if !found.is_same(&current) {
-            self.folders.keep_open(&self.directory, Arc::new(found));
-        }
-        Ok(())
+        // Until the thread pool has checked it, every other request tries too.
+        found.map(drop)
     }
 
     /// Returns whether the folder is open.
@@ -219,7 +214,33 @@ impl Root {
         let now_ms = clock::monotonic_ms();
         self.directory.used_ms.store(now_ms, Ordering::Relaxed);
         let directory = self.directory.open.load_full().map_or_else(|| self.open(now_ms, access), Ok)?;
-        directory.open_beneath(path, flags, self.resolve, access)
+        let path = path.as_ref();
+        match directory.open_beneath(path, flags, self.resolve, access) {
+            Err(error) if is_not_found(error) => match self.replacement(&directory, now_ms, access) {
+                Ok(Some(new)) => new.open_beneath(path, flags, self.resolve, access),
+                Err(would_block) if access.must_wait(&would_block.into()) => Err(would_block),
+                // If the path of the root is broken, use the open folder.
+                Ok(None) | Err(_) => Err(error),
+            },
+            result => result,
+        }
+    }
+
+    /// Opens the folder that replaces `current` at the path of the root, if there is one. Without a file, the path is always checked: after
+    /// a deployment has switched a link and removed the old folder, no request may get 404. That takes about as long as the lookup.
+    fn replacement(
+        &self,
+        current: &OpenDirectory,
+        now_ms: u64,
+        access: Access,
+    ) -> Result<Option<Arc<OpenDirectory>>, Errno> {
+        let found = Arc::new(OpenDirectory::open(&self.path, access)?);
+        self.checked_ms.store(now_ms, Ordering::Relaxed);
+        if found.is_same(current) {
+            return Ok(None);
+        }
+        self.folders.keep_open(&self.directory, found.clone());
+        Ok(Some(found))
     }
 
     fn open(&self, now_ms: u64, access: Access) -> Result<Arc<OpenDirectory>, Errno> {

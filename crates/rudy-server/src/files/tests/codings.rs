@@ -127,6 +127,22 @@ fn a_failed_precondition_skips_the_compression() {
 }
 
 #[test]
+fn a_range_with_a_date_does_not_continue_a_compressed_file() {
+    let site = Site::with(&[("a.css", &long_text())]);
+    let date = site.get("/a.css").field("last-modified").to_owned();
+    let (range, if_range) = (("range", "bytes=0-1"), ("if-range", &*date));
+    for is in ["compressed", "cached"] {
+        let response = site.get_with("/a.css", &[range, if_range, ("accept-encoding", "gzip")]);
+        assert_eq!((response.status.as_u16(), response.field("content-encoding")), (200, "gzip"), "{is}");
+    }
+    assert_eq!(
+        site.get_with("/a.css", &[range, if_range]).status,
+        206,
+        "there is one coding for this client"
+    );
+}
+
+#[test]
 fn ranges_are_served_uncompressed() {
     let text = long_text();
     let site = Site::with(&[("a.css", &text)]);

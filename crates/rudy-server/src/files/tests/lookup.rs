@@ -243,6 +243,12 @@ fn invalid_options_are_rejected_at_the_start() {
             "index: \"../x\" is not a path below the root",
         ),
         (FilesOptions { try_files: vec!["{path}/../x".into()], ..default() }, "try_files: "),
+        (FilesOptions { try_files: vec!["$uri".into()], ..default() }, "unknown placeholder `$uri`"),
+        (FilesOptions { try_files: vec!["$uri/".into()], ..default() }, "unknown placeholder `$uri`"),
+        (FilesOptions { try_files: vec!["{path}.{lang}.html".into()], ..default() }, "`{lang}`"),
+        (FilesOptions { try_files: vec!["{path}$is_args".into()], ..default() }, "`$is_args`"),
+        (FilesOptions { try_files: vec!["=404".into()], ..default() }, "`=404`"),
+        (FilesOptions { index: vec!["index.{lang}.html".into()], ..default() }, "`{lang}`"),
         (FilesOptions { fallback: Some(String::new()), ..default() }, "fallback: \"\" is not"),
         (
             FilesOptions { fallback: Some("{path}.html".into()), ..default() },
