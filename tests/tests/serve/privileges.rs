@@ -442,7 +442,7 @@ fn rudy_check_runs_as_the_user() {
     fs::write(place.path("script"), "#!/bin/sh\n").unwrap();
     place.set_mode("script", 0o744);
     place.write(&format!(
-        "user = \"{USER}\"\naccess_log = {{ path = \"logs/access.log\" }}\n[[site]]\nroot = \"closed/site\"\n\
+        "user = \"{USER}\"\naccess_log = {{ path = \"logs/access.log\" }}\nerror_log = \"logs/error.log\"\n[[site]]\nroot = \"closed/site\"\n\
          [[site.route]]\npath = \"/a\"\nfastcgi = {{ command = [\"./script\"] }}\n\
          [[site.route]]\npath = \"/b\"\nfastcgi = {{ command = [\"/bin/true\"], processes.folder = \"closed\" }}\n"
     ));
@@ -452,7 +452,8 @@ fn rudy_check_runs_as_the_user() {
         "script is not executable",
         "cannot run in ",
         &format!("{UID} cannot open the access log "),
-        "4 errors in the configuration",
+        &format!("{UID} cannot open the error log "),
+        "5 errors in the configuration",
     ] {
         assert!(errors.contains(part), "{part}:\n{errors}");
     }

@@ -355,6 +355,12 @@ fn rudy_check_finds_files_that_a_start_cannot_create() {
         ("admin_socket = 'nowhere/a.sock'", "cannot listen on unix:nowhere/a.sock: No such file"),
         ("admin_socket = 'rudy.toml'", "rudy.toml exists and is not a socket"),
         ("error_log = 'nowhere/e.log'", "cannot open the error log nowhere/e.log: nowhere: No such file"),
+        ("error_log = 'link'", "cannot open the error log link: nowhere: No such file"),
+        (
+            "error_log = { syslog = 'unix:/nowhere/log' }",
+            "cannot open the error log syslog unix:/nowhere/log: No such file",
+        ),
+        ("cache.path = '.'", "it has other files than those of a cache"),
         (
             "cache.path = 'rudy.toml/cache'",
             "cannot open the cache rudy.toml/cache: rudy.toml: Not a directory",
@@ -363,8 +369,14 @@ fn rudy_check_finds_files_that_a_start_cannot_create() {
         let route = "path = '/*'\nproxy = 'http://127.0.0.1:9'\ncache = true\n";
         let text = format!("listen = '127.0.0.1:0'\n{setting}\n[[site]]\n[[site.route]]\n{route}");
         let folder = folder_with(&[("rudy.toml", &text)]);
+        std::os::unix::fs::symlink("nowhere/e.log", folder.path().join("link")).unwrap();
         let (code, message) = failure(&rudy_in(folder.path(), &["check"]));
         assert!(code == Some(2) && message.contains(expected), "{setting}: {message}");
+        if setting.starts_with("error_log") {
+            let (_, message) = failure(&rudy_in(folder.path(), &["serve", "--config", "rudy.toml"]));
+            let what = expected.split(": ").next().unwrap_or_default();
+            assert!(message.contains(what), "the start names it too: {message}");
+        }
     }
 }
 

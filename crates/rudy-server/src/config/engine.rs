@@ -128,6 +128,7 @@ impl Config {
             .chain(self.php_without_bypass())
             .chain(self.caches_for_users())
             .chain(self.reachable_as_path_info())
+            .chain(self.closed_front_controllers())
             .chain(self.with_path_info())
             .chain(acme::notices(self))
             .collect()

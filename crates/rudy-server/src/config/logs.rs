@@ -1,7 +1,7 @@
-//! The access logs: that of the main file, and those of sites.
+//! The logs: the access logs of the main file and of sites, and the error log.
 
 use super::{AccessLogOptions, Config, Location, Problem, Site};
-use crate::access_log::AccessLogsOptions;
+use crate::access_log::{AccessLogsOptions, Destination};
 
 impl Config {
     /// Returns the access logs with the places of their settings: that of the server, then those of sites.
@@ -12,6 +12,15 @@ impl Config {
             Some((log, site.location.key("access_log")))
         });
         of_server.chain(of_sites)
+    }
+
+    /// Returns the destinations of all logs, each with the name of the log and the place of its settings. The default of the error log,
+    /// stderr, is always open.
+    pub(crate) fn located_logs(&self) -> impl Iterator<Item = (&'static str, &Destination, Location)> {
+        let access_logs = self.located_access_logs();
+        let access_logs = access_logs.map(|(log, location)| ("access log", &log.destination, location));
+        let error_log = self.error_log.destination.iter();
+        access_logs.chain(error_log.map(|log| ("error log", log, Location::file(0).key("error_log"))))
     }
 
     /// Returns which access logs there are.

@@ -15,6 +15,12 @@ impl Config {
         self.sites.iter().flat_map(reachable_in)
     }
 
+    /// Notices for routes such as `*.php` with 404 before a PHP route: they also have its front controller, so all pages of the application
+    /// get 404.
+    pub(super) fn closed_front_controllers(&self) -> impl Iterator<Item = String> {
+        self.sites.iter().flat_map(closed_in)
+    }
+
     /// Notices for routes of scripts, such as `/xmlrpc.php`, that also have the paths below the script. These belonged to the route that
     /// matches them, so files that were written before mean something else now.
     pub(super) fn with_path_info(&self) -> impl Iterator<Item = String> {
@@ -37,6 +43,31 @@ fn reachable_in(site: &Site) -> Vec<String> {
                          with path = [\"{path}\", \"{second}\"]"
                     ));
                 }
+            }
+        }
+    }
+    notices
+}
+
+fn closed_in(site: &Site) -> Vec<String> {
+    let routes = site.routes.iter().enumerate();
+    let php = routes
+        .filter(|(_, route)| matches!(route.handler, HandlerTable::Php(_)) && has_front_controller(route));
+    let mut notices = Vec::new();
+    for (number, route) in php {
+        for mount in route.paths.iter().filter(|path| path.is_prefix()) {
+            let script = format!("{}{FRONT_CONTROLLER}", mount.to_string().trim_end_matches("/*"));
+            // The first route that matches the script decides.
+            let mut earlier = site.routes[..number]
+                .iter()
+                .flat_map(|route| route.paths.iter().map(move |path| (route, path)));
+            if let Some((closing, path)) = earlier.find(|(_, path)| path.matches(script.as_bytes()))
+                && rejects(closing)
+            {
+                notices.push(format!(
+                    "\"{path}\" also closes \"{script}\", the front controller of \"{mount}\": all its pages get the response of \"{path}\"; \
+                     add a route with path = \"{script}\" and the same `php` before it"
+                ));
             }
         }
     }
@@ -99,8 +130,12 @@ fn has_front_controller(route: &Route) -> bool {
 
 /// Whether the route rejects some or all requests.
 fn is_restricted(route: &Route) -> bool {
-    let rejects = matches!(&route.handler, HandlerTable::Respond(table) if table.status.0 >= 400);
-    rejects || matches!(route.authorize, Some(OrOff::On(_)))
+    rejects(route) || matches!(route.authorize, Some(OrOff::On(_)))
+}
+
+/// Whether the route rejects all requests.
+fn rejects(route: &Route) -> bool {
+    matches!(&route.handler, HandlerTable::Respond(table) if table.status.0 >= 400)
 }
 
 /// The pattern of the path as `PATH_INFO` of the front controller: `/index.php/admin/*`.

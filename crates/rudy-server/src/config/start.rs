@@ -1,7 +1,10 @@
-//! Checks for `rudy check` what a start would find by binding and opening: addresses, logs, the admin socket and the cache.
+//! Checks for `rudy check` what a start would find by binding and opening: addresses, logs, the admin socket, and the folders
+//! of the cache and of certificates.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use rudy_net::listen::{Address, Endpoint, ListenError, Listener};
@@ -12,6 +15,7 @@ use super::{AppTable, Config, Diagnostics, Location, OrOff, Problem};
 use crate::access_log::Destination;
 use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::{HandlerConfig, HandlerTable};
+use crate::state_dir::state_dir;
 use crate::upstream::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
 
 /// A reason why a start would fail.
@@ -32,6 +36,7 @@ impl Config {
     pub(crate) fn check_start(&mut self) -> Result<(), Diagnostics> {
         let obstacles = self.unusable_addresses().chain(self.unusable_logs());
         let obstacles = obstacles.chain(self.unusable_admin_socket()).chain(self.unusable_cache());
+        let obstacles = obstacles.chain(self.unusable_state());
         let (open, fatal): (Vec<_>, Vec<_>) = obstacles.partition(|obstacle| root_may(obstacle.kind));
         // Several apps may run as the same user.
         let users: BTreeSet<_> = self
@@ -53,12 +58,31 @@ impl Config {
     }
 
     fn unusable_logs(&self) -> impl Iterator<Item = Obstacle> {
-        let access_logs = self
-            .located_access_logs()
-            .filter_map(|(log, location)| unusable_log("access log", log.destination.path()?, &location));
-        let error_log = self.error_log.destination.as_ref().and_then(Destination::path);
-        let location = Location::file(0).key("error_log");
-        access_logs.chain(error_log.and_then(|path| unusable_log("error log", path, &location)))
+        self.located_logs().filter_map(|(log, destination, location)| match destination.path() {
+            Some(path) => unusable_log(log, path, &location),
+            None => unusable_receiver(log, destination, &location),
+        })
+    }
+
+    /// The state folder for certificates from an authority, which a start creates.
+    fn unusable_state(&self) -> Option<Obstacle> {
+        let location = self.sites_with_auto().next()?.location.key("tls");
+        // Without a folder, another user may have one, such as that of a service.
+        let (kind, why) = match state_dir() {
+            None => (io::ErrorKind::PermissionDenied, "there is no state folder".to_owned()),
+            Some(folder) => {
+                let (existing, error) = cannot_create(&folder)?;
+                (error.kind(), format!("{}: {}: {error}", folder.display(), existing.display()))
+            }
+        };
+        let problem = Problem::value(&location, format!("cannot keep certificates: {why}"));
+        let problem = problem
+            .label("needs a state folder")
+            .help("set $STATE_DIRECTORY, or `StateDirectory=rudy` in the systemd unit");
+        let unknown =
+            "whether Rudy may write to its state folder, for certificates (you lack the permission)"
+                .to_owned();
+        Some(Obstacle { kind, problem, unknown })
     }
 
     fn unusable_admin_socket(&self) -> Option<Obstacle> {
@@ -69,13 +93,19 @@ impl Config {
     /// The folder of the cache, which a start creates.
     fn unusable_cache(&self) -> Option<Obstacle> {
         let folder = self.cache.folder().filter(|_| self.has_cache())?;
-        let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
-        let error = unusable_folder(existing)?;
-        let title = format!("cannot open the cache {}: {}: {error}", folder.display(), existing.display());
+        let (kind, why) = match cannot_create(&folder) {
+            Some((existing, error)) => (error.kind(), format!("{}: {error}", existing.display())),
+            None if rudy_store::is_foreign(&folder) => {
+                let why = "it has other files than those of a cache: choose an empty folder, or one that a cache has created";
+                (io::ErrorKind::Other, why.to_owned())
+            }
+            None => return None,
+        };
+        let title = format!("cannot open the cache {}: {why}", folder.display());
         let problem = Problem::value(&Location::file(0).key("cache").key("path"), title).label("this folder");
         let unknown =
             format!("whether Rudy may write the cache {} (you lack the permission)", folder.display());
-        Some(Obstacle { kind: error.kind(), problem, unknown })
+        Some(Obstacle { kind, problem, unknown })
     }
 
     /// Names of apps that do not resolve. The server starts regardless, and does not wait for these lookups.
@@ -168,13 +198,30 @@ fn unusable_address(address: &Address, location: &Location, label: &str) -> Opti
     Some(Obstacle { kind, problem, unknown })
 }
 
+/// A log of another program, which a start connects to.
+fn unusable_receiver(log: &'static str, destination: &Destination, location: &Location) -> Option<Obstacle> {
+    let error = destination.open(log, None).err()?;
+    let problem = Problem::value(location, format!("cannot open the {log} {destination}: {error}"));
+    let unknown = format!("whether Rudy may write the {log} to {destination} (you lack the permission)");
+    Some(Obstacle { kind: error.kind(), problem: problem.label("this log"), unknown })
+}
+
 fn unusable_log(log: &str, path: &Path, location: &Location) -> Option<Obstacle> {
+    let metadata = fs::metadata(path);
     let (kind, why) = if path.is_dir() {
         (io::ErrorKind::IsADirectory, "it is a folder".to_owned())
+    } else if metadata.is_ok_and(|metadata| metadata.file_type().is_socket()) {
+        (
+            io::ErrorKind::Other,
+            "it is a socket: write `syslog = \"unix:PATH\"` if syslog listens there".to_owned(),
+        )
     } else if path.exists() {
         let error = access(path, Access::WRITE_OK).err().map(io::Error::from)?;
         (error.kind(), error.to_string())
     } else {
+        // The target of a link is created.
+        let target = fs::read_link(path).map(|target| path.with_file_name(target));
+        let path = target.as_deref().unwrap_or(path);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let error = unusable_folder(folder)?;
@@ -194,6 +241,12 @@ pub(crate) fn root_may(kind: io::ErrorKind) -> bool {
 fn user_lacks_right(kind: io::ErrorKind, is_root: bool) -> bool {
     // EACCES and EPERM.
     kind == io::ErrorKind::PermissionDenied && !is_root
+}
+
+/// The error of creating the folder, or of creating a file in it, with the folder that exists.
+fn cannot_create(folder: &Path) -> Option<(&Path, io::Error)> {
+    let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+    Some((existing, unusable_folder(existing)?))
 }
 
 /// The error of creating a file in the folder, if any.

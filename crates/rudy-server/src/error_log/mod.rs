@@ -165,8 +165,16 @@ impl ErrorLog {
     ///
     /// # Errors
     ///
-    /// The destination cannot be opened.
+    /// The destination cannot be opened. The message names it.
     pub(crate) fn open(options: &ErrorLogOptions) -> io::Result<Self> {
+        Self::open_destination(options).map_err(|error| {
+            let name =
+                options.destination.as_ref().map_or_else(|| "standard error".to_owned(), ToString::to_string);
+            io::Error::new(error.kind(), format!("open the error log {name}: {error}"))
+        })
+    }
+
+    fn open_destination(options: &ErrorLogOptions) -> io::Result<Self> {
         let Some(destination) = &options.destination else {
             let stderr = io::stderr().as_fd().try_clone_to_owned()?;
             let prefix =
@@ -214,9 +222,15 @@ impl ErrorLog {
     }
 
     /// Opens the file again after it was renamed or removed. Has no effect for other destinations.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened. The message names it.
     pub(crate) fn reopen(&self) -> io::Result<()> {
         if let Some(Destination::File(path)) = &self.0.destination {
-            self.0.writer.replace(open_log(path)?);
+            let named =
+                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+            self.0.writer.replace(open_log(path).map_err(named)?);
         }
         Ok(())
     }

@@ -14,6 +14,9 @@ use crate::watched_files::{Seen, Watched, open, stamp};
 /// The maximum size of a file: enough for tens of thousands of users.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
+/// The most wrong lines to report.
+const FAULTS_MAX: usize = 20;
+
 /// A file of users. It is read again when it changes.
 #[derive(Debug)]
 pub(crate) struct PasswordFile {
@@ -37,8 +40,8 @@ impl PasswordFile {
     ///
     /// # Errors
     ///
-    /// Why it cannot be used, with the line.
-    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+    /// Why it cannot be used: each line that is wrong.
+    pub(crate) fn read(path: &Path) -> Result<Self, Vec<String>> {
         let seen = Mutex::new(Seen::new(vec![stamp(path)]));
         let users = ArcSwap::from_pointee(Users::read(path)?);
         Ok(Self { path: path.to_owned(), users, seen })
@@ -73,32 +76,47 @@ impl PasswordFile {
 impl Watched for PasswordFile {
     fn update(&self) -> Option<Result<String, String>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(match seen.update(vec![stamp(&self.path)], || Users::read(&self.path))? {
-            Ok(users) => {
-                let count = users.list.len();
-                self.users.store(Arc::new(users));
-                Ok(format!("{} has changed: it has {count} users now", self.path.display()))
-            }
-            Err(why) => Err(format!("cannot use {}: {why}; its old users stay valid", self.path.display())),
-        })
+        Some(
+            match seen.update(vec![stamp(&self.path)], || {
+                Users::read(&self.path).map_err(|faults| faults.join("; "))
+            })? {
+                Ok(users) => {
+                    let count = users.list.len();
+                    self.users.store(Arc::new(users));
+                    Ok(format!("{} has changed: it has {count} users now", self.path.display()))
+                }
+                Err(why) => {
+                    Err(format!("cannot use {}: {why}; its old users stay valid", self.path.display()))
+                }
+            },
+        )
     }
 }
 
 impl Users {
-    fn read(path: &Path) -> Result<Self, String> {
-        Self::parse(&read_text(path)?)
+    fn read(path: &Path) -> Result<Self, Vec<String>> {
+        Self::parse(&read_text(path).map_err(|why| vec![why])?)
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        let mut users = Self::default();
+    fn parse(text: &str) -> Result<Self, Vec<String>> {
+        let (mut users, mut faults) = (Self::default(), Vec::new());
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            users.add(line).map_err(|why| format!("line {number} {why}"))?;
+            if let Err(why) = users.add(line) {
+                faults.push(format!("line {number} {why}"));
+            }
         }
-        Ok(users)
+        if faults.is_empty() {
+            return Ok(users);
+        }
+        if let Some(more) = faults.len().checked_sub(FAULTS_MAX).filter(|more| *more > 0) {
+            faults.truncate(FAULTS_MAX);
+            faults.push(format!("{more} more lines are wrong"));
+        }
+        Err(faults)
     }
 
     /// Adds the user of a line: `name:hash`, and maybe a comment behind another colon.
@@ -192,9 +210,19 @@ mod tests {
             (&format!("ann:{hash}\nann:{hash}"), "line 2 has another password of ann"),
             (&format!("a\tb:{hash}"), "control characters"),
         ] {
-            let why = Users::parse(text).expect_err(text);
-            assert!(why.contains(expected), "{text}: {why}");
+            let faults = Users::parse(text).expect_err(text);
+            assert!(faults.len() == 1 && faults[0].contains(expected), "{text}: {faults:?}");
         }
+    }
+
+    #[test]
+    fn all_wrong_lines_are_reported_up_to_a_number() {
+        let text = format!("ann\nbob:{}\n:x\neve:secret\n", OF_SECRET[0]);
+        let faults = Users::parse(&text).unwrap_err();
+        let lines: Vec<_> = faults.iter().map(|fault| &fault[..6]).collect();
+        assert_eq!(lines, ["line 1", "line 3", "line 4"], "{faults:?}");
+        let faults = Users::parse(&"ann\n".repeat(FAULTS_MAX + 7)).unwrap_err();
+        assert_eq!((faults.len(), faults[FAULTS_MAX].as_str()), (FAULTS_MAX + 1, "7 more lines are wrong"));
     }
 
     #[test]

@@ -7,10 +7,10 @@ use rudy_units::Visible;
 use rustix::fs::{Access, access};
 
 use super::exit::{Exit, Failure};
-use super::ownership::{access_logs, transfers_buffer_dir, transfers_log};
+use super::ownership::{log_files, transfers_buffer_dir, transfers_log};
 use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
-use crate::config::{AccessLogOptions, Config, Diagnostics, Location, Problem};
+use crate::config::{Config, Diagnostics, Location, Problem};
 use crate::tls::early_data_notice;
 use crate::{App, Resources};
 
@@ -72,7 +72,10 @@ struct Transferred {
 impl Transferred {
     fn of(config: &Config) -> Self {
         Self {
-            logs: access_logs(config).filter(|path| transfers_log(path)).map(Path::to_owned).collect(),
+            logs: log_files(config)
+                .filter(|(_, path, _)| transfers_log(path))
+                .map(|(_, path, _)| path.to_owned())
+                .collect(),
             buffer_dir: config.buffer.dir.as_deref().is_some_and(transfers_buffer_dir),
         }
     }
@@ -99,37 +102,35 @@ fn make(config: &Config) -> (Result<(), Diagnostics>, Vec<String>) {
     (made, notices.chain(early_data_notice(config)).collect())
 }
 
-/// Reports access logs that the user cannot open.
+/// Reports logs that the user cannot open.
 fn unusable_logs(config: &Config, user: &str, given: &[PathBuf]) -> Vec<Problem> {
-    let problem = |(log, location): (&AccessLogOptions, Location)| {
-        let path = log.destination.path()?;
+    let problem = |(log, path, location): (&str, &Path, Location)| {
         // Root creates a missing log; the user must be able to reach it in any case.
         let is_given = given.iter().any(|given| given == path);
         let right = if is_given || !path.exists() { Access::EXISTS } else { Access::WRITE_OK };
         let error = access(path, right).err().filter(|error| *error != rustix::io::Errno::NOENT)?;
-        let title =
-            format!("{user} cannot open the access log {}: {}", path.display(), io::Error::from(error));
+        let title = format!("{user} cannot open the {log} {}: {}", path.display(), io::Error::from(error));
         Some(Problem::value(&location.key("path"), title).label("this file"))
     };
-    config.located_access_logs().filter_map(problem).collect()
+    log_files(config).filter_map(problem).collect()
 }
 
-/// Warnings that this thread, which runs as `user`, could not read the configuration or open the access log again.
+/// Warnings that this thread, which runs as `user`, could not read the configuration or open a log again.
 pub(super) fn inaccessible_to(config: &Config, user: &str) -> Vec<String> {
     let files = config.sources.paths().filter(|path| access(*path, Access::READ_OK).is_err());
     let files = files.map(|path| format!("{user} cannot read {}, so a reload fails", path.display()));
-    let logs = access_logs(config).filter_map(|path| unwritable_log_folder(path, user));
+    let logs = log_files(config).filter_map(|(log, path, _)| unwritable_log_folder(log, path, user));
     files.chain(logs).collect()
 }
 
-fn unwritable_log_folder(path: &Path, user: &str) -> Option<String> {
+fn unwritable_log_folder(log: &str, path: &Path, user: &str) -> Option<String> {
     if path.exists() && !path.is_file() {
         return None;
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
     Some(format!(
-        "{user} cannot create files in {}, so reopening a renamed access log fails: use a folder that \
+        "{user} cannot create files in {}, so reopening a renamed {log} fails: use a folder that \
          belongs to {user}, or let logrotate create the file (`create 0640 {user}`)",
         folder.display()
     ))

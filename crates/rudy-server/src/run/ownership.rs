@@ -1,4 +1,4 @@
-//! Transfers the ownership of files from root to `user`: the access log, sockets and folders of Rudy.
+//! Transfers the ownership of files from root to `user`: logs, sockets and folders of Rudy.
 //!
 //! The user may be able to write to their folders, and must not trick root into giving away other files. So no symbolic link in a
 //! path is followed, a file is checked and changed through its descriptor, and only files of root are changed.
@@ -14,8 +14,7 @@ use rudy_net::listen::Endpoint;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat};
 use rustix::process::geteuid;
 
-use crate::access_log::Destination;
-use crate::config::Config;
+use crate::config::{Config, Location};
 use crate::openat2;
 use crate::state_dir::{self, state_dir};
 use crate::user::User;
@@ -35,8 +34,7 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
         Endpoint::Unix { path, .. } => Some((Kind::Socket, path.as_path())),
         _ => None,
     });
-    let error_log = config.error_log.destination.as_ref().and_then(Destination::path);
-    let log = access_logs(config).chain(error_log).map(|path| (Kind::Log, path));
+    let log = log_files(config).map(|(_, path, _)| (Kind::Log, path));
     let buffer_dir = config.buffer.dir.as_deref().map(|path| (Kind::EmptyFolder, path));
     let cache = config.cache.folder().filter(|_| config.has_cache());
     if let Some(folder) = &cache {
@@ -77,7 +75,7 @@ fn transfer_private(path: &Path, user: &User) -> io::Result<()> {
     Ok(chownat(CWD, path, Some(user.uid), Some(user.gid), AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Whether a start will transfer the existing access log.
+/// Whether a start will transfer the existing log.
 pub(super) fn transfers_log(path: &Path) -> bool {
     Kind::Log.open(path, false).is_ok()
 }
@@ -87,9 +85,11 @@ pub(super) fn transfers_buffer_dir(path: &Path) -> bool {
     Kind::EmptyFolder.open(path, false).is_ok()
 }
 
-/// The files of the access logs.
-pub(super) fn access_logs(config: &Config) -> impl Iterator<Item = &Path> {
-    config.located_access_logs().filter_map(|(log, _)| log.destination.path())
+/// The files of all logs, each with the name of the log and the place of its settings.
+pub(super) fn log_files(config: &Config) -> impl Iterator<Item = (&'static str, &Path, Location)> {
+    config
+        .located_logs()
+        .filter_map(|(log, destination, location)| Some((log, destination.path()?, location)))
 }
 
 #[derive(Debug, Clone, Copy)]

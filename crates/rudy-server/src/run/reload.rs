@@ -210,7 +210,7 @@ impl Server {
 /// Opens the access logs and the error log again.
 pub(super) fn reopen_logs(logs: Option<&AccessLogs>, errors: &ErrorLog) {
     if let Err(error) = errors.reopen() {
-        errors.error(&format!("cannot reopen the error log: {error}; Rudy still writes to the old file"));
+        errors.error(&format!("cannot reopen the error log {error}; Rudy still writes to the old file"));
     }
     for (log, error) in logs.map(AccessLogs::reopen).unwrap_or_default() {
         errors.error(&format!(

@@ -277,6 +277,28 @@ fn processes_that_rudy_starts_need_no_socket_of_php_fpm() {
 }
 
 #[test]
+fn a_closed_front_controller_gets_a_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rudy.toml");
+    std::fs::create_dir(folder.path().join("app")).unwrap();
+    std::fs::write(folder.path().join("app/index.php"), "").unwrap();
+    for (routes, mount, is_closed) in [
+        ("path = '*.php'\nrespond = 404", "/*", true),
+        ("path = ['/x', '/b/*.php']\nrespond = 403", "/b/*", true),
+        ("path = '*.php'\nrespond = 404", "/index.html", false),
+        ("path = '/uploads/*.php'\nrespond = 404", "/*", false),
+        ("path = '*.php'\nrespond = 200", "/*", false),
+        ("path = '/index.php'\nphp = 'app'\n[[site.route]]\npath = '*.php'\nrespond = 404", "/*", false),
+    ] {
+        let route = format!("[[site.route]]\npath = '{mount}'\nphp = 'app'\n");
+        std::fs::write(&file, format!("[[site]]\n[[site.route]]\n{routes}\n{route}")).unwrap();
+        let notices = Config::load(&file).unwrap().notices();
+        let is_noticed = notices.iter().any(|notice| notice.contains("also closes"));
+        assert_eq!(is_noticed, is_closed, "{routes} {mount}: {notices:?}");
+    }
+}
+
+#[test]
 fn a_restricted_path_that_path_info_reaches_gets_a_notice() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");

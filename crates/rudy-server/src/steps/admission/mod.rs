@@ -164,7 +164,7 @@ impl<'r> Shared<'r> {
         Self { resources, password_threads, has_client_certificates, password_files: Mutex::default() }
     }
 
-    fn password_file(&self, path: &Path) -> Result<Arc<PasswordFile>, String> {
+    fn password_file(&self, path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
         let mut files = self.password_files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.get(path) {
             return Ok(file.clone());
@@ -187,9 +187,10 @@ impl<'r> Shared<'r> {
             Ok(file) => {
                 Some(BasicAuth::new(table, file, self.resources.passwords.clone(), self.password_threads))
             }
-            Err(why) => {
+            Err(faults) => {
                 let title = format!("cannot use the users of {}", table.file.display());
-                problems.push(Problem::value(&location.key("file"), title).label(why));
+                let problem = |why| Problem::value(&location.key("file"), title.clone()).label(why);
+                problems.extend(faults.into_iter().map(problem));
                 None
             }
         }
