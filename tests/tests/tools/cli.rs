@@ -3,6 +3,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -356,6 +357,7 @@ fn rudy_check_finds_files_that_a_start_cannot_create() {
         ("admin_socket = 'rudy.toml'", "rudy.toml exists and is not a socket"),
         ("error_log = 'nowhere/e.log'", "cannot open the error log nowhere/e.log: nowhere: No such file"),
         ("error_log = 'link'", "cannot open the error log link: nowhere: No such file"),
+        ("error_log = 'socket'", "cannot open the error log socket: it is a socket"),
         (
             "error_log = { syslog = 'unix:/nowhere/log' }",
             "cannot open the error log syslog unix:/nowhere/log: No such file",
@@ -370,6 +372,7 @@ fn rudy_check_finds_files_that_a_start_cannot_create() {
         let text = format!("listen = '127.0.0.1:0'\n{setting}\n[[site]]\n[[site.route]]\n{route}");
         let folder = folder_with(&[("rudy.toml", &text)]);
         std::os::unix::fs::symlink("nowhere/e.log", folder.path().join("link")).unwrap();
+        let _socket = UnixListener::bind(folder.path().join("socket")).unwrap();
         let (code, message) = failure(&rudy_in(folder.path(), &["check"]));
         assert!(code == Some(2) && message.contains(expected), "{setting}: {message}");
         if setting.starts_with("error_log") {
@@ -377,6 +380,21 @@ fn rudy_check_finds_files_that_a_start_cannot_create() {
             let what = expected.split(": ").next().unwrap_or_default();
             assert!(message.contains(what), "the start names it too: {message}");
         }
+    }
+}
+
+#[test]
+fn rudy_check_finds_a_state_folder_that_a_start_cannot_create() {
+    let site =
+        "[[site]]\nhosts = 'a.example.net'\ntls = 'auto'\n[[site.route]]\npath = '/*'\nrespond = 204\n";
+    let folder = folder_with(&[("rudy.toml", &format!("listen = '127.0.0.1:0,tls'\n{site}"))]);
+    for arguments in [&["check"][..], &["serve", "--config", "rudy.toml"]] {
+        let mut command = Command::new(binary());
+        command.args(arguments).current_dir(folder.path()).stdin(Stdio::null());
+        let output = command.env("STATE_DIRECTORY", folder.path().join("rudy.toml/state")).output();
+        let (_, message) = failure(&output.expect("rudy can be started"));
+        let is_named = message.contains("cannot keep certificates") && message.contains("Not a directory");
+        assert!(is_named, "{arguments:?}: {message}");
     }
 }
 

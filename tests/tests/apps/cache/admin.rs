@@ -201,6 +201,7 @@ fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
         assert!(log.lines().any(|written| written == line), "{line}: {log}");
     }
     let (_, output) = ask(&server, &["metrics"]);
+    assert!(output.contains("rudy_cache_disk_errors_total{operation=\"read\"} 0\n"), "{output}");
     for word in ["hit", "uri-miss", "only-if-cached", "method"] {
         let count = log.lines().filter(|line| line.ends_with(&format!(" {word}"))).count();
         let line = format!("rudy_cache_requests_total{{result=\"{word}\"}} {count}\n");
