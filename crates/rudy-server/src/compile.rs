@@ -203,7 +203,9 @@ fn scripts_that_are_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
                 let mount = &pattern.to_string()[..pattern.mount()];
                 let path = format!("{mount}/{page}");
                 let mut others = site.routes.iter().filter(|other| !std::ptr::eq(*other, route));
-                others.any(|other| other.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
+                let first =
+                    others.find(|other| other.paths.iter().any(|pattern| pattern.matches(path.as_bytes())));
+                first.is_some_and(|route| !route.rejects())
             })
         };
         for (key, page) in options.named_pages() {

@@ -62,7 +62,7 @@ fn closed_in(site: &Site) -> Vec<String> {
                 .iter()
                 .flat_map(|route| route.paths.iter().map(move |path| (route, path)));
             if let Some((closing, path)) = earlier.find(|(_, path)| path.matches(script.as_bytes()))
-                && rejects(closing)
+                && closing.rejects()
             {
                 notices.push(format!(
                     "\"{path}\" also closes \"{script}\", the front controller of \"{mount}\": all its pages get the response of \"{path}\"; \
@@ -130,12 +130,14 @@ fn has_front_controller(route: &Route) -> bool {
 
 /// Whether the route rejects some or all requests.
 fn is_restricted(route: &Route) -> bool {
-    rejects(route) || matches!(route.authorize, Some(OrOff::On(_)))
+    route.rejects() || matches!(route.authorize, Some(OrOff::On(_)))
 }
 
-/// Whether the route rejects all requests.
-fn rejects(route: &Route) -> bool {
-    matches!(&route.handler, HandlerTable::Respond(table) if table.status.0 >= 400)
+impl Route {
+    /// Whether it rejects all requests.
+    pub(crate) fn rejects(&self) -> bool {
+        matches!(&self.handler, HandlerTable::Respond(table) if table.status.0 >= 400)
+    }
 }
 
 /// The pattern of the path as `PATH_INFO` of the front controller: `/index.php/admin/*`.

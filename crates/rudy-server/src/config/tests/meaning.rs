@@ -407,6 +407,7 @@ fn a_page_that_is_a_script_without_a_route_is_an_error() {
     let error = load("", fallback).unwrap_err();
     assert!(error.contains("\"index.php\" is a script, and no route runs it"), "{error}");
     load("", "try_files = ['{path}', 'x.php']").unwrap_err();
+    load("[[site.route]]\npath = '*.php'\nrespond = 404", fallback).unwrap_err();
     load("", "fallback = 'index.php', serve_source = true").unwrap();
     load("[[site.route]]\npath = '*.php'\nfastcgi = { address = '127.0.0.1:1' }", fallback).unwrap();
 }
