@@ -60,6 +60,19 @@ pub fn collect_interim<R>(poll: impl FnOnce() -> R) -> (R, Vec<(StatusCode, Head
     (polled, effects.interim)
 }
 
+/// Polls a future of a handler whose interim responses are not for the client.
+pub fn without_interim<R>(poll: impl FnOnce() -> R) -> R {
+    let accept = |accepts: bool| {
+        CURRENT.with_borrow_mut(|current| {
+            current.as_mut().is_some_and(|poll| std::mem::replace(&mut poll.accepts_interim, accepts))
+        })
+    };
+    let accepted = accept(false);
+    let polled = poll();
+    accept(accepted);
+    polled
+}
+
 /// Returns the time at which the current poll of a connection began, to avoid reading the clock again.
 /// Outside of a connection it returns the current time.
 #[must_use]

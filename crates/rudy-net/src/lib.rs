@@ -28,7 +28,7 @@ mod worker;
 pub use active::{ActiveExchange, ExchangePhase};
 pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 pub use client::{Client, Forwarded, Peer};
-pub use context::{collect_interim, poll_time, send_interim, wake_at};
+pub use context::{collect_interim, poll_time, send_interim, wake_at, without_interim};
 pub use deadline::Deadline;
 pub use driver::{Upgrade, Upgraded, UpgradedIo, http2_stored_bytes};
 pub use local_address::LocalAddress;

@@ -1,11 +1,14 @@
 //! Requests of Rudy itself about a request of a client, such as those to an authorizer.
 
+use std::future::poll_fn;
+use std::pin::pin;
+
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use http_body::Body as _;
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
-use rudy_net::{Client, RequestBody, Response};
+use rudy_net::{Client, RequestBody, Response, without_interim};
 
 use super::exchange::Exchange;
 use super::failure::{Cause, Failure};
@@ -112,7 +115,9 @@ impl Proxy {
         let pool = shared.pool.get_or_init(|| shared.new_pool());
         let selection = Selection::from(Wanted::Any);
         // Without an observer: the access log has the upstream of the handler.
-        match pool.send(&head, &mut upload, None, selection, &shared.timeouts, None).await {
+        let mut sending = pin!(pool.send(&head, &mut upload, None, selection, &shared.timeouts, None));
+        // Early hints of an authorizer are about its own resources.
+        match poll_fn(|cx| without_interim(|| sending.as_mut().poll(cx))).await {
             Ok((head, exchange)) => Ok(Subresponse { head, exchange, info }),
             Err(failure) => {
                 info.log_failure(&failure);

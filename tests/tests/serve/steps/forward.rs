@@ -103,6 +103,17 @@ fn an_allowed_request_has_the_fields_of_the_authorizer_and_its_body() {
 }
 
 #[test]
+fn interim_responses_of_the_authorizer_are_not_for_the_client() {
+    let (application, _requests) = application();
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </login.css>\r\n\r\n";
+    let (authorizer, _questions) = upstream(move |_| format!("{hints}HTTP/1.1 204 No Content\r\n\r\n"));
+    let server = site(&application, &authorizer.url(), "");
+    let mut connection = server.connect();
+    connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(connection.next_response().status, 200);
+}
+
+#[test]
 fn no_spelling_of_a_copied_field_reaches_the_application() {
     let (application, requests) = application();
     let (authorizer, questions) = upstream(|request| {
