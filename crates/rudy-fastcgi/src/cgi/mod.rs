@@ -194,7 +194,8 @@ impl Parts {
             return Err(HeadError::Folded(excerpt()));
         }
         let colon = memchr::memchr(b':', line).ok_or_else(|| HeadError::InvalidField(excerpt()))?;
-        let name = match &line[..colon] {
+        // As in responses over HTTP (RFC 9112 §5.1).
+        let name = match line[..colon].trim_ascii_end() {
             name if name.eq_ignore_ascii_case(b"x-powered-by") => X_POWERED_BY,
             name => HeaderName::from_bytes(name).map_err(|_| HeadError::InvalidField(excerpt()))?,
         };

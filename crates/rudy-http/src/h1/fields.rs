@@ -28,7 +28,8 @@ impl<'a> Fields<'a> {
         let end = memchr::memchr(b'\n', self.rest)?;
         // The empty line has no colon.
         let colon = memchr::memchr(b':', &self.rest[..end])?;
-        let (name, value) = (&self.rest[..colon], self.rest[colon + 1..end].trim_ascii());
+        // Names in responses may have white space behind them.
+        let (name, value) = (self.rest[..colon].trim_ascii_end(), self.rest[colon + 1..end].trim_ascii());
         self.rest = &self.rest[end + 1..];
         Some((name, value))
     }

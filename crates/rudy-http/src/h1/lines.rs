@@ -47,6 +47,18 @@ impl Lines {
     /// Returns the position of the next complete line in `bytes`, without its CRLF. `bytes` start with the section and contain
     /// everything from the previous call. The section may have at most `room` bytes.
     pub(super) fn next_line(&mut self, bytes: &[u8], room: usize) -> Result<Option<Range<usize>>, Malformed> {
+        match self.next_lenient_line(bytes, room)? {
+            Some(line) if bytes[line.end] != b'\r' => Err(Malformed::BareLineFeed),
+            line => Ok(line),
+        }
+    }
+
+    /// As [`Self::next_line`], but a LF alone ends a line too (RFC 9112 §2.2).
+    pub(super) fn next_lenient_line(
+        &mut self,
+        bytes: &[u8],
+        room: usize,
+    ) -> Result<Option<Range<usize>>, Malformed> {
         let line_feed = memchr::memchr(b'\n', &bytes[self.scanned()..]).map(|at| self.scanned() + at);
         if line_feed.unwrap_or(bytes.len()) >= room {
             return Err(Malformed::SectionTooLarge);
@@ -58,11 +70,8 @@ impl Lines {
         let start = self.start();
         self.scanned = narrow(line_feed + 1);
         self.start = self.scanned;
-        if line_feed > start && bytes[line_feed - 1] == b'\r' {
-            Ok(Some(start..line_feed - 1))
-        } else {
-            Err(Malformed::BareLineFeed)
-        }
+        let has_return = line_feed > start && bytes[line_feed - 1] == b'\r';
+        Ok(Some(start..line_feed - usize::from(has_return)))
     }
 
     /// Counts the last line as a field.

@@ -10,10 +10,24 @@ const NAME_BYTES_MAX: usize = (1 << 16) - 1;
 #[must_use]
 pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     // A name is a token: no space before the colon (RFC 9112 §5.1), and at least one character.
-    let colon = line.iter().position(|byte| !is_token(*byte))?;
-    let (name, value) = line.split_at(colon);
-    let [b':', value @ ..] = value else { return None };
-    ((1..=NAME_BYTES_MAX).contains(&name.len()) && is_text(value)).then(|| (name, value.trim_ascii()))
+    let name_end = line.iter().position(|byte| !is_token(*byte))?;
+    split_at(line, name_end, name_end)
+}
+
+/// As [`split_field`] for a line of a response, from which a recipient removes white space before the colon (RFC 9112 §5.1). In a
+/// request, it would be a way to hide a field from one of two servers.
+#[must_use]
+pub fn split_response_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let name_end = line.iter().position(|byte| !is_token(*byte))?;
+    let blanks = line[name_end..].iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    split_at(line, name_end, name_end + blanks)
+}
+
+/// Splits a line whose name has this end, at its colon.
+fn split_at(line: &[u8], name_end: usize, colon: usize) -> Option<(&[u8], &[u8])> {
+    let [b':', value @ ..] = &line[colon..] else { return None };
+    let is_valid = (1..=NAME_BYTES_MAX).contains(&name_end) && is_text(value);
+    is_valid.then(|| (&line[..name_end], value.trim_ascii()))
 }
 
 /// Whether the bytes have no control characters except HTAB (RFC 9110 §5.5).

@@ -6,7 +6,7 @@ mod number;
 mod token;
 
 pub use excerpt::Excerpt;
-pub use field::{is_text, members, split_field};
+pub use field::{is_text, members, split_field, split_response_field};
 pub use number::{parse_digits, parse_digits_saturating};
 pub use token::is_token;
 

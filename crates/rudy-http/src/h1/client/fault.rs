@@ -22,8 +22,8 @@ pub enum Fault {
     BadStatusLine(Excerpt),
     /// A Transfer-Encoding other than a single `chunked` (RFC 9112 §6.1): the request allowed no other with TE.
     BadTransferCoding(Excerpt),
-    /// A line that ends in LF without CR. RFC 9112 §2.2 allows a recipient to accept it, but recipients that differ enable
-    /// response splitting.
+    /// A line of a trailer section that ends in LF without CR. RFC 9112 §2.2 allows a recipient to accept it, as in heads, but no known
+    /// server needs it there.
     BareLineFeed(Excerpt),
     /// A body larger than the limit.
     BodyTooLarge {
@@ -148,7 +148,12 @@ impl fmt::Display for Fault {
             Self::ForbiddenTrailer(received) => {
                 write!(f, "a field is not allowed as a trailer: {received}")
             }
-            Self::HeadTooLarge { limit } => write!(f, "the head is larger than the limit of {limit} bytes"),
+            Self::HeadTooLarge { limit } => {
+                write!(
+                    f,
+                    "the head is larger than the limit of {limit} bytes for a response; send shorter fields"
+                )
+            }
             Self::InvalidField(received) => {
                 write!(
                     f,
@@ -160,7 +165,12 @@ impl fmt::Display for Fault {
             }
             Self::RepeatedContentLength => f.write_str("the response has more than one Content-Length"),
             Self::TlsOnPlainConnection => f.write_str("the server uses TLS on this port; use https://"),
-            Self::TooManyFields { limit } => write!(f, "the head has more fields than the limit of {limit}"),
+            Self::TooManyFields { limit } => {
+                write!(
+                    f,
+                    "the head has more fields than the limit of {limit} for a response; send fewer fields"
+                )
+            }
             Self::TrailersTooLarge { bytes, fields } => {
                 write!(f, "the trailer section has more than {bytes} bytes or {fields} fields")
             }

@@ -36,8 +36,10 @@ impl<'a> ResponseHead<'a> {
     /// Returns the reason phrase, which may be empty and may not be UTF-8 (RFC 9112 §4). HTTP/2 has none.
     #[must_use]
     pub fn reason(&self) -> &'a [u8] {
-        // Between `HTTP/1.1 200 ` and CRLF. Some servers omit the space if the phrase is empty.
-        self.raw.get(13..self.fields_start - 2).unwrap_or_default()
+        // Between `HTTP/1.1 200 ` and the end of the line. Some servers omit the space if the phrase is empty.
+        let rest = self.raw.get(13..self.fields_start).unwrap_or_default();
+        let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
+        rest.strip_suffix(b"\r").unwrap_or(rest)
     }
 
     /// Returns how the body is delimited. A body of HTTP/2 has a length, or else counts as chunked.
@@ -46,7 +48,7 @@ impl<'a> ResponseHead<'a> {
         self.framing
     }
 
-    /// Returns the fields in their original order and spelling, without white space around the values.
+    /// Returns the fields in their original order and spelling, without white space around the names and values.
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         Fields::new(&self.raw[self.fields_start..])

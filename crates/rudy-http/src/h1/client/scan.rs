@@ -7,8 +7,7 @@ use crate::Limits;
 use crate::h1::Framing;
 use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
 use crate::h1::lines::Lines;
-use crate::h1::malformed::Malformed;
-use crate::syntax::{is_text, split_field};
+use crate::syntax::{is_text, split_response_field};
 
 /// The first byte of a TLS record that holds an alert or a handshake (RFC 8446 §5.1).
 const TLS_ALERT: u8 = 0x15;
@@ -38,15 +37,11 @@ impl HeadScan {
             check_start(&bytes[..bytes.len().min(limits.head_bytes)])?;
         }
         loop {
-            let start = self.lines.start();
-            let line = match self.lines.next_line(bytes, limits.head_bytes) {
-                Ok(Some(line)) => &bytes[line],
-                Ok(None) => return Ok(None),
-                Err(Malformed::SectionTooLarge) => {
-                    return Err(Fault::HeadTooLarge { limit: limits.head_bytes });
-                }
-                Err(_) => return Err(Fault::BareLineFeed(Excerpt::of(&bytes[start..]))),
-            };
+            // Scripts and small servers end lines in LF alone. A proxy writes the lines again, so that no other recipient reads them.
+            let line = self.lines.next_lenient_line(bytes, limits.head_bytes);
+            let too_large = |_| Fault::HeadTooLarge { limit: limits.head_bytes };
+            let Some(line) = line.map_err(too_large)? else { return Ok(None) };
+            let line = &bytes[line];
             if self.fields_start == 0 {
                 self.parse_status_line(line)?;
                 self.fields_start = u32::try_from(self.lines.start()).unwrap_or(u32::MAX);
@@ -130,7 +125,8 @@ impl HeadScan {
         if matches!(line.first(), Some(b' ' | b'\t')) {
             return Err(Fault::FoldedField(Excerpt::of(line)));
         }
-        let (name, value) = split_field(line).ok_or_else(|| Fault::InvalidField(Excerpt::of(line)))?;
+        let (name, value) =
+            split_response_field(line).ok_or_else(|| Fault::InvalidField(Excerpt::of(line)))?;
         // Most names differ in length from these, so the length is the cheapest check.
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.fields.record_connection(value),
