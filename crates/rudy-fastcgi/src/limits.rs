@@ -16,9 +16,10 @@ pub struct Limits {
     /// Maximum content of a management record in bytes (section 4). Default: 1 KiB; the three names of the specification
     /// occupy 47 bytes with their lengths.
     pub management_bytes: u16,
-    /// Maximum size of the head of an app's response in bytes. Default: 64 KiB, for apps that set many long cookies.
+    /// Maximum size of the head of an app's response in bytes. Default: 64 KiB, that of responses over
+    /// HTTP.
     pub head_bytes: usize,
-    /// Maximum number of fields in the head of an app's response. Default: 100, as in a request.
+    /// Maximum number of fields in the head of an app's response. Default: 500, that of responses over HTTP.
     pub head_fields: usize,
 }
 
@@ -29,8 +30,8 @@ impl Default for Limits {
             params_count: 500,
             open_requests: 128,
             management_bytes: 1024,
-            head_bytes: 64 * 1024,
-            head_fields: 100,
+            head_bytes: rudy_http::Limits::RESPONSE_HEAD_BYTES,
+            head_fields: rudy_http::Limits::RESPONSE_HEAD_FIELDS,
         }
     }
 }

@@ -50,13 +50,20 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Maximum size of the head of a response in bytes: of a server, and of an application over FastCGI. Servers that set many long cookies
+    /// send larger heads than browsers do.
+    pub const RESPONSE_HEAD_BYTES: usize = 64 * 1024;
+
+    /// Maximum number of fields in the head of a response: about as many as fit.
+    pub const RESPONSE_HEAD_FIELDS: usize = 500;
+
     /// Returns the limits for a client. A [`ClientConnection`](crate::h1::client::ClientConnection) checks only the sizes of
     /// heads, bodies and chunk extensions; its caller handles timeouts. Bodies are unlimited, because a client stores none.
     #[must_use]
     pub fn for_responses() -> Self {
         Self {
-            // Servers that set many long cookies send larger heads than browsers do.
-            head_bytes: 64 * 1024,
+            head_bytes: Self::RESPONSE_HEAD_BYTES,
+            head_fields: Self::RESPONSE_HEAD_FIELDS,
             body_bytes: u64::MAX,
             // Some servers send an extension with each chunk, and a stream has any number of chunks.
             chunk_extension_bytes: 1024 * 1024,
