@@ -11,14 +11,13 @@ use super::encode::put_field;
 
 /// A response head that was received. Its lines are sent as they are; a map of the fields is made only if something needs it.
 ///
-/// It never contains `Connection`, `Content-Length` or `Transfer-Encoding`, and does not send its `Date`: the connection adds these fields.
+/// It never contains `Connection`, `Content-Length` or `Transfer-Encoding`: the connection adds these fields.
 #[derive(Debug, Clone)]
 pub struct ReceivedHead {
     status: StatusCode,
-    /// Each with its CRLF, names in lower case, `Date` last.
+    /// Each with its CRLF, names in lower case, at most one `Date`.
     lines: Vec<u8>,
-    /// The end of the lines that are sent.
-    sent_end: usize,
+    has_date: bool,
     map: OnceLock<Box<HeaderMap>>,
 }
 
@@ -31,11 +30,11 @@ impl ReceivedHead {
         mut is_wanted: impl FnMut(&'a [u8], &'a [u8]) -> bool,
     ) -> Self {
         let mut lines = Vec::with_capacity(bytes);
-        let mut date = None;
+        let mut has_date = false;
         while let Some((name, value)) = fields.next_bytes() {
             let is_wanted = is_wanted(name, value);
             match name.len() {
-                4 if name.eq_ignore_ascii_case(b"date") => date = Some(value),
+                4 if name.eq_ignore_ascii_case(b"date") && std::mem::replace(&mut has_date, true) => {}
                 10 if name.eq_ignore_ascii_case(b"connection") => {}
                 14 if name.eq_ignore_ascii_case(b"content-length") => {}
                 17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {}
@@ -47,11 +46,7 @@ impl ReceivedHead {
                 _ => {}
             }
         }
-        let sent_end = lines.len();
-        if let Some(date) = date {
-            put_field(b"date", date, &mut lines);
-        }
-        Self { status, lines, sent_end, map: OnceLock::new() }
+        Self { status, lines, has_date, map: OnceLock::new() }
     }
 
     /// Returns the status of the response.
@@ -101,14 +96,19 @@ impl ReceivedHead {
         map
     }
 
-    /// Returns the lines that are sent.
-    pub(super) fn sent_lines(&self) -> &[u8] {
-        &self.lines[..self.sent_end]
+    /// Whether it has a `Date`.
+    pub(super) fn has_date(&self) -> bool {
+        self.has_date
     }
 
-    /// Returns the fields that are sent.
-    pub(super) fn sent_fields(&self) -> Fields<'_> {
-        Fields::new(self.sent_lines())
+    /// Returns the lines.
+    pub(super) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Returns the fields.
+    pub(super) fn fields(&self) -> Fields<'_> {
+        Fields::new(&self.lines)
     }
 }
 
@@ -120,16 +120,16 @@ mod tests {
 
     #[test]
     fn the_lines_of_the_connection_are_neither_sent_nor_in_the_map() {
-        let lines = b"Server: a\r\nDate:  Thu\r\nX-A:1\r\nConnection: x-b\r\nX-B: 2\r\nx-a: \t3 \r\nContent-Length: 5\r\n\
+        let lines = b"Server: a\r\nDate:  Thu\r\nX-A:1\r\nDate: Fri\r\nConnection: x-b\r\nX-B: 2\r\nx-a: \t3 \r\nContent-Length: 5\r\n\
             Transfer-Encoding: chunked\r\n\r\n";
         let is_wanted = |name: &[u8], _: &[u8]| !name.eq_ignore_ascii_case(b"x-b");
         let head = ReceivedHead::new(StatusCode::OK, Fields::new(lines), lines.len(), is_wanted);
-        assert_eq!(head.sent_lines(), b"server: a\r\nx-a: 1\r\nx-a: 3\r\n");
+        assert_eq!(head.lines(), b"server: a\r\ndate: Thu\r\nx-a: 1\r\nx-a: 3\r\n");
         assert_eq!((head.get(&SERVER), head.get(&DATE)), (Some(&b"a"[..]), Some(&b"Thu"[..])));
         let get = |name: &'static str| head.get(&HeaderName::from_static(name));
         assert_eq!((get("x-a"), get("x"), get("x-b"), get("serve")), (Some(&b"1"[..]), None, None, None));
         let fields: Vec<_> =
             head.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-        assert_eq!(fields, [("server", &b"a"[..]), ("x-a", b"1"), ("x-a", b"3"), ("date", b"Thu")]);
+        assert_eq!(fields, [("server", &b"a"[..]), ("date", b"Thu"), ("x-a", b"1"), ("x-a", b"3")]);
     }
 }

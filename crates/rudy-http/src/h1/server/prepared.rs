@@ -12,11 +12,12 @@ use crate::semantics::reason::reason_phrase;
 
 /// A response head with an encoded status line and encoded fields.
 ///
-/// It never contains `Date`, `Connection`, `Content-Length` or `Transfer-Encoding`: the connection adds these fields.
+/// It never contains `Connection`, `Content-Length` or `Transfer-Encoding`: the connection adds these fields, and `Date` if it is missing.
 #[derive(Debug, Clone)]
 pub struct PreparedHead {
     status: StatusCode,
     headers: HeaderMap,
+    has_date: bool,
     encoded: Bytes,
     /// The same as a header block of HTTP/2, once it is needed.
     http2: OnceLock<Bytes>,
@@ -31,7 +32,8 @@ impl PreparedHead {
         }
         let mut encoded = BytesMut::with_capacity(32 + headers.len() * 48);
         encode_head(status, &headers, &mut encoded);
-        Self { status, headers, encoded: encoded.freeze(), http2: OnceLock::new() }
+        let has_date = headers.contains_key(header::DATE);
+        Self { status, headers, has_date, encoded: encoded.freeze(), http2: OnceLock::new() }
     }
 
     /// Returns the status of the response.
@@ -54,6 +56,11 @@ impl PreparedHead {
 }
 
 impl PreparedHead {
+    /// Whether it has a `Date`.
+    pub(super) fn has_date(&self) -> bool {
+        self.has_date
+    }
+
     /// Returns the status and the fields as a header block of HTTP/2.
     pub(crate) fn http2(&self) -> &[u8] {
         self.http2.get_or_init(|| {
@@ -84,8 +91,8 @@ pub(super) fn lines(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> 
 }
 
 /// The fields that only the connection adds to a response.
-const CONNECTION_FIELDS: [HeaderName; 4] =
-    [header::CONNECTION, header::CONTENT_LENGTH, header::DATE, header::TRANSFER_ENCODING];
+const CONNECTION_FIELDS: [HeaderName; 3] =
+    [header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
 
 /// Appends the status line and the field lines.
 pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut impl BufMut) {

@@ -68,7 +68,7 @@ impl ServerConnection {
         // RFC 9110 §8.6: no Content-Length with 1xx and 204. For 304 it would be the length of the 200 response, which the
         // service may not know.
         let content_length = if has_no_content(status) { None } else { length };
-        encode_head_end(framing, content_length, connection, date, out);
+        encode_head_end(framing, content_length, connection, head.missing_date(date), out);
         self.sending = Sending::Body(framing);
         if status == StatusCode::SWITCHING_PROTOCOLS {
             self.sending = Sending::Upgrade;
@@ -85,6 +85,12 @@ impl ServerConnection {
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         matches!(self.sending, Sending::Body(_))
+    }
+
+    /// Whether the end of the connection is the end of the current response (RFC 9112 §6.3).
+    #[must_use]
+    pub fn sends_until_close(&self) -> bool {
+        matches!(self.sending, Sending::Body(Framing::UntilClose))
     }
 
     /// Encodes a piece of the body. An empty piece encodes only the end of a chunk that [`Self::raw_piece`] has begun.
@@ -194,7 +200,7 @@ impl ServerConnection {
             format!("{} {}: {rejection}\n", status.as_str(), reason_phrase(status).unwrap_or_default());
         let length = text.len() as u64;
         ResponseHead::Fields(status, &rejection.fields()).encode(out);
-        encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
+        encode_head_end(Framing::Length(length), Some(length), Some("close"), Some(date), out);
         if !self.request.is_head {
             out.extend_from_slice(text.as_bytes());
         }

@@ -1,7 +1,7 @@
 //! Encodes the head of a response, with the framing of its body.
 
 use bytes::BytesMut;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 
 use super::prepared::{encode_block, encode_head, encode_status_line, lines};
 use super::{DateLine, PreparedHead};
@@ -30,13 +30,24 @@ impl ResponseHead<'_> {
         }
     }
 
+    /// Returns the date that the connection adds: none if the head has that of its origin, which a proxy does not change, and which caches
+    /// compute the age from (RFC 9110 §6.6.1).
+    pub(crate) fn missing_date<'d>(&self, now: &'d DateLine) -> Option<&'d DateLine> {
+        let has_date = match self {
+            Self::Fields(_, headers) => headers.contains_key(header::DATE),
+            Self::Prepared(prepared) => prepared.has_date(),
+            Self::Received(received) => received.has_date(),
+        };
+        (!has_date).then_some(now)
+    }
+
     /// Appends a header block of HTTP/2 without the fields that the connection adds. Without references to the table of the
     /// client, so that a prepared block suits each connection; nginx does the same.
     pub(crate) fn encode_http2(&self, out: &mut BytesMut) {
         match self {
             Self::Fields(status, headers) => encode_block(*status, lines(headers), out),
             Self::Prepared(prepared) => out.extend_from_slice(prepared.http2()),
-            Self::Received(received) => encode_block(received.status(), received.sent_fields(), out),
+            Self::Received(received) => encode_block(received.status(), received.fields(), out),
         }
     }
 
@@ -46,18 +57,18 @@ impl ResponseHead<'_> {
             Self::Prepared(prepared) => out.extend_from_slice(prepared.encoded()),
             Self::Received(received) => {
                 encode_status_line(received.status(), out);
-                out.extend_from_slice(received.sent_lines());
+                out.extend_from_slice(received.lines());
             }
         }
     }
 }
 
-/// Appends the last lines of a head: framing, `Connection`, `Date`, the empty line.
+/// Appends the last lines of a head: framing, `Connection`, `Date` if it is missing, the empty line.
 pub(super) fn encode_head_end(
     framing: Framing,
     length: Option<u64>,
     connection: Option<&'static str>,
-    date: &DateLine,
+    date: Option<&DateLine>,
     out: &mut BytesMut,
 ) {
     match (framing, length) {
@@ -70,7 +81,7 @@ pub(super) fn encode_head_end(
         out.extend_from_slice(option.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(date.as_bytes());
+    out.extend_from_slice(date.map_or(&[][..], DateLine::as_bytes));
     out.extend_from_slice(b"\r\n");
 }
 
@@ -80,9 +91,35 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn the_date_of_the_origin_is_kept() {
+        let origin = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let fields = HeaderMap::from_iter([(header::DATE, header::HeaderValue::from_static(origin))]);
+        let prepared = PreparedHead::new(StatusCode::OK, fields.clone());
+        let line = format!("Date: {origin}\r\n\r\n");
+        let lines = crate::h1::Fields::new(line.as_bytes());
+        let received = ReceivedHead::new(StatusCode::OK, lines, line.len(), |_, _| true);
+        let now = DateLine::new(SystemTime::UNIX_EPOCH);
+        for head in [
+            ResponseHead::Fields(StatusCode::OK, &fields),
+            ResponseHead::Prepared(&prepared),
+            ResponseHead::Received(&received),
+        ] {
+            let mut out = BytesMut::new();
+            head.encode(&mut out);
+            assert_eq!(out, format!("HTTP/1.1 200 OK\r\ndate: {origin}\r\n"));
+            assert!(head.missing_date(&now).is_none(), "{head:?}");
+        }
+        let (none, nothing) = (HeaderMap::new(), PreparedHead::new(StatusCode::OK, HeaderMap::new()));
+        for head in [ResponseHead::Fields(StatusCode::OK, &none), ResponseHead::Prepared(&nothing)] {
+            assert!(head.missing_date(&now).is_some(), "{head:?}");
+        }
+    }
+
     fn head_end(framing: Framing, length: Option<u64>, connection: Option<&'static str>) -> String {
         let mut out = BytesMut::new();
-        encode_head_end(framing, length, connection, &DateLine::new(SystemTime::UNIX_EPOCH), &mut out);
+        let date = DateLine::new(SystemTime::UNIX_EPOCH);
+        encode_head_end(framing, length, connection, Some(&date), &mut out);
         let text = String::from_utf8(out.to_vec()).expect("ASCII");
         text.replace("date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n", "|").replace("\r\n", ";")
     }

@@ -69,7 +69,7 @@ impl ServerConnection {
         if let Some(length) = length.filter(|_| !has_no_content(status)) {
             encode_stateless(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
         }
-        out.extend_from_slice(date.http2());
+        out.extend_from_slice(head.missing_date(date).map_or(&[][..], DateLine::http2));
         end_block(start, stream, !has_body, out);
     }
 
