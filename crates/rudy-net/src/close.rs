@@ -37,7 +37,7 @@ pub enum CloseMode {
     /// The peer has closed, its input is read, and no exchange is in progress: only close the descriptor.
     /// That needs one system call instead of four.
     PeerClosed,
-    /// The response is incomplete and must not look complete, or the connection is broken: reset it.
+    /// The response is incomplete and would look complete, or the connection is broken: reset it.
     Reset,
 }
 

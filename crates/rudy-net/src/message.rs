@@ -46,10 +46,14 @@ impl From<Response> for Reply {
     }
 }
 
+/// The status of an error that a response expresses in another way than by its own status, as gRPC does; in its extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorStatus(pub StatusCode);
+
 /// A response: its head and its body.
 ///
-/// The connection adds `Date`, `Connection`, `Content-Length` and `Transfer-Encoding`; a service does not set
-/// them. A response to HEAD has the same body as one to GET; the connection sends only the length.
+/// The connection adds `Connection`, `Content-Length` and `Transfer-Encoding`; a service does not set them. It adds
+/// `Date` if there is none from an origin. A response to HEAD has the same body as one to GET; the connection sends only the length.
 pub struct Response {
     /// The status and the header fields.
     pub head: Head,
@@ -95,6 +99,11 @@ impl Response {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.head.encodable().status()
+    }
+
+    /// Whether the response is the one to a request that was rejected with this status.
+    pub(crate) fn is_for_status(&self, status: StatusCode) -> bool {
+        self.status() == status || self.extensions.get() == Some(&ErrorStatus(status))
     }
 
     /// Returns the value of the first header field with this name.

@@ -277,7 +277,11 @@ impl<'a> Exchange<'a> {
             End::Open => self.probe(PROBE, PROBE_RESPONSE),
             End::Upgraded => self.probe(b"probe", &site::upgraded(b"probe")),
         };
-        let end = if self.end == End::Open { expected } else { self.end };
+        let end = match (self.end, expected) {
+            // The length or the chunks show that the response is incomplete.
+            (End::Open, _) | (End::Closed, End::Cut) => expected,
+            (end, _) => end,
+        };
         Transcript { output: normalized(&self.output), saw, end }
     }
 

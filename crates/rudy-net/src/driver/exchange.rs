@@ -127,7 +127,7 @@ impl Handler {
         }
         let response = match (response, rejection) {
             (Ok(Poll::Ready(response)), None) => response,
-            (Ok(Poll::Ready(response)), Some(rejection)) if response.status() == rejection.status() => {
+            (Ok(Poll::Ready(response)), Some(rejection)) if response.is_for_status(rejection.status()) => {
                 response
             }
             (Ok(Poll::Pending), None) => return Poll::Pending,
@@ -300,7 +300,9 @@ impl Exchange {
         match self.poll_input(connection, poll_cx, out) {
             Poll::Pending => {}
             // A response that has begun must not look complete.
-            Poll::Ready(InputFault::Rejected(_)) => return Poll::Ready(Err(EndReason::Aborted.into())),
+            Poll::Ready(InputFault::Rejected(_)) => {
+                return Poll::Ready(Err(connection.fault(EndReason::Aborted)));
+            }
             Poll::Ready(InputFault::Incomplete | InputFault::PeerGone) => {
                 return Poll::Ready(Err(EndReason::PeerGone.into()));
             }
@@ -314,7 +316,7 @@ impl Exchange {
         if let Some(details) = &mut self.details {
             details.record_progress(poll_cx);
         }
-        sent.map_err(Fault::from)
+        sent.map_err(|end_reason| connection.fault(end_reason))
     }
 
     /// Checks the deadlines. Returns the fault of one that has passed, or sets the timer to the next one.
@@ -325,7 +327,7 @@ impl Exchange {
     ) -> Option<Fault> {
         let (limits, now) = (&connection.info.limits.http, poll_cx.now);
         if self.has_slow_upload(connection, now) {
-            return Some(EndReason::Aborted.into());
+            return Some(connection.fault(EndReason::Aborted));
         }
         if let Some(details) = &mut self.details
             && details.input.half_close_deadline(limits).is_some_and(|deadline| deadline <= now)
@@ -387,6 +389,13 @@ impl Details {
 }
 
 impl<S: ServiceSource> Connection<S> {
+    /// Returns how to end a response that stays incomplete. The length or the chunks of an aborted one show that, and a reset could discard
+    /// data that the client has not received. Only if the end of the connection is the end of the body, a reset must show it.
+    fn fault(&self, end_reason: EndReason) -> Fault {
+        let shows_end = end_reason == EndReason::Aborted && !self.machine.sends_until_close();
+        Fault(end_reason, if shows_end { CloseMode::Linger } else { CloseMode::Reset })
+    }
+
     /// Sends the response of a service that had to wait.
     fn respond(
         &mut self,
@@ -427,7 +436,7 @@ impl<S: ServiceSource> Connection<S> {
         }
         match sent {
             Poll::Ready(Ok(())) => exchange.finish(self),
-            Poll::Ready(Err(end_reason)) => exchange.end(end_reason.into()),
+            Poll::Ready(Err(end_reason)) => exchange.end(self.fault(end_reason)),
             // The next poll sets the deadlines.
             Poll::Pending => State::Body(Box::new(exchange)),
         }

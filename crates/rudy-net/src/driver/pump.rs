@@ -2,7 +2,8 @@
 //! the thread's scratch buffer; large pieces and files bypass it. Only unframed data is stored, so a stream
 //! that waits for its next piece has a pump of 24 bytes.
 
-use std::task::Poll;
+use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use rudy_http::h1::LengthError;
@@ -11,7 +12,7 @@ use super::framing::Framing;
 use super::output::{Output, RawPiece, Reading, poll_cached, read_piece};
 use super::poll_context::PollContext;
 use crate::transport::Stream;
-use crate::{Body, BodyPiece, BodyStream, EndReason};
+use crate::{Body, BodyError, BodyPiece, BodyStream, EndReason};
 
 /// Small pieces are gathered up to this size before they are written. Pieces of at most this size are copied:
 /// copying 16 KiB is cheaper than a second segment of a gathered write.
@@ -31,6 +32,20 @@ struct Unframed {
     raw: RawPiece,
     /// Reads the next part of a file into the page cache.
     reading: Option<Reading>,
+}
+
+/// A body that has failed, while the data before the failure is sent.
+struct Failed;
+
+impl BodyStream for Failed {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+        _max: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        Poll::Ready(Some(Err("the body has failed".into())))
+    }
 }
 
 /// What [`Pump::fill`] has produced.
@@ -110,10 +125,15 @@ impl Pump {
                     return Poll::Pending;
                 }
                 Err(end_reason) => {
-                    // Sends the preceding data in any case: the head distinguishes an aborted response from
-                    // no response.
-                    let _ = output.poll(io, poll_cx, out, None);
-                    return Poll::Ready(Err(end_reason));
+                    // Sends the preceding data in any case: the client may use it, and the head distinguishes an
+                    // aborted response from no response.
+                    let sent = output.poll(io, poll_cx, out, None);
+                    if end_reason != EndReason::Aborted || sent.is_ready() {
+                        return Poll::Ready(Err(end_reason));
+                    }
+                    self.rest = None;
+                    self.stream = Some(Box::new(Failed));
+                    return Poll::Pending;
                 }
             }
         }

@@ -173,10 +173,14 @@ impl Peer {
                 exchange(&mut stream, b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", &mut response).await?;
                 assert!(response.starts_with(b"HTTP/1.1 500 "));
             }
-            Self::PanicsInBody | Self::FailsInBody => {
-                let path = if self == Self::FailsInBody { "fail" } else { "panic-in-body" };
-                let request = format!("GET /{path} HTTP/1.1\r\nHost: a\r\n\r\n");
-                let error = exchange(&mut stream, request.as_bytes(), &mut response).await.unwrap_err();
+            Self::FailsInBody => {
+                exchange(&mut stream, b"GET /fail HTTP/1.1\r\nHost: a\r\n\r\n", &mut response).await?;
+                assert!(response.ends_with(b"part\r\n"));
+            }
+            Self::PanicsInBody => {
+                // Without chunks, the end would complete the body.
+                let request = b"GET /panic-in-body HTTP/1.0\r\n\r\n";
+                let error = exchange(&mut stream, request, &mut response).await.unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
             }
             Self::Uploads => {

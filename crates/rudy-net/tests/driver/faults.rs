@@ -18,7 +18,7 @@ fn a_failing_stream_ends_without_its_last_chunk() {
     let server = server();
     let mut stream = server.send("GET /fail HTTP/1.1\r\nHost: a\r\n\r\n");
     let (response, ended) = read_to_close(&mut stream);
-    assert!(!ended && !response.ends_with("0\r\n\r\n"), "{response}");
+    assert!(ended && response.ends_with("\r\n4\r\npart\r\n"), "without a reset: {response}");
     assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }
 
@@ -37,7 +37,7 @@ fn a_response_with_a_shrunken_file_is_aborted() {
     let head = read_until(&mut stream, "\r\n\r\n");
     assert!(head.contains(&format!("content-length: {}\r\n", 2 * FILE_BYTES)), "{head}");
     let mut body = Vec::new();
-    assert!(stream.read_to_end(&mut body).is_err(), "expected a reset");
+    stream.read_to_end(&mut body).unwrap();
     assert!(body.len() as u64 <= FILE_BYTES);
 }
 
@@ -63,7 +63,7 @@ fn a_response_with_a_file_that_shrinks_is_aborted() {
     read_until(&mut stream, "\r\n\r\n");
     server.path.as_file().set_len(FILE_BYTES - 1).unwrap();
     let mut body = Vec::new();
-    assert!(stream.read_to_end(&mut body).is_err(), "expected a reset");
+    stream.read_to_end(&mut body).unwrap();
     assert!((body.len() as u64) < FILE_BYTES);
     assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }

@@ -90,7 +90,7 @@ impl Http2 {
     ) -> Option<Box<Response>> {
         let polled = poll_cx.poll_handler(false, |cx| future.as_mut().poll(cx)).0;
         let response = match polled {
-            Ok(Poll::Ready(response)) if response.status() == rejection.status() => response,
+            Ok(Poll::Ready(response)) if response.is_for_status(rejection.status()) => response,
             Ok(_) => {
                 let (service, number) = (connection.load_service(), self.machine.requests());
                 connection.rejection_response(&service, rejection, &[], number)?
