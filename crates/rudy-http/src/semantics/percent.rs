@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::syntax::alphanumeric_and;
+
 /// Encodes a file name or path for use in a URI. It keeps only unreserved characters (RFC 3986 §2.3) and slashes, so that the
 /// result can also begin a relative reference.
 #[must_use]
@@ -11,16 +13,28 @@ pub fn encode(decoded: &str) -> String {
     encoded
 }
 
-/// Encodes only the bytes of a query that a URI cannot contain (RFC 3986 §3.4).
+/// Encodes only the characters of a query, or of a path with its query, that a URI cannot contain anywhere (RFC 3986 §2). Brackets and
+/// percent signs stay: browsers send the first in queries, and the second are escapes.
 #[must_use]
 pub fn encode_query(query: &str) -> Cow<'_, str> {
-    let fits = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
-    if query.bytes().all(fits) {
+    const KEPT: &[u8] = b"-._~!$&'()*+,;=:@/?%[]";
+    static FITS: [bool; 256] = alphanumeric_and(KEPT);
+    if query.bytes().all(|byte| FITS[usize::from(byte)]) {
         return Cow::Borrowed(query);
     }
     let mut encoded = String::with_capacity(query.len() + 16);
-    push_encoded(query.as_bytes(), b"-._~!$&'()*+,;=:@/?%[]", &mut encoded);
+    push_encoded(query.as_bytes(), KEPT, &mut encoded);
     Cow::Owned(encoded)
+}
+
+/// Encodes a text for the field `grpc-message`: visible ASCII and spaces stay, except the percent sign.
+#[must_use]
+pub fn encode_grpc_message(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),
+        _ => escape(byte).map(char::from).iter().collect(),
+    };
+    text.bytes().map(encode).collect()
 }
 
 /// Encodes the bytes of a reference that are not ASCII (RFC 3987 §3.1), and leaves all others.

@@ -173,7 +173,7 @@ mod tests {
         let key = key();
         for (url, mount, uri, target, path) in [
             ("https://repo.example/maven2", "", "/a/b?c", "/maven2/a/b?c", "/a/b"),
-            ("https://repo.example/maven2/", "/m", "/m/a/../%62", "/maven2/b", "/b"),
+            ("https://repo.example/maven2/", "/m", "/m/a/../%62", "/maven2/%62", "/b"),
             ("https://repo.example", "", "/@s%2fa", "/@s%2fa", "/@s%2Fa"),
             ("https://repo.example", "/m", "/m", "/", ""),
         ] {

@@ -1,9 +1,13 @@
 //! The target of the request to the upstream.
 //!
-//! The path is passed on as the client has spelled it, because signed URLs and applications depend on the spelling. Only dot segments
-//! are resolved first: routes and authorizers have seen the resolved path, and the upstream must not see another one. (Empty segments
-//! and percent-encoding are passed on: whether an application decodes them or not, it does not leave the path that was authorized, because
-//! the handler has rejected paths with dot segments between encoded slashes or backslashes, or with parameters.)
+//! The path is passed on as the client has spelled it, because signed URLs and applications depend on the spelling, with three
+//! exceptions. Dot segments are resolved: routes and authorizers have seen the resolved path, and the upstream must not see another one.
+//! (Empty segments and percent-encoding are passed on: whether an application decodes them or not, it does not leave the path that was
+//! authorized, because the handler has rejected paths with dot segments between encoded slashes or backslashes, or with parameters.)
+//! Characters that a URI cannot contain are encoded, wherever they are: upstreams reject them, or read them in different ways. And after an
+//! internal redirect, such as one to an error page, the path is that of the redirect: the route and its authorizer have seen no other.
+
+use std::borrow::Cow;
 
 use http::{HeaderMap, StatusCode, Uri};
 use rudy_http::semantics::path::RequestPath;
@@ -36,19 +40,16 @@ pub(crate) fn reject_other_path(call: &Call<'_>, fields: &HeaderMap) -> Option<R
 /// Returns the target for a request with this URI, whose canonical path is `path`; `mount` is the length of the folder of the route.
 /// `None` if it is that of the client.
 pub(crate) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: &Prefixes) -> Option<String> {
+    let spelled = spelled(uri, path);
     let mount = if prefixes.strips { mount } else { 0 };
-    let has_dots = has_dot_segments(uri.path());
-    let is_ascii = uri.path_and_query().is_none_or(|target| target.as_str().is_ascii());
-    if mount == 0 && prefixes.added.is_empty() && !has_dots && is_ascii {
-        return None;
+    if mount == 0 && prefixes.added.is_empty() && matches!(spelled, Cow::Borrowed(_)) {
+        let as_sent = uri.path_and_query().map_or("/", |target| target.as_str());
+        if !spelled.split('/').any(|segment| dots(segment).is_some()) && !needs_encoding(as_sent) {
+            return None;
+        }
     }
-    let canonical = path.as_bytes();
-    let rest = match uri.path().as_bytes().strip_prefix(&canonical[..mount]) {
-        // The prefix is spelled as in the configuration.
-        Some([] | [b'/', ..]) if !has_dots => uri.path()[mount..].to_owned(),
-        _ => path.encoded_from(mount),
-    };
-    let mut target = format!("{}{rest}", prefixes.added);
+    let folders = memchr::memchr_iter(b'/', &path.as_bytes()[..mount]).count();
+    let mut target = format!("{}{}", prefixes.added, resolved(&spelled, folders));
     if !target.starts_with('/') {
         target.insert(0, '/');
     }
@@ -56,38 +57,65 @@ pub(crate) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: 
         target.push('?');
         target.push_str(query);
     }
-    // Clients send characters that a URI cannot contain (RFC 3986 §2). A path may contain what a query may.
-    Some(if target.is_ascii() { target } else { encode_query(&target).into_owned() })
+    Some(encode_query(&target).into_owned())
 }
 
-/// Returns the folder of the route of a request, the first `mount` bytes of its canonical path, as it is spelled in a URL.
-pub(super) fn folder(uri: &Uri, mount: usize) -> String {
-    let Ok(path) = RequestPath::parse(uri.path()) else { return String::new() };
-    let (path, below) = (path.encoded_from(0), path.encoded_from(mount));
-    path.strip_suffix(below.as_str()).unwrap_or_default().to_owned()
+/// Returns the path as the client has spelled it, unless an internal redirect has led to another one.
+fn spelled<'u>(uri: &'u Uri, path: &RequestPath<'_>) -> Cow<'u, str> {
+    let sent = uri.path();
+    let is_sent =
+        sent.as_bytes() == path.as_bytes() || RequestPath::parse(sent).is_ok_and(|parsed| parsed == *path);
+    if is_sent { Cow::Borrowed(sent) } else { Cow::Owned(path.encoded_from(0)) }
 }
 
-/// Returns whether a path has a segment `.` or `..`, plain or percent-encoded.
-fn has_dot_segments(path: &str) -> bool {
-    let is_dot = |segment: &str| {
-        let plain = || segment.to_ascii_lowercase().replace("%2e", ".");
-        segment.starts_with(['.', '%']) && matches!(plain().as_str(), "." | "..")
-    };
-    path.split('/').any(is_dot)
+fn needs_encoding(target: &str) -> bool {
+    matches!(encode_query(target), Cow::Owned(_))
+}
+
+/// Resolves the dot segments of a path as [`RequestPath::parse`] does, but leaves the spelling of everything else. Then removes the first
+/// `folders` names.
+fn resolved(path: &str, folders: usize) -> String {
+    let mut resolved = String::with_capacity(path.len());
+    // Where each name begins, with the slashes before it.
+    let mut starts = Vec::new();
+    let (mut slashes, mut ends_in_name) = (1, false);
+    let mut segments = path.strip_prefix('/').unwrap_or(path).split('/').peekable();
+    while let Some(segment) = segments.next() {
+        ends_in_name = false;
+        match dots(segment) {
+            Some(1) => {}
+            Some(_) => {
+                resolved.truncate(starts.pop().unwrap_or(0));
+                slashes = 1;
+            }
+            None if segment.is_empty() => slashes += usize::from(segments.peek().is_some()),
+            None => {
+                starts.push(resolved.len());
+                resolved.extend(std::iter::repeat_n('/', slashes));
+                resolved.push_str(segment);
+                (slashes, ends_in_name) = (1, true);
+            }
+        }
+    }
+    let start = starts.get(folders).copied().unwrap_or(resolved.len());
+    if !ends_in_name {
+        resolved.extend(std::iter::repeat_n('/', slashes));
+    }
+    resolved.split_off(start)
+}
+
+/// Returns the number of dots of a dot segment, plain or percent-encoded.
+fn dots(segment: &str) -> Option<usize> {
+    if !segment.starts_with(['.', '%']) {
+        return None;
+    }
+    let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+    matches!(plain.as_str(), "." | "..").then_some(plain.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_folder_is_spelled_as_in_a_url() {
-        for (path, mount, expected) in
-            [("/app/a", 4, "/app"), ("/a%20b/c", 4, "/a%20b"), ("/app", 4, "/app"), ("/a", 0, "")]
-        {
-            assert_eq!(folder(&path.parse().unwrap(), mount), expected, "{path}");
-        }
-    }
 
     #[test]
     fn the_spelling_of_the_client_is_passed_on_without_dot_segments() {
@@ -107,7 +135,12 @@ mod tests {
             (&strip, "/app", "/"),
             (&strip, "/app?x", "/?x"),
             (&strip, "/%61pp/a%2Fb", "/a%2Fb"),
+            (&strip, "/a%70p//a%2Bb;c/%7e/", "//a%2Bb;c/%7e/"),
+            (&strip, "/app/", "/"),
             (&strip, "/app/../app/a", "/a"),
+            (&none, "/app//%7Ea/./b%2B/../c%20//", "/app//%7Ea/c%20//"),
+            (&none, "/app/a//.././b/.", "/app/b/"),
+            (&strip, "/x/..//app//a%2B/%2e", "//a%2B/"),
             (&add, "/app/a", "/v1/app/a"),
             (&both, "/app/a", "/v1/a"),
             (&both, "/app", "/v1"),
@@ -117,6 +150,49 @@ mod tests {
             let target = target(&uri, &path, "/app".len(), prefixes);
             let as_sent = uri.path_and_query().unwrap().as_str();
             assert_eq!(target.as_deref().unwrap_or(as_sent), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn characters_that_a_uri_cannot_contain_are_encoded_wherever_they_are() {
+        let strip = Prefixes { strips: true, added: String::new() };
+        for (uri, expected) in [
+            ("/app/{a}", "/app/%7Ba%7D"),
+            ("/app/a|b?c^d", "/app/a%7Cb?c%5Ed"),
+            ("/app/é?{}", "/app/%C3%A9?%7B%7D"),
+            ("/app/a[1]?b[]=%5B'*", "/app/a[1]?b[]=%5B'*"),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            let path = RequestPath::parse(uri.path()).unwrap();
+            let as_sent = || uri.path_and_query().unwrap().to_string();
+            let whole = target(&uri, &path, 0, &Prefixes::default()).unwrap_or_else(as_sent);
+            assert_eq!(whole, expected);
+            assert_eq!(
+                target(&uri, &path, "/app".len(), &strip).as_deref(),
+                expected.strip_prefix("/app"),
+                "{uri}"
+            );
+        }
+    }
+
+    #[test]
+    fn after_an_internal_redirect_the_path_is_that_of_the_redirect() {
+        let uri: Uri = "/secret/../a%20b?c".parse().unwrap();
+        let page = RequestPath::from_decoded("/errors/not found.html".to_owned());
+        let of = |prefixes: &Prefixes| target(&uri, &page, "/errors".len(), prefixes);
+        assert_eq!(of(&Prefixes::default()).as_deref(), Some("/errors/not%20found.html?c"));
+        let strip = Prefixes { strips: true, added: String::new() };
+        assert_eq!(of(&strip).as_deref(), Some("/not%20found.html?c"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_upstream_sees_the_path_that_was_authorized(path in "/([ab%2Fe./;+]|%2[eEfFbB]|\\.\\.?/|//){0,12}") {
+            let Ok(uri) = path.parse::<Uri>() else { return Ok(()) };
+            let Ok(canonical) = RequestPath::parse(uri.path()) else { return Ok(()) };
+            let sent = target(&uri, &canonical, 0, &Prefixes::default()).unwrap_or(path.clone());
+            let seen = RequestPath::parse(&sent);
+            proptest::prop_assert_eq!(seen.as_ref(), Ok(&canonical), "{} {}", path, sent);
         }
     }
 }

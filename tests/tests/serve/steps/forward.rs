@@ -95,7 +95,7 @@ fn an_allowed_request_has_the_fields_of_the_authorizer_and_its_body() {
     let request = next(&requests);
     assert_eq!(
         (request.head.lines().next(), request.body.as_slice()),
-        (Some("POST /b?c=d HTTP/1.1"), &b"body"[..])
+        (Some("POST /%62?c=d HTTP/1.1"), &b"body"[..])
     );
     assert_eq!(spelled(&request.head, "remote-user"), ["remote-user: ann"]);
     assert_eq!(spelled(&request.head, "remote-groups"), ["remote-groups: a", "remote-groups: b"]);
