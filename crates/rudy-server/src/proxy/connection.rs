@@ -34,7 +34,7 @@ impl upstream::Connection for Connection {
 
     fn is_usable(&mut self, check_kernel: bool) -> bool {
         match self {
-            Self::Http1(connection) => connection.socket().is_usable(check_kernel),
+            Self::Http1(connection) => connection.is_usable(check_kernel),
             Self::Http2(stream) => stream.is_usable(check_kernel),
         }
     }

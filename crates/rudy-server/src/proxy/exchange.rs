@@ -319,7 +319,10 @@ impl Exchange {
     fn finish(&mut self) {
         let Some(mut checkout) = self.checkout.take() else { return };
         let can_be_reused = match checkout.connection() {
-            Connection::Http1(connection) => self.sending.is_done() && connection.can_be_reused(),
+            Connection::Http1(connection) => {
+                connection.keep_for(self.received.kept_for);
+                self.sending.is_done() && connection.can_be_reused()
+            }
             Connection::Http2(stream) => {
                 stream.end();
                 true

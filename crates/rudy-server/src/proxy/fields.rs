@@ -1,11 +1,13 @@
 //! The header fields that belong to a connection, and are not passed on (RFC 9110 §7.6.1).
 
+use std::time::Duration;
+
 use http::header::{
     CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use rudy_http::h1::ReceivedHead;
 use rudy_http::h1::client::ResponseHead;
-use rudy_http::syntax::members;
+use rudy_http::syntax::{members, parse_digits};
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -63,8 +65,9 @@ fn is_usual(option: &[u8]) -> bool {
     [&b"keep-alive"[..], b"close"].iter().any(|usual| option.eq_ignore_ascii_case(usual))
 }
 
-/// Returns the head of a response without the fields of the upstream's connection. The connection to the client sets its own framing.
-pub(super) fn received_head(head: &ResponseHead<'_>) -> ReceivedHead {
+/// Returns the head of a response without the fields of the upstream's connection, and how long the upstream keeps that open without a
+/// request, if it says so (`Keep-Alive: timeout=5`). The connection to the client sets its own framing.
+pub(super) fn received_head(head: &ResponseHead<'_>) -> (ReceivedHead, Option<Duration>) {
     let is_passed = |name: &[u8]| match name.len() {
         2 => !name.eq_ignore_ascii_case(b"te"),
         7 => !name.eq_ignore_ascii_case(b"upgrade"),
@@ -72,18 +75,30 @@ pub(super) fn received_head(head: &ResponseHead<'_>) -> ReceivedHead {
         16 => !name.eq_ignore_ascii_case(b"proxy-connection"),
         _ => true,
     };
-    let mut named = Vec::new();
+    let (mut named, mut kept_for) = (Vec::new(), None);
     let received = head.received(|name, value| {
+        if name.eq_ignore_ascii_case(b"keep-alive") {
+            kept_for = kept_for.or_else(|| keep_alive_timeout(value));
+        }
         if name.eq_ignore_ascii_case(b"connection") {
             named.extend(members(value).filter(|option| !is_usual(option)));
         }
         is_passed(name)
     });
     if named.is_empty() {
-        return received;
+        return (received, kept_for);
     }
     let is_named = |name: &[u8]| named.iter().any(|option| option.eq_ignore_ascii_case(name));
-    head.received(|name, _| is_passed(name) && !is_named(name))
+    (head.received(|name, _| is_passed(name) && !is_named(name)), kept_for)
+}
+
+/// Returns the parameter `timeout` in seconds (RFC 2068 §19.7.1.1).
+fn keep_alive_timeout(value: &[u8]) -> Option<Duration> {
+    let timeout = |member: &[u8]| {
+        let (name, seconds) = member.split_at_checked(b"timeout=".len())?;
+        name.eq_ignore_ascii_case(b"timeout=").then(|| parse_digits(seconds)).flatten()
+    };
+    members(value).find_map(timeout).map(Duration::from_secs)
 }
 
 fn has_member(value: &HeaderValue, member: &[u8]) -> bool {
@@ -101,6 +116,20 @@ mod tests {
         let mut map = HeaderMap::new();
         map.extend(fields.iter().map(field));
         map
+    }
+
+    #[test]
+    fn the_time_that_an_upstream_keeps_a_connection_is_read() {
+        for (value, seconds) in [
+            ("timeout=5, max=100", Some(5)),
+            ("max=100,Timeout=0", Some(0)),
+            ("max=100", None),
+            ("timeout=", None),
+            ("timeout=-1", None),
+            ("timeout", None),
+        ] {
+            assert_eq!(keep_alive_timeout(value.as_bytes()).map(|time| time.as_secs()), seconds, "{value}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use http::HeaderMap;
@@ -10,24 +11,26 @@ use rudy_http::Limits;
 use rudy_http::h1::client::{
     ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent, encode_chunk, encode_last_chunk,
 };
-use rudy_net::Piped;
+use rudy_net::{Piped, poll_time};
 
 use super::failure::Cause;
 use crate::upstream::{EncodeBody, Socket, SocketConnection};
 
-/// The size of the read buffer. Larger reads save system calls, but delay the first byte that the client gets.
-const READ_BYTES: usize = 64 * 1024;
+/// How much is read at a time. Larger reads save system calls, but delay the first byte that the client gets.
+pub(super) const READ_BYTES: usize = 64 * 1024;
 
 /// How much of a body is copied before the rest passes through a pipe: a short one would not save what the pipe costs.
 const PIPED_AFTER_BYTES: u64 = 64 * 1024;
 
-/// The limits of a response. Heads of 32 KiB are four times what nginx accepts.
-pub(super) static LIMITS: LazyLock<Limits> =
-    LazyLock::new(|| Limits { head_bytes: READ_BYTES / 2, ..Limits::for_responses() });
+/// How long before the end that the upstream has announced an idle connection is not used any more, unless it lives less than twice as long.
+const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
+
+/// The limits of a response.
+pub(super) static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::for_responses);
 
 thread_local! {
-    /// The read buffer of all connections of this thread. A connection stores only an incomplete head or chunk line.
-    pub(super) static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+    /// The read buffer of all connections of this thread. A connection stores only an incomplete head or chunk line, for which it has room.
+    pub(super) static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES + LIMITS.head_bytes].into());
 }
 
 /// A socket with its protocol state. It has no buffer between requests.
@@ -37,11 +40,13 @@ pub(super) struct Http1Connection {
     protocol: ClientConnection,
     /// Received bytes that are part of an incomplete head or chunk line, or follow the response.
     unused: Vec<u8>,
+    /// When the upstream may close the connection if it gets no request, if it has said so.
+    usable_until: Option<Instant>,
 }
 
 impl SocketConnection for Http1Connection {
     fn new(socket: Socket) -> Self {
-        Self { socket, protocol: ClientConnection::new(), unused: Vec::new() }
+        Self { socket, protocol: ClientConnection::new(), unused: Vec::new(), usable_until: None }
     }
 
     fn socket(&mut self) -> &mut Socket {
@@ -62,11 +67,11 @@ impl Http1Connection {
         mut on_event: impl FnMut(ResponseEvent<'_>) -> Result<(), Cause>,
     ) -> Poll<Result<(), Cause>> {
         READ.with_borrow_mut(|buffer| {
-            // Less than the buffer: a head, a chunk line and a trailer section have a lower limit.
-            let kept = self.unused.len().min(buffer.len());
+            // A head, a chunk line and a trailer section have a lower limit.
+            let kept = self.unused.len().min(LIMITS.head_bytes);
             buffer[..kept].copy_from_slice(&self.unused[..kept]);
-            let received =
-                ready!(self.socket.poll_read(cx, &mut buffer[kept..])).map_err(Cause::ConnectionLost)?;
+            let place = &mut buffer[kept..kept + READ_BYTES];
+            let received = ready!(self.socket.poll_read(cx, place)).map_err(Cause::ConnectionLost)?;
             if received == 0 {
                 return Poll::Ready(match self.protocol.end_of_input().map_err(Cause::Fault)? {
                     InputEnd::ResponseComplete => on_event(ResponseEvent::End(None)),
@@ -97,6 +102,18 @@ impl Http1Connection {
         let piped = self.socket.take_piped(max.min(missing - 1))?;
         self.protocol.bypass(piped.length());
         Some(piped)
+    }
+
+    /// Notes how long the upstream keeps the connection open without another request. A request on the way must not meet the close, so
+    /// the last second is not used.
+    pub(super) fn keep_for(&mut self, time: Option<Duration>) {
+        let usable = |time: Duration| time.saturating_sub(KEEP_ALIVE_MARGIN.min(time / 2));
+        self.usable_until = time.and_then(|time| poll_time().checked_add(usable(time)));
+    }
+
+    /// Returns whether another request can be sent on the idle connection.
+    pub(super) fn is_usable(&mut self, check_kernel: bool) -> bool {
+        self.usable_until.is_none_or(|end| poll_time() < end) && self.socket.is_usable(check_kernel)
     }
 
     /// Returns whether the upstream has changed to another protocol.

@@ -3,7 +3,7 @@
 //! The lifecycle of a request:
 //!
 //! 1. [`mod@target`] determines the path. [`fields`] removes what belongs to the client's connection, [`forwarded`] and [`via`] add what the
-//!    application should know.
+//!    application should know, and [`max_forwards`] counts this proxy.
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream ([`choice`]): idle, new, or after a wait in the queue. It carries one request at a time.
 //!    A name with SRV records has several upstreams ([`service`]).
@@ -27,6 +27,7 @@ mod forwarded;
 mod health;
 mod http1;
 mod http2;
+mod max_forwards;
 mod names;
 mod pool;
 mod received;
@@ -144,8 +145,8 @@ struct ProxyRequest {
     client: Peer,
     /// The target, unless it is that of the client.
     target: Option<Box<str>>,
-    /// The length of the folder of the route.
-    mount: usize,
+    /// The folder of the route in a URL, if references in the response are rewritten.
+    folder: Option<Box<str>>,
     fields: HeaderMap,
     /// The request for another protocol.
     offer: Option<Box<Offer>>,
@@ -178,6 +179,9 @@ impl Handler for Proxy {
         }
         if let Some(rejected) = reject_other_path(&call, request.headers()) {
             return rejected.into();
+        }
+        if let Some(response) = max_forwards::response(&request) {
+            return response.into();
         }
         if via::is_loop(request.headers()) {
             return loop_detected(request.headers()).into();
@@ -285,7 +289,9 @@ impl Proxy {
         let client = call.context.client;
         let mount = call.below().mount().len();
         let target = target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
+        let folder = self.0.rewrites.as_ref().map(|_| call.path.encoded(0..mount).into_boxed_str());
         fields::remove_connection_fields(&mut fields);
+        max_forwards::count_hop(&method, &mut fields);
         if let Some(offer) = &offer {
             if offer.is_http2 {
                 method = Method::GET;
@@ -310,7 +316,7 @@ impl Proxy {
             uri,
             client: client.address(),
             target,
-            mount,
+            folder,
             fields,
             offer: offer.map(Box::new),
             stickiness,
@@ -361,7 +367,7 @@ impl ProxyRequest {
     }
 
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, method, uri, mount, offer, .. } = self;
+        let Self { shared, method, folder, offer, .. } = self;
         let (mut upload, client) = match offer {
             // The body is a direction of the tunnel.
             Some(offer) if offer.is_http2 => (Upload::default(), body),
@@ -376,8 +382,8 @@ impl ProxyRequest {
         if let (Some(sticky), Some(stickiness)) = (shared.sticky.get(), self.stickiness) {
             sticky.set(received.0.response.headers_mut(), stickiness, received.1.member());
         }
-        if let Some(rewrites) = &shared.rewrites {
-            rewrites.apply(received.0.response.headers_mut(), &target::folder(uri, *mount));
+        if let (Some(rewrites), Some(folder)) = (&shared.rewrites, folder) {
+            rewrites.apply(received.0.response.headers_mut(), folder);
         }
         if let Some(offer) = offer {
             let status = received.0.status();
@@ -468,7 +474,7 @@ mod tests {
             uri: "/".parse().unwrap(),
             client: Peer::Unix,
             target: None,
-            mount: 0,
+            folder: None,
             fields: HeaderMap::new(),
             offer: None,
             stickiness: None,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -28,6 +29,8 @@ pub(super) struct Head {
     pub(super) length: Option<u64>,
     /// The protocol that the connection changes to, with status 101.
     pub(super) upgrade: Option<HeaderValue>,
+    /// How long the upstream keeps the connection open without a request, if it says so.
+    pub(super) kept_for: Option<Duration>,
 }
 
 /// Parts of the response that were received and not passed on yet.
@@ -35,6 +38,8 @@ pub(super) struct Head {
 pub(super) struct Received {
     pub(super) head: Option<Head>,
     pub(super) has_begun: bool,
+    /// That of the head, which is passed on before the connection is released.
+    pub(super) kept_for: Option<Duration>,
     pub(super) body: BytesMut,
     pub(super) trailers: Option<HeaderMap>,
     interim: u32,
@@ -51,7 +56,8 @@ impl Head {
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
         let upgrade = if head.status() == 101 { upgrade() } else { None };
-        Self { response: Box::new(Response::received(received_head(head))), length, upgrade }
+        let (received, kept_for) = received_head(head);
+        Self { response: Box::new(Response::received(received)), length, upgrade, kept_for }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -91,7 +97,7 @@ impl Received {
         connection.poll_receive(cx, |event| {
             match event {
                 ResponseEvent::Informational(head) => {
-                    self.pass_interim(received_head(&head))?;
+                    self.pass_interim(received_head(&head).0)?;
                 }
                 ResponseEvent::Head(head) => self.begin(Head::new(&head)),
                 ResponseEvent::Data(data) => self.body.extend_from_slice(data),
@@ -117,7 +123,7 @@ impl Received {
     }
 
     fn begin(&mut self, head: Head) {
-        self.has_begun = true;
+        (self.has_begun, self.kept_for) = (true, head.kept_for);
         self.head = Some(head);
     }
 

@@ -31,7 +31,7 @@ pub(super) fn into_response(
     limit: u64,
     info: impl FnOnce() -> RequestInfo,
 ) -> Result<Response, Failure> {
-    let Head { response, length, upgrade: _ } = head;
+    let Head { response, length, .. } = head;
     let mut response = *response;
     let is_unbuffered = take_unbuffered(&mut response);
     let is_live = is_of_events(&response);

@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::LIMITS;
 use super::connection::{AGE_MAX, End, Http2Connection, OUTPUT_BYTES, State, reset_cause};
 use crate::proxy::fields::received_head;
-use crate::proxy::http1::READ;
+use crate::proxy::http1::{READ, READ_BYTES};
 use crate::proxy::received::Head;
 use crate::upstream::Socket;
 
@@ -119,7 +119,8 @@ impl State {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         READ.with_borrow_mut(|buffer| {
             let Some(socket) = &mut self.socket else { return Poll::Ready(Err(End::Closed)) };
-            let received = ready!(socket.poll_read(cx, buffer)).map_err(|error| End::lost(&error))?;
+            let received =
+                ready!(socket.poll_read(cx, &mut buffer[..READ_BYTES])).map_err(|error| End::lost(&error))?;
             Poll::Ready(self.receive(&buffer[..received]))
         })
     }
@@ -129,7 +130,8 @@ impl State {
         let ended = READ.with_borrow_mut(|buffer| {
             for _ in 0..READS_MAX {
                 let Some(socket) = &mut self.socket else { break };
-                let received = socket.read_now(buffer).map_err(|error| End::lost(&error))?;
+                let received =
+                    socket.read_now(&mut buffer[..READ_BYTES]).map_err(|error| End::lost(&error))?;
                 let Some(received) = received else { break };
                 self.receive(&buffer[..received])?;
                 // There may be acknowledgements to send.
@@ -177,7 +179,7 @@ impl State {
         match event {
             Event::Informational { stream: id, head } => {
                 let Some(stream) = streams.get_mut(&id) else { return };
-                if let Err(cause) = stream.add_interim(received_head(&head)) {
+                if let Err(cause) = stream.add_interim(received_head(&head).0) {
                     protocol.cancel(id, output);
                     stream.fail(cause, wakers);
                 }
