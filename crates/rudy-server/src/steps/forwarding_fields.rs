@@ -55,7 +55,7 @@ pub(super) struct WithoutForwardingFields(pub(super) client_address::Options);
 impl Step for WithoutForwardingFields {
     fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let is_trusted = || self.0.trusts(&call.context.client.peer);
-        if request.headers().keys().any(is_of_proxies) {
+        if request.headers().keys().any(|name| is_of_proxies(name) || resembles_framing(name)) {
             remove(&mut request, is_trusted());
         }
         next.call(request, call)
@@ -75,15 +75,17 @@ impl Step for WithoutForwardingFields {
     }
 }
 
-/// Removes the fields, and notes that the request had some. Other spellings are removed from requests of trusted proxies, too: a proxy
+/// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other spellings are removed from requests of trusted proxies, too: a proxy
 /// replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its client, which is the same variable for CGI and WSGI.
 fn remove(request: &mut Request, is_trusted: bool) {
-    let is_removed = |name: &&HeaderName| is_of_proxies(name) && !(is_trusted && is_dashed(name));
+    let is_removed = |name: &&HeaderName| {
+        resembles_framing(name) || is_of_proxies(name) && !(is_trusted && is_dashed(name))
+    };
     let removed: Vec<_> = request.headers().keys().filter(is_removed).cloned().collect();
     for name in &removed {
         request.headers_mut().remove(name);
     }
-    if let Some(name) = removed.into_iter().next() {
+    if let Some(name) = removed.into_iter().find(is_of_proxies) {
         request.extensions_mut().insert(CameThroughProxy(name));
     }
 }
@@ -101,6 +103,15 @@ fn is_of_proxies(name: &HeaderName) -> bool {
     };
     PREFIXES.iter().any(begins)
         || NAMES.iter().any(|other| is_same_variable(text.as_bytes(), other.as_bytes()))
+}
+
+/// Whether a field is `Transfer-Encoding` or `Content-Length` for an application that turns underscores into hyphens, or the reverse: it would
+/// read another body than the server has sent, and the rest of it as the next request.
+fn resembles_framing(name: &HeaderName) -> bool {
+    let is_framing = [&b"content-length"[..], b"transfer-encoding"]
+        .iter()
+        .any(|framing| is_same_variable(name.as_str().as_bytes(), framing));
+    is_framing && !is_dashed(name)
 }
 
 fn is_dashed(name: &HeaderName) -> bool {
@@ -148,6 +159,11 @@ mod tests {
             let is_kept = !name.contains(['_', '.']);
             assert_eq!(left(&[name], true).len(), usize::from(is_kept), "{name}");
         }
+        for name in ["content_length", "transfer_encoding", "transfer.encoding"] {
+            assert!([false, true].iter().all(|is_trusted| left(&[name], *is_trusted).is_empty()), "{name}");
+        }
+        let framing = ["content-length", "transfer-encoding", "content_encoding"];
+        assert_eq!(left(&framing, false), framing);
         let others = ["accept", "cookie", "x-real", "x-requested-with", "x-forward", "client", "via", "te"];
         assert_eq!(left(&others, false), others);
     }
