@@ -32,6 +32,11 @@ pub(super) enum Action<V> {
     Add(Vec<V>),
     /// Sets the field if it is missing.
     Default(V),
+    /// Replaces a text by another one, wherever it is in the lines.
+    Replace {
+        text: V,
+        with: V,
+    },
     Remove,
 }
 
@@ -56,6 +61,7 @@ impl<V> Action<V> {
             Self::Set(values) => Action::Set(values.iter().map(value).collect()),
             Self::Add(values) => Action::Add(values.iter().map(value).collect()),
             Self::Default(only) => Action::Default(value(only)),
+            Self::Replace { text, with } => Action::Replace { text: value(text), with: value(with) },
             Self::Remove => Action::Remove,
         }
     }
@@ -66,15 +72,17 @@ impl<V> Action<V> {
             Self::Set(values) => Action::Set(values.iter().map(value).collect::<Option<_>>()?),
             Self::Add(values) => Action::Add(values.iter().map(value).collect::<Option<_>>()?),
             Self::Default(only) => Action::Default(value(only)?),
+            Self::Replace { text, with } => Action::Replace { text: value(text)?, with: value(with)? },
             Self::Remove => Action::Remove,
         })
     }
 
-    pub(super) fn values(&self) -> &[V] {
+    pub(super) fn values(&self) -> Vec<&V> {
         match self {
-            Self::Set(values) | Self::Add(values) => values,
-            Self::Default(only) => std::slice::from_ref(only),
-            Self::Remove => &[],
+            Self::Set(values) | Self::Add(values) => values.iter().collect(),
+            Self::Default(only) => vec![only],
+            Self::Replace { text, with } => vec![text, with],
+            Self::Remove => Vec::new(),
         }
     }
 }
@@ -83,7 +91,8 @@ impl FieldChanges {
     /// Returns these changes after those of `earlier`, which they replace for each field that they set or remove.
     pub(super) fn after(&self, earlier: &Self) -> Self {
         let is_replaced = |change: &&FieldChange| {
-            self.0.iter().any(|own| own.name == change.name && !matches!(own.action, Action::Add(_)))
+            let extends = |action: &_| matches!(action, Action::Add(_) | Action::Replace { .. });
+            self.0.iter().any(|own| own.name == change.name && !extends(&own.action))
         };
         let kept = earlier.0.iter().filter(|change| !is_replaced(change));
         Self(kept.chain(&self.0).cloned().collect())
@@ -138,7 +147,7 @@ impl<'de> Visitor<'de> for ActionVisitor {
     type Value = Action<Template>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value, a list of values, false, { add = ... } or { default = ... }")
+        f.write_str("a value, a list of values, false, { add = ... }, { default = ... } or { replace = ..., with = ... }")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
@@ -164,10 +173,11 @@ impl<'de> Visitor<'de> for ActionVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Self::Value, A::Error> {
-        let expected = "expected one of { add = \"...\" } and { default = \"...\" }";
+        let expected = "expected one of { add = \"...\" }, { default = \"...\" } and { replace = \"...\", with = \"...\" }";
         let action = match table.next_key::<String>()?.as_deref() {
             Some("add") => Action::Add(table.next_value::<Values>()?.0),
             Some("default") => Action::Default(table.next_value::<Value>()?.0),
+            Some(first @ ("replace" | "with")) => replacement(first == "replace", &mut table)?,
             _ => return Err(A::Error::custom(two_lines("unknown change to a field", expected))),
         };
         match table.next_key::<String>()? {
@@ -175,6 +185,25 @@ impl<'de> Visitor<'de> for ActionVisitor {
             Some(_) => Err(A::Error::custom(two_lines("two changes to a field", expected))),
         }
     }
+}
+
+/// Reads the rest of `{ replace = "...", with = "..." }`, in any order.
+fn replacement<'de, A: MapAccess<'de>>(
+    begins_with_text: bool,
+    table: &mut A,
+) -> Result<Action<Template>, A::Error> {
+    let Value(first) = table.next_value()?;
+    let expected = if begins_with_text { "with" } else { "replace" };
+    if table.next_key::<String>()?.as_deref() != Some(expected) {
+        let example = "expected both, as in { replace = \"https://public/\", with = \"http://app/\" }";
+        return Err(A::Error::custom(two_lines(format!("`{expected}` is missing"), example)));
+    }
+    let Value(second) = table.next_value()?;
+    let (text, with) = if begins_with_text { (first, second) } else { (second, first) };
+    if text.as_fixed().is_some_and(str::is_empty) {
+        return Err(A::Error::custom("the text to replace is empty"));
+    }
+    Ok(Action::Replace { text, with })
 }
 
 impl<'de> Deserialize<'de> for FieldChanges {
@@ -193,6 +222,12 @@ inline_schema!([] FieldChanges, |_generator| {
             { "const": false },
             { "type": "object", "properties": { "add": values }, "required": ["add"], "additionalProperties": false },
             { "type": "object", "properties": { "default": { "type": "string" } }, "required": ["default"], "additionalProperties": false },
+            {
+                "type": "object",
+                "properties": { "replace": { "type": "string" }, "with": { "type": "string" } },
+                "required": ["replace", "with"],
+                "additionalProperties": false,
+            },
         ] },
         "examples": [{ "X-Frame-Options": "DENY", "Server": false, "Link": { "add": "</a.css>; rel=preload" } }]
     })

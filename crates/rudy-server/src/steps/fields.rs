@@ -66,6 +66,7 @@ impl Changes {
             Action::Set(values) => format!("{of}: set {name} to {}", values.join(", ")),
             Action::Add(values) => format!("{of}: add {name} {}", values.join(", ")),
             Action::Default(value) => format!("{of}: set {name} to {value} if it is missing"),
+            Action::Replace { text, with } => format!("{of}: replace {text} in {name} by {with}"),
             Action::Remove => format!("{of}: remove {name}"),
         };
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -143,6 +144,7 @@ fn apply(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
             Action::Default(value) => {
                 fields.entry(name).or_insert_with(|| value.clone());
             }
+            Action::Replace { text, with } => replace_text(name, text, with, fields),
             Action::Add(values) => {
                 for value in values {
                     // After an internal redirect, the line may be there already.
@@ -151,6 +153,27 @@ fn apply(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Replaces a text in all lines of a field. They are bytes: not all of them are UTF-8.
+fn replace_text(name: &HeaderName, text: &HeaderValue, with: &HeaderValue, fields: &mut HeaderMap) {
+    let header::Entry::Occupied(mut lines) = fields.entry(name) else { return };
+    for line in lines.iter_mut() {
+        let (mut rest, mut replaced) = (line.as_bytes(), Vec::new());
+        // An empty text, of a placeholder, is everywhere.
+        while !text.is_empty()
+            && let Some(at) = memchr::memmem::find(rest, text.as_bytes())
+        {
+            replaced.extend_from_slice(&rest[..at]);
+            replaced.extend_from_slice(with.as_bytes());
+            rest = &rest[at + text.len()..];
+        }
+        replaced.extend_from_slice(rest);
+        // Parts of valid fields.
+        if let Ok(value) = HeaderValue::try_from(replaced) {
+            *line = value;
         }
     }
 }
@@ -220,7 +243,7 @@ impl Step for RequestFields {
         let is_changed = |option: &[u8]| changes.iter().any(|change| is_named(&change.name, option));
         keep_from_connection(is_changed, request.headers_mut());
         for change in &changes {
-            if !matches!(change.action, Action::Add(_) | Action::Default(_)) {
+            if !matches!(change.action, Action::Add(_) | Action::Default(_) | Action::Replace { .. }) {
                 remove_spellings(&change.name, request.headers_mut());
             }
         }
@@ -331,6 +354,31 @@ mod tests {
             ["a: new", "c: 1", "c: 2", "c: 3", "d: there", "e: 1", "e: 2"]
         );
         assert_eq!(changed(changes, &[]), ["a: new", "c: 2", "c: 3", "d: d", "e: 1", "e: 2"]);
+    }
+
+    #[test]
+    fn a_text_in_a_field_is_replaced_wherever_it_is() {
+        let changes = "Destination = { replace = 'https://dav.example/', with = 'http://app/' }\n\
+                       If = { with = 'http://app/', replace = 'https://dav.example/' }\nNone = { replace = 'a', with = 'b' }";
+        let given = [
+            ("destination", "https://dav.example/a/b"),
+            ("destination", "https://other.example/a"),
+            ("if", "<https://dav.example/a> (<x>) <https://dav.example/b> (<y>)"),
+        ];
+        let expected = [
+            "destination: http://app/a/b",
+            "destination: https://other.example/a",
+            "if: <http://app/a> (<x>) <http://app/b> (<y>)",
+        ];
+        assert_eq!(changed(changes, &given), expected);
+        for (invalid, why) in [
+            ("A = { replace = 'a' }", "`with` is missing"),
+            ("A = { with = 'a' }", "`replace` is missing"),
+            ("A = { replace = '', with = 'a' }", "the text to replace is empty"),
+        ] {
+            let error = crate::config::from_text::<super::super::FieldChanges>(invalid).unwrap_err();
+            assert!(format!("{error:?}").contains(why), "{error:?}");
+        }
     }
 
     #[test]

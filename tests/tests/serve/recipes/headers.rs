@@ -65,6 +65,10 @@ const RECIPES: &[Recipe] = &[
         )],
     ),
     Recipe(
+        "Request header fields",
+        &[("dav.example.org GET /a", 200, &[], "proxied GET /a for dav.example.org")],
+    ),
+    Recipe(
         "Error pages",
         &[
             ("a GET /none", 404, &[], "<p>missing page"),
