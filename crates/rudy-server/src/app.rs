@@ -23,6 +23,7 @@ use crate::error_log::ErrorLog;
 use crate::exchange::{self, Observers};
 use crate::fastcgi::Apps;
 use crate::files::access::Access;
+use crate::grpc;
 use crate::handlers::{Metrics, Start};
 use crate::metrics::Format;
 use crate::proxy::Proxy;
@@ -203,7 +204,11 @@ impl Service for App {
         if let Some(id) = id {
             id.set_in_request(request.headers_mut());
         }
-        let reply = Context { client, routes: &self.routes, access: Access::Cached }.reply(request);
+        let grpc = grpc::media_type(&request);
+        let mut reply = Context { client, routes: &self.routes, access: Access::Cached }.reply(request);
+        if let Some(media_type) = grpc {
+            reply = reply.map(|response| grpc::without_page(response, media_type));
+        }
         match id.filter(|_| self.has_id_in_response()).cloned() {
             Some(id) => reply.map(|mut response| {
                 id.set_in_response(response.headers_mut());
@@ -221,8 +226,13 @@ impl Service for App {
     ) -> Option<Response> {
         let request = head.map(|head| head.into_request().map(|_| RequestBody::empty()));
         let request = request.map(|request| with_forwarded_host(request, client));
-        Context { client, routes: &self.routes, access: Access::Cached }
-            .respond_to_rejected(request, rejection)
+        let grpc = request.as_ref().and_then(grpc::media_type);
+        let context = Context { client, routes: &self.routes, access: Access::Cached };
+        let response = context.respond_to_rejected(request, rejection)?;
+        Some(match grpc {
+            Some(media_type) => grpc::without_page(response, media_type),
+            None => response,
+        })
     }
 
     fn limits(&self) -> &Arc<Limits> {

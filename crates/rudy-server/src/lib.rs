@@ -19,6 +19,7 @@ mod exchange;
 mod fastcgi;
 pub mod files;
 pub mod follow;
+mod grpc;
 mod handlers;
 mod internal_redirect;
 pub mod limits;
