@@ -2,6 +2,7 @@
 
 mod admin;
 mod choice;
+mod details;
 mod ejection;
 mod faults;
 mod forwarding;

@@ -1,0 +1,234 @@
+//! Details of messages that clients and upstreams depend on.
+
+use std::sync::mpsc;
+
+use rudy_tests::{Http2Connection, Http2Response, Server, Upstream, UpstreamRequest};
+
+use crate::proxy::{proxy, proxy_with};
+
+/// Starts an upstream that responds with these bytes, and sends what it receives to a channel.
+fn upstream_with(response: impl Into<Vec<u8>>) -> (Upstream, mpsc::Receiver<UpstreamRequest>) {
+    let (sender, requests) = mpsc::channel();
+    let response = response.into();
+    let upstream = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            peer.send(&response);
+            sender.send(request).expect("the test runs");
+        }
+    });
+    (upstream, requests)
+}
+
+const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
+
+/// Starts a server with these lines after the line of its listener. `URL` is the URL of the upstream.
+fn server(upstream: &Upstream, lines: &str) -> Server {
+    Server::config(&format!("listen = [\"127.0.0.1:0,h2c\"]\n{}", lines.replace("URL", &upstream.url())))
+}
+
+#[test]
+fn an_error_page_and_a_fallback_are_requested_by_their_own_paths() {
+    let (upstream, requests) = upstream_with(FINE);
+    let server = server(
+        &upstream,
+        "[[site]]\nerror_pages = { 403 = \"/errors/403.html\" }\n\
+         [[site.route]]\npath = \"/errors/*\"\nproxy = \"URL\"\n\
+         [[site.route]]\npath = \"/page\"\nproxy = \"URL\"\n\
+         [[site.route]]\npath = \"/secret/*\"\nfiles = \".\"\naccess = [{ deny = \"anyone\" }]\n\
+         [[site.route]]\npath = \"/*\"\nfiles = { root = \".\", fallback = \"page\" }\n",
+    );
+    for (sent, status, received) in [
+        ("/secret/a?b", 403, "/errors/403.html?b"),
+        ("/none?b", 200, "/page?b"),
+        ("/errors/./x", 200, "/errors/x"),
+    ] {
+        let response = server.get(sent);
+        assert_eq!((response.status, response.text()), (status, "fine"), "{sent}");
+        assert_eq!(requests.recv().expect("the upstream runs").target(), received, "{sent}");
+    }
+}
+
+#[test]
+fn the_spelling_behind_a_removed_prefix_is_kept_and_invalid_characters_are_encoded() {
+    let (upstream, requests) = upstream_with(FINE);
+    let server = server(
+        &upstream,
+        "[[site]]\n[[site.route]]\npath = \"/my files/*\"\nproxy = { upstreams = \"URL\", strip_prefix = true }\n",
+    );
+    for (sent, received) in [
+        ("/my%20files//a%2Bb;c?d=%7e", "//a%2Bb;c?d=%7e"),
+        ("/x/../my%20files/./a%2Bb//c", "/a%2Bb//c"),
+        ("/my%20files/{a}?b|c[]", "/%7Ba%7D?b%7Cc[]"),
+    ] {
+        assert_eq!(server.get(sent).text(), "fine", "{sent}");
+        assert_eq!(requests.recv().expect("the upstream runs").target(), received, "{sent}");
+    }
+}
+
+#[test]
+fn the_date_of_the_upstream_is_kept() {
+    const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let dated = format!("HTTP/1.1 200 OK\r\nDate: {DATE}\r\nContent-Length: 4\r\n\r\nfine");
+    let (upstream, _requests) = upstream_with(dated);
+    for more in ["", "rewrite_location = true"] {
+        let server = proxy(&upstream, more);
+        let response = server.get("/app/");
+        assert_eq!(response.fields("date").collect::<Vec<_>>(), [DATE], "{more}");
+        let mut connection = Http2Connection::open(server.address(), &[]);
+        connection.get(1, "/app/");
+        assert_eq!(connection.response(1).field("date"), Some(DATE), "{more}");
+    }
+    let (upstream, _requests) = upstream_with(FINE);
+    assert_eq!(proxy(&upstream, "").get("/app/").fields("date").count(), 1);
+}
+
+#[test]
+fn the_date_of_a_stored_response_is_kept() {
+    // Without a time of its own it would be stale, but it is valid for a century.
+    const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let dated = format!(
+        "HTTP/1.1 200 OK\r\nDate: {DATE}\r\nCache-Control: max-age=3153600000\r\nContent-Length: 4\r\n\r\nfine"
+    );
+    let (upstream, _requests) = upstream_with(dated);
+    let server = server(
+        &upstream,
+        "[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\ncache = true\nproxy = \"URL\"\n",
+    );
+    for _ in 0..3 {
+        let response = server.get("/a");
+        assert_eq!(response.fields("date").collect::<Vec<_>>(), [DATE]);
+    }
+    assert_eq!(upstream.accepted(), 1);
+}
+
+#[test]
+fn options_with_max_forwards_ends_at_the_proxy() {
+    let (upstream, requests) = upstream_with(FINE);
+    let server = proxy(&upstream, "");
+    let mut connection = server.connect();
+    let mut options = |hops| {
+        connection
+            .send(format!("OPTIONS /app/ HTTP/1.1\r\nHost: a\r\nMax-Forwards: {hops}\r\n\r\n").as_bytes());
+        connection.response()
+    };
+    let response = options(0);
+    assert_eq!((response.status, response.field("allow").is_some()), (204, true));
+    assert_eq!(options(3).text(), "fine");
+    assert_eq!(requests.recv().expect("the upstream runs").field("max-forwards"), Some("2"));
+}
+
+#[test]
+fn a_head_with_bare_lf_white_space_and_many_fields_is_passed_on() {
+    let many = "X-Many: 1\r\n".repeat(400);
+    let long = "x".repeat(50_000);
+    let head = format!("HTTP/1.1 200 OK\nX-Old : 1\nX-Long: {long}\r\n{many}Content-Length : 4\n\nfine");
+    let (upstream, _requests) = upstream_with(head);
+    let response = proxy(&upstream, "").get("/app/");
+    assert_eq!((response.status, response.text(), response.field("x-old")), (200, "fine", Some("1")));
+    assert_eq!((response.field("x-long"), response.fields("x-many").count()), (Some(&*long), 400));
+}
+
+#[test]
+fn other_spellings_of_framing_fields_do_not_reach_the_upstream() {
+    let (upstream, requests) = upstream_with(FINE);
+    for top in ["", "trusted_proxies = \"127.0.0.1\""] {
+        let server = proxy_with(&upstream, top, "");
+        let mut connection = server.connect();
+        connection.send(
+            b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\nContent_Length: 1\r\n\
+              Content-Length: 3\r\n\r\nabc",
+        );
+        assert_eq!(connection.response().status, 200);
+        let received = requests.recv().expect("the upstream runs");
+        assert_eq!((received.field("transfer_encoding"), received.field("content_length")), (None, None));
+        assert_eq!((received.field("content-length"), &*received.body), (Some("3"), &b"abc"[..]));
+    }
+}
+
+#[test]
+fn a_connection_is_not_used_after_the_time_that_the_upstream_keeps_it() {
+    for (field, connections) in [("timeout=0", 2), ("timeout=100, max=5", 1), ("max=0", 1)] {
+        let (upstream, _requests) =
+            upstream_with(FINE.replace("OK\r\n", &format!("OK\r\nKeep-Alive: {field}\r\n")));
+        let server = proxy_with(&upstream, "engine = \"task\"", "");
+        for _ in 0..2 {
+            assert_eq!(server.get("/app/").text(), "fine");
+        }
+        assert_eq!(upstream.accepted(), connections, "{field}");
+    }
+}
+
+#[test]
+fn a_client_of_grpc_gets_a_status_of_grpc() {
+    let port = rudy_tests::ReservedPort::new();
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,h2c\"]\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nproxy = \"h2c://{}\"\n",
+        port.address()
+    ));
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    for (stream, path, code) in [(1, "/app/a.B/C", "14"), (3, "/a.B/C", "12")] {
+        connection.request(stream, "POST", path, &OF_GRPC, true);
+        assert_status_of_grpc(&connection.response(stream), code);
+    }
+    // A stream whose body becomes too large.
+    let (sender, begun) = mpsc::channel();
+    let upstream = Upstream::start(move |peer| {
+        sender.send(peer.head()).expect("the test runs");
+        peer.wait_for_end();
+    });
+    let server = proxy_with(&upstream, "limits = { body_bytes = 4 }", "");
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.request(1, "POST", "/app/", &OF_GRPC, false);
+    begun.recv().expect("the upstream runs");
+    connection.frame(0, 0, 1, b"12345");
+    assert_status_of_grpc(&connection.response(1), "2");
+}
+
+const OF_GRPC: [(&str, &str); 2] = [("content-type", "application/grpc"), ("te", "trailers")];
+
+fn assert_status_of_grpc(response: &Http2Response, code: &str) {
+    assert_eq!((response.status, response.text()), (200, ""));
+    let field = |name| response.field(name).unwrap_or_default();
+    assert_eq!((field("content-type"), field("grpc-status")), ("application/grpc", code));
+    assert!(!field("grpc-message").is_empty());
+}
+
+#[test]
+fn the_host_in_a_field_of_a_request_can_be_replaced() {
+    let (upstream, requests) = upstream_with(FINE);
+    let server = server(
+        &upstream,
+        "[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"URL\"\n\
+         request_headers = { Destination = { replace = \"http://{host}/\", with = \"URL/\" } }\n",
+    );
+    let mut connection = server.connect();
+    connection
+        .send(b"MOVE /a HTTP/1.1\r\nHost: dav.example\r\nDestination: http://dav.example/b%20c\r\n\r\n");
+    assert_eq!(connection.response().status, 200);
+    let received = requests.recv().expect("the upstream runs");
+    assert_eq!(received.field("destination"), Some(&*format!("{}/b%20c", upstream.url())));
+}
+
+#[test]
+fn a_response_that_breaks_off_is_sent_up_to_there() {
+    let part = vec![b'x'; 3_000_000];
+    for head in ["Content-Length: 5000000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n4c4b40\r\n"] {
+        let (sender, closed) = mpsc::channel();
+        let response = [format!("HTTP/1.1 200 OK\r\n{head}").as_bytes(), &part].concat();
+        let upstream = Upstream::start(move |peer| {
+            if peer.request().is_some() {
+                peer.send(&response);
+                sender.send(()).expect("the test runs");
+            }
+        });
+        let server = proxy(&upstream, "");
+        let mut client = server.connect();
+        client.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        // The client reads only after the failure.
+        closed.recv().expect("the upstream runs");
+        client.head();
+        let rest = client.read_to_end();
+        assert_eq!(rest.split(|byte| *byte == b'x').count() - 1, part.len(), "{head}");
+        assert!(!rest.ends_with(b"0\r\n\r\n") && client.is_closed(), "{head}");
+    }
+}
