@@ -101,7 +101,6 @@ impl Peer {
             | Self::ResetsInResponse
             | Self::ClosesInResponse
             | Self::PanicsInBody
-            | Self::FailsInBody
             | Self::ClosesUpgraded
             | Self::NeverReads => First::Neither,
             _ => First::Server,
