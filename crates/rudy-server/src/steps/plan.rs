@@ -33,9 +33,10 @@ use crate::routing::PathPattern;
 #[serde(default)]
 pub struct StepsTable {
     /// Changes to the header fields of every response, errors and redirects too: a value sets a field, `false` removes it,
-    /// `{ add = "..." }` adds a line, and `{ default = "..." }` sets a field that the response lacks. Values can contain
-    /// `{path}`, `{query}`, `{host}`, `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request).
-    /// The changes of a route come after those of its site, and replace them for the same field.
+    /// `{ add = "..." }` adds a line, `{ default = "..." }` sets a field that the response lacks, and
+    /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
+    /// `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request). The changes of a route come
+    /// after those of its site, and replace them for the same field.
     pub response_headers: FieldChanges,
     /// Changes to the header fields of requests, before the handler, in the form of `response_headers`. A field that is set
     /// or removed is removed in every spelling that is the same variable for an app.
