@@ -240,10 +240,9 @@ fn an_upload_reaches_the_upstream_when_the_settings_and_the_client_say() {
 #[test]
 fn a_body_without_a_length_that_cannot_be_buffered_is_rejected_and_reaches_no_upstream() {
     let upstream = Upstream::start(|peer| while peer.request().is_some() {});
-    for (top, status) in [
-        ("buffer_memory = 0\nbuffer_total = \"100 KB\"", 507),
-        ("limits.body_bytes = \"100 KB\"", 413),
-    ] {
+    for (top, status) in
+        [("buffer_memory = 0\nbuffer_total = \"100 KB\"", 507), ("limits.body_bytes = \"100 KB\"", 413)]
+    {
         let server = proxy_with(&upstream, top, "");
         let mut connection = server.connect();
         connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
