@@ -21,12 +21,13 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("php-cgi", "php-cgi"),      // FastCGI app
     ("fcgiwrap", "fcgiwrap"),    // runs CGI programs such as git's
     ("git", "git"),
-    ("zsh", "zsh"),                // shell completion
-    ("fish", "fish"),              // shell completion
-    ("mandoc", "mandoc"),          // checks the manual pages
-    ("setfacl", "acl"),            // sets access control lists
-    ("certutil", "libnss3-tools"), // databases of authorities of browsers
-    ("zstd", "zstd"),              // reads rotated logs
+    ("zsh", "zsh"),                 // shell completion
+    ("fish", "fish"),               // shell completion
+    ("mandoc", "mandoc"),           // checks the manual pages
+    ("setfacl", "acl"),             // sets access control lists
+    ("certutil", "libnss3-tools"),  // databases of authorities of browsers
+    ("zstd", "zstd"),               // reads rotated logs
+    ("fail2ban-regex", "fail2ban"), // bans clients by the error log
 ];
 
 /// Programs of the long checks only.

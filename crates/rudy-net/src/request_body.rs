@@ -192,8 +192,10 @@ impl std::fmt::Display for RequestBodyError {
         match self {
             Self::Malformed(how) => write!(f, "the request body is malformed: {how}"),
             Self::PeerGone => f.write_str("the peer disconnected during the request body"),
-            Self::TooLarge => f.write_str("the request body is larger than the limit"),
-            Self::TooSlow => f.write_str("the peer sent the request body more slowly than the minimum rate"),
+            Self::TooLarge => f.write_str("the request body is larger than the limit (`body_bytes`)"),
+            Self::TooSlow => f.write_str(
+                "the peer sent the request body more slowly than the minimum rate (`limits.body_rate_min`)",
+            ),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::client_address::{self, with_forwarded_host};
 use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
 use crate::dashboard::Live;
-use crate::error_log::ErrorLog;
+use crate::error_log::{ErrorLog, client_subject};
 use crate::exchange::{self, Observers};
 use crate::fastcgi::Apps;
 use crate::files::access::Access;
@@ -242,7 +242,10 @@ impl Service for App {
     fn handshake_failed(&self, peer: &Peer, reason: &str) {
         if let Some(log) = &self.error_log {
             let kind = format!("TLS handshake: {}", reason.split(':').next().unwrap_or_default());
-            log.client(&kind, &format!("the TLS handshake of {peer} failed: {reason}"));
+            log.client(
+                (&*kind, &*client_subject(*peer)),
+                &format!("the TLS handshake of {peer} failed: {reason}"),
+            );
         }
     }
 
@@ -252,7 +255,8 @@ impl Service for App {
         }
         if let Some(log) = &self.error_log {
             let status = outcome.status.as_ref().map_or("no response", StatusCode::as_str);
-            log.client(reason, &format!("{} was rejected ({status}): {reason}", client.peer));
+            let kind = (reason, &*client_subject(client.peer));
+            log.client(kind, &format!("{} was rejected ({status}): {reason}", client.peer));
         }
     }
 }

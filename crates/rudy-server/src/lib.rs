@@ -41,6 +41,7 @@ mod resources;
 mod routes;
 mod routing;
 pub mod run;
+mod sandboxed;
 mod state_dir;
 pub mod status;
 mod steps;

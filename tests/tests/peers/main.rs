@@ -11,6 +11,7 @@ mod connections;
 mod content;
 mod dashboard;
 mod documentation;
+mod fail2ban;
 mod fastcgi;
 mod fastcgi_app;
 mod forwarded_requests;

@@ -103,12 +103,14 @@ fn files_outside_cannot_be_opened_on_any_engine_and_files_inside_are_served() {
         // The links are followed without a sandbox.
         assert_eq!(server.get("/link.txt").text(), "secret", "{engine}");
         place.write("true", "");
-        let server = start();
+        let mut server = start();
         assert_eq!(server.get("/page.txt").text(), "hello", "{engine}");
         for path in ["/link.txt", "/folder/secret.txt", "/folder/", "/link.txt"] {
             let status = server.get(path).status;
             assert!([403, 404].contains(&status), "{engine} {path}: {status}");
         }
+        // The log says why the permission is missing.
+        server.wait_for_line("; Rudy may open only the paths in its configuration (`sandbox`)");
         assert!(server.get("/").text().contains("page.txt"), "{engine}");
         fs::write(place.path("site/new.txt"), "new").unwrap();
         assert_eq!(server.get("/new.txt").text(), "new", "{engine}");

@@ -310,22 +310,22 @@ fn report_failure(name: String, format: Format, errors: ErrorLog) -> OnLogFailur
         LogFailure::Dropped(lines) => {
             let message =
                 format!("{name}: {lines} lines dropped, because writing is too slow or the disk was full");
-            errors.recurring_error("lines of the access log were dropped", &message);
+            errors.recurring_error(("lines of the access log were dropped", &*name), &message);
             Some(format.dropped(*lines))
         }
         LogFailure::Failed(error, lines) => {
             let message = format!("{name}: cannot write: {error}; lines lost so far: {lines}");
-            errors.recurring_error("lines of the access log were lost", &message);
+            errors.recurring_error(("lines of the access log were lost", &*name), &message);
             None
         }
         LogFailure::NotRotated(error) => {
             let message = format!("{name}: cannot rotate it: {error}; Rudy still writes to it");
-            errors.recurring_error("the access log was not rotated", &message);
+            errors.recurring_error(("the access log was not rotated", &*name), &message);
             None
         }
         LogFailure::NotTidied(error) => {
             let message = format!("{name}: {error}; Rudy tries again in a minute");
-            errors.recurring_error("rotated files of the access log were not tidied", &message);
+            errors.recurring_error(("rotated files of the access log were not tidied", &*name), &message);
             None
         }
     })

@@ -83,7 +83,7 @@ impl Keeper {
                 Ok(window) => self.window = window.map(|window| (window, now)),
                 // Two thirds of the validity, or the last window, are good enough.
                 Err(failure) => self.shared.errors.recurring_error(
-                    "cannot ask when to renew certificates",
+                    ("cannot ask when to renew a certificate", &*self.name),
                     &format!("cannot ask when to renew the certificate for {}: {failure}", self.name),
                 ),
             }

@@ -29,7 +29,9 @@ pub enum BufferError {
 impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit(limit) => write!(f, "more than {} for one body", <Size>::from(*limit)),
+            Self::Limit(limit) => {
+                write!(f, "more than {} for one body (`response_buffer`)", <Size>::from(*limit))
+            }
             Self::Total(total) => {
                 write!(f, "more than {} in all files (`buffer_total`)", <Size>::from(*total))
             }

@@ -230,7 +230,7 @@ fn no_bytes_are_lost_if_the_disk_is_full() {
     let total = Options { total: Some(100_000), ..Options::default() };
     for (options, limit, stored, expected_error) in [
         (total, None, 70_000, "more than 100000B in all files (`buffer_total`)"),
-        (Options::default(), Some(100_000), 70_000, "more than 100000B for one body"),
+        (Options::default(), Some(100_000), 70_000, "more than 100000B for one body (`response_buffer`)"),
         (nowhere, None, 0, "/nowhere: No such file or directory (os error 2)"),
     ] {
         let setup = Setup::new(&options);

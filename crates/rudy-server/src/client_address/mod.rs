@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use allowed_clients::{AllowedClient, AllowedClients};
 pub(crate) use allowed_clients::{CameThroughProxy, ForeignHost};
+pub(crate) use network::network;
 pub use network::{Network, TrustedProxy};
 
 use crate::config::{Config, Location, Problem};

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use rudy_net::Peer;
+
 use crate::config::written_as_text;
 
 /// The number of bits before an IPv4 address that is mapped to IPv6.
@@ -34,6 +36,20 @@ impl Network {
             (IpAddr::V6(own), IpAddr::V6(other)) => other.to_bits() & mask_v6(self.prefix) == own.to_bits(),
             _ => false,
         }
+    }
+}
+
+/// Formats the network of a client.
+pub(crate) fn network(client: Peer, v6_bits: u32) -> String {
+    match client {
+        Peer::Ip(address) => match address.ip().to_canonical() {
+            IpAddr::V6(address) if v6_bits < 128 => {
+                let mask = u128::MAX.checked_shl(128 - v6_bits).unwrap_or(0);
+                format!("{}/{v6_bits}", Ipv6Addr::from_bits(address.to_bits() & mask))
+            }
+            address => address.to_string(),
+        },
+        other => other.to_string(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod kinds;
 mod levels;
+mod lines;
 mod subscriber;
 #[cfg(test)]
 mod tests;
@@ -15,21 +16,21 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
-use self::kinds::Kinds;
+pub use self::kinds::Kind;
+use self::kinds::Suppressed;
+pub(crate) use self::kinds::client_subject;
 pub use self::levels::Level;
 pub(crate) use self::levels::Levels;
+use self::lines::Lines;
 use crate::access_log::Destination;
-use crate::config::{Placeholders, visible};
+use crate::config::Placeholders;
 use crate::exchange::RouteName;
-use crate::line_writer::{LineWriter, LogFailure, OnLogFailure, RotationOptions, Target, open_log};
-use crate::local_time::LocalClock;
+use crate::line_writer::{LineWriter, OnLogFailure, RotationOptions, Target, open_log};
 
 /// The error log, for lines about a route or about the server. Clones write to the same file. Writing never blocks.
 #[derive(Debug, Clone)]
@@ -40,7 +41,7 @@ struct Inner {
     writer: LineWriter,
     destination: Option<Destination>,
     /// Shared with the writing thread, which logs failures of the log in the log.
-    state: Arc<Mutex<State>>,
+    lines: Arc<Lines>,
 }
 
 /// The error log of a configuration.
@@ -194,19 +195,12 @@ impl ErrorLog {
     }
 
     fn with(target: impl Into<Target>, options: &ErrorLogOptions, prefix: Prefix) -> io::Result<Self> {
-        let state = Arc::new(Mutex::new(State {
-            format: options.format,
-            prefix,
-            clock: LocalClock::new(),
-            kinds: Kinds::default(),
-            placeholders: Placeholders::default(),
-            levels: options.levels.clone(),
-        }));
-        let for_thread = state.clone();
-        let on_failure: OnLogFailure = Box::new(move |failure| lock(&for_thread).failure(failure));
+        let lines = Arc::new(Lines::new(options, prefix));
+        let for_thread = lines.clone();
+        let on_failure: OnLogFailure = Box::new(move |failure| for_thread.failure(failure));
         let writer = LineWriter::start("error-log", target, on_failure)?;
         let destination = options.destination.clone();
-        Ok(Self(Arc::new(Inner { writer, destination, state }), None))
+        Ok(Self(Arc::new(Inner { writer, destination, lines }), None))
     }
 
     /// Writes the events of `tracing` in this process, too. Only the first log does.
@@ -217,7 +211,7 @@ impl ErrorLog {
 
     /// Changes which lines are logged.
     pub(crate) fn set_levels(&self, levels: Levels) {
-        self.lock().levels = levels;
+        self.0.lines.levels.store(Arc::new(levels));
         tracing::callsite::rebuild_interest_cache();
     }
 
@@ -248,73 +242,73 @@ impl ErrorLog {
     /// Replaces the values of these placeholders in all later lines. Placeholders of earlier calls stay in force, because requests
     /// of an older configuration can still log its values. Their number is bounded by the environment, which does not change.
     pub(crate) fn mask(&self, placeholders: &Placeholders) {
-        self.lock().placeholders.extend(placeholders);
+        self.0.lines.mask(placeholders);
     }
 
     /// Returns a text with the values of all placeholders replaced, as in the log.
     pub(crate) fn masked(&self, text: &str) -> String {
-        self.lock().placeholders.mask(text).into_owned()
+        self.0.lines.placeholders.load().mask(text).into_owned()
     }
 
     /// Logs a normal event.
     pub fn notice(&self, message: &str) {
-        self.write(&mut self.lock(), Severity::Notice, message, self.context());
+        self.write(Severity::Notice, message, self.context());
     }
 
     /// Logs a line of an app's output. The caller limits their number.
     pub fn app(&self, line: &str) {
-        self.write(&mut self.lock(), Severity::App, line, self.context());
+        self.write(Severity::App, line, self.context());
     }
 
     /// Logs an error on this machine or in its configuration.
     pub fn error(&self, message: &str) {
-        self.write(&mut self.lock(), Severity::Error, message, self.context());
+        self.write(Severity::Error, message, self.context());
     }
 
-    /// Logs an error that can recur, once a minute for each `kind`, and counts the others. The line with the count shows only
-    /// `kind`, so `kind` must be readable too.
-    pub fn recurring_error(&self, kind: &str, message: &str) {
-        self.write_limited(Severity::Error, kind, message, self.context());
+    /// Logs an error that can recur, once a minute for each [`Kind`], and counts the others.
+    pub fn recurring_error<'a>(&self, kind: impl Into<Kind<'a>>, message: &str) {
+        self.write_limited(Severity::Error, kind.into(), self.context(), || message.to_owned());
     }
 
-    /// Logs an error of a client, once a minute for each `kind`, and counts the others.
-    pub fn client(&self, kind: &str, message: &str) {
-        self.write_limited(Severity::Client, kind, message, self.context());
+    /// Logs an error of a client, once a minute for each [`Kind`], and counts the others.
+    pub fn client<'a>(&self, kind: impl Into<Kind<'a>>, message: &str) {
+        self.client_with(kind, || message.to_owned());
     }
 
-    /// Logs an error of a client. The caller limits their number.
-    pub(crate) fn client_line(&self, message: &str) {
-        self.write(&mut self.lock(), Severity::Client, message, self.context());
+    /// As [`Self::client`], with a message that is only made for the log.
+    pub(crate) fn client_with<'a>(&self, kind: impl Into<Kind<'a>>, message: impl FnOnce() -> String) {
+        self.write_limited(Severity::Client, kind.into(), self.context(), message);
     }
 
     /// Logs a bug in Rudy, once a minute for each message.
     pub fn bug(&self, message: &str) {
-        self.write_limited(Severity::Bug, message, message, self.context());
+        self.write_limited(Severity::Bug, message.into(), self.context(), || message.to_owned());
     }
 
     /// Logs an error, and below it a text of several lines without escapes: the diagnostics of a configuration.
     pub fn error_with_details(&self, message: &str, text: &str) {
-        self.write_line(&mut self.lock(), Severity::Error, message, text.trim_end(), self.context());
+        self.write_line(Severity::Error, message, text.trim_end(), self.context());
     }
 
     /// Logs the counts of all rate-limited kinds and writes all queued lines. For the end of the process.
     pub fn close(&self) {
-        let mut state = self.lock();
-        for ((severity, kind), seen) in std::mem::take(&mut state.kinds.0) {
-            if seen.suppressed > 0 {
-                let message = format!("{kind}: {} more since the last line about it", seen.suppressed);
-                self.write(&mut state, severity, &message, self.context());
-            }
+        for Suppressed { severity, kind, site, count } in self.0.lines.kinds().take_suppressed() {
+            let context = Context { site: Some(&*site).filter(|site| !site.is_empty()), ..self.context() };
+            self.write(severity, &format!("{kind}: {count} more since the last line about it"), context);
         }
-        drop(state);
         // The lines that were not written cannot be reported anywhere.
         let _lost = self.0.writer.close();
     }
 
-    fn write_limited(&self, severity: Severity, kind: &str, message: &str, context: Context<'_>) {
-        let mut state = self.lock();
-        if let Some(message) = state.limited(severity, kind, message) {
-            self.write(&mut state, severity, &message, context);
+    fn write_limited(
+        &self,
+        severity: Severity,
+        kind: Kind<'_>,
+        context: Context<'_>,
+        message: impl FnOnce() -> String,
+    ) {
+        if let Some(message) = self.0.lines.limited(severity, kind, context, message) {
+            self.write(severity, &message, context);
         }
     }
 
@@ -322,135 +316,14 @@ impl ErrorLog {
         Context::of_route(self.1.as_deref())
     }
 
-    fn write(&self, state: &mut State, severity: Severity, message: &str, context: Context<'_>) {
-        self.write_line(state, severity, message, "", context);
+    fn write(&self, severity: Severity, message: &str, context: Context<'_>) {
+        self.write_line(severity, message, "", context);
     }
 
-    fn write_line(
-        &self,
-        state: &mut State,
-        severity: Severity,
-        message: &str,
-        details: &str,
-        context: Context<'_>,
-    ) {
-        if let Some(line) = state.format(severity, message, details, context) {
+    fn write_line(&self, severity: Severity, message: &str, details: &str, context: Context<'_>) {
+        if let Some(line) = self.0.lines.format(severity, message, details, context) {
             self.0.writer.push(line.as_bytes());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.0.state)
-    }
-}
-
-/// Ignores poisoning: a panic can at most lose a line.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[derive(Debug)]
-struct State {
-    format: LineFormat,
-    prefix: Prefix,
-    clock: LocalClock,
-    kinds: Kinds,
-    placeholders: Placeholders,
-    levels: Levels,
-}
-
-impl State {
-    /// Returns the line about a failure of the log itself.
-    fn failure(&mut self, failure: &LogFailure) -> Option<String> {
-        let (kind, message) = match failure {
-            LogFailure::Dropped(lines) => {
-                return Some(match self.format {
-                    LineFormat::Text => format!("error: {lines} lines of this log were dropped here\n"),
-                    LineFormat::Json => format!("{{\"dropped_lines\":{lines}}}\n"),
-                });
-            }
-            // A failed write cannot be reported anywhere.
-            LogFailure::Failed(..) => return None,
-            LogFailure::NotRotated(error) => (
-                "the error log was not rotated",
-                format!("cannot rotate the error log: {error}; Rudy still writes to it"),
-            ),
-            LogFailure::NotTidied(error) => (
-                "rotated files of the error log were not tidied",
-                format!("error log: {error}; Rudy tries again in a minute"),
-            ),
-        };
-        let message = self.limited(Severity::Error, kind, &message)?;
-        self.format(Severity::Error, &message, "", Context::default())
-    }
-
-    /// Returns the message with the number of suppressed ones before it, or suppresses it: one of a `kind` is logged in a minute.
-    fn limited(&mut self, severity: Severity, kind: &str, message: &str) -> Option<String> {
-        match self.kinds.count(severity, kind, Instant::now())? {
-            0 => Some(message.to_owned()),
-            more => Some(format!("{message} ({more} more like it since the last line)")),
-        }
-    }
-
-    /// Formats a line, and the lines of its details, with their priorities. `None` if lines of this severity are not logged.
-    fn format(
-        &mut self,
-        severity: Severity,
-        message: &str,
-        details: &str,
-        context: Context<'_>,
-    ) -> Option<String> {
-        let target = if context.target.is_empty() { "server" } else { context.target };
-        if !self.levels.allow(severity.level(), target) {
-            return None;
-        }
-        let line = match self.format {
-            LineFormat::Text => self.line(severity, message, details, context),
-            LineFormat::Json => self.json(severity, message, details, context),
-        };
-        let priority = severity.priority();
-        let with_priority = |line: &str| format!("<{priority}>{line}\n");
-        Some(match self.prefix {
-            Prefix::None => line,
-            Prefix::Priority => line.lines().map(with_priority).collect(),
-        })
-    }
-
-    /// Formats a line, and the lines of its details. Escapes line breaks and control characters in the message.
-    fn line(&mut self, severity: Severity, message: &str, details: &str, context: Context<'_>) -> String {
-        let Context { target, site, route } = context;
-        let target = if target.is_empty() { String::new() } else { format!("{target}: ") };
-        let names = [("site", site), ("route", route)];
-        let names = names.iter().filter_map(|(name, value)| Some(format!("{name}={}", visible((*value)?))));
-        let names = names.collect::<Vec<_>>().join(" ");
-        let names = if names.is_empty() { names } else { format!(" [{names}]") };
-        let details = if details.is_empty() { String::new() } else { format!("{details}\n") };
-        format!(
-            "{} {severity}: {target}{}{names}\n{details}",
-            self.clock.rfc3339(SystemTime::now()),
-            visible(&self.placeholders.mask(message))
-        )
-    }
-
-    /// Formats a line as JSON.
-    fn json(&mut self, severity: Severity, message: &str, details: &str, context: Context<'_>) -> String {
-        let mut object = json!({
-            "time": self.clock.rfc3339(SystemTime::now()).to_string(),
-            "severity": severity.to_string(),
-        });
-        let message = self.placeholders.mask(message);
-        for (name, value) in [
-            ("target", Some(context.target)),
-            ("site", context.site),
-            ("route", context.route),
-            ("message", Some(&*message)),
-            ("details", Some(details)),
-        ] {
-            if let Some(value) = value.filter(|value| !value.is_empty()) {
-                object[name] = value.into();
-            }
-        }
-        format!("{object}\n")
     }
 }
 

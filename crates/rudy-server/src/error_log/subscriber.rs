@@ -16,11 +16,11 @@ pub(super) struct EventWriter(pub(super) ErrorLog);
 
 impl Subscriber for EventWriter {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        !metadata.is_span() && self.0.lock().levels.allow(*metadata.level(), metadata.target())
+        !metadata.is_span() && self.0.0.lines.levels.load().allow(*metadata.level(), metadata.target())
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.0.lock().levels.max())
+        Some(self.0.0.lines.levels.load().max())
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -36,12 +36,13 @@ impl Subscriber for EventWriter {
         };
         let Fields { message, site, route } = fields;
         let context = Context { target, site: site.as_deref(), route: route.as_deref() };
-        // Errors that a peer can cause again and again. What is behind the first colon may be different each time.
+        // Errors that a peer can cause again and again: what happened, to what, and why.
         if severity >= Severity::Warning {
-            let kind = message.split_once(": ").map_or(&*message, |(kind, _)| kind);
-            return self.0.write_limited(severity, kind, &message, context);
+            let mut parts = message.splitn(3, ": ");
+            let kind = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            return self.0.write_limited(severity, kind.into(), context, || message.clone());
         }
-        self.0.write(&mut self.0.lock(), severity, &message, context);
+        self.0.write(severity, &message, context);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

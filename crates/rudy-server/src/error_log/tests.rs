@@ -2,11 +2,11 @@
 
 use std::io::{Read, Seek};
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::kinds::KINDS_MAX;
+use super::kinds::{KINDS_MAX, Kinds, SUBJECTS_MAX};
 use super::*;
-use crate::line_writer::Rotation;
+use crate::line_writer::{LogFailure, Rotation};
 
 /// Returns what `write` leaves in the log, without the timestamps.
 fn written(write: impl FnOnce(&ErrorLog)) -> String {
@@ -42,11 +42,43 @@ fn a_kind_is_logged_once_and_its_count_at_the_end() {
 }
 
 #[test]
+fn each_subject_and_each_site_of_a_kind_has_its_own_lines() {
+    let text = written(|log| {
+        let site = |name: &str| log.of_route(&Arc::new(RouteName::new(name.to_owned(), None)));
+        for (upstream, name) in [("a:1", "x"), ("b:1", "x"), ("a:1", "x"), ("a:1", "y")] {
+            site(name).recurring_error(("no connection", upstream), &format!("cannot connect to {upstream}"));
+        }
+    });
+    assert_eq!(
+        text,
+        "error: cannot connect to a:1 [site=x]\n\
+         error: cannot connect to b:1 [site=x]\n\
+         error: cannot connect to a:1 [site=y]\n\
+         error: no connection (a:1): 1 more since the last line about it [site=x]"
+    );
+}
+
+#[test]
+fn lines_are_formatted_without_a_lock() {
+    let text = written(|log| {
+        // Both would wait forever if they needed the lock of the counts.
+        let kinds = log.0.lines.kinds();
+        log.notice("a notice");
+        drop(kinds);
+        log.client_with("outer", || {
+            log.client("inner", "inner");
+            "outer".to_owned()
+        });
+    });
+    assert_eq!(text, "notice: a notice\nclient: inner\nclient: outer");
+}
+
+#[test]
 fn a_kind_is_logged_again_after_a_minute_with_the_count() {
     let mut kinds = Kinds::default();
     let start = Instant::now();
-    let seen =
-        [0, 1, 59, 60, 61, 120].map(|s| kinds.count(Severity::Client, "x", start + Duration::from_secs(s)));
+    let seen = [0, 1, 59, 60, 61, 120]
+        .map(|s| kinds.count(Severity::Client, "x".into(), "", start + Duration::from_secs(s)));
     assert_eq!(seen, [Some(0), None, None, Some(2), None, Some(1)]);
 }
 
@@ -54,9 +86,40 @@ fn a_kind_is_logged_again_after_a_minute_with_the_count() {
 fn the_number_of_kinds_is_bounded() {
     let mut kinds = Kinds::default();
     for n in 0..10 * KINDS_MAX {
-        kinds.count(Severity::Client, &n.to_string(), Instant::now());
+        kinds.count(Severity::Client, (&*n.to_string()).into(), "", Instant::now());
     }
-    assert_eq!(kinds.0.len(), KINDS_MAX + 1);
+    assert_eq!(kinds.len(), KINDS_MAX + 1);
+}
+
+#[test]
+fn the_number_of_subjects_is_bounded_and_old_ones_make_room() {
+    let (mut kinds, start) = (Kinds::default(), Instant::now());
+    let mut count = |n: usize, seconds| {
+        let (name, subject) = ("x", &*n.to_string());
+        let kind = Kind { name, subject, lines: 2 };
+        kinds.count(Severity::Client, kind, "", start + Duration::from_secs(seconds))
+    };
+    for n in 0..SUBJECTS_MAX {
+        assert_eq!([count(n, 0), count(n, 0), count(n, 0)], [Some(0), Some(0), None]);
+    }
+    // All others have the lines of one.
+    let others: Vec<_> = (0..4).map(|n| count(SUBJECTS_MAX + n, 59)).collect();
+    assert_eq!(others, [Some(0), Some(0), None, None]);
+    assert_eq!(count(SUBJECTS_MAX, 60), Some(0));
+    let suppressed = kinds.take_suppressed();
+    let [others] = &suppressed[..] else { panic!("{}", suppressed.len()) };
+    assert_eq!((&*others.kind, others.count), ("x (others)", SUBJECTS_MAX as u64 + 2));
+}
+
+#[test]
+fn a_long_subject_is_cut() {
+    let mut kinds = Kinds::default();
+    for end in ["a", "b"] {
+        let path = "\u{e4}".repeat(1000) + end;
+        kinds.count(Severity::Client, ("x", &*path).into(), "", Instant::now());
+    }
+    let suppressed = kinds.take_suppressed();
+    assert_eq!((suppressed.len(), suppressed[0].kind.chars().count()), (1, "x ()".len() + 128));
 }
 
 #[test]
@@ -164,7 +227,7 @@ fn the_log_contains_why_it_is_not_rotated() {
 #[test]
 fn a_failure_of_the_log_itself_is_logged_once_a_minute() {
     let log = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
-    let line = || log.lock().failure(&LogFailure::NotTidied(io::Error::other("cannot compress x")));
+    let line = || log.0.lines.failure(&LogFailure::NotTidied(io::Error::other("cannot compress x")));
     assert!(
         line().unwrap().ends_with(" error: error log: cannot compress x; Rudy tries again in a minute\n")
     );

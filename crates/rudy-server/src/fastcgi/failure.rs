@@ -1,5 +1,6 @@
 //! Failures of requests to an app, and the response and log line for each.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +16,8 @@ use crate::buffer::{BufferError, StoreError};
 use crate::files::access::Access;
 use crate::internal_redirect::REDIRECTS_MAX;
 use crate::pages;
-use crate::upstream::{CheckoutError, RequestFailure, SendError, UploadError};
+use crate::sandboxed::hint;
+use crate::upstream::{CheckoutError, Endpoint, RequestFailure, SendError, UploadError, error};
 
 /// Why there is no response, or why it is incomplete.
 #[derive(Debug)]
@@ -109,6 +111,7 @@ impl Failure {
             Self::Checkout(CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_))
             | Self::Rejected(ProtocolStatus::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Checkout(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Sendfile { status, .. } => *status,
             Self::Script(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 StatusCode::FORBIDDEN
@@ -122,27 +125,30 @@ impl Failure {
         }
     }
 
+    /// Returns the explanation for the client.
+    fn explanation(&self) -> Cow<'static, str> {
+        match self {
+            Self::Client(error) => return format!("Bad request: {error}.").into(),
+            Self::Script(..) => "The server cannot check whether this file exists.",
+            Self::Sendfile { status: StatusCode::NOT_FOUND, .. } => {
+                "The requested URL was not found on this server."
+            }
+            Self::Checkout(error) => error.explanation(),
+            Self::NotRunning(_) => error::NOT_RUNNING,
+            Self::Rejected(ProtocolStatus::Overloaded) => error::OVERLOADED,
+            Self::Timeout(_) => error::TOO_SLOW,
+            Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Fault(Fault::Closed) => error::CLOSED,
+            Self::Buffer(_) => error::NO_SPACE,
+            Self::BufferRead(_) => error::UNREADABLE,
+            _ => error::INVALID,
+        }
+        .into()
+    }
+
     /// Returns the response for a client whose request had these fields. The log has the details.
     pub(super) fn response(&self, headers: &HeaderMap) -> Response {
         let status = self.status();
-        let explanation = match self {
-            Self::Client(error) => format!("Bad request: {error}."),
-            Self::Script(..) => "The server cannot check whether this file exists.".to_owned(),
-            Self::Sendfile { status: StatusCode::NOT_FOUND, .. } => {
-                "The requested URL was not found on this server.".to_owned()
-            }
-            _ => match status {
-                StatusCode::SERVICE_UNAVAILABLE => {
-                    "The application is overloaded. Try again soon.".to_owned()
-                }
-                StatusCode::INSUFFICIENT_STORAGE => {
-                    "The server has no space for the request body. Try again later.".to_owned()
-                }
-                StatusCode::GATEWAY_TIMEOUT => "The application did not respond in time.".to_owned(),
-                _ => "The application gave no valid response.".to_owned(),
-            },
-        };
-        let mut response = pages::error(status, headers, &explanation);
+        let mut response = pages::error(status, headers, &self.explanation());
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -151,6 +157,14 @@ impl Failure {
 }
 
 impl RequestFailure for Failure {
+    fn member(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Checkout(CheckoutError::Connect(endpoint, _)) => Some(endpoint),
+            // The name of the app says which.
+            _ => None,
+        }
+    }
+
     fn is_client_error(&self) -> bool {
         matches!(self, Self::Client(_))
     }
@@ -197,8 +211,9 @@ impl fmt::Display for Failure {
             Self::Script(path, error) => write!(
                 f,
                 "cannot check whether {} exists: {error}; Rudy's user needs execute permission on each \
-                 parent folder",
-                path.display()
+                 parent folder{}",
+                path.display(),
+                hint(error)
             ),
             Self::Sendfile { name, value, why, .. } => {
                 write!(f, "{name} names \"{}\", {why}", crate::config::visible(value))

@@ -36,7 +36,7 @@ impl Stderr {
     pub(super) fn log_late_failure(&self, failure: &Failure) {
         if let Some(log) = &self.info.log {
             log.recurring_error(
-                failure.kind(),
+                (failure.kind(), &*self.info.upstream),
                 &format!("{}: after a complete response: {failure}", self.info),
             );
         }

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::Files;
 use super::access::{Access, WouldBlock};
+use crate::sandboxed::hint;
 
 /// Why a file cannot be sent.
 #[derive(Debug)]
@@ -62,20 +63,18 @@ impl Files {
     /// Logs an error of the file system.
     pub(super) fn log_failure(&self, failure: &Failure) {
         if let (Some(log), Failure::Io { path, cause }) = (self.1.get(), failure) {
-            let path = self.0.root.path().join(path);
-            log.recurring_error(
-                &format!("cannot read a file: {cause}"),
-                &format!("cannot read {}: {cause}", path.display()),
-            );
+            let path = self.0.root.path().join(path).display().to_string();
+            let kind = format!("cannot read a file: {cause}");
+            log.recurring_error((&*kind, &*path), &format!("cannot read {path}: {cause}{}", hint(cause)));
         }
     }
 
     /// Logs that a configured file (fallback, or a file of `try_files`) is missing.
     pub(super) fn log_missing(&self, path: &str) {
         if let Some(log) = self.1.get() {
-            let path = self.0.root.path().join(path);
-            let message = format!("configured file not found: {}", path.display());
-            log.recurring_error("configured file not found", &message);
+            let path = self.0.root.path().join(path).display().to_string();
+            let message = format!("configured file not found: {path}");
+            log.recurring_error(("configured file not found", &*path), &message);
         }
     }
 
@@ -88,10 +87,10 @@ impl Files {
             return Err(Failure::of("", cause.into(), access));
         }
         if let Some(log) = self.1.get() {
-            let root = root.path().display();
+            let root = root.path().display().to_string();
             let message =
                 format!("cannot reopen the root {root}: {cause}; still serving the folder that is open");
-            log.recurring_error("cannot reopen a root", &message);
+            log.recurring_error(("cannot reopen a root", &*root), &message);
         }
         Ok(())
     }

@@ -144,7 +144,7 @@ impl Verification {
 
 fn log_file(log: Option<&ErrorLog>, kind: &str, url: &str, what: &str) {
     if let Some(log) = log {
-        log.recurring_error(&format!("{kind}: {url}"), &format!("{kind}: {url}: {what}"));
+        log.recurring_error((kind, url), &format!("{kind}: {url}: {what}"));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Failures of requests to an upstream, and the response and log line for each.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use rudy_tls::is_untrusted_certificate;
 
 use crate::buffer::{BufferError, StoreError};
 use crate::pages;
-use crate::upstream::{CheckoutError, Endpoint, RequestFailure, SendError, UploadError};
+use crate::upstream::{CheckoutError, Endpoint, RequestFailure, SendError, UploadError, error};
 
 /// The field that names the cause of an error response (RFC 9209).
 static PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -135,9 +136,7 @@ impl Cause {
             )
             | Self::Refused => StatusCode::SERVICE_UNAVAILABLE,
             Self::ResponseTimeout(_) | Self::StallTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Checkout(CheckoutError::Connect(_, error)) if error.kind() == io::ErrorKind::TimedOut => {
-                StatusCode::GATEWAY_TIMEOUT
-            }
+            Self::Checkout(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::BufferRead(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Buffer(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -145,6 +144,29 @@ impl Cause {
             Self::Client(_) | Self::Request(_) => StatusCode::BAD_REQUEST,
             _ => StatusCode::BAD_GATEWAY,
         }
+    }
+
+    /// Returns the explanation for the client.
+    fn explanation(&self) -> Cow<'static, str> {
+        match self {
+            Self::Client(error) => return format!("Bad request: {error}.").into(),
+            Self::Request(error) => return format!("Bad request: {error}.").into(),
+            Self::Checkout(error) => error.explanation(),
+            Self::Refused => error::OVERLOADED,
+            Self::ResponseTimeout(_) | Self::StallTimeout(_) => error::TOO_SLOW,
+            Self::ConnectionLost(_) | Self::NothingSent(_) | Self::GoneAway | Self::Reset(_) => error::CLOSED,
+            Self::Fault(fault) if fault.is_early_close() => error::CLOSED,
+            Self::NoTunnel(_) | Self::NoTunnels => "The application does not accept WebSockets here.",
+            Self::Buffer(_) => error::NO_SPACE,
+            Self::BufferRead(_) => error::UNREADABLE,
+            Self::Fault(_)
+            | Self::Http2Stream(_)
+            | Self::Http2(_)
+            | Self::Http11Required
+            | Self::TooManyInterim(_)
+            | Self::Upgrade(_) => error::INVALID,
+        }
+        .into()
     }
 
     /// Returns the error type for `Proxy-Status` (RFC 9209 §2.3). Client errors and those of this machine have none.
@@ -202,25 +224,7 @@ impl Failure {
     /// Returns the response for a client whose request had these fields. The log has the details.
     pub(super) fn response(&self, headers: &HeaderMap) -> Response {
         let status = self.cause.status();
-        let explanation = match (&self.cause, status) {
-            (Cause::Client(error), _) => format!("Bad request: {error}."),
-            (Cause::Request(error), _) => format!("Bad request: {error}."),
-            (Cause::Checkout(CheckoutError::Drained), _) => {
-                "The application is under maintenance. Try again soon.".to_owned()
-            }
-            (_, StatusCode::SERVICE_UNAVAILABLE) => {
-                "The application is overloaded. Try again soon.".to_owned()
-            }
-            (_, StatusCode::INSUFFICIENT_STORAGE) => {
-                "The server has no space for the request body. Try again later.".to_owned()
-            }
-            (_, StatusCode::GATEWAY_TIMEOUT) => "The application did not respond in time.".to_owned(),
-            (Cause::NoTunnel(_) | Cause::NoTunnels, _) => {
-                "The application does not accept WebSockets here.".to_owned()
-            }
-            _ => "The application gave no valid response.".to_owned(),
-        };
-        let mut response = pages::error(status, headers, &explanation);
+        let mut response = pages::error(status, headers, &self.cause.explanation());
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -240,6 +244,13 @@ pub(super) fn with_proxy_status(mut response: Response, error: &'static str) -> 
 }
 
 impl RequestFailure for Failure {
+    fn member(&self) -> Option<&Endpoint> {
+        match &self.cause {
+            Cause::Checkout(CheckoutError::Connect(endpoint, _)) => Some(endpoint),
+            _ => self.attempt.as_ref()?.endpoint.as_ref(),
+        }
+    }
+
     fn is_client_error(&self) -> bool {
         matches!(self.cause, Cause::Client(_) | Cause::Request(_))
     }
@@ -373,6 +384,36 @@ impl From<StoreError> for Cause {
         match error {
             StoreError::Body(error) => Self::Client(error),
             StoreError::Buffer(error) => Self::Buffer(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_net::Body;
+
+    use super::*;
+
+    #[test]
+    fn the_page_of_an_upstream_that_does_not_listen_differs_from_that_of_a_late_or_invalid_one() {
+        let connect = |kind: io::ErrorKind| {
+            let endpoint = Endpoint::Ip(([127, 0, 0, 1], 9).into());
+            Cause::Checkout(CheckoutError::Connect(endpoint, kind.into()))
+        };
+        let lost = io::ErrorKind::ConnectionReset;
+        for (cause, status, explanation) in [
+            (connect(io::ErrorKind::ConnectionRefused), 502, "The application cannot be reached."),
+            (connect(io::ErrorKind::TimedOut), 504, "The application accepted no connection in time."),
+            (Cause::ResponseTimeout(Duration::ZERO), 504, error::TOO_SLOW),
+            (Cause::ConnectionLost(lost.into()), 502, error::CLOSED),
+            (Cause::Fault(Fault::ClosedBeforeResponse), 502, error::CLOSED),
+            (Cause::Fault(Fault::TransferCodingInHttp10), 502, error::INVALID),
+            (Cause::BufferRead(lost.into()), 500, error::UNREADABLE),
+        ] {
+            let response = Failure::from(cause).response(&HeaderMap::new());
+            assert_eq!(response.status(), status, "{explanation}");
+            let Body::Bytes(page) = &response.body else { panic!("a page is in memory") };
+            assert!(String::from_utf8_lossy(page).ends_with(&format!("\n{explanation}\n")), "{page:?}");
         }
     }
 }

@@ -268,10 +268,8 @@ impl ProxyPool {
 fn log_change(log: &ErrorLog, url: &str, change: Change<'_>) {
     match change {
         Change::Ejected { why } => {
-            log.recurring_error(
-                &format!("{url} is ejected"),
-                &format!("{url} is ejected and gets no requests: {why}"),
-            );
+            let message = format!("{url} is ejected and gets no requests: {why}");
+            log.recurring_error(("an upstream is ejected", &*url.to_string()), &message);
         }
         Change::Returned => log.notice(&format!("{url} gets requests again")),
         Change::Unhealthy { why } => {

@@ -123,7 +123,7 @@ impl Service {
         } else {
             format!("{} no longer resolves: {why}; requests still go to {}", self.name, self.shown())
         };
-        self.log.recurring_error(&format!("{} does not resolve", self.name), &line);
+        self.log.recurring_error(("a name does not resolve", &*self.name), &line);
         pool.unresolved.store(Some(line.into()));
     }
 

@@ -22,7 +22,7 @@ impl Step for BodyLimit {
             return next.call(request, call);
         }
         if request.body().size_hint().exact().is_some_and(|length| length > self.bytes) {
-            let explanation = format!("The request body is larger than {} bytes.", self.bytes);
+            let explanation = format!("The request body is larger than {} bytes (`body_bytes`).", self.bytes);
             return pages::error(StatusCode::PAYLOAD_TOO_LARGE, request.headers(), &explanation).into();
         }
         next.call(request.map(|body| body.at_most(self.bytes)), call)

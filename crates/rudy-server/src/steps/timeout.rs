@@ -26,7 +26,7 @@ impl Step for RequestTimeout {
         Reply::Later(Box::pin(poll_fn(move |cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(response),
             Poll::Pending => deadline.poll_passed(cx).map(|()| {
-                let explanation = "The server did not respond in time.";
+                let explanation = "The server did not respond in time (`request_timeout`).";
                 pages::error(StatusCode::GATEWAY_TIMEOUT, &fields, explanation)
             }),
         })))

@@ -7,6 +7,15 @@ use std::time::Duration;
 
 use super::Endpoint;
 
+/// The explanations for clients of failures that all protocols have.
+pub(crate) const OVERLOADED: &str = "The application is overloaded. Try again soon.";
+pub(crate) const NOT_RUNNING: &str = "The application is not running.";
+pub(crate) const TOO_SLOW: &str = "The application did not respond in time.";
+pub(crate) const CLOSED: &str = "The application closed the connection without a complete response.";
+pub(crate) const INVALID: &str = "The application sent an invalid response.";
+pub(crate) const NO_SPACE: &str = "The server has no space for the request body. Try again later.";
+pub(crate) const UNREADABLE: &str = "The server could not read the request body that it has stored.";
+
 /// Why a request got no connection.
 #[derive(Debug)]
 pub(crate) enum CheckoutError {
@@ -22,6 +31,24 @@ pub(crate) enum CheckoutError {
     Rejected,
     /// No connection to the upstream could be opened.
     Connect(Endpoint, io::Error),
+}
+
+impl CheckoutError {
+    /// Returns whether the upstream has accepted no connection in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self, Self::Connect(_, error) if error.kind() == io::ErrorKind::TimedOut)
+    }
+
+    /// Returns the explanation for a client.
+    pub(crate) fn explanation(&self) -> &'static str {
+        match self {
+            Self::QueueFull(_) | Self::QueueTimeout(_) => OVERLOADED,
+            Self::Drained => "The application is under maintenance. Try again soon.",
+            Self::Rejected => NOT_RUNNING,
+            Self::Connect(..) if self.is_timeout() => "The application accepted no connection in time.",
+            Self::Connect(..) | Self::Unresolved(_) => "The application cannot be reached.",
+        }
+    }
 }
 
 impl fmt::Display for CheckoutError {

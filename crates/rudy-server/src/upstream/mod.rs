@@ -12,7 +12,7 @@ mod address;
 mod checkout;
 mod dial;
 mod endpoint;
-mod error;
+pub(crate) mod error;
 mod name;
 #[cfg(test)]
 mod plain;

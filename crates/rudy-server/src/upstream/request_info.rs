@@ -6,7 +6,8 @@ use std::sync::Arc;
 use http::{Method, Uri};
 use rudy_net::Peer;
 
-use crate::error_log::ErrorLog;
+use super::Endpoint;
+use crate::error_log::{ErrorLog, client_subject};
 
 /// The upstream, the request and its client, for log lines. Formatted only if there is something to log.
 #[derive(Debug, Clone)]
@@ -24,6 +25,9 @@ pub(crate) trait RequestFailure: fmt::Display {
     /// Returns the kind of failure; the log counts failures of a kind together.
     fn kind(&self) -> &'static str;
 
+    /// Returns the member of the upstream that has failed, if known.
+    fn member(&self) -> Option<&Endpoint>;
+
     /// Returns whether the client caused the failure.
     fn is_client_error(&self) -> bool;
 }
@@ -34,9 +38,10 @@ impl RequestInfo {
         let Some(log) = &self.log else { return };
         let line = format!("{self}: {failure}");
         if failure.is_client_error() {
-            log.client(failure.kind(), &line);
+            log.client((failure.kind(), &*client_subject(self.client)), &line);
         } else {
-            log.recurring_error(failure.kind(), &line);
+            let member = failure.member().map_or_else(|| self.upstream.to_string(), ToString::to_string);
+            log.recurring_error((failure.kind(), &*member), &line);
         }
     }
 }

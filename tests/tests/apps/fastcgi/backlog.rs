@@ -16,29 +16,29 @@ fn respond_to_all(mut peer: Peer) {
 }
 
 /// Asserts that a request fails after `connect_timeout = "500ms"`, and that other requests are served meanwhile.
-fn assert_502_after_timeout(mut server: Server) {
+fn assert_504_after_timeout(mut server: Server) {
     let mut client = send_request(&server);
     assert_eq!(server.get("/elsewhere").status, 404);
-    assert_eq!(client.response().status, 502);
+    assert_eq!(client.response().status, 504);
     server.wait_for_line("it accepts no connection within 500ms (`connect_timeout`)");
 }
 
 #[test]
-fn a_unix_socket_with_a_full_backlog_is_502_after_connect_timeout() {
+fn a_unix_socket_with_a_full_backlog_is_504_after_connect_timeout() {
     let app = App::start_without_accepting(respond_to_all);
     let _waits = UnixStream::connect(app.socket()).unwrap();
-    assert_502_after_timeout(Site::server(Model::PerCore, &app, ", connect_timeout = \"500ms\""));
+    assert_504_after_timeout(Site::server(Model::PerCore, &app, ", connect_timeout = \"500ms\""));
 }
 
 #[test]
-fn a_tcp_port_with_a_full_backlog_is_502_after_connect_timeout() {
+fn a_tcp_port_with_a_full_backlog_is_504_after_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
     let _waits = TcpStream::connect(address).unwrap();
     let server =
         Site::build(Model::PerCore, &address.to_string(), "", ", connect_timeout = \"500ms\"").start();
-    assert_502_after_timeout(server);
+    assert_504_after_timeout(server);
 }
 
 #[test]

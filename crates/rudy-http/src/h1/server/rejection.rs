@@ -114,6 +114,7 @@ impl From<Malformed> for Rejection {
     }
 }
 
+/// The reason, for the log and the client. A limit has the name of its key in the configuration, so that an operator finds it.
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -130,19 +131,19 @@ impl fmt::Display for Rejection {
                 "Transfer-Encoding does not end in a single chunked, or the request is HTTP/1.0"
             }
             Self::BareLineFeed => "a line ends in LF without CR",
-            Self::BodyTooLarge => "the request body is larger than the limit",
+            Self::BodyTooLarge => "the request body is larger than the limit (`body_bytes`)",
             Self::ConnectNotAllowed => "CONNECT is not supported; this server is not a proxy",
-            Self::BodyTooSlow => "the request body is slower than the minimum rate",
+            Self::BodyTooSlow => "the request body is slower than the minimum rate (`limits.body_rate_min`)",
             Self::ExpectationFailed => "unsupported Expect; the only supported expectation is 100-continue",
             Self::FoldedField => "a field is continued on the next line",
             Self::ForbiddenTrailer => "a field is not allowed as a trailer",
-            Self::HeadTooLarge => "the request head is too large or has too many fields",
-            Self::HeadTooSlow => "the request head was not complete in time",
+            Self::HeadTooLarge => "the request head is too large or has too many fields (`limits.head_bytes`, `limits.head_fields`)",
+            Self::HeadTooSlow => "the request head was not complete in time (`limits.head_timeout`)",
             Self::Http09 => "HTTP/0.9 is not supported",
             Self::InvalidField => "a field line has invalid characters",
             Self::MissingHost => "the Host field is missing",
             Self::RepeatedHost => "the request has more than one Host field",
-            Self::TargetTooLong => "the request target is longer than the limit",
+            Self::TargetTooLong => "the request target is longer than the limit (`limits.target_bytes`)",
             Self::TlsOnPlainPort => "this port accepts plain HTTP, but the client started TLS; use http://",
             Self::UnsupportedTransferCoding => {
                 "unsupported transfer coding; the only supported one is chunked"

@@ -165,7 +165,7 @@ fn a_rejection_has_a_body_although_the_request_body_looks_like_head() {
     let mut harness = Harness::new();
     harness.receive_request(&[POST, b"HEAD / HTTP/1.1\r\n"].concat());
     harness.reject(Rejection::BodyTooSlow);
-    assert!(harness.out.ends_with(b"minimum rate\n"));
+    assert!(harness.out.ends_with(b"minimum rate (`limits.body_rate_min`)\n"));
 }
 
 #[test]

@@ -213,7 +213,7 @@ impl Supervisor {
         self.notify(Event::Down(id, why.clone()));
         if !was_stopped && !is_clean {
             self.log.recurring_error(
-                &format!("{name}: a process ended unexpectedly"),
+                ("a process of an app ended unexpectedly", &**name),
                 &format!("{why} unexpectedly"),
             );
         }

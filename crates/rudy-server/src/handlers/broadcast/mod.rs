@@ -221,8 +221,7 @@ impl TopicError {
                 error(StatusCode::URI_TOO_LONG, &explanation)
             }
             Self::TooMany => {
-                let explanation =
-                    "This site has reached its limit of topics. Try again when an old one has expired.";
+                let explanation = "This site has reached its limit of topics (`topics`). Try again when an old one has expired.";
                 let mut rejection = error(StatusCode::SERVICE_UNAVAILABLE, explanation);
                 rejection.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
                 rejection

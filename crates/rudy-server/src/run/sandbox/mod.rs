@@ -25,6 +25,7 @@ use self::paths::{PathAccess, paths_of_config, system_paths};
 use super::exit::Failure;
 use super::privileges::single_thread;
 use crate::config::Config;
+use crate::sandboxed;
 
 /// The notice for kernels with Landlock before ABI 3 (Linux 6.2).
 pub(super) const PARTIAL: &str =
@@ -76,6 +77,7 @@ impl Sandbox {
                 "enter the sandbox: the kernel does not enforce the rules".to_owned(),
             ));
         }
+        sandboxed::set();
         Ok(Self {
             allowed,
             is_partial: status == RulesetStatus::PartiallyEnforced,

@@ -15,7 +15,7 @@ pub use self::table::{BasicAuthTable, Realm};
 use super::identity::{Identity, LoggedIn};
 use super::limits::{Attempt, LoginLimits};
 use super::{Next, Resume, Step};
-use crate::error_log::ErrorLog;
+use crate::error_log::{ErrorLog, Kind, client_subject};
 use crate::handlers::{Call, Start};
 use crate::internal_redirect::ErrorPageFor;
 use crate::pages;
@@ -23,6 +23,9 @@ use crate::passwords::{Busy, Check, PasswordChecks, PasswordFile};
 
 /// After this many seconds, clients may try again if too many passwords wait to be verified: a queue is empty in about that time.
 static RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
+
+/// Maximum number of lines in a minute about rejected logins of a client: as many as programs such as fail2ban need to ban it.
+const LOGIN_LINES: u32 = 5;
 
 /// Passes on the requests of users with a correct password. Clones share everything.
 #[derive(Debug, Clone)]
@@ -73,20 +76,19 @@ impl BasicAuth {
     /// Responds to a request with a wrong user name or password, and logs it.
     fn reject(&self, request: &Request, user: &str, client: &Client<'_>) -> Response {
         if let Some(log) = self.shared.log.get() {
-            let line = format!(
-                "a login as {user:?} from {} was rejected: {} {}",
-                client.address(),
-                request.method(),
-                request.uri().path()
-            );
-            log.client("a login was rejected", &line);
+            let address = client.address();
+            let (name, subject) = ("a login was rejected", &*client_subject(address));
+            log.client_with(Kind { name, subject, lines: LOGIN_LINES }, || {
+                let (method, path) = (request.method(), request.uri().path());
+                format!("a login as {user:?} from {address} was rejected: {method} {path}")
+            });
         }
         self.challenge(request)
     }
 
     /// Responds to a request whose password cannot be verified now.
     fn busy(request: &Request) -> Response {
-        let explanation = "Too many users sign in at the same time. Try again soon.";
+        let explanation = "Too many users sign in at the same time (`password_threads`). Try again soon.";
         let mut response = pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), explanation);
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER.clone());
         response

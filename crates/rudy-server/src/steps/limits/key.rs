@@ -1,7 +1,6 @@
 //! What a limit counts by.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::ops::Deref;
 use std::str::FromStr;
 
@@ -11,6 +10,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, KeyBuilder, KeyHasher};
 use rudy_net::{Client, Peer, Request};
 
+use crate::client_address::network;
 use crate::config::{OneOrMany, visible, written_as_text};
 use crate::handlers::Call;
 use crate::routing::{request_host, with_name};
@@ -148,20 +148,6 @@ fn add_address(key: KeyBuilder, client: Peer, v6_bits: u32) -> KeyBuilder {
         Peer::Unix => key.bytes(b"unix"),
         Peer::Unnamed(None) => key.bytes(b"unnamed"),
         Peer::Unnamed(Some(proxy)) => key.bytes(b"unnamed").address(proxy, 128),
-    }
-}
-
-/// Formats the network of a client.
-fn network(client: Peer, v6_bits: u32) -> String {
-    match client {
-        Peer::Ip(address) => match address.ip().to_canonical() {
-            IpAddr::V6(address) if v6_bits < 128 => {
-                let mask = u128::MAX.checked_shl(128 - v6_bits).unwrap_or(0);
-                format!("{}/{v6_bits}", std::net::Ipv6Addr::from_bits(address.to_bits() & mask))
-            }
-            address => address.to_string(),
-        },
-        other => other.to_string(),
     }
 }
 

@@ -1,8 +1,8 @@
-//! What all limits by key have: the key, counts, and a line in the log now and then.
+//! What all limits by key have: the key, counts, and lines in the log.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rudy_limit::{Key, KeyHasher, TopKeys};
 
@@ -13,9 +13,6 @@ use crate::error_log::ErrorLog;
 
 /// The number of rejected keys to know.
 const TOP_KEYS: usize = 32;
-
-/// How long further requests over a limit are only counted after one was logged.
-const LOG_PERIOD: Duration = Duration::from_mins(1);
 
 /// Counts the requests over a limit, and logs some of them.
 #[derive(Debug)]
@@ -28,11 +25,6 @@ pub(super) struct Meter {
     over_in_dry_run: AtomicU64,
     top: TopKeys,
     log: OnceLock<ErrorLog>,
-    started: Instant,
-    /// When the next line may be logged, in milliseconds since the start.
-    next_line_ms: AtomicU64,
-    /// The number of requests since the last line.
-    not_logged: AtomicU64,
 }
 
 impl Meter {
@@ -45,9 +37,6 @@ impl Meter {
             over_in_dry_run: AtomicU64::new(0),
             top: TopKeys::new(TOP_KEYS),
             log: OnceLock::new(),
-            started: Instant::now(),
-            next_line_ms: AtomicU64::new(0),
-            not_logged: AtomicU64::new(0),
         }
     }
 
@@ -65,36 +54,17 @@ impl Meter {
         let counter = if effect.dry_run { &self.over_in_dry_run } else { &self.rejected };
         counter.fetch_add(1, Ordering::Relaxed);
         self.top.count(key, now, || self.settings.key.name(key, request));
-        if let Some(earlier) = self.may_log(now)
-            && let Some(log) = self.log.get()
-        {
+        if let Some(log) = self.log.get() {
+            let Self { name, settings, .. } = self;
+            let over = format!("over the {name} of {} ({})", settings.label(), settings.max);
             let done = if effect.dry_run {
                 "passed (dry run)".to_owned()
             } else {
                 format!("status {}", effect.status.as_str())
             };
-            let more =
-                if earlier == 0 { String::new() } else { format!(" ({earlier} more since the last line)") };
-            let Self { name, settings, .. } = self;
-            let limit = format!("{name} of {} ({})", settings.label(), settings.max);
-            log.client_line(&format!("{} is over the {limit}: {done}{more}", request.client()));
+            let subject = self.settings.key.name(key, request);
+            log.client_with((&*over, &*subject), || format!("{} is {over}: {done}", request.client()));
         }
-    }
-
-    /// Returns the number of requests since the last line, if another one may be logged.
-    fn may_log(&self, now: Instant) -> Option<u64> {
-        let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let now_ms = milliseconds(now.saturating_duration_since(self.started));
-        let due = self.next_line_ms.load(Ordering::Relaxed);
-        let next = now_ms.saturating_add(milliseconds(LOG_PERIOD));
-        // One of several workers logs the line.
-        let is_due = now_ms >= due
-            && self.next_line_ms.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if is_due {
-            return Some(self.not_logged.swap(0, Ordering::Relaxed));
-        }
-        self.not_logged.fetch_add(1, Ordering::Relaxed);
-        None
     }
 
     /// Returns the counts that all kinds of limits have.
@@ -110,22 +80,5 @@ impl Meter {
             active_keys: None,
             top: top_keys(&self.top.list(), Instant::now()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::table::RateLimitTable;
-    use super::super::{Place, RequestRate};
-    use super::*;
-
-    #[test]
-    fn a_line_is_logged_once_a_minute_with_the_number_of_the_others() {
-        let rate = RequestRate { requests: 1, period: Duration::from_secs(1) };
-        let place = Place { label: String::new(), identity: String::new() };
-        let meter = Meter::new(RateLimitTable::from(rate).settings(&place, 0), "rate limit");
-        let at = |seconds| meter.started + Duration::from_secs(seconds);
-        let lines: Vec<_> = [0, 1, 59, 60, 61, 119, 120].map(|second| meter.may_log(at(second))).to_vec();
-        assert_eq!(lines, [Some(0), None, None, Some(2), None, None, Some(2)]);
     }
 }

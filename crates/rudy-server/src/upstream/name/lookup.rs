@@ -132,15 +132,16 @@ impl Name {
     fn report(&self, answer: Result<&[SocketAddr], &String>, log: &ErrorLog) {
         let before = self.alternatives.addresses();
         let had_failed = self.state.borrow().failure.is_some();
-        let kind = || format!("{self} does not resolve");
+        let name = self.to_string();
+        let kind = ("a name does not resolve", &*name);
         match answer {
             Ok(now) if had_failed || !before.is_empty() && !is_same(&before, now) => {
                 log.notice(&format!("{self} resolves to {}", list(now)));
             }
             Err(_) if had_failed => {}
-            Err(why) if before.is_empty() => log.recurring_error(&kind(), &unresolved_line(self, why)),
+            Err(why) if before.is_empty() => log.recurring_error(kind, &unresolved_line(self, why)),
             Err(why) => log.recurring_error(
-                &kind(),
+                kind,
                 &format!("{self} no longer resolves: {why}; connections still go to {}", list(&before)),
             ),
             Ok(_) => {}

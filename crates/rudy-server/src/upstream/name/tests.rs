@@ -231,7 +231,7 @@ fn the_last_good_addresses_stay_and_each_change_is_logged_once() {
     let lines: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
     let mut expected: Vec<_> = steps.iter().map(|(.., line)| *line).filter(|line| !line.is_empty()).collect();
     // The second failure within a minute is only counted.
-    expected.push("error: app:9000 does not resolve: 1 more since the last line about it");
+    expected.push("error: a name does not resolve (app:9000): 1 more since the last line about it");
     assert_eq!(lines, expected);
 }
 
