@@ -35,7 +35,7 @@ pub enum CloseMode {
     /// No exchange is in progress: do not wait for the peer.
     NoLinger,
     /// The peer has closed, its input is read, and no exchange is in progress: only close the descriptor.
-    /// That needs one system call instead of four.
+    /// That needs one system call instead of four. A TLS session sends its close notification first.
     PeerClosed,
     /// The response is incomplete and would look complete, or the connection is broken: reset it.
     Reset,
@@ -124,7 +124,8 @@ impl Closing {
         if is_over || self.mode == CloseMode::Reset {
             return Poll::Ready(());
         }
-        let is_late = self.mode != CloseMode::Linger || self.wait.is_over(now, || self.io.unacknowledged());
+        // The socket may be full of the response, which a peer that has closed its side still reads.
+        let is_late = self.mode == CloseMode::NoLinger || self.wait.is_over(now, || self.io.unacknowledged());
         // 1. Stop writing. A session over the socket sends its close notification first; if it cannot, close
         // without.
         if !self.is_draining {
@@ -384,6 +385,19 @@ mod tests {
             assert_eq!(*log.lock().unwrap(), ["shutdown", "dropped"], "{faults:?}");
             if !faults.socket_fails {
                 assert_stopped(&mut peer, faults);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_waits_until_its_close_notification_is_sent_although_the_peer_has_closed() {
+        for faults in all_faults() {
+            let (io, _peer, _again, _log) = faulty(faults);
+            let mut closing = pin!(close(io, CloseMode::PeerClosed, LINGER));
+            let polled = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(polled.is_pending(), matches!(faults.stop_writing, StepResult::Never), "{faults:?}");
+            if polled.is_pending() {
+                closing.await;
             }
         }
     }

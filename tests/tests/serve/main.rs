@@ -27,7 +27,6 @@ mod recipes;
 mod reload;
 mod run;
 mod sandbox;
-mod slow_reader;
 mod spellings;
 mod status;
 mod steps;

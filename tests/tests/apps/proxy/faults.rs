@@ -180,7 +180,11 @@ pub(crate) fn check(server: &Server, cases: &[(&str, Outcome)]) {
             ErrorOrTruncated if status == 502 => assert!(is_whole, "{name}"),
             Truncated | ErrorOrTruncated => assert!(status == 200 && !is_whole, "{name}: {status} {body}"),
         }
-        assert_eq!(server.get("/app/fine").text(), "fine", "after {name}");
+        // The timeout of the cases is short: on a busy machine, the upstream may be late.
+        let fine = eventually("the upstream is in time", || {
+            Some(server.get("/app/fine")).filter(|response| response.status != 504)
+        });
+        assert_eq!(fine.text(), "fine", "after {name}");
         eventually(name, || (descriptors() <= before).then_some(()));
     }
 }

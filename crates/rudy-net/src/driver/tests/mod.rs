@@ -6,6 +6,7 @@ mod harness;
 mod http2;
 mod second_protocol;
 mod session;
+mod slow_reader;
 mod stored;
 mod tls;
 mod toy;
