@@ -14,6 +14,7 @@ pub mod flood;
 pub mod get;
 mod http_load;
 mod interrupt;
+mod output_file;
 pub mod poll;
 mod poller;
 mod protocols;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use rudy_stats::Histogram;
-use rudy_tests::{ReservedPort, Server, binary};
+use rudy_tests::{ReservedPort, Server, binary, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -40,6 +40,29 @@ fn rejection(arguments: &[&str]) -> (Option<i32>, String) {
 
 fn server() -> Server {
     Server::files(&[("index.html", b"hello"), ("other", b"other one")])
+}
+
+#[test]
+fn an_earlier_report_stays_if_nothing_listens() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let path = folder.path().join("report");
+    let file = path.to_str().expect("the path is text");
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    for arguments in [
+        &["bench", "-n", "1", "--json", file, &url][..],
+        &["bench", "-n", "1", "--hgrm", file, &url],
+        &["bench", "-n", "1", "--ndjson", file, &url],
+        &["bench", "merge", "--json", file, "/nonexistent"],
+        &["get", "-o", file, &url],
+    ] {
+        fs::write(&path, "an earlier report").expect("the file can be written");
+        let output = Command::new(binary()).args(arguments).output().expect("rudy can be started");
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(fs::read_to_string(&path).expect("the file stays"), "an earlier report", "{arguments:?}");
+        fs::remove_file(&path).expect("the file can be removed");
+        assert!(!Command::new(binary()).args(arguments).status().expect("rudy can be started").success());
+        assert!(!path.exists(), "no empty file: {arguments:?}");
+    }
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn flood_starts_and_stops_a_server_with_run() {
     let command = format!("{} serve --config {}", binary().display(), config.display());
     let output = flood(&["--run", &command, &format!("http://{address}/test/{{}}")]);
     let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("planned      opened within 200ms, held for 2s\n"), "{text}");
     assert!(text.contains("opened       50 of 50; 50 open at most, 50 at the end\n"), "{text}");
     assert!(text.contains(" for each connection beyond "), "{text}");
     assert_eq!(output.status.code(), Some(0));

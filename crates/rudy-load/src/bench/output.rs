@@ -11,6 +11,7 @@ use super::options::OutputOptions;
 use super::report::{Document, Rows, Run, render};
 use super::run::Interval;
 use crate::exit::CommandError;
+use crate::output_file::OutputFile;
 use crate::units::{visible_json, visible_lines};
 
 /// All outputs, opened before the run so that errors appear before the measurement.
@@ -18,7 +19,7 @@ pub(super) struct Output {
     has_spectrum: bool,
     json: Option<Sink>,
     hgrm: Option<Sink>,
-    ndjson: Option<(Rows<BufWriter<File>>, PathBuf)>,
+    ndjson: Option<(Rows<BufWriter<OutputFile>>, PathBuf)>,
     /// The text report goes to standard output, unless another output uses it.
     text: Option<Sink>,
     /// The error that ended the output of rows.
@@ -90,7 +91,7 @@ pub(super) fn to_json(document: &impl Serialize) -> Result<String, String> {
 
 /// A file, or standard output.
 struct Sink {
-    file: File,
+    file: OutputFile,
     path: PathBuf,
 }
 
@@ -98,9 +99,9 @@ impl Sink {
     fn open(path: &Path) -> Result<Self, CommandError> {
         let file = if is_stdout(path) {
             // Standard output without the line buffer of `io::stdout`.
-            io::stdout().as_fd().try_clone_to_owned().map(File::from)
+            io::stdout().as_fd().try_clone_to_owned().map(|stdout| File::from(stdout).into())
         } else {
-            File::create(path)
+            OutputFile::open(path)
         };
         let path = path.to_owned();
         match file {

@@ -57,6 +57,8 @@ impl fmt::Display for Report<'_> {
                 units::counted(streams.get(), "stream")
             )?;
         }
+        let [ramp, hold] = [self.options.ramp, self.options.hold].map(<units::Time>::from);
+        writeln!(f, "planned      opened within {ramp}, held for {hold}")?;
         writeln!(
             f,
             "opened       {} of {}; {} open at most, {} at the end",

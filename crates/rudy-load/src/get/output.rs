@@ -6,13 +6,14 @@ use std::mem;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use crate::output_file::OutputFile;
 use crate::units::VisibleStream;
 
 /// An output for bodies.
 #[derive(Debug)]
 pub(crate) enum Output {
     /// A file, or standard output without the buffer of the standard library, so that data appears at once.
-    File(File),
+    File(OutputFile),
     /// Standard output, if it is a terminal: the server does not control it.
     Terminal(File, VisibleStream),
     /// Memory, at most `max` bytes.
@@ -28,12 +29,12 @@ impl Output {
         Ok(if stdout.is_terminal() {
             Self::Terminal(file, VisibleStream::default())
         } else {
-            Self::File(file)
+            Self::File(file.into())
         })
     }
 
     pub(super) fn file(path: &Path) -> io::Result<Self> {
-        File::create(path).map(Self::File)
+        OutputFile::open(path).map(Self::File)
     }
 
     /// Output to memory. A larger body is an error.
@@ -53,7 +54,9 @@ impl Output {
     pub(super) fn end(&mut self) -> io::Result<()> {
         match self {
             Self::Terminal(file, shown) => file.write_all(shown.finish().as_bytes()),
-            Self::File(_) | Self::Memory { .. } | Self::Discard => Ok(()),
+            // A body may be empty.
+            Self::File(file) => file.clear(),
+            Self::Memory { .. } | Self::Discard => Ok(()),
         }
     }
 
