@@ -52,8 +52,14 @@ impl Server {
     /// Returns a builder for other arguments, files or environment variables.
     #[must_use]
     pub fn build() -> Builder {
+        Self::build_command("serve")
+    }
+
+    /// Returns a builder for another command that serves: `mirror`.
+    #[must_use]
+    pub fn build_command(name: &str) -> Builder {
         let mut command = with_plain_environment(Command::new(binary()));
-        command.arg("serve");
+        command.arg(name);
         Builder { command, folder: None }
     }
 

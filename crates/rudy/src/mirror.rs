@@ -7,7 +7,8 @@ use clap::{Args, Command, CommandFactory as _, ValueHint};
 use rudy_net::listen::Address;
 use rudy_server::access_log::Destination;
 use rudy_server::run::{AllowedHost, Options, Source, serve};
-use rudy_server::{MirrorTable, Preset, RepositoryUrl};
+use rudy_server::{MirrorTable, Preset, RepositoryUrl, Wildcard};
+use rudy_units::Time;
 
 use crate::{CommandLine, loopback, values};
 
@@ -44,6 +45,13 @@ pub(crate) struct Mirror {
     /// Folder for what is stored [default: /var/cache/rudy for root, or ~/.cache/rudy]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// Other host whose files the mirror fetches, if the index links to them: files.example or *.cdn.example (repeatable) [default: all
+    /// with a public name and a public address]
+    #[arg(long, value_name = "HOST")]
+    hosts: Vec<Wildcard>,
+    /// How long metadata is used without asking the repository [default: 0]
+    #[arg(long, value_name = "TIME")]
+    metadata_freshness: Option<Time>,
     /// Verify each new file by the checksum that the repository declares: .sha1 of Maven, integrity of npm
     #[arg(long)]
     verify: bool,
@@ -67,7 +75,13 @@ impl Mirror {
                 .error(ErrorKind::MissingRequiredArgument, message)
                 .exit()
         };
-        let table = MirrorTable { preset: Some(self.preset), verify: self.verify, ..url.into() };
+        let table = MirrorTable {
+            preset: Some(self.preset),
+            hosts: (!self.hosts.is_empty()).then(|| self.hosts.into_iter().collect()),
+            metadata_freshness: self.metadata_freshness,
+            verify: self.verify,
+            ..url.into()
+        };
         serve(Options {
             listen: self.port.into_iter().map(loopback).chain(self.listen).collect(),
             access_log: self.access_log,

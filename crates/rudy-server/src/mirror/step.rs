@@ -19,6 +19,7 @@ use super::tags::Tags;
 use super::{MirrorTable, Preset, Resource, checksum, fields};
 use crate::cache::{CacheStore, KeyUrl, Origin};
 use crate::config::OneOrMany;
+use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Start};
 use crate::internal_redirect::CONDITIONAL_FIELDS;
 use crate::pages::{self, Explanation, HasPage};
@@ -28,6 +29,9 @@ use crate::steps::{Next, Step};
 
 /// Requests what is stored, however old, without the repository.
 const ONLY_STORED: HeaderValue = HeaderValue::from_static("only-if-cached, max-stale");
+
+/// The kind of a line in the error log.
+const NOT_REWRITTEN: &str = "metadata was not rewritten";
 
 /// The step of a mirror, outside its cache.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ struct Shared {
     preset: Preset,
     metadata_bytes: u64,
     key: OnceLock<StickyKey>,
+    log: OnceLock<ErrorLog>,
     store: Arc<CacheStore>,
     counts: Counts,
     tags: Tags,
@@ -50,9 +55,9 @@ impl Mirror {
     pub(crate) fn new(table: &MirrorTable, store: Arc<CacheStore>) -> Option<Self> {
         let hosts = table.hosts.as_ref().map(OneOrMany::as_slice).map(<[_]>::to_vec);
         let links = Links { url: table.url.clone(), hosts };
-        let (key, counts, tags, sets) = Default::default();
+        let (key, log, counts, tags, sets) = Default::default();
         let (preset, metadata_bytes) = (table.preset()?, table.metadata_bytes.0);
-        Some(Self(Arc::new(Shared { links, preset, metadata_bytes, key, store, counts, tags, sets })))
+        Some(Self(Arc::new(Shared { links, preset, metadata_bytes, key, log, store, counts, tags, sets })))
     }
 }
 
@@ -108,6 +113,7 @@ impl Step for Mirror {
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         self.0.key.get_or_init(|| start.apps.sticky_key(start.log).clone());
+        self.0.log.get_or_init(|| start.log.clone());
         Ok(())
     }
 }
@@ -129,6 +135,7 @@ impl Shared {
     ) -> Response {
         let format = checksum.or_else(|| self.preset.format(&resource.path, &essence(response.headers())));
         let place = format.and_then(|format| self.tags.place(&response, format, &mirror));
+        let url = format!("{}{}", resource.origin, resource.target.split('?').next().unwrap_or_default());
         let shared = self.clone();
         let link = move |reference: &str, base: Option<&str>| {
             let place = Place { resource: &resource, mirror: &mirror, key: shared.key() };
@@ -143,7 +150,11 @@ impl Shared {
         let (Some(format), Some(of_client)) = (format, of_client) else { return response };
         let folder = self.store.get().map(|open| open.folder().to_owned());
         let space = Space { bytes_max: self.metadata_bytes, folder };
-        document::rewrite(response, format, space, of_client, place, link).await
+        let rewritten = document::rewrite(response, format, space, of_client, place, link).await;
+        if let (Some(log), Some(Explanation(why))) = (self.log.get(), rewritten.extensions.get()) {
+            log.recurring_error((NOT_REWRITTEN, &*url), &format!("{NOT_REWRITTEN}: {url}: {why}"));
+        }
+        rewritten
     }
 }
 

@@ -219,7 +219,23 @@ fn redirects_of_the_repository_lead_through_the_mirror() {
 }
 
 #[test]
-fn metadata_that_cannot_be_rewritten_is_an_error() {
+fn the_command_has_the_hosts_and_the_freshness_of_the_table() {
+    let files = Origin::start(|_| message("200 OK", "", "file"));
+    let link = format!("<a href=\"{}/a-1.zip\">", files.upstream.url());
+    let index = Origin::with_files(vec![("/a/", "text/html", link)]);
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let command = Server::build_command("mirror").args(["pypi", &index.upstream.url()]);
+    let command =
+        command.args(["--listen", "127.0.0.1:0", "--hosts", "127.0.0.1", "--metadata-freshness", "1h"]);
+    let server =
+        command.arg("--cache").arg(folder.path().join("cache")).env("STATE_DIRECTORY", folder.path()).start();
+    let page = get_stored(&server, "/a/");
+    let file = get(&server, path_of(&server, after(page.text(), "href=\"")), &[]);
+    assert_eq!((file.text(), index.count()), ("file", 1));
+}
+
+#[test]
+fn metadata_that_cannot_be_rewritten_is_an_error_and_logged() {
     let long = format!("{{\"versions\":{{}},\"x\":\"{}\"}}", "x".repeat(2000));
     for (fields, content, why) in [
         ("", long.as_str(), "metadata_bytes"),
@@ -230,7 +246,10 @@ fn metadata_that_cannot_be_rewritten_is_an_error() {
         let origin = Origin::start(move |_| message.clone());
         let settings = "preset = \"npm\", metadata_bytes = \"1k\"";
         let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", origin.upstream.url()));
-        let response = get(&folder.serve(), "/a", &[]);
+        let mut server = folder.serve();
+        let response = get(&server, "/a", &[]);
         assert!(response.status == 502 && response.text().contains(why), "{why}: {}", response.text());
+        let line = server.wait_for_line("metadata was not rewritten: ");
+        assert!(line.contains(&format!("{}/a: ", origin.upstream.url())) && line.contains(why), "{line}");
     }
 }
