@@ -58,6 +58,26 @@ fn certificates(server: &Server) -> Value {
     serde_json::from_slice::<Value>(&output).expect("JSON")["certificates"].clone()
 }
 
+/// The lock is a FIFO: reading it waits, as on a file server that hangs.
+#[test]
+fn a_state_folder_that_hangs_does_not_delay_a_stop() {
+    let folder = temp();
+    let lock = folder.path().join("acme/locks");
+    fs::create_dir_all(&lock).unwrap();
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"a.example.net");
+    let start_of_hash = u64::from_be_bytes(hash.as_ref()[..8].try_into().unwrap());
+    let lock = lock.join(format!("{start_of_hash:016x}"));
+    assert!(Command::new("mkfifo").arg(&lock).status().unwrap().success());
+    let listen = "listen = ['127.0.0.1:0', '127.0.0.1:0,tls']\n";
+    let mut server =
+        start(&format!("{listen}acme = {{ directory = 'https://127.0.0.1:1/' }}\n{SITE}"), folder.path());
+    // Waits until the server reads.
+    let _writer = fs::File::options().write(true).open(&lock).unwrap();
+    server.signal(Signal::TERM);
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
 #[test]
 fn each_challenge_verifies_a_name() {
     let (Some(curl), Some(pebble)) = (Curl::find(), Pebble::start()) else { return };

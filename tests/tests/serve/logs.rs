@@ -110,6 +110,28 @@ fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received()
 }
 
 #[test]
+fn a_fifo_that_no_program_reads_delays_neither_the_start_nor_a_stop() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let [access, errors] = ["access", "errors"].map(|name| folder.path().join(name));
+    for path in [&access, &errors] {
+        assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo can be started").success());
+    }
+    for (access_log, error_log, reopens) in
+        [(&access, None, true), (&access, Some(&errors), false), (&access, Some(&errors), true)]
+    {
+        let more = error_log.map_or_else(String::new, |path| format!("error_log = {path:?}"));
+        let mut server = Server::config(&config(&format!("{access_log:?}"), &more));
+        assert_eq!(server.get("/").text(), "ok");
+        if reopens {
+            server.signal(Signal::USR1);
+        }
+        server.signal(Signal::TERM);
+        let (status, stderr) = server.wait();
+        assert_eq!(status.code(), Some(0), "{stderr}");
+    }
+}
+
+#[test]
 fn a_trusted_proxy_may_send_an_id_and_no_other_client() {
     for (trusted, sent, is_kept) in [
         ("trusted_proxies = ['127.0.0.0/8']", "edge-1/42", true),

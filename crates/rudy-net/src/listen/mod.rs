@@ -29,7 +29,7 @@ use crate::close::close_listener;
 /// retry after a second.
 pub(crate) const BACKLOG: i32 = 4096;
 
-/// A bound and listening address. It accepts connections once an engine has it.
+/// A bound and listening address. Its connections wait until an engine has it.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) address: Address,
@@ -42,13 +42,22 @@ impl Listener {
     /// Binds `address` for an engine with `cores` cores. Uses `inherited` for an [`Endpoint::Inherited`], and
     /// for an address that another process has passed.
     pub fn bind(address: &Address, cores: usize, inherited: &InheritedSockets) -> Result<Self, ListenError> {
+        Self::bind_as(address, cores, inherited, true)
+    }
+
+    fn bind_as(
+        address: &Address,
+        cores: usize,
+        inherited: &InheritedSockets,
+        is_open: bool,
+    ) -> Result<Self, ListenError> {
         if let Some(listener) = inherited.take_listener(address) {
             return Ok(listener);
         }
         let (bound, sockets, ownership) = match &address.endpoint {
-            Endpoint::Ip(ip) => Self::tcp(address, &tcp::CandidateAddress::one(*ip), cores)?,
+            Endpoint::Ip(ip) => Self::tcp(address, &tcp::CandidateAddress::one(*ip), cores, is_open)?,
             Endpoint::AllInterfaces { port } => {
-                Self::tcp(address, &tcp::CandidateAddress::all_interfaces(*port), cores)?
+                Self::tcp(address, &tcp::CandidateAddress::all_interfaces(*port), cores, is_open)?
             }
             Endpoint::Unix { path, mode } => {
                 let (socket, file) = unix::bind(path, *mode)?;
@@ -60,6 +69,24 @@ impl Listener {
             }
         };
         Ok(Self { address: address.clone(), bound, sockets, ownership })
+    }
+
+    /// Binds `address` as [`Self::bind`] does, but the kernel ignores attempts to connect until [`Self::open`]: without it, clients are
+    /// connected to a server that may find an error in its configuration and end. They try again after a second. The port is in
+    /// use already, so that no other process can bind it. Unix sockets accept connections, which wait.
+    pub fn bind_closed(
+        address: &Address,
+        cores: usize,
+        inherited: &InheritedSockets,
+    ) -> Result<Self, ListenError> {
+        Self::bind_as(address, cores, inherited, false)
+    }
+
+    /// Opens a listener that was bound closed.
+    pub fn open(&self) {
+        if matches!(self.ownership, Ownership::Tcp) {
+            self.sockets.iter().for_each(tcp::open);
+        }
     }
 
     /// Creates a listener from the sockets of another process, which keeps listening. Dropping it does not
@@ -92,8 +119,9 @@ impl Listener {
         address: &Address,
         candidates: &[tcp::CandidateAddress],
         cores: usize,
+        is_open: bool,
     ) -> Result<Parts, ListenError> {
-        let (bound, sockets) = tcp::bind(address, candidates, cores)?;
+        let (bound, sockets) = tcp::bind(address, candidates, cores, is_open)?;
         Ok((vec![BoundAddress::Ip(bound)], sockets.into_iter().map(Socket::Tcp).collect(), Ownership::Tcp))
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 use super::{Address, BACKLOG, ListenError, Owner};
 
@@ -29,14 +29,25 @@ impl CandidateAddress {
     }
 }
 
-/// Binds the first of `candidates` that the kernel supports, once for each of `count` cores, and listens.
+/// A program for the kernel (BPF) that drops each packet.
+const DROP_ALL: [SockFilter; 1] = [SockFilter::new(0x06, 0, 0, 0)]; // BPF_RET | BPF_K: keep 0 bytes
+
+/// Binds the first of `candidates` that the kernel supports, once for each of `count` cores, and listens. Unless `is_open`, the kernel
+/// drops attempts to connect until [`open`].
 /// Returns the address, with the actual port for port 0.
 pub(super) fn bind(
     address: &Address,
     candidates: &[CandidateAddress],
     count: usize,
+    is_open: bool,
 ) -> Result<(SocketAddr, Vec<TcpListener>), ListenError> {
-    first(address, candidates, |candidate| bind_candidate(candidate, count))
+    first(address, candidates, |candidate| bind_candidate(candidate, count, is_open))
+}
+
+/// Accepts connections at a socket that was bound closed.
+pub(super) fn open(socket: &super::Socket) {
+    // Fails if there is no filter.
+    let _ = SockRef::from(socket).detach_filter();
 }
 
 /// Binds the first of `candidates` that the kernel supports, without listening.
@@ -67,6 +78,7 @@ fn first<R>(
 fn bind_candidate(
     mut candidate: CandidateAddress,
     count: usize,
+    is_open: bool,
 ) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
     // The probe does not set SO_REUSEPORT, which would let a second Rudy share the port silently and take
     // half of the connections. SO_REUSEADDR lets our own sockets join a port that is bound but not listening,
@@ -83,6 +95,10 @@ fn bind_candidate(
     }
     drop(probe);
     for socket in &sockets {
+        if !is_open {
+            // A kernel without filters connects clients earlier.
+            let _ = socket.attach_filter(&DROP_ALL);
+        }
         socket.listen(BACKLOG)?;
     }
     Ok((candidate.address, sockets.into_iter().map(TcpListener::from).collect()))

@@ -1,5 +1,5 @@
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use rudy_net::Limits;
 use rudy_net::listen::{Address, BoundAddress, InheritedSockets, ListenError, Listener, Owner};
+use socket2::{Domain, Socket, Type};
 
 use crate::support::{eventually, greeter, is_child, sum};
 
@@ -32,6 +33,22 @@ fn a_second_server_cannot_share_a_port_and_its_error_names_the_first() {
         format!("cannot listen on {address}: the address is in use by this very process")
     );
     bind(&format!(":{}", port(&first))).unwrap_err();
+}
+
+/// A server that ends because of an error in its configuration must not have accepted connections.
+#[test]
+fn a_closed_listener_has_its_port_and_connects_clients_when_it_opens() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let listener = Listener::bind_closed(&address, 2, &InheritedSockets::default()).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], port(&listener)));
+    assert!(matches!(bind(&address.to_string()), Err(ListenError::InUse { .. })));
+    let client = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None).unwrap();
+    assert!(client.connect(&address.into()).is_err(), "it is in progress");
+    // The loopback interface connects at once, or not at all.
+    assert!(client.peer_addr().is_err(), "not connected");
+    listener.open();
+    // The client tries again after a second.
+    eventually("it is connected", || client.peer_addr().is_ok());
 }
 
 #[test]

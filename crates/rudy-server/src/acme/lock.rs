@@ -45,11 +45,7 @@ impl Lock {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
-            let current = match fs::read_to_string(path) {
-                Ok(current) => current,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
+            let Some(current) = read(path)? else { continue };
             if current != seen.0 {
                 seen = (current.clone(), Instant::now());
             }
@@ -82,6 +78,16 @@ async fn beat(path: PathBuf, owner: String) {
     }
 }
 
+/// Returns the content of a lock. `None` if there is none; a link that leads nowhere is an empty one, which expires.
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(fs::symlink_metadata(path).is_ok().then(String::new))
+        }
+        read => read.map(Some),
+    }
+}
+
 /// Removes the lock if it is the expected one. It is renamed first, so that only one of two processes removes it, and the next
 /// holder's lock stays.
 fn remove_if(path: &Path, owner: &str, is_expected: impl Fn(&str) -> bool) -> io::Result<()> {
@@ -90,7 +96,7 @@ fn remove_if(path: &Path, owner: &str, is_expected: impl Fn(&str) -> bool) -> io
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         result => result?,
     }
-    if !fs::read_to_string(&moved).is_ok_and(|known| is_expected(&known)) {
+    if !read(&moved).is_ok_and(|known| known.is_some_and(|known| is_expected(&known))) {
         // Fails if there is another one by now: then there are two, which does no harm.
         let _ = fs::hard_link(&moved, path);
     }
@@ -159,6 +165,20 @@ mod tests {
             let start = Instant::now();
             let _lock = Lock::acquire(&path).await.unwrap();
             assert!(start.elapsed() >= EXPIRY);
+        });
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_expires() {
+        run(async {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a");
+            std::os::unix::fs::symlink("missing", &path).unwrap();
+            let start = Instant::now();
+            let lock = Lock::acquire(&path).await.unwrap();
+            assert!(start.elapsed() >= EXPIRY);
+            drop(lock);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         });
     }
 

@@ -6,9 +6,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rudy_acme::{Account, AccountRequest, Authority, ChallengeKind, Failure, terms_of_service};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
@@ -42,9 +43,15 @@ pub(super) struct Shared {
     pub(super) retry: Notify,
 }
 
+/// How long a stop waits until the tasks have released their locks. The locks of a state folder that hangs expire.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The tasks of a process. Dropping it ends them.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
+    /// The thread of the tasks, once there are any: they wait for the state folder, which may be on a network, and the main thread
+    /// handles signals meanwhile.
+    runtime: Option<Runtime>,
     shared: Option<Arc<Shared>>,
     /// By name and its challenges.
     tasks: HashMap<(String, Vec<ChallengeKind>), JoinHandle<()>>,
@@ -68,7 +75,11 @@ pub(crate) fn prepare(config: &Config, acme: &Acme) -> Result<(), String> {
 impl Renewals {
     /// Keeps the certificates of this configuration valid, and those of the last one no longer. Names that have failed are tried
     /// again at once.
-    pub(crate) fn set(&mut self, runtime: &Runtime, config: &Config, acme: &Arc<Acme>, errors: &ErrorLog) {
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
+    pub(crate) fn set(&mut self, config: &Config, acme: &Arc<Acme>, errors: &ErrorLog) -> io::Result<()> {
         let settings = Settings::new(config);
         let is_same = self.shared.as_ref().is_some_and(|shared| shared.settings == settings);
         let shared = self.shared.take().filter(|_| is_same);
@@ -88,18 +99,27 @@ impl Renewals {
             stays
         });
         shared.retry.notify_waiters();
+        let runtime = match self.runtime.take() {
+            None if wanted.is_empty() => return Ok(()),
+            None => Builder::new_multi_thread().worker_threads(1).thread_name("acme").enable_all().build()?,
+            Some(runtime) => runtime,
+        };
         for key in wanted {
             self.tasks.entry(key).or_insert_with_key(|(name, kinds)| {
                 runtime.spawn(keep(name.clone(), kinds.clone(), shared.clone()))
             });
         }
-        self.shared = Some(shared);
+        (self.shared, self.runtime) = (Some(shared), Some(runtime));
+        Ok(())
     }
 }
 
 impl Drop for Renewals {
     fn drop(&mut self) {
         self.tasks.values().for_each(JoinHandle::abort);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(RELEASE_TIMEOUT);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use self::datagrams::{Datagrams, Protocol};
 use self::output::Output;
 pub(crate) use self::output::Target;
 pub use self::rotation::RotationOptions;
-pub(crate) use self::rotation::{Rotation, open_log};
+pub(crate) use self::rotation::{Rotation, open_log, open_to_append};
 pub use self::tidy::Compression;
 
 /// Maximum size of the queue in bytes; further lines are dropped and counted. 1 MiB holds about 5,000 requests:

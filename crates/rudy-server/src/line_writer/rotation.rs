@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, fcntl_getfl, fcntl_setfl, renameat_with};
+use rustix::io::Errno;
 
 use super::tidy::{Compression, Tidy};
 
@@ -126,7 +127,7 @@ impl Rotation {
         name.push(time.strftime(".%Y%m%dT%H%M%SZ").to_string());
         match renameat_with(CWD, &self.path, CWD, &name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
-            Err(rustix::io::Errno::EXIST) => Ok(false),
+            Err(Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -143,13 +144,30 @@ impl Rotation {
 /// Opens a log file, and creates it if it is missing. IP addresses are personal data: by default, other users of this machine cannot
 /// read them.
 pub(crate) fn open_log(path: &Path) -> io::Result<File> {
-    File::options().append(true).create(true).mode(0o640).open(path)
+    open_to_append(path, 0o640)
+}
+
+/// Opens a file to append to it, and creates it with this mode if it is missing. Opening a FIFO that has no reader would wait for one
+/// (fifo(7)), and the thread that opens logs handles signals: Rudy opens such a FIFO for reading, too, so that it keeps the first
+/// 64 KiB for its reader.
+pub(crate) fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = File::options();
+    options.append(true).create(true).mode(mode).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = match options.open(path) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => options.read(true).open(path),
+        opened => opened,
+    }?;
+    // Writes wait: they are on a thread of their own.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::time::UNIX_EPOCH;
+
+    use rustix::fs::{FileType, Mode, mknodat};
 
     use super::*;
 
@@ -243,6 +261,19 @@ mod tests {
         write(&mut first, &mut one, "b\n", 0);
         write(&mut second, &mut two, "c\n", 0);
         assert_eq!(texts(folder.path()), ["a\n", "b\nc\n"]);
+    }
+
+    #[test]
+    fn a_fifo_opens_without_a_reader_and_keeps_the_lines_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut file = open_log(&path).unwrap();
+        file.write_all(b"a\n").unwrap();
+        let mut line = [0; 2];
+        File::open(&path).unwrap().read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"a\n");
+        assert!(!fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK), "a slow reader loses no line");
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use rudy_net::engine::ServiceSource as _;
 use rudy_units::visible;
-use tokio::runtime::Runtime;
 
 use super::current_app::CurrentApp;
 use super::exit::Failure;
@@ -134,8 +133,10 @@ impl Context {
     }
 
     /// Keeps the certificates of a configuration valid.
-    pub(super) fn renew(&self, renewals: &mut Renewals, runtime: &Runtime, config: &Config) {
-        renewals.set(runtime, config, &self.resources.tls.acme, &self.errors);
+    pub(super) fn renew(&self, renewals: &mut Renewals, config: &Config) {
+        if let Err(error) = renewals.set(config, &self.resources.tls.acme, &self.errors) {
+            self.errors.error(&format!("cannot start the thread that renews certificates: {error}"));
+        }
     }
 
     /// Lets the process that replaces this one store responses, while this one finishes its requests. Purges go to that process.

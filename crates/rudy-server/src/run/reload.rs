@@ -88,7 +88,7 @@ impl Server {
         let log_changes = !config.error_log.is_same_place(&self.config.error_log);
         self.access_logs = access_logs;
         self.config = config;
-        self.context.renew(&mut self.renewals, &self.runtime, &self.config);
+        self.context.renew(&mut self.renewals, &self.config);
         if let Some(admin) = admin {
             self.admin = admin;
         }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::env;
 use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,6 +30,7 @@ use crate::acme::Renewals;
 use crate::admin::AdminSocket;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
+use crate::line_writer::open_to_append;
 use crate::openat2;
 use crate::watched_files::INTERVAL;
 
@@ -100,7 +100,7 @@ impl Server {
         let options_of_engine = config.engine.for_start().with_known_cores();
         let workers = options_of_engine.worker_count();
         // Binding may need root, and no other thread runs yet: see `privileges`.
-        let bind = |address| Listener::bind(address, workers, &inherited).map_err(Failure::Listen);
+        let bind = |address| Listener::bind_closed(address, workers, &inherited).map_err(Failure::Listen);
         let listeners = config.addresses().iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let key_log = options.tls_key_log.then(open_key_log).transpose()?;
         privileges::drop_root(&config)?;
@@ -115,6 +115,8 @@ impl Server {
         context.prepare_renewals(&config)?;
         let access_logs = open_access_logs(&config, &context.errors)?;
         let current_app = CurrentApp::new(context.build_app(&config, access_logs.as_ref())?);
+        // The certificates can be used. Connections wait while the applications start.
+        listeners.iter().for_each(Listener::open);
         context.use_ticket_keys(&config);
         let (reporting, of_app) = (context.clone(), current_app.clone());
         context.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
@@ -151,7 +153,7 @@ impl Server {
                 .open_admin_socket(&server.config, server.signals.predecessor().map(Predecessor::pid))?;
             server.open(listeners)?;
             let mut server = Self { admin, ..server };
-            server.context.renew(&mut server.renewals, &server.runtime, &server.config);
+            server.context.renew(&mut server.renewals, &server.config);
             Ok(server)
         };
         // Wait until the started apps have ended, so that their socket folders are removed.
@@ -401,7 +403,7 @@ fn open_key_log() -> Result<(PathBuf, File), Failure> {
         let why = "write the secrets of TLS sessions (--tls-key-log): the variable SSLKEYLOGFILE is not set";
         return Err(Failure::Cannot(why.to_owned()));
     };
-    let file = File::options().append(true).create(true).mode(0o600).open(&path);
+    let file = open_to_append(&path, 0o600);
     let what = format!("open {} (--tls-key-log)", path.display());
     file.map(|file| (path, file)).map_err(Failure::cannot(&what))
 }

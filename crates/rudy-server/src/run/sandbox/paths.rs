@@ -33,6 +33,8 @@ impl fmt::Display for PathAccess {
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 /// A log is appended to, and created again after it was renamed.
 const LOG: BitFlags<AccessFs> = make_bitflags!(AccessFs::{WriteFile | MakeReg});
+/// A FIFO without a reader is opened for reading, too.
+const SPECIAL_LOG: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile});
 /// Rudy also renames the log, and reads and removes the renamed ones.
 const ROTATED_LOG: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | MakeReg | RemoveFile});
@@ -93,15 +95,18 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         .for_each(|path| add(or_working_directory(&path), READ));
     let steps = routes.map(|route| &route.steps).chain(config.sites.iter().map(|site| &site.steps));
     steps.flat_map(StepsTable::paths_read).for_each(|path| add(path, READ));
-    for (log, _) in config.located_access_logs() {
-        let Some(path) = log.destination.path() else { continue };
-        // A device gets a rule for itself: a rule for its folder would include all devices.
-        let is_file = fs::metadata(path).map_or(true, |metadata| metadata.is_file());
-        let access = if log.rotation.is_some() { ROTATED_LOG } else { LOG };
-        add(if is_file { folder_of(path) } else { path.to_owned() }, access);
-    }
-    if let Some(log) = config.error_log.destination.as_ref().and_then(Destination::path) {
-        add(folder_of(log), if config.error_log.rotation.is_some() { ROTATED_LOG } else { LOG });
+    let logs = config.located_access_logs();
+    let logs = logs.map(|(log, _)| (log.destination.path(), log.rotation.is_some()));
+    let error_log = &config.error_log;
+    let error_log =
+        (error_log.destination.as_ref().and_then(Destination::path), error_log.rotation.is_some());
+    for (path, is_rotated) in logs.chain([error_log]) {
+        let Some(path) = path else { continue };
+        // A device or a FIFO gets a rule for itself: a rule for its folder would include all devices.
+        match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() => add(path.to_owned(), SPECIAL_LOG),
+            _ => add(folder_of(path), if is_rotated { ROTATED_LOG } else { LOG }),
+        }
     }
     add(config.buffer.dir(), BODIES);
     for address in config.addresses() {
