@@ -57,16 +57,27 @@ pub fn error(status: StatusCode, headers: &HeaderMap, explanation: &str) -> Resp
 pub(crate) fn of_form(form: Form, status: StatusCode, explanation: &str) -> Response {
     let reason = reason_phrase(status).unwrap_or("Error");
     let (media_type, text) = match form {
-        Form::Text => ("text/plain; charset=utf-8", format!("{} {reason}\n{explanation}\n", status.as_str())),
+        Form::Text => {
+            let text = format!("{} {reason}\n{explanation}", status.as_str());
+            ("text/plain; charset=utf-8", format!("{}\n", text.trim_end()))
+        }
         Form::Html => {
+            let paragraph = if explanation.is_empty() {
+                String::new()
+            } else {
+                format!("<p>{}</p>\n", escape(explanation))
+            };
             let page = include_str!("pages/error.html")
                 .replace("{status}", status.as_str())
                 .replace("{reason}", reason)
-                .replace("{explanation}", &escape(explanation));
+                .replace("<p>{explanation}</p>\n", &paragraph);
             ("text/html; charset=utf-8", page)
         }
         Form::Json => {
-            let problem = json!({ "title": reason, "status": status.as_u16(), "detail": explanation });
+            let mut problem = json!({ "title": reason, "status": status.as_u16() });
+            if !explanation.is_empty() {
+                problem["detail"] = explanation.into();
+            }
             ("application/problem+json", format!("{problem}\n"))
         }
     };

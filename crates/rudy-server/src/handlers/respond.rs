@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_http::h1::{PreparedHead, RequestHead};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use super::{BuildContext, Call, Handler, HandlerConfig, Status};
 use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
 use crate::methods::{reject_unknown_method, respond_unless_read};
-use crate::pages::Explanation;
+use crate::pages;
 use crate::routing::RouteMatch;
 use crate::steps::{CONNECTION_FIELDS, Target};
 
@@ -35,7 +35,8 @@ pub struct RespondTable {
     /// Status of the response.
     #[serde(default = "ok")]
     pub status: Status,
-    /// Body of the response, as text.
+    /// Body of the response, as text. An error (400 or more) without `body` and `body_file` has the page of the server, and with
+    /// `body = ""` none.
     #[schemars(example = &"pong")]
     pub body: Option<String>,
     /// File to send as the body, relative to the configuration file. It is kept in memory, and can be at most 1 MiB.
@@ -96,7 +97,8 @@ impl Handler for Respond {
         _: &RouteMatch<'_, Target>,
         _: &RequestPath<'_>,
     ) -> Option<Response> {
-        Some(self.response())
+        // The page depends on the fields of the request.
+        self.page_fields.is_none().then(|| self.response())
     }
 }
 
@@ -105,6 +107,8 @@ impl Handler for Respond {
 pub(crate) struct Respond {
     head: Arc<PreparedHead>,
     body: Bytes,
+    /// The fields of an error that has no body of its own, and gets the page of the server.
+    page_fields: Option<HeaderMap>,
 }
 
 impl Respond {
@@ -136,8 +140,14 @@ impl Respond {
                 fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
             }
         }
+        let has_body = table.body.is_some() || table.body_file.is_some();
+        let page_fields = (is_error(status) && !has_body).then(|| {
+            let mut fields = fields.clone();
+            fields.remove(header::CONTENT_TYPE);
+            fields
+        });
         if problems.is_empty() {
-            Ok(Self { head: Arc::new(PreparedHead::new(status, fields)), body })
+            Ok(Self { head: Arc::new(PreparedHead::new(status, fields)), body, page_fields })
         } else {
             Err(problems)
         }
@@ -152,11 +162,9 @@ impl Respond {
             reject_unknown_method(request)
         };
         rejection.unwrap_or_else(|| {
-            let mut response = self.response();
-            if self.body.is_empty() && response.status().as_u16() >= 400 {
-                // An error page may replace it.
-                response.extensions.insert(Explanation(String::new()));
-            }
+            let Some(fields) = &self.page_fields else { return self.response() };
+            let mut response = pages::error(self.head.status(), request.headers(), "");
+            response.headers_mut().extend(fields.clone());
             response
         })
     }
@@ -166,6 +174,10 @@ impl Respond {
         let body = if self.body.is_empty() { Body::Empty } else { Body::Bytes(self.body.clone()) };
         Response::prepared(self.head.clone(), body)
     }
+}
+
+fn is_error(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
 }
 
 fn body(table: &RespondTable, location: &Location, problems: &mut Vec<Problem>) -> Bytes {
@@ -225,6 +237,23 @@ mod tests {
         assert_eq!(response.headers()["x-pool"], "a");
         assert_eq!(response.headers()["content-type"], "text/x-pong");
         assert_eq!(response.body.length(), Some(4));
+    }
+
+    #[test]
+    fn an_error_without_a_body_has_the_page_of_the_server() {
+        for (table, expected) in [
+            ("status = 403\nheaders = { X-Pool = 'a' }", Some("403 Forbidden\n")),
+            ("status = 403\nbody = ''\nheaders = { X-Pool = 'a' }", None),
+            ("status = 302\nheaders = { X-Pool = 'a' }", None),
+        ] {
+            let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
+            let response = respond(table).unwrap().respond(&request);
+            assert_eq!(response.headers()["x-pool"], "a");
+            match (&response.body, expected) {
+                (Body::Bytes(page), Some(expected)) => assert_eq!(page, expected, "{table}"),
+                (body, expected) => assert_eq!((body.length(), expected), (Some(0), None), "{table}"),
+            }
+        }
     }
 
     #[test]

@@ -160,7 +160,7 @@ const RECIPES: &[Recipe] = &[
         "Respond",
         &[
             ("example.com GET /healthz", 200, &[], "ok"),
-            ("example.com GET /admin/x", 403, &[], ""),
+            ("example.com GET /admin/x", 403, &[], "403..."),
             ("example.com GET /robots.txt", 200, &[], "User-agent: *\nDisallow: /\n"),
         ],
     ),

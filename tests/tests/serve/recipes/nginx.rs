@@ -108,7 +108,7 @@ const RECIPES: &[Recipe] = &[
         &[
             ("a GET /download/x/media/song.wav", 200, &[("content-type", "audio/mpeg")], "mp3"),
             ("a GET /download/x/audio/song.wav", 200, &[], "ra"),
-            ("a GET /download/x/other/song.wav", 403, &[], ""),
+            ("a GET /download/x/other/song.wav", 403, &[], "403..."),
             ("a GET /users/ann?x=y", 200, &[], "GET /users/ann?x=y script=none query=user=ann body=0"),
             (
                 "a GET /users/a&admin=1",
@@ -119,7 +119,7 @@ const RECIPES: &[Recipe] = &[
             ("a GET /teams/red?x=y", 200, &[], "GET /teams/red?x=y script=none query=team=red&x=y body=0"),
             ("a GET /teams/red", 200, &[], "GET /teams/red script=none query=team=red body=0"),
             ("a GET /blog/12/title?x", 301, &[("location", "/posts/12?x")], "301..."),
-            ("a GET /blog/title", 403, &[], ""),
+            ("a GET /blog/title", 403, &[], "403..."),
         ],
     ),
     Recipe(
@@ -128,14 +128,14 @@ const RECIPES: &[Recipe] = &[
             ("example.org GET /a?b", 301, &[("location", "https://www.example.org/a?b")], "301..."),
             ("www.example.org GET /a.html", 200, &[], "<p>a"),
             ("www.example.org GET /healthz", 200, &[("content-type", "text/plain; charset=utf-8")], "ok\n"),
-            ("www.example.org GET /gone", 410, &[], ""),
+            ("www.example.org GET /gone", 410, &[], "410..."),
             (
                 "www.example.org GET /login",
                 302,
                 &[("location", "https://login.example.org/?from=www.example.org")],
                 "302...",
             ),
-            ("other.example GET /", 404, &[], ""),
+            ("other.example GET /", 404, &[], "404..."),
         ],
     ),
     Recipe(
