@@ -27,9 +27,9 @@ impl<'r> Value<'r> {
         Self { reader, content, location }
     }
 
-    /// The error that this value has the wrong type.
-    pub(super) fn unexpected(&self, expected: &'static str) -> Error {
-        let found = match self.content {
+    /// The type of this value, for people.
+    fn type_name(&self) -> &'static str {
+        match self.content {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
             DeValue::Float(_) => "a number",
@@ -37,8 +37,12 @@ impl<'r> Value<'r> {
             DeValue::Datetime(_) => "a date",
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
-        };
-        let message = format!("expected {expected}, found {found}");
+        }
+    }
+
+    /// The error that this value has the wrong type.
+    pub(super) fn unexpected(&self, expected: &'static str) -> Error {
+        let message = format!("expected {expected}, found {}", self.type_name());
         match self.content {
             DeValue::Table(_) if expected == "a list" => {
                 Error::custom(super::two_lines(message, format_args!("write [[{}]]", self.location.keys())))
@@ -118,12 +122,16 @@ impl<'r> Value<'r> {
         words: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let text = self.text()?;
-        if words.contains(&text) {
-            return visitor.visit_enum(StrDeserializer::<Error>::new(text));
-        }
+        let (text, found) = match self.content {
+            DeValue::String(text) if words.contains(&&**text) => {
+                return visitor.visit_enum(StrDeserializer::<Error>::new(text));
+            }
+            DeValue::String(text) => (&**text, format!("\"{text}\"")),
+            DeValue::Boolean(false) => ("off", self.type_name().to_owned()),
+            _ => ("", self.type_name().to_owned()),
+        };
         let names: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
-        let title = format!("expected {}, found \"{text}\"", names.join(" or "));
+        let title = format!("expected {}, found {found}", names.join(" or "));
         let label = nearest(text, words.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
         self.reader.report(Problem::value(&self.location, title).label(label.unwrap_or_default()));
         Err(Error::reported(&self.location))

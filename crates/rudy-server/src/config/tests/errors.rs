@@ -779,3 +779,19 @@ fn at_most_a_hundred_errors_are_shown() {
     assert!(output.contains("`wrong99`") && !output.contains("`wrong100`"));
     assert!(output.ends_with("300 errors in the configuration, the first 100 are shown\n"));
 }
+
+#[test]
+fn the_error_for_a_value_that_is_no_text_names_the_words_of_its_key() {
+    let expected = "expected \"auto\" or \"full\" or \"off\", found";
+    for (value, found, label) in [
+        ("5", "an integer", ""),
+        ("false", "true or false", "did you mean \"off\"?"),
+        ("['full']", "a list", ""),
+        ("'ful'", "\"ful\"", "did you mean \"full\"?"),
+    ] {
+        let output = errors(&format!(
+            "[[site]]\n[[site.route]]\npath = '/*'\nproxy = {{ upstreams = 'http://a', request_buffering = {value} }}\n"
+        ));
+        assert!(output.contains(&format!("{expected} {found}\n")) && output.contains(label), "{output}");
+    }
+}
