@@ -16,7 +16,6 @@ pub struct Hosts {
 
 impl Hosts {
     /// Creates a file with these lines. Returns `None` after [`skip`].
-    #[must_use]
     pub fn new(lines: &str) -> Option<Self> {
         let hosts = Self::unwritten()?;
         hosts.set(lines);
@@ -24,7 +23,6 @@ impl Hosts {
     }
 
     /// Creates a pipe instead, so that each lookup hangs until [`Self::end_lookup`].
-    #[must_use]
     pub fn hanging() -> Option<Self> {
         let hosts = Self::unwritten()?;
         let made = mknodat(rustix::fs::CWD, hosts.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
@@ -47,7 +45,6 @@ impl Hosts {
     }
 
     /// Returns the path of the file.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("hosts")
     }
@@ -63,7 +60,6 @@ impl Hosts {
     }
 
     /// Returns a script for the shell that starts a program.
-    #[must_use]
     pub fn script(&self) -> String {
         let mount = |name| format!("mount --bind '{}/{name}' /etc/{name}", self.folder.path().display());
         let (hosts, switch) = (mount("hosts"), mount("nsswitch.conf"));

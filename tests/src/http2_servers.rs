@@ -28,10 +28,7 @@ pub struct Peer {
 impl Peer {
     /// Starts a program and waits until it listens. `prepare` gets the folder and the address, writes the files that the program
     /// needs, and returns its arguments. Returns `None` after [`crate::skip`].
-    ///
-    /// # Panics
-    ///
-    /// The program does not start.
+    /// Panics if the program does not start.
     pub fn start(name: &str, prepare: impl FnOnce(&Path, SocketAddr) -> Vec<String>) -> Option<Self> {
         let program = program(name)?;
         let folder = tempfile::tempdir().expect("a temp folder can be created");
@@ -47,11 +44,7 @@ impl Peer {
 
     /// Starts nginx with HTTP/2. `tls` has the files of a certificate and its key. `directives` are those of the server, whose
     /// root is a folder with `hello` (5 bytes) and `large` (300,000 bytes).
-    ///
-    /// # Panics
-    ///
-    /// nginx does not start.
-    #[must_use]
+    /// Panics if nginx does not start.
     pub fn nginx(tls: Option<(&str, &str)>, directives: &str) -> Option<Self> {
         Self::start("nginx", |folder, address| {
             write_files(folder);
@@ -76,19 +69,16 @@ impl Peer {
     }
 
     /// The address of the server.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// A URL of the server.
-    #[must_use]
     pub fn url(&self, scheme: &str, path: &str) -> String {
         format!("{scheme}://localhost:{}{path}", self.address.port())
     }
 
     /// The folder of the server.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -104,10 +94,7 @@ impl Drop for Peer {
 }
 
 /// Writes `www/hello` and `www/large`.
-///
-/// # Panics
-///
-/// A file cannot be written.
+/// Panics if a file cannot be written.
 pub fn write_files(folder: &Path) {
     let www = folder.join("www");
     fs::create_dir_all(&www).expect("the folder is ours");
@@ -130,10 +117,7 @@ pub enum Reply {
 
 /// Starts a server without TLS in threads of this process. `reply` gets the number of the connection and of the request on it, both
 /// from 0.
-///
-/// # Panics
-///
-/// No port is free.
+/// Panics if no port is free.
 pub fn start_http2_server(
     streams: u32,
     reply: impl Fn(usize, usize) -> Reply + Send + Sync + Clone + 'static,

@@ -16,7 +16,6 @@ pub struct ReservedPort {
 
 impl ReservedPort {
     /// Reserves a port.
-    #[must_use]
     pub fn new() -> Self {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be created");
         sockopt::set_socket_reuseaddr(&socket, true).expect("the descriptor is a socket");
@@ -26,7 +25,6 @@ impl ReservedPort {
     }
 
     /// Returns the address with the port.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -45,7 +43,6 @@ const PORTS_APART: u32 = 997;
 
 /// Returns a port that is free on all interfaces. It is outside of the ephemeral range, so the kernel does not assign it to other
 /// processes or outgoing connections.
-#[must_use]
 pub fn free_port() -> u16 {
     let range =
         std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has this file");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tempfile::TempDir;
 
-use crate::program;
+use crate::{Running, program};
 
 /// The configuration of `openssl ca`. Signed certificates have the requested names.
 const CONFIG: &str = "\
@@ -60,11 +60,7 @@ pub enum Valid {
 
 impl Certificates {
     /// Creates an authority, `authority.pem`. Returns `None` after [`crate::skip`].
-    ///
-    /// # Panics
-    ///
-    /// If `openssl` fails.
-    #[must_use]
+    /// Panics if `openssl` fails.
     pub fn new() -> Option<Self> {
         let openssl = program("openssl")?;
         let folder = tempfile::tempdir().expect("a temp folder can be created");
@@ -78,16 +74,12 @@ impl Certificates {
     }
 
     /// Returns the path of a certificate.
-    #[must_use]
     pub fn path(&self, name: &str) -> String {
         self.folder.path().join(format!("{name}.pem")).display().to_string()
     }
 
     /// Copies a certificate and its key into a folder.
-    ///
-    /// # Panics
-    ///
-    /// A file cannot be written.
+    /// Panics if a file cannot be written.
     pub fn copy(&self, name: &str, folder: &Path) {
         for end in ["pem", "key"] {
             let file = format!("{name}.{end}");
@@ -175,31 +167,22 @@ impl Certificates {
     }
 
     /// Returns what `openssl x509` prints about a certificate.
-    #[must_use]
     pub fn facts(&self, name: &str, arguments: &[&str]) -> String {
         let path = self.path(name);
         self.openssl(&[&["x509", "-noout", "-in", &path], arguments].concat())
     }
 
     /// Starts a server with a certificate. It responds to each request with a page about the connection, and closes the connection.
-    ///
-    /// # Panics
-    ///
-    /// If `openssl s_server` does not listen.
-    #[must_use]
+    /// Panics if `openssl s_server` does not listen.
     pub fn serve(&self, name: &str) -> TlsServer {
         self.serve_with(name, &["-www"])
     }
 
     /// Starts a server with a certificate and further arguments of `openssl s_server`.
-    ///
-    /// # Panics
-    ///
-    /// If `openssl s_server` does not listen.
-    #[must_use]
+    /// Panics if `openssl s_server` does not listen.
     pub fn serve_with(&self, name: &str, arguments: &[&str]) -> TlsServer {
         let (key, file) = (format!("{name}.key"), format!("{name}.pem"));
-        let mut child = Command::new(&self.openssl)
+        let mut child: Running = Command::new(&self.openssl)
             .args(["s_server", "-accept", "127.0.0.1:0", "-cert", &file, "-key", &key])
             .args(arguments)
             .current_dir(self.folder.path())
@@ -207,13 +190,14 @@ impl Certificates {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("openssl can be started");
+            .expect("openssl can be started")
+            .into();
         let mut lines = BufReader::new(child.stdout.as_mut().expect("the stream is piped")).lines();
         let port = lines
             .by_ref()
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.parse().ok());
-        TlsServer { child, port: port.expect("openssl prints its address") }
+        TlsServer { _child: child, port: port.expect("openssl prints its address") }
     }
 
     fn openssl(&self, arguments: &[&str]) -> String {
@@ -235,24 +219,15 @@ fn subject(name: &str) -> String {
 
 /// An `openssl s_server`; killed when dropped.
 pub struct TlsServer {
-    child: Child,
+    _child: Running,
     /// The port on 127.0.0.1.
     pub port: u16,
 }
 
 impl TlsServer {
     /// Returns the URL with the host name of most certificates here.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("https://localhost:{}/", self.port)
-    }
-}
-
-impl Drop for TlsServer {
-    fn drop(&mut self) {
-        // Fails only if the server has already exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -266,11 +241,7 @@ pub struct LocalTls {
 
 impl LocalTls {
     /// Creates a certificate and the settings.
-    ///
-    /// # Panics
-    ///
-    /// The system provides no random bytes.
-    #[must_use]
+    /// Panics if the system provides no random bytes.
     pub fn new() -> Self {
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
@@ -302,11 +273,7 @@ impl Default for LocalTls {
 }
 
 /// Returns a client for `localhost`.
-///
-/// # Panics
-///
-/// The settings are inconsistent.
-#[must_use]
+/// Panics if the settings are inconsistent.
 pub fn client(settings: &Arc<ClientConfig>) -> ClientConnection {
     let name = ServerName::try_from("localhost").expect("a valid name");
     ClientConnection::new(settings.clone(), name).expect("consistent settings")

@@ -22,7 +22,6 @@ impl Weblog {
     pub const AUTHOR: &str = "Authorization: Basic YXV0aG9yOmNoYW5nZS1tZQ==";
 
     /// Copies the example. `url` is where its readers find it. `sidebar` is a service with a list of books, and settings of its polls.
-    #[must_use]
     pub fn new(url: &str, sidebar: Option<(&str, &str)>) -> Self {
         let folder = tempfile::tempdir().expect("a temp folder can be created");
         for name in ["templates", "posts", "images", "static"] {
@@ -39,7 +38,6 @@ impl Weblog {
     }
 
     /// The folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -50,7 +48,6 @@ impl Weblog {
     }
 
     /// Serves it with Rudy, which starts it, on this address of 127.0.0.1.
-    #[must_use]
     pub fn serve(&self, listen: &str) -> Server {
         let app =
             format!("fastcgi = {{ command = ['{}', '{}'] }}", weblog().display(), self.path().display());
@@ -67,7 +64,6 @@ impl Weblog {
     }
 
     /// Serves it with the configuration of the example, which has an address with TLS besides.
-    #[must_use]
     pub fn serve_as_shipped(&self) -> Server {
         let text = fs::read_to_string(example().join("rudy.toml")).expect("the example has this file");
         let text = [

@@ -1,10 +1,6 @@
 //! The tests of cache-tests.fyi: a client and an origin in Node, and the cache between them.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-use rudy_tests::{Server, long, program, skip};
+use rudy_tests::prelude::*;
 
 /// Runs all tests, and prints the ids of those that the RFC requires and that fail, one a line.
 const RUN: &str = r"
@@ -72,20 +68,9 @@ fn package() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// A process that is killed when this is dropped.
-struct Origin(Child);
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        // Both fail only if it has exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts the origin on a free port. Returns it with its port.
-fn origin(node: &Path, package: &Path) -> (Origin, u16) {
-    let port = rudy_tests::free_port();
+fn origin(node: &Path, package: &Path) -> (Running, u16) {
+    let port = free_port();
     let mut command = Command::new(node);
     command.args(["--no-warnings", "server/server.mjs"]).current_dir(package).stdout(Stdio::piped());
     let pid_file = std::env::temp_dir().join(format!("cache-tests-{port}.pid"));
@@ -94,14 +79,12 @@ fn origin(node: &Path, package: &Path) -> (Origin, u16) {
     let stdout = child.stdout.take().expect("the stream is piped");
     let first = BufReader::new(stdout).lines().next().and_then(Result::ok).unwrap_or_default();
     assert!(first.contains("Listening"), "{first}");
-    (Origin(child), port)
+    (Running::from(child), port)
 }
 
 #[test]
 fn required_tests_of_http_caches_pass() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(node), Some(package)) = (program("node"), package()) else { return };
     let (_origin, port) = origin(&node, &package);
     let server = Server::config(&format!(

@@ -1,11 +1,8 @@
 //! Clients that read slowly, but faster than `send_rate_min`.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use rudy_tests::{Certificates, Server, TlsClient, Valid};
+use rudy_tests::prelude::*;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 /// More than the kernel buffers for a client that reads slowly.
@@ -32,8 +29,8 @@ fn read_slowly(mut stream: impl Read) {
 fn a_client_above_the_minimum_rate_is_not_dropped() {
     let Some(certificates) = Certificates::new() else { return };
     certificates.signed("a", "a.test", Valid::Now);
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("file"), vec![7; FILE_BYTES]).unwrap();
+    let folder = Folder::new();
+    folder.write("file", vec![7; FILE_BYTES]);
     let (path, root) = (certificates.path("a"), folder.path().display());
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0', '127.0.0.1:0,tls']\nlimits = {{ rate_grace = '1s' }}\n\
@@ -48,7 +45,7 @@ fn a_client_above_the_minimum_rate_is_not_dropped() {
     let mut tls = TlsClient::new(&certificates, None, false).connect(address, "a.test").unwrap();
     set_socket_recv_buffer_size(tls.socket(), 16 * 1024).unwrap();
     tls.send(request);
-    let threads = [std::thread::spawn(|| read_slowly(plain)), std::thread::spawn(|| read_slowly(tls))];
+    let threads = [thread::spawn(|| read_slowly(plain)), thread::spawn(|| read_slowly(tls))];
     for thread in threads {
         thread.join().unwrap();
     }

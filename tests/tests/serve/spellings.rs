@@ -1,9 +1,7 @@
 //! Sends thousands of spellings of one request to Rudy and checks for violations. The tests in `peers` compare other servers.
 
-use rudy_tests::Server;
-use rudy_tests::fastcgi::{App, Peer, variable};
+use rudy_tests::prelude::*;
 use rudy_tests::spellings::{HOST, ResponseSummary, Spelling, all, percent_encode, send_all, site};
-use tempfile::TempDir;
 
 /// Number of concurrent connections.
 const CONNECTIONS: usize = 64;
@@ -86,7 +84,7 @@ fn ambiguous_framing_is_rejected() {
 
 /// Returns all spellings and Rudy's responses.
 fn send_to_rudy() -> (Vec<Spelling>, Vec<ResponseSummary>) {
-    let folder = TempDir::new().expect("a temp folder can be created");
+    let folder = Folder::new();
     site::write(folder.path()).expect("a temp folder can be written");
     let app = App::start(serve_app);
     let (address, folder) = (app.address(), folder.path().display());

@@ -1,10 +1,6 @@
 //! `rudy cache`, and PURGE requests.
 
-use std::fs;
-use std::process::Command;
-
-use rudy_tests::{Server, binary, eventually};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 use crate::cache::{Origin, config, config_with_host, get, handled, request, server};
 
@@ -15,11 +11,8 @@ fn cache(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
 
 /// Runs a command that asks the server. Returns its exit code and output.
 fn ask(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(binary());
-    command.args(arguments).args(["--pid", &server.pid().to_string()]);
-    let output = command.output().expect("rudy can be started");
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).expect("the output is UTF-8"))
+    let output = Rudy::command(arguments).args(["--pid", &server.pid().to_string()]).output();
+    (output.code, output.text())
 }
 
 /// An origin whose responses have tags.
@@ -134,20 +127,18 @@ fn a_purge_by_tag_over_http_is_for_its_site() {
         "{top}[[site]]\nhosts = [\"a.example\", \"www.a.example\"]\n{site}[[site]]\nhosts = [\"b.example\"]\n{site}"
     ));
     let send = |method: &str, host: &str, fields: &str| {
-        let mut connection = server.connect();
-        connection.send(format!("{method} /news/1 HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").as_bytes());
-        connection.response()
+        server.send(format!("{method} /news/1 HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")).response()
     };
     let hosts = ["a.example", "www.a.example", "b.example"];
     for host in hosts {
-        eventually("it is stored", || (handled(&send("GET", host, "")) == "hit").then_some(()));
+        wait_until("it is stored", || handled(&send("GET", host, "")) == "hit");
     }
     assert_eq!(send("PURGE", "www.a.example", "Surrogate-Key: news\r\n").status, 200);
     let response = send("GET", "b.example", "");
     assert_eq!((handled(&response).as_str(), response.field("rudy-cache-site")), ("hit", None));
     assert_eq!(hosts.map(|host| handled(&send("GET", host, ""))), ["uri-miss", "uri-miss", "hit"]);
     for host in hosts {
-        eventually("it is stored", || (handled(&send("GET", host, "")) == "hit").then_some(()));
+        wait_until("it is stored", || handled(&send("GET", host, "")) == "hit");
     }
     let (code, text) = cache(&server, &["purge", "--tag", "news"]);
     assert_eq!(code, Some(0), "{text}");
@@ -176,9 +167,8 @@ fn a_folder_is_verified_without_a_server() {
     store(&server, "/other");
     let file = server.path().join("rudy.toml");
     let verify = || {
-        let output = Command::new(binary()).args(["cache", "verify", "--json"]).arg(&file).output();
-        let output = output.expect("rudy can be started");
-        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).expect("the output is JSON"))
+        let output = Rudy::command(["cache", "verify", "--json"]).arg(&file).output();
+        (output.code, output.json())
     };
     let (code, found) = verify();
     assert_eq!((code, found["objects"].as_u64()), (Some(0), Some(1)), "{found}");
@@ -189,7 +179,7 @@ fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
     let origin = Origin::start(|_, _| "Cache-Control: max-age=600|body".to_owned());
     let log = "access_log = { path = \"access.log\", format = \"{path} {cache}\" }\nmetrics = true\n";
     let server = Server::config(&format!("{log}{}", config(&origin.upstream, "true")));
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     get(&server, "/b", &["Cache-Control: only-if-cached"]);
     request(&server, "POST", "/c", &["Content-Length: 0"]);
     let log = eventually("all lines are written", || {

@@ -1,12 +1,6 @@
 //! More requests than connections to the app: they wait for a limited time.
 
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::Instant;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, PATIENCE, Server};
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, respond_with};
 
@@ -78,9 +72,7 @@ impl Full {
 }
 
 pub(crate) fn send_request(server: &Server) -> Connection {
-    let mut client = server.connect();
-    client.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-    client
+    server.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
 }
 
 #[test]
@@ -136,12 +128,12 @@ pub(crate) fn wait_for_connections(status: &mut Connection, expected: usize) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         status.send(b"GET /status HTTP/1.1\r\nHost: test\r\n\r\n");
-        let status: serde_json::Value = serde_json::from_slice(&status.response().body).expect("JSON");
+        let status: Value = serde_json::from_slice(&status.response().body).expect("JSON");
         let open = &status["connections"]["open"];
         if *open == expected {
             return;
         }
         assert!(Instant::now() < deadline, "{open} connections, not {expected}");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }

@@ -1,24 +1,15 @@
 //! `rudy upstreams`.
 
-use std::fs;
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-
-use rudy_tests::{Server, Upstream, binary, eventually};
-use rustix::process::Signal;
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 use crate::proxy::choice::named;
 use crate::proxy::proxy_to_all;
 
 /// Runs `rudy upstreams` with these arguments. Returns its exit code and output.
 pub(crate) fn upstreams(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(binary());
-    command.arg("upstreams").args(arguments).args(["--pid", &server.pid().to_string()]);
-    let output = command.output().expect("rudy can be started");
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).expect("the output is UTF-8"))
+    let output =
+        Rudy::command(["upstreams"]).args(arguments).args(["--pid", &server.pid().to_string()]).output();
+    (output.code, output.text())
 }
 
 /// The value of a key of each upstream.
@@ -44,8 +35,7 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     let other = named("other");
     let list = format!("\"{}\", \"{}\"", slow.url(), other.url());
     let mut server = proxy_to_all(&list, "choice = \"round-robin\"");
-    let mut first = server.connect();
-    first.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut first = server.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     has_begun.recv().expect("the upstream gets the first request");
     let (code, text) = upstreams(&server, &["drain", &slow.address().to_string()]);
     assert!(code == Some(0) && text.contains("draining"), "{text}");
@@ -57,13 +47,12 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     let file = server.path().join("rudy.toml");
     let text = fs::read_to_string(&file).expect("the configuration can be read");
     fs::write(&file, text.replace("\"round-robin\"", "\"least-busy\"")).expect("it can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert!((0..4).all(|_| server.get("/a").text() == "other"));
     assert_eq!(json(&server, "state"), ["draining", "drained", "up"], "the first one is of the old pool");
     release.send(()).expect("the upstream waits");
     assert_eq!(first.response().text(), "slow");
-    eventually("the old pool is gone", || (json(&server, "state") == ["drained", "up"]).then_some(()));
+    wait_until("the old pool is gone", || json(&server, "state") == ["drained", "up"]);
     // The last upstream: requests fail at once.
     assert_eq!(upstreams(&server, &["drain", &other.url()]).0, Some(0));
     let response = server.get("/a");
@@ -76,7 +65,7 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     }
     assert_eq!(json(&server, "state"), ["up", "up"]);
     release.send(()).expect("the upstream exists");
-    eventually("the upstream gets requests", || (server.get("/a").text() == "slow").then_some(()));
+    wait_until("the upstream gets requests", || server.get("/a").text() == "slow");
     let (code, text) = upstreams(&server, &["drain", "http://nowhere"]);
     assert!(code == Some(1) && text.contains("no upstream is named \"http://nowhere\""), "{text}");
 }
@@ -97,8 +86,7 @@ fn the_state_of_each_upstream_is_shown_and_outlives_a_reload_of_other_routes() {
     let more = "[[site]]\nhosts = [\"b.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = 204\n";
     let text = fs::read_to_string(&file).expect("the configuration can be read");
     fs::write(&file, text + more).expect("it can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert_eq!(json(&server, "state"), ["ejected", "up"]);
     assert_eq!(json(&server, "failures"), [1, 0]);
     assert!((0..4).all(|_| server.get("/a").text() == "fine"));

@@ -1,12 +1,7 @@
 //! Upstreams that choose HTTP/2, and require HTTP/1.1 for a request (RFC 9113 §7).
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread;
-
 use rudy_tests::http2::kind;
-use rudy_tests::{Certificates, Upstream, Valid};
+use rudy_tests::prelude::*;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -105,9 +100,14 @@ fn the_request_is_sent_again_over_http11_also_a_post() {
         let trusted = format!("trusted_certificates = \"{}\"\n", certificates.path("authority"));
         let server = proxy_http2(&url, &trusted);
         for _ in 0..2 {
-            let mut connection = server.connect();
-            connection.send(b"POST /app/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-            assert_eq!(connection.response().text(), "abc", "with GOAWAY: {with_goaway}");
+            assert_eq!(
+                server
+                    .send(b"POST /app/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+                    .response()
+                    .text(),
+                "abc",
+                "with GOAWAY: {with_goaway}"
+            );
         }
     }
 }

@@ -1,10 +1,7 @@
 //! Upstreams over TLS: another Rudy.
 
-use std::fs;
-use std::sync::mpsc;
-
 use rudy_tests::http2::{END, END_HEADERS, kind};
-use rudy_tests::{Certificates, Http2Connection, Server, Upstream, Valid};
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy_http2;
 use crate::proxy::websocket::{SWITCH, accept, tunnel};
@@ -38,8 +35,7 @@ fn an_upstream_with_a_trusted_certificate_is_used() {
     let mut connection = server.connect();
     // The second request reuses the connection, which has received tickets for later sessions.
     for _ in 0..2 {
-        connection.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(connection.response().text(), "over TLS");
+        assert_eq!(connection.get("/", &["Host: a"]).text(), "over TLS");
     }
 }
 

@@ -1,11 +1,6 @@
 //! Behavior of Go's `net/http/fcgi` alone: the handler of a cancelled request continues.
 
-use std::fs;
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rudy_tests::{Connection, PATIENCE, Server};
+use rudy_tests::prelude::*;
 
 use super::apps::{App, Program};
 

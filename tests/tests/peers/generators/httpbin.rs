@@ -1,14 +1,8 @@
 //! Tests with go-httpbin, a server whose documentation specifies its delays and responses.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use rudy_observe::{Process, State};
-use rudy_tests::{PATIENCE, binary, go_program, program};
-use serde_json::Value;
+use rudy_tests::go_program;
+use rudy_tests::prelude::*;
 
 use super::metrics::{Metrics, rudy, show, wrk};
 
@@ -17,7 +11,7 @@ const DIGITS: f64 = 0.999;
 
 /// A running go-httpbin, and the path of wrk.
 struct Httpbin {
-    child: Child,
+    child: Running,
     address: SocketAddr,
     wrk: PathBuf,
 }
@@ -28,8 +22,7 @@ impl Httpbin {
         let (httpbin, wrk) = (go_program("go-httpbin")?, program("wrk")?);
         let mut command = Command::new(httpbin);
         command.args(["-host", "127.0.0.1", "-port", "0"]).stdin(Stdio::null());
-        let child =
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program can be started");
+        let child = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         let mut httpbin = Self { child, address: SocketAddr::from(([0; 4], 0)), wrk };
         let deadline = Instant::now() + PATIENCE;
         while httpbin.address.port() == 0 {
@@ -55,19 +48,10 @@ impl Httpbin {
     }
 }
 
-impl Drop for Httpbin {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Returns the results of `rudy get` for these URLs, requested in order.
 fn get(urls: &[String]) -> Vec<Value> {
-    let output = Command::new(binary()).args(["get", "--json", "--no-backoff"]).args(urls).output();
-    let output = output.expect("rudy can be started");
-    let text = String::from_utf8(output.stdout).expect("JSON is text");
+    let output = Rudy::command(["get", "--json", "--no-backoff"]).args(urls).output();
+    let text = output.stdout;
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 

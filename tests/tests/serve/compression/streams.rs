@@ -1,9 +1,6 @@
 //! Each piece of a stream arrives through compression.
 
-use std::sync::{Mutex, mpsc};
-
-use rudy_tests::Upstream;
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::compression::{config, gunzip, long_text, proxy};
 
@@ -32,8 +29,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"
 fn events_arrive_one_by_one_also_across_a_reload() {
     let (sender, upstream) = events();
     let mut server = proxy(&upstream, "compression = true");
-    let mut connection = server.connect();
-    connection.send(GET);
+    let mut connection = server.send(GET);
     let head = connection.head();
     assert_eq!((head.status, head.field("content-encoding")), (200, Some("gzip")));
     let (mut sent, mut expected) = (Vec::new(), String::new());
@@ -45,10 +41,8 @@ fn events_arrive_one_by_one_also_across_a_reload() {
             assert!(connection.chunk_bytes(&mut sent), "the stream continues");
         }
         if event.contains("one") {
-            std::fs::write(server.path().join("rudy.toml"), config(&upstream, "compression = false"))
-                .expect("a temp folder can be written");
-            server.signal(Signal::HUP);
-            server.wait_for_line("the configuration was reloaded");
+            server.path().write("rudy.toml", config(&upstream, "compression = false"));
+            server.reload("the configuration was reloaded");
         }
     }
     drop(sender);

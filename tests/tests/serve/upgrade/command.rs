@@ -1,22 +1,19 @@
 //! `rudy reload`: signals a server and prints the result.
 
 use std::os::fd::OwnedFd;
-use std::process::{Command, Output};
 
-use rudy_tests::binary;
+use rudy_tests::prelude::*;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::upgrade::rig::{ANY, Rig, text, wait_for_exit};
 
 fn reload(arguments: &[&str]) -> Output {
-    Command::new(binary()).arg("reload").args(arguments).output().expect("rudy can be started")
+    Rudy::command(["reload"]).args(arguments).output()
 }
 
 /// Returns the exit code and the output.
 fn exit_code_and_output(output: &Output) -> (Option<i32>, String) {
-    let text = [&output.stdout[..], &output.stderr[..]].concat();
-    (output.status.code(), String::from_utf8(text).unwrap())
+    (output.code, output.text())
 }
 
 fn reload_process(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
@@ -35,11 +32,12 @@ fn the_result_of_a_reload_is_printed() {
     rig.rewrite("lisen = []\n");
     let (code, text) = reload_process(rig.pid, &[]);
     assert_eq!(code, Some(1), "{text}");
-    for part in
-        ["error: 1 error in the configuration; the configuration is unchanged", "`lisen`", "rudy.toml:1"]
-    {
-        assert!(text.contains(part), "{text}");
-    }
+    assert_contains!(
+        text,
+        "error: 1 error in the configuration; the configuration is unchanged",
+        "`lisen`",
+        "rudy.toml:1"
+    );
 }
 
 #[test]
@@ -61,8 +59,7 @@ fn the_result_of_an_upgrade_is_printed() {
 #[test]
 fn the_old_process_can_be_selected_until_it_has_ended() {
     let mut rig = Rig::start(&text(ANY, "old", ""));
-    let mut upload = rig.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let _upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     rig.rewrite(&text(ANY, "new", ""));
     let (code, text) = reload_process(old, &[]);
@@ -101,13 +98,13 @@ fn take_name(pid: Pid) -> OwnedFd {
 /// A name in the abstract namespace belongs to the first who binds it.
 #[test]
 fn another_user_cannot_take_the_place_of_the_command() {
-    if !rustix::process::geteuid().is_root() {
-        return rudy_tests::skip("only root can listen as another user");
+    if !geteuid().is_root() {
+        return skip("only root can listen as another user");
     }
     let rig = Rig::start(&text(ANY, "old", ""));
     let pid = rig.pid;
     // The user of a thread is that of the sockets on which it listens.
-    let taken = std::thread::spawn(move || {
+    let taken = thread::spawn(move || {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
         take_name(pid)
     });
@@ -141,26 +138,21 @@ fn several_servers_need_a_pid() {
 /// Runs in a separate PID namespace, without the servers of other tests.
 #[test]
 fn the_only_server_is_found() {
-    if !rustix::process::geteuid().is_root() || rudy_tests::program("unshare").is_none() {
-        return rudy_tests::skip("only root can give a command a /proc of its own (unshare --pid)");
+    if !geteuid().is_root() || program("unshare").is_none() {
+        return skip("only root can give a command a /proc of its own (unshare --pid)");
     }
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("rudy.toml"), text(ANY, "hello", "")).unwrap();
+    let folder = Folder::new();
+    folder.write("rudy.toml", text(ANY, "hello", ""));
     let script = "\"$0\" reload; \"$0\" serve --config rudy.toml & \
                   until \"$0\" reload 2>/dev/null; do sleep 0.05; done; \"$0\" reload --binary; kill -TERM $!; wait $!";
-    let output = Command::new("unshare")
-        .args(["--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c", script])
-        .arg(binary())
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let (code, text) = exit_code_and_output(&output);
+    let mut command = Command::new("unshare");
+    command.args(["--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c", script]).arg(binary());
+    let (code, text) = exit_code_and_output(&Output::of(command.current_dir(&folder)));
     assert_eq!(code, Some(0), "{text}");
-    for part in [
+    assert_contains!(
+        text,
         "error: no `rudy serve` of this user is running",
         "the configuration was reloaded",
-        " has replaced process ",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+        " has replaced process "
+    );
 }

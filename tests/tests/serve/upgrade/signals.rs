@@ -1,24 +1,20 @@
 //! Upgrades, reloads and stops happen one after the other.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
-use rudy_tests::{Server, binary};
+use rudy_tests::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Signal, kill_process};
 
 use crate::upgrade::rig::{ANY, Rig, link, text, wait_for_exit};
 
 /// A server whose successors wait for input from a pipe.
 struct Delayed {
     rig: Rig,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Delayed {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let folder = Folder::new();
+        let path = |name: &str| folder.join(name);
         mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let script =
             format!("#!/bin/sh\nread x < {}\nexec '{}' \"$@\"\n", path("pipe").display(), binary().display());
@@ -35,7 +31,7 @@ impl Delayed {
     }
 
     fn release(&self) {
-        fs::write(self.folder.path().join("pipe"), "go\n").unwrap();
+        self.folder.write("pipe", "go\n");
     }
 }
 
@@ -78,15 +74,13 @@ fn a_stop_during_the_start_of_the_new_process_stops_both() {
     let starting = held.rig.starting();
     held.rig.signal(Signal::TERM);
     wait_for_exit(starting);
-    let (status, stderr) = held.rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    held.rig.server.exits_with(0);
 }
 
 /// An upgrade during a request of the old process.
-fn both() -> (Rig, rudy_tests::Connection, rustix::process::Pid) {
+fn both() -> (Rig, Connection, Pid) {
     let mut rig = Rig::start(&text(ANY, "old", ""));
-    let mut upload = rig.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     (rig, upload, old)
 }
@@ -94,16 +88,14 @@ fn both() -> (Rig, rudy_tests::Connection, rustix::process::Pid) {
 #[test]
 fn a_stop_of_the_old_process_stops_both_and_finishes_requests() {
     let (mut rig, upload, old) = both();
-    let mut other = rig.server.connect();
-    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     kill_process(old, Signal::TERM).unwrap();
     rig.server.wait_for_line("stopping, also process");
     for mut connection in [upload, other] {
         connection.send(b"cd");
         assert_eq!(connection.response().status, 200);
     }
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    rig.server.exits_with(0);
     wait_for_exit(rig.pid);
 }
 
@@ -115,16 +107,14 @@ fn a_stop_of_the_new_process_stops_both_and_finishes_requests() {
     upload.send(b"cd");
     assert_eq!(upload.response().status, 200);
     drop(upload);
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    let stderr = rig.server.exits_with(0);
     assert!(!stderr.contains("accepts connections again"), "{stderr}");
 }
 
 #[test]
 fn one_interrupt_from_the_terminal_is_not_two_signals() {
     let (mut rig, upload, old) = both();
-    let mut other = rig.server.connect();
-    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     // Ctrl-C signals both processes.
     kill_process(old, Signal::INT).unwrap();
     rig.server.wait_for_line(&format!("stopping, also process {}", rig.pid.as_raw_nonzero()));
@@ -133,20 +123,17 @@ fn one_interrupt_from_the_terminal_is_not_two_signals() {
         connection.send(b"cd");
         assert_eq!(connection.response().status, 200);
     }
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    rig.server.exits_with(0);
 }
 
 #[test]
 fn a_second_stop_of_the_old_process_stops_both_at_once() {
     let (mut rig, upload, old) = both();
-    let mut other = rig.server.connect();
-    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     kill_process(old, Signal::TERM).unwrap();
     rig.server.wait_for_line("stopping, also process");
     kill_process(old, Signal::INT).unwrap();
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(130), "{stderr}");
+    rig.server.exits_with(130);
     wait_for_exit(rig.pid);
     for mut connection in [upload, other] {
         assert!(connection.read_to_end().is_empty());
@@ -155,8 +142,8 @@ fn a_second_stop_of_the_old_process_stops_both_at_once() {
 
 #[test]
 fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
-    let folder = tempfile::tempdir().unwrap();
-    let requested = folder.path().join("asked");
+    let folder = Folder::new();
+    let requested = folder.join("asked");
     // The app logs SIGTERM and does not end.
     let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", requested.display());
     let app = format!(
@@ -166,7 +153,7 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
     let mut rig = Rig::start(&(text(ANY, "old", "") + &app));
     rig.rewrite(&text(ANY, "old", ""));
     let old = rig.upgrade();
-    rudy_tests::eventually("the old process ends its apps", || requested.exists().then_some(()));
+    wait_until("the old process ends its apps", || requested.exists());
     rig.rewrite(&text(ANY, "new", ""));
     kill_process(old, Signal::HUP).unwrap();
     rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
@@ -175,8 +162,7 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
         kill_process(old, Signal::TERM).unwrap();
         rig.server.wait_for_line("SIGTERM: stopping, also process");
     }
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(143), "{stderr}");
+    rig.server.exits_with(143);
     wait_for_exit(rig.pid);
 }
 
