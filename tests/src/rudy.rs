@@ -133,16 +133,23 @@ impl Output {
 
     /// Returns what is on stdout.
     /// Panics if the command has failed.
+    #[track_caller]
     pub fn succeeded(self) -> String {
-        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
-        self.stdout
+        self.with_code(0).stdout
     }
 
     /// Returns what is on stderr.
     /// Panics if the command has not failed with this exit code.
+    #[track_caller]
     pub fn failed_with(self, code: i32) -> String {
+        self.with_code(code).stderr
+    }
+
+    /// Returns the output. Panics if the command has not exited with this code.
+    #[track_caller]
+    pub fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
-        self.stderr
+        self
     }
 
     /// Returns whether the command has succeeded.

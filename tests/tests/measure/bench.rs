@@ -13,8 +13,7 @@ fn bench(arguments: &[&str]) -> Output {
 
 /// Returns the stdout of a successful run.
 fn report(arguments: &[&str]) -> String {
-    let output = bench(arguments);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = bench(arguments).with_code(0);
     output.stdout
 }
 
@@ -35,8 +34,7 @@ fn server() -> Server {
 #[test]
 fn a_run_prints_its_load_and_its_results() {
     let server = server();
-    let output = bench(&["-n", "500", "-c", "4", "-t", "2", &server.url("/")]);
-    assert_eq!(output.code, Some(0));
+    let output = bench(&["-n", "500", "-c", "4", "-t", "2", &server.url("/")]).with_code(0);
     let stderr = &output.stderr;
     let line = format!("4 connections, 2 threads, closed loop, 500 requests to {}\n", server.address());
     assert!(stderr.starts_with(&line), "{stderr}");
@@ -56,9 +54,8 @@ fn a_run_prints_its_load_and_its_results() {
 #[test]
 fn the_arguments_of_wrk_work() {
     let server = server();
-    let output = bench(&["-t2", "-c8", "-d100ms", "-T5s", "--latency", "-H", "X-A: b", &server.url("/")]);
-    let text = &output.stdout;
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let text =
+        bench(&["-t2", "-c8", "-d100ms", "-T5s", "--latency", "-H", "X-A: b", &server.url("/")]).succeeded();
     assert!(text.contains("8 connections, 2 threads") && text.contains("100 % of "), "{text}");
 }
 
@@ -168,8 +165,7 @@ fn urls_of_a_file_are_requested_by_their_weights() {
 
 #[test]
 fn a_unix_socket_can_be_measured() {
-    let folder = Folder::new();
-    folder.write("index.html", "hello");
+    let folder = Folder::with(&[("index.html", "hello")]);
     let socket = folder.join("socket");
     let socket = socket.to_str().expect("a plain path");
     let listen = format!("unix:{socket}");
@@ -266,9 +262,8 @@ fn an_objective_that_is_not_met_is_exit_code_3() {
         (&["--max-error-rate", "0.1%"], "error: the objective was not met: errors 50 % > 0.1 %"),
         (&["--max-error-rate", "0.001"], "error: the objective was not met: errors 50 % > 0.1 %"),
     ] {
-        let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], limit].concat());
+        let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], limit].concat()).with_code(3);
         let stderr = &output.stderr;
-        assert_eq!(output.code, Some(3), "{limit:?}: {stderr}");
         assert!(stderr.contains(expected), "{limit:?}: {stderr}");
         assert!(output.stdout.contains("Requests/sec:"), "the report is printed");
     }
@@ -290,8 +285,7 @@ fn an_objective_about_latency_needs_a_rate() {
 #[test]
 fn a_run_without_any_success_is_exit_code_1() {
     let server = server();
-    let output = bench(&["-n", "20", "-c", "2", &server.url("/missing")]);
-    assert_eq!(output.code, Some(1));
+    let output = bench(&["-n", "20", "-c", "2", &server.url("/missing")]).with_code(1);
     assert!(output.stderr.ends_with("error: no request succeeded\n"), "{output:?}");
     assert!(output.stdout.contains("status_4xx              20  404: 20\n"), "{output:?}");
 }

@@ -53,8 +53,8 @@ fn a_server_without_http_2_is_reported() {
     let authority = certificates.path("authority");
     let reports = get(&["--cacert", &authority, &server.url()]);
     assert_eq!(values(&reports, "http_version"), ["1.0"], "{reports:?}");
-    let output = Rudy::run(["bench", "--http2", "--cacert", &authority, "-n", "1", &server.url()]);
-    assert_eq!(output.code, Some(1));
+    let output =
+        Rudy::run(["bench", "--http2", "--cacert", &authority, "-n", "1", &server.url()]).with_code(1);
     let expected = "the server does not support HTTP/2: its TLS did not choose h2 (ALPN)";
     assert!(output.stderr.contains(expected), "{}", output.stderr);
     // Without TLS, the client uses HTTP/2 anyway.
@@ -67,8 +67,7 @@ fn a_server_without_http_2_is_reported() {
         }
     });
     for command in [&["get", "--http2-prior-knowledge"][..], &["bench", "--http2", "-c", "1", "-n", "1"]] {
-        let output = Rudy::run([command, &[&url]].concat());
-        assert_eq!(output.code, Some(1));
+        let output = Rudy::run([command, &[&url]].concat()).with_code(1);
         assert!(output.stderr.contains("the server responds with HTTP/1"), "{}", output.stderr);
     }
 }
@@ -85,8 +84,7 @@ fn a_head_is_written_as_by_curl_and_a_body_is_sent() {
     assert!(text.starts_with("HTTP/2 200 \r\nserver: nginx/"), "{text}");
     assert!(text.ends_with("\r\n\r\nhello") && text.contains("\r\ncontent-length: 5\r\n"), "{text}");
     assert!(output.stderr.contains("\n  status              200 (HTTP/2)\n"), "{}", output.stderr);
-    let output = Rudy::run(["get", flag, "-I", &nginx.url("http", "/large")]);
-    assert_eq!(output.code, Some(0));
+    let output = Rudy::run(["get", flag, "-I", &nginx.url("http", "/large")]).with_code(0);
     assert!(output.stdout.contains("content-length: 300000"), "{}", output.stdout);
     let body = nginx.folder().join("body");
     fs::write(&body, vec![b'x'; 2_000_000]).expect("the folder is ours");
@@ -152,8 +150,7 @@ fn a_server_that_refuses_everything_is_reported() {
     let url = format!("http://{address}/");
     let (code, report) = bench(&["--streams", "4", "-c", "1", "-n", "10", &url]);
     assert_eq!((code, report["failures"]["refused"]["count"].as_u64()), (Some(1), Some(10)), "{report}");
-    let output = Rudy::run(["get", "--http2-prior-knowledge", &url]);
-    assert_eq!(output.code, Some(1));
+    let output = Rudy::run(["get", "--http2-prior-knowledge", &url]).with_code(1);
     assert!(output.stderr.contains("error: the server refused the stream (REFUSED_STREAM)"));
 }
 
@@ -171,8 +168,7 @@ fn resets_and_errors_of_a_server_are_reported() {
         let url = format!("http://{address}/");
         let (code, report) = bench(&["-c", "1", "-n", "10", &url]);
         assert_eq!((code, report["failures"][kind]["count"].as_u64()), (Some(1), Some(10)), "{report}");
-        let output = Rudy::run(["get", "--http2-prior-knowledge", &url]);
-        assert_eq!(output.code, Some(1));
+        let output = Rudy::run(["get", "--http2-prior-knowledge", &url]).with_code(1);
         assert!(output.stderr.contains(message), "{}", output.stderr);
     }
 }

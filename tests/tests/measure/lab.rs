@@ -36,8 +36,7 @@ struct Lab {
 
 impl Lab {
     fn new(plan: &str) -> Self {
-        let folder = Folder::new();
-        folder.write("plan.toml", plan);
+        let folder = Folder::with(&[("plan.toml", plan)]);
         Self { folder }
     }
 
@@ -96,8 +95,7 @@ fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
     let plan =
         format!("rounds = 1\nwarmup = \"100ms\"\n{RUDY}control = true\n{again}{BURST}{sequence}{bench}");
     let lab = Lab::new(&plan);
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let runs = lab.runs();
     assert_eq!(runs.len(), 3 * 3);
     for run in &runs {
@@ -118,8 +116,7 @@ fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
 fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured() {
     let dies = shell("dies", "echo no such module >&2; exit 7");
     let lab = Lab::new(&format!("rounds = 1\n{dies}{RUDY}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = lab.run().with_code(0);
     let runs = lab.runs();
     let of = |name: &str| runs.iter().find(|run| run["variant"] == name).expect("the variant has a run");
     let why = of("dies")["outcome"]["why"].as_str().expect("the run failed");
@@ -131,8 +128,7 @@ fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured(
 #[test]
 fn a_variant_that_cannot_be_started_is_reported() {
     let lab = Lab::new(&format!("rounds = 1\n[[variant]]\nname = \"x\"\ncommand = [\"/no/such\"]\n{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    lab.run().with_code(1);
     assert!(why(&lab).contains("/no/such"));
 }
 
@@ -145,8 +141,7 @@ fn a_variant_that_is_never_ready_is_stopped() {
     let pid = lab.folder.path().join("pid");
     let waits = waits.replace("$2/pid", &pid.to_string_lossy());
     lab.folder.path().write("plan.toml", format!("rounds = 1\n{waits}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    lab.run().with_code(1);
     assert_contains!(why(&lab), "not ready within 300ms", "nothing accepts connections");
     assert!(are_gone(&pid));
 }
@@ -155,8 +150,7 @@ fn a_variant_that_is_never_ready_is_stopped() {
 fn only_the_end_of_long_output_is_kept() {
     let talks = shell("talks", "head -c 1048576 /dev/zero | tr '\\0' x; echo the end; exit 1");
     let lab = Lab::new(&format!("rounds = 1\n{talks}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    lab.run().with_code(1);
     let why = why(&lab);
     assert!(why.contains("the end") && why.contains("left out") && why.len() < 17 * 1024, "{}", why.len());
 }
@@ -175,8 +169,7 @@ fn a_variant_that_ignores_sigterm_is_killed_with_its_children() {
     let plan =
         format!("rounds = 1\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("stays", &script));
     lab.folder.path().write("plan.toml", plan);
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let runs = lab.runs();
     let notes = runs[0]["notes"].to_string();
     assert_contains!(notes, "did not end within 5 s of SIGTERM", "left behind sleep (");
@@ -205,8 +198,7 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
     let runs = lab.runs().len();
     assert!((1..12).contains(&runs), "{runs}");
 
-    let output = lab.command(&["--resume", "out"]).output();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.command(&["--resume", "out"]).output().with_code(0);
     let mut rounds: Vec<_> = lab.runs().iter().filter_map(|run| run["round"].as_u64()).collect();
     rounds.sort_unstable();
     assert_eq!(rounds, (0..12).collect::<Vec<_>>());
@@ -215,8 +207,7 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
 #[test]
 fn an_invalid_plan_is_reported_with_its_line_and_creates_no_folder() {
     let lab = Lab::new(&format!("{RUDY}{BURST}connection = 3\n"));
-    let output = lab.run();
-    assert_eq!(output.code, Some(2));
+    let output = lab.run().with_code(2);
     assert_contains!(output.stderr, "plan.toml", "connection", "line");
     assert!(!lab.out().exists());
 }
@@ -234,8 +225,7 @@ fn run_once(script: &str, workload: &str) -> Lab {
 #[test]
 fn a_program_prints_its_metrics() {
     let lab = run_once("echo said beside >&2; echo time_s 0.25; echo tasks $1", "");
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
     assert_eq!((&metrics["time_s"], &metrics["tasks"]), (&0.25.into(), &17.0.into()));
 }
@@ -247,8 +237,7 @@ fn recorded_starts_are_counted_and_placeholders_are_replaced() {
     let text = fs::read_to_string(&plan).expect("written");
     let own = "placeholders = { time = \"0.5\" }\nconfig_text = \"{time}\"\n[[workload]]";
     fs::write(&plan, text.replace("[[workload]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
     assert_eq!((&metrics["starts"], &metrics["time_s"]), (&2.0.into(), &0.5.into()));
 }
@@ -268,8 +257,7 @@ fn a_program_that_fails_or_prints_no_metric_or_hangs_has_failed() {
         ),
     ] {
         let lab = run_once(script, workload);
-        let output = lab.run();
-        assert_eq!(output.code, Some(1), "{script}: {}", output.stderr);
+        let output = lab.run().with_code(1);
         let stderr = output.stderr;
         for words in expected {
             assert!(stderr.contains(words), "{script}: {stderr}");
@@ -294,8 +282,7 @@ fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
         ),
         "",
     );
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     assert_contains!(lab.runs()[0]["notes"].to_string(), ", which we ended");
     assert!(are_gone(&pid));
 }
@@ -306,8 +293,7 @@ fn lab_messages_prints_its_metrics() {
         "rounds = 1\n[[variant]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\
          [[workload]]\nname = \"20\"\nkind = \"run\"\nn = 20\n",
     );
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
     assert_eq!(metrics["messages"], f64::from(2 * 20 * 19));
     assert!(metrics["time_s"].as_f64().is_some_and(|time| time > 0.0), "{metrics}");
@@ -317,14 +303,12 @@ fn lab_messages_prints_its_metrics() {
 fn a_missing_program_is_reported_before_the_first_run() {
     let needs = shell("lacking", "true").replace("name", "needs = [\"/no/such/tool\"]\nname");
     let lab = Lab::new(&format!("rounds = 1\n{needs}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.code, Some(1));
+    let output = lab.run().with_code(1);
     assert!(output.stderr.contains("lacking cannot be measured: /no/such/tool"), "{}", output.stderr);
     assert!(!lab.out().exists());
     let optional = needs.replace("name", "optional = true\nname");
     let lab = Lab::new(&format!("rounds = 1\n{optional}{RUDY}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     assert_eq!(lab.runs().len(), 1);
 }
 
@@ -353,8 +337,7 @@ const BENCH_SERVER: &str =
 #[test]
 fn a_companion_server_starts_before_the_program_and_stops_after_it() {
     let lab = with_companion(BENCH_SERVER, "bench", "");
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let run = &lab.runs()[0];
     assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
     assert!(!run["notes"].to_string().contains("server"), "it is no part of the variant: {run}");
@@ -366,8 +349,7 @@ fn a_companion_server_starts_before_the_program_and_stops_after_it() {
 fn a_program_observes_its_companion_by_pid_and_prints_json_and_ends_with_an_expected_code() {
     let script = "echo '{\"observed\": {server.pid}, \"tcp\": {\"listen\": 1}}'; exit 4";
     let lab = with_companion(script, "json", "exit_codes = [0, 4]\n");
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let pid = lab.folder.path().read("pid");
     let metrics = &lab.runs()[0]["metrics"];
     let metric = |name: &str| metrics[name].as_f64().map(|value| value.to_string());
@@ -378,8 +360,7 @@ fn a_program_observes_its_companion_by_pid_and_prints_json_and_ends_with_an_expe
 #[test]
 fn a_stall_of_the_server_is_measured() {
     let lab = with_companion(BENCH_SERVER, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
-    let output = lab.run();
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    lab.run().with_code(0);
     let run = &lab.runs()[0];
     let metric = |name: &str| run["metrics"][name].as_f64().unwrap_or_default();
     assert!(metric("stalled_s") >= 0.5 && metric("max_ns") >= 0.25e9, "{run}");

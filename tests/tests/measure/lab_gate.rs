@@ -21,23 +21,20 @@ fn compare(folder: &Path, [a, b]: [&str; 2], more: &[&str]) -> Output {
 #[test]
 fn too_few_rounds_have_no_verdict() {
     let folder = Folder::new();
-    let output = compare(folder.path(), ["20us", "20us"], &["--rounds", "1", "--fail-if-worse", "5%"]);
-    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    let output =
+        compare(folder.path(), ["20us", "20us"], &["--rounds", "1", "--fail-if-worse", "5%"]).with_code(2);
     assert!(output.stderr.contains("--rounds 7"), "{}", output.stderr);
 
-    let output = compare(folder.path(), ["20us", "20us"], &["--rounds", "1"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    compare(folder.path(), ["20us", "20us"], &["--rounds", "1"]).with_code(0);
     let page = folder.read("out/report.html");
     assert!(page.contains("Is B better than A?"));
-    let output = lab(folder.path(), &["diff", "out", "out", "--fail-if-worse", "5%"]);
-    assert_eq!(output.code, Some(1), "{}", output.stdout);
+    lab(folder.path(), &["diff", "out", "out", "--fail-if-worse", "5%"]).with_code(1);
 }
 
 #[test]
 fn a_worse_server_exits_with_3_and_a_worse_result_too() {
     let folder = Folder::new();
-    let output = compare(folder.path(), ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]);
-    assert_eq!(output.code, Some(3), "{}{}", output.stdout, output.stderr);
+    compare(folder.path(), ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]).with_code(3);
 
     let diff = |old: &str, new: &str| lab(folder.path(), &["diff", old, new, "--fail-if-worse", "20%"]);
     assert_eq!(diff("out", "out").code, Some(0), "{}", diff("out", "out").stdout);
@@ -67,9 +64,8 @@ fn a_server_that_responds_with_errors_under_load_is_not_better() {
     let flags =
         ["--url", "http://127.0.0.1:{port}/", "-c", "1", "-d", "100ms", "--rounds", "7", "--out", "out"];
     let flags = [&flags[..], &["--fail-if-worse", "5%"]].concat();
-    let output = lab(folder.path(), &[&["compare", old.as_str(), new.as_str()], &flags[..]].concat());
-    let stderr = output.stderr;
-    assert_eq!(output.code, Some(1), "{}{stderr}", output.stdout);
+    let stderr =
+        lab(folder.path(), &[&["compare", old.as_str(), new.as_str()], &flags[..]].concat()).failed_with(1);
     assert_contains!(stderr, "--fail-if-worse cannot be decided", "requests failed");
 }
 
@@ -90,7 +86,6 @@ fn multiply(from: &Path, to: &Path, factor: f64) {
 #[test]
 fn a_folder_without_results_is_an_invalid_argument() {
     let folder = Folder::new();
-    let output = lab(folder.path(), &["diff", "old", "new"]);
-    assert_eq!(output.code, Some(2));
+    let output = lab(folder.path(), &["diff", "old", "new"]).with_code(2);
     assert!(output.stderr.contains("old/results.jsonl"), "{}", output.stderr);
 }

@@ -19,8 +19,7 @@ fn ten_percent_more_cpu_are_detected_in_ten_rounds_and_an_equal_server_is_not_re
     let plan = include_str!("../../../labs/calibrate.toml");
     let shorter = plan.replace("requests = 2000", "requests = 800").replace("control = true\n", "");
     assert_ne!(plan, shorter);
-    let output = run(folder.path(), &shorter);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = run(folder.path(), &shorter).with_code(0);
     let mut report = Command::new(binary());
     report.args(["lab", "report", "out", "--format", "json"]).current_dir(folder.path());
     let report = report.output().expect("rudy can be started").stdout;
@@ -54,8 +53,7 @@ fn with_source() -> Folder {
 #[test]
 fn a_program_is_built_before_it_is_measured() {
     let folder = with_source();
-    let output = run(folder.path(), &built("cp \"$1\" \"$2\" && chmod +x \"$2\""));
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = run(folder.path(), &built("cp \"$1\" \"$2\" && chmod +x \"$2\"")).with_code(0);
     assert!(output.stderr.contains("building server\n"));
     let results = folder.read("out/results.jsonl");
     let run: Value = serde_json::from_str(results.lines().nth(1).expect("a run")).expect("a record");
@@ -65,9 +63,7 @@ fn a_program_is_built_before_it_is_measured() {
 #[test]
 fn a_failed_build_is_reported_with_the_compilers_output() {
     let folder = with_source();
-    let output = run(folder.path(), &built("echo no such type >&2; exit 3"));
-    let stderr = output.stderr;
-    assert_eq!(output.code, Some(1), "{stderr}");
+    let stderr = run(folder.path(), &built("echo no such type >&2; exit 3")).failed_with(1);
     assert!(stderr.contains("cannot build server") && stderr.contains("no such type"), "{stderr}");
     // The next run can use the same folder.
     assert!(!folder.join("out").exists());
@@ -76,10 +72,9 @@ fn a_failed_build_is_reported_with_the_compilers_output() {
 #[test]
 fn processes_left_by_a_build_are_stopped_and_not_attributed_to_a_variant() {
     let folder = with_source();
-    let output =
-        run(folder.path(), &built("sleep 1000 >/dev/null 2>&1 & cp \"$1\" \"$2\" && chmod +x \"$2\""));
-    let stderr = output.stderr;
-    assert_eq!(output.code, Some(0), "{stderr}");
+    let stderr =
+        run(folder.path(), &built("sleep 1000 >/dev/null 2>&1 & cp \"$1\" \"$2\" && chmod +x \"$2\""))
+            .failed_with(0);
     assert_eq!(stderr.matches("it left behind sleep (").count(), 1, "{stderr}");
     assert!(stderr.contains("which we ended"), "{stderr}");
 }
@@ -93,9 +88,7 @@ fn ctrl_c_stops_a_build_and_leaves_no_folder() {
     let child = lab(folder.path()).spawn();
     let pid = wait_for_number(&pid);
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
-    let output = Output::wait(child);
-    let stderr = output.stderr;
-    assert_eq!(output.code, Some(130), "{stderr}");
+    let stderr = Output::wait(child).failed_with(130);
     assert!(stderr.contains("interrupted before the first run: nothing is left running"), "{stderr}");
     assert!(test_kill_process(pid).is_err(), "the compiler still runs");
     assert!(!folder.join("out").exists());

@@ -39,9 +39,7 @@ fn a_client_that_skips_close_after_an_error_is_caught() {
     let server = Server::files(&[("a", b"a")]);
     let Some(client) = Client::start("leaking", "50", "100000", &server) else { return };
     let watch = ["--watch", "20ms", "--min-time", "2s", "--until-leak", "--for", "2m"];
-    let output = conns(&[&[client.pid().as_str()], &watch[..]].concat());
-    let text = output.stdout;
-    assert_eq!(output.code, Some(4), "{text}");
+    let text = conns(&[&[client.pid().as_str()], &watch[..]].concat()).with_code(4).stdout;
     let verdict = text.lines().find(|line| line.starts_with("Leak: ")).expect("there is a verdict");
     assert!(verdict.starts_with("Leak: sockets in no table grow by "), "{verdict}");
     assert!(verdict.contains("; descriptors run out in "), "{verdict}");
@@ -55,9 +53,7 @@ fn a_client_that_always_closes_is_not_accused() {
     // Longer than growth must persist; its TIME_WAIT sockets grow all the while. A number of samples, because a busy
     // machine takes longer for it.
     let watch = ["--watch", "20ms", "--min-time", "500ms", "--count", "150", "--json"];
-    let output = conns(&[&[client.pid().as_str()], &watch[..]].concat());
-    let text = output.stdout;
-    assert_eq!(output.code, Some(0), "{text}");
+    let text = conns(&[&[client.pid().as_str()], &watch[..]].concat()).succeeded();
     let last: Value = serde_json::from_str(text.lines().last().expect("a watch has lines")).expect(&text);
     assert_eq!((&last["verdict"], last["leaks"].as_array().map(Vec::len)), (&"no_leak".into(), Some(0)));
 }
@@ -68,9 +64,7 @@ fn a_process_that_has_used_all_its_descriptors_leaks() {
     let Some(client) = Client::start("leaking", "20", "64", &server) else { return };
     // The descriptors run out before the minimum time.
     let watch = ["--watch", "20ms", "--min-time", "1h", "--until-leak", "--for", "2m", "--json"];
-    let output = conns(&[&[client.pid().as_str()], &watch[..]].concat());
-    let text = output.stdout;
-    assert_eq!(output.code, Some(4), "{text}");
+    let text = conns(&[&[client.pid().as_str()], &watch[..]].concat()).with_code(4).stdout;
     let last: Value = serde_json::from_str(text.lines().last().expect("a watch has lines")).expect(&text);
     assert_eq!((&last["verdict"], &last["leaks"][0]["counter"]), (&"leak".into(), &"in_no_table".into()));
     assert_eq!(last["descriptors_limit"], 64);
@@ -90,9 +84,7 @@ fn the_process_is_found_by_its_port() {
 #[test]
 fn a_process_id_in_the_place_of_the_interval_is_explained() {
     for (id, expected) in [("1234567", "`rudy conns 1234567 --watch`"), ("500", "`rudy conns 500 --watch`")] {
-        let output = conns(&["--watch", id]);
-        let stderr = &output.stderr;
-        assert_eq!(output.code, Some(2));
+        let stderr = conns(&["--watch", id]).failed_with(2);
         assert!(stderr.contains(expected), "{stderr}");
     }
 }

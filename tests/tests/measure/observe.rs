@@ -184,8 +184,8 @@ fn a_watch_writes_a_chart_and_refuses_a_file_that_cannot_be_written_at_once() {
     let folder = Folder::new();
     let file = folder.join("leak.svg");
     let path = file.to_str().expect("the path is text");
-    let drawn = Rudy::run(["conns", &own_pid(), "--watch", "10ms", "--count", "3", "--plot", path]);
-    assert_eq!(drawn.code, Some(0));
+    let drawn =
+        Rudy::run(["conns", &own_pid(), "--watch", "10ms", "--count", "3", "--plot", path]).with_code(0);
     assert_eq!(drawn.stderr, format!("chart: {path}\n"));
     let svg = fs::read_to_string(&file).expect("the chart exists");
     assert!(svg.starts_with("<svg") && svg.contains("descriptors"), "{svg}");
@@ -205,9 +205,7 @@ fn growth(line: &str, what: &str) -> Option<i64> {
 fn a_missing_process_is_reported_with_exit_code_1() {
     for command in ["top", "conns"] {
         // Above the maximum process id of the kernel.
-        let output = Rudy::run([command, "4194305"]);
-        let stderr = &output.stderr;
-        assert_eq!(output.code, Some(1));
+        let stderr = Rudy::run([command, "4194305"]).failed_with(1);
         assert!(stderr.starts_with("error: process 4194305 does not exist"), "{stderr}");
     }
 }

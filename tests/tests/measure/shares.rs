@@ -40,8 +40,7 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
         "other",
         fs::read_to_string(paths[1]).expect("a report").replace("\"connections\": 2", "\"connections\": 9"),
     );
-    let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]);
-    assert_eq!(other.code, Some(1));
+    let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]).with_code(1);
     assert!(other.stderr.contains("were not merged"));
 }
 
@@ -50,8 +49,7 @@ fn an_invalid_report_is_rejected_by_name() {
     let folder = Folder::new();
     let file = folder.write("report", "no JSON");
     let file = file.to_str().expect("a plain path");
-    let rejected = output(&["merge", file]);
-    assert_eq!(rejected.code, Some(1));
+    let rejected = output(&["merge", file]).with_code(1);
     let stderr = &rejected.stderr;
     assert!(stderr.starts_with(&format!("error: {file}: not a report")), "{stderr}");
 }
@@ -82,8 +80,7 @@ fn the_kubernetes_job_runs_a_share_of_its_load() {
     let arguments: Vec<_> = lines.filter_map(|line| line.split('"').next()).map(replaced).collect();
     assert_eq!(arguments.first().map(String::as_str), Some("bench"));
     let arguments: Vec<_> = arguments.iter().skip(1).map(String::as_str).collect();
-    let share = output(&arguments);
-    assert_eq!(share.code, Some(0), "{}", share.stderr);
+    let share = output(&arguments).with_code(0);
     let report = share.json();
     assert_eq!(
         (&report["config"]["share"]["index"], &report["config"]["connections"]),

@@ -45,7 +45,6 @@ fn the_exit_code_is_3_if_even_the_lowest_rate_fails() {
 
 #[test]
 fn an_invalid_objective_is_rejected_with_its_position() {
-    let output = search(&["--slo", "p99<20", "http://127.0.0.1:1/"]);
-    assert_eq!(output.code, Some(2));
+    let output = search(&["--slo", "p99<20", "http://127.0.0.1:1/"]).with_code(2);
     assert_contains!(output.stderr, "at character 5, \"20\": expected a time");
 }

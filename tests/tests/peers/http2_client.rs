@@ -12,8 +12,7 @@ fn check(peer: &Peer, scheme: &str, trust: &[&str]) {
     let urls = [peer.url(scheme, "/hello"), peer.url(scheme, "/large")];
     let http2: &[&str] = if scheme == "http" { &["--http2-prior-knowledge"] } else { &[] };
     let command = [&["get", "--json"], trust, http2, &[&urls[0], &urls[1], &urls[0]]].concat();
-    let output = rudy(&command);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = rudy(&command).with_code(0);
     let text = &output.stdout;
     let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let seen: Vec<_> = reports

@@ -49,9 +49,8 @@ fn certificates_are_listed_with_their_last_error() {
     let mut server =
         Server::config(&format!("listen = '127.0.0.1:0,tls'\n{}{}", site("a.test"), site("b.test")));
     let pid = server.pid().to_string();
-    let output = certificates(&["--pid", &pid]);
+    let output = certificates(&["--pid", &pid]).with_code(0);
     let text = output.stdout;
-    assert_eq!(output.code, Some(0), "{text}");
     let expected = format!("source   {}", path("cert.pem"));
     assert_eq!(text.matches(&expected).count(), 1, "two sites share it: {text}");
     assert_contains!(
@@ -207,8 +206,7 @@ fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
     let (hanging, other) = (start(), start());
     let pids = [hanging.pid(), other.pid()].map(|pid| pid.to_string());
     for pid in &pids {
-        let output = certificates(&["--pid", pid]);
-        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        certificates(&["--pid", pid]).with_code(0);
     }
     let without_pid = certificates(&[]).stderr;
     assert!(without_pid.contains("several servers are running") && without_pid.contains(&pids[1]));

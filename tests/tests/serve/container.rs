@@ -343,8 +343,7 @@ fn sockets_passed_to_process_1_are_used_by_the_server() {
     needs!(can_be_first());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let folder = Folder::new();
-    folder.write("a.txt", "a");
+    let folder = Folder::with(&[("a.txt", "a")]);
     let script = format!("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=1 exec {UNSHARE} \"$@\"");
     let server = Server::build()
         .arg(folder.path())
@@ -397,8 +396,7 @@ fn response_over(socket: &Path) -> String {
 fn a_profile_without_openat2_serves_files_and_links_within_the_folder_only() {
     for errno in [1, 38] {
         let Some(script) = without_openat2(errno) else { return };
-        let folder = Folder::new();
-        folder.write("secret", "secret");
+        let folder = Folder::with(&[("secret", "secret")]);
         let root = folder.join("root");
         root.write("a/b/page.txt", "page");
         for (name, target) in [("inside", "a/b/../b/page.txt"), ("outside", "../secret"), ("a/up", "../..")] {

@@ -125,8 +125,7 @@ fn a_unix_socket_is_local() {
 fn inherited_sockets_are_local_if_their_addresses_are() {
     for (address, status) in [("127.0.0.1:0", "421"), ("0.0.0.0:0", "200")] {
         let socket = TcpListener::bind(address).expect("a port is free");
-        let folder = Folder::new();
-        folder.write("index.html", "page");
+        let folder = Folder::with(&[("index.html", "page")]);
         let server = Server::build()
             .arg(folder.path())
             .args(["--listen", "systemd"])

@@ -283,8 +283,7 @@ fn hsts_is_sent_over_https_only() {
     let Some(certificates) = Certificates::new() else { return };
     certificates.signed("a", "a.test,DNS:b.test", Valid::Now);
     let path = certificates.path("a");
-    let folder = Folder::new();
-    folder.write("index.html", "hello");
+    let folder = Folder::with(&[("index.html", "hello")]);
     let tls = format!("tls = {{ certificate = '{path}', key = '{}' }}", path.replace(".pem", ".key"));
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0,tls', '127.0.0.1:0']\ntrusted_proxies = '127.0.0.1'\n\

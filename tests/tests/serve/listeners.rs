@@ -161,13 +161,11 @@ fn a_reload_moves_sites_between_listeners_also_for_open_connections() {
 
 /// An upstream whose responses to all requests are fresh, and have this body.
 fn cacheable(body: &'static str) -> Upstream {
-    Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(format!(
+    Upstream::serve(move |peer, _| {
+        peer.send(format!(
                 "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nETag: \"1\"\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             ));
-        }
     })
 }
 

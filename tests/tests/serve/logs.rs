@@ -60,9 +60,8 @@ fn count_lines(path: &Path) -> usize {
 
 #[test]
 fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received() {
-    let upstream = Upstream::serve(|peer, request| {
-        peer.respond(request.field("x-request-id").unwrap_or("none"));
-    });
+    let upstream =
+        Upstream::serve(|peer, request| peer.respond(request.field("x-request-id").unwrap_or("none")));
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0']\nrequest_id = {{ response = true }}\n\
          access_log = {{ path = 'access.log', format = 'json' }}\n\
@@ -265,11 +264,7 @@ fn a_full_disk_is_reported_once_and_requests_go_on() {
 
 #[test]
 fn the_error_log_has_lines_of_the_levels_in_force_with_their_routes() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("ok");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("ok"));
     let config = |level: &str| {
         format!(
             "listen = ['127.0.0.1:0']\n[error_log]\npath = 'error.log'\nformat = 'json'\n\

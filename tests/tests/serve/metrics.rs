@@ -58,11 +58,7 @@ fn idle_and_active_connections_are_counted() {
 
 #[test]
 fn the_command_prints_the_metrics_and_those_of_upstreams() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("ok");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("ok"));
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0']\nadmin_socket = 'admin.sock'\n\
          [[site]]\nhosts = ['localhost']\n[[site.route]]\npath = '/*'\nproxy = '{}'\n",

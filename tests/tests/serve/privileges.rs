@@ -74,8 +74,7 @@ impl Place {
 
     /// The errors of `rudy check`.
     fn errors(&self) -> String {
-        let output = self.check();
-        assert_eq!(output.code, Some(2), "{}", output.stdout);
+        let output = self.check().with_code(2);
         output.stderr
     }
 
@@ -354,8 +353,7 @@ fn folders_of_the_service_and_of_bodies_and_sockets_are_transferred() {
     // A shared folder is not transferred, and the log has the reason for the failure.
     place.write(&text("shared"));
     assert!(place.errors().contains("cannot write to "), "{}", place.errors());
-    let output = build().output();
-    assert_eq!(output.code, Some(2));
+    build().output().with_code(2);
     assert_eq!(fs::metadata(place.path("shared")).unwrap().uid(), 0);
 }
 
@@ -374,8 +372,7 @@ fn files_are_transferred_and_links_are_not_followed_without_openat2() {
     };
     let build = || place.build().through_shell(&script).env("RUNTIME_DIRECTORY", place.path("run"));
     place.write(&text("link"));
-    let output = build().output();
-    assert_eq!(output.code, Some(1), "the user cannot create a file behind the link");
+    build().output().with_code(1);
     assert!(!place.path("logs/real/access.log").exists());
     place.write(&text("real"));
     let server = build().start();
@@ -463,8 +460,7 @@ fn another_user_for_an_app_is_an_error_with_a_solution() {
         "Rudy runs as `root` and cannot start an app as `nobody`",
         "a separate systemd service"
     );
-    let output = place.build().output();
-    assert_eq!(output.code, Some(2));
+    place.build().output().with_code(2);
     // The same user under another name is accepted.
     place.write(&format!("user = \"65534:65534\"\n{SITE}{command}"));
     let output = place.check();

@@ -256,15 +256,9 @@ fn an_address_that_cannot_be_bound_changes_nothing() {
 
 /// Waits until `ready` returns true for the content of the file.
 fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        if ready(&text) {
-            return text;
-        }
-        assert!(Instant::now() < deadline, "{} holds only:\n{text}", path.display());
-        thread::yield_now();
-    }
+    eventually(&format!("{} has the text", path.display()), || {
+        fs::read_to_string(path).ok().filter(|text| ready(text))
+    })
 }
 
 #[test]
@@ -338,10 +332,7 @@ fn the_log_of_an_old_configuration_stays_open_until_its_last_exchange() {
     server.reload_with(&logging_to("new.log"), "the configuration was reloaded");
     assert_eq!(access_log_threads(&server), 2);
     drop(connection);
-    let deadline = Instant::now() + PATIENCE;
-    while access_log_threads(&server) != 1 {
-        assert!(Instant::now() < deadline, "the old configuration is still held");
-    }
+    wait_until("the old configuration is released", || access_log_threads(&server) == 1);
     let old = wait_for_text(&server.path().join("old.log"), |text| text.contains("/late"));
     assert_eq!(old.lines().count(), 1, "{old}");
     assert_eq!(server.path().read("new.log"), "");
@@ -492,8 +483,6 @@ fn a_server_ends_with_its_terminal() {
         .start();
     assert_eq!(server.get("/").text(), "hello");
     server.signal(Signal::KILL);
-    let deadline = Instant::now() + PATIENCE;
-    while TcpStream::connect(server.address()).is_ok() {
-        assert!(Instant::now() < deadline, "it lives on without anybody who could stop it");
-    }
+    // Else it would live on without anybody who could stop it.
+    wait_until("it stops", || TcpStream::connect(server.address()).is_err());
 }

@@ -288,16 +288,14 @@ fn an_app_works_with_stored_bodies_and_sendfile() {
     fs::create_dir(place.path("files")).unwrap();
     fs::write(place.path("files/sent.txt"), "sent").unwrap();
     // The socket of the app is in a folder outside the configuration.
-    let app = App::start(|mut peer| {
-        while peer.request().is_some() {
-            let response = match peer.body() {
-                Some(LENGTH) => "Status: 200\r\nX-Sendfile: sent.txt\r\n\r\n",
-                _ => "Status: 500\r\n\r\n",
-            };
-            peer.stdout(response.as_bytes());
-            peer.stdout_end();
-            peer.end(ProtocolStatus::RequestComplete);
-        }
+    let app = App::serve(|peer, _| {
+        let response = match peer.body() {
+            Some(LENGTH) => "Status: 200\r\nX-Sendfile: sent.txt\r\n\r\n",
+            _ => "Status: 500\r\n\r\n",
+        };
+        peer.stdout(response.as_bytes());
+        peer.stdout_end();
+        peer.end(ProtocolStatus::RequestComplete);
     });
     let table = format!("fastcgi = {{ address = \"{}\", sendfile_root = \"../files\" }}", app.address());
     place.write_with("buffer_memory = 0", "true", &route("/app", &table));

@@ -29,8 +29,7 @@ fn read_slowly(mut stream: impl Read) {
 fn a_client_above_the_minimum_rate_is_not_dropped() {
     let Some(certificates) = Certificates::new() else { return };
     certificates.signed("a", "a.test", Valid::Now);
-    let folder = Folder::new();
-    folder.write("file", vec![7; FILE_BYTES]);
+    let folder = Folder::with(&[("file", vec![7; FILE_BYTES])]);
     let (path, root) = (certificates.path("a"), folder.path().display());
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0', '127.0.0.1:0,tls']\nlimits = {{ rate_grace = '1s' }}\n\

@@ -187,8 +187,7 @@ fn a_stream_of_http2_is_killed_without_the_others() {
     let requests = active(&server, 2, &[]);
     let first = requests.iter().find(|request| request["path"] == "/first").expect("it is active");
     assert_eq!(first["version"], "HTTP/2.0");
-    let output = status(&server, &["--kill", first["id"].as_str().expect("an id")]);
-    assert_eq!(output.code, Some(0));
+    status(&server, &["--kill", first["id"].as_str().expect("an id")]).with_code(0);
     let reset = connection.wait_for(kind::RST_STREAM);
     assert_eq!((reset.stream, &*reset.payload), (1, &[0, 0, 0, 8][..]));
     assert_eq!(active(&server, 1, &[])[0]["path"], "/second");
@@ -211,8 +210,7 @@ fn a_tunnel_is_listed_with_its_bytes_and_can_be_killed() {
     let request = wait_for_phase(&server, "tunnel");
     assert_eq!((&request["received_bytes"], &request["sent_bytes"]), (&5.into(), &5.into()));
     assert_eq!(json(&server, &[])["connections"]["tunnels"], 1);
-    let output = status(&server, &["--kill", request["id"].as_str().expect("an id")]);
-    assert_eq!(output.code, Some(0));
+    status(&server, &["--kill", request["id"].as_str().expect("an id")]).with_code(0);
     assert_eq!(connection.read_to_end(), b"");
     active(&server, 0, &[]);
 }

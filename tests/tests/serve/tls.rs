@@ -184,8 +184,7 @@ fn a_server_without_tls_and_a_closed_port_are_different_errors() {
     let (code, report) = report(&[&format!("127.0.0.1:{port}")]);
     assert_eq!(code, Some(1), "{report}");
     assert_contains!(report["error"].as_str().expect("text"), "the server does not speak TLS on this port");
-    let output = tls(&["http://127.0.0.1/"]);
-    assert_eq!(output.code, Some(2), "{output:?}");
+    tls(&["http://127.0.0.1/"]).with_code(2);
 }
 
 /// A server with early data, and a URL of it.
@@ -226,8 +225,7 @@ fn bench_counts_full_and_resumed_handshakes_and_early_data() {
         assert_eq!(count("early_data_accepted"), early_data, "{arguments:?}");
         assert!(report["handshake_cpu_s"].as_f64() > Some(0.0), "{report}");
     }
-    let output = Rudy::run(["bench", "--tls-resume", "off", "http://127.0.0.1:1/"]);
-    assert_eq!(output.code, Some(2));
+    Rudy::run(["bench", "--tls-resume", "off", "http://127.0.0.1:1/"]).with_code(2);
 }
 
 #[test]

@@ -256,8 +256,7 @@ fn a_password_is_hashed_and_weak_hashes_are_reported() {
         Rudy::command(["hash-password"]).args(arguments).folder(folder.path()).stdin(input).output()
     };
     let warnings = || {
-        let output = rudy_in(folder.path(), &["check"]);
-        assert_eq!(output.code, Some(0));
+        let output = rudy_in(folder.path(), &["check"]).with_code(0);
         output.stderr
     };
     assert!(success(hash(&[], "password")).starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));

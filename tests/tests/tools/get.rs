@@ -174,8 +174,7 @@ fn short_flags_mean_the_same_as_for_curl() {
 fn redirects_end_at_the_limit() {
     let redirect = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
     let (address, _requests) = start_scripted_server(vec![vec![redirect; 4]]);
-    let output = get(&["-L", "--max-redirs", "2", &format!("http://{address}/")]);
-    assert_eq!(output.code, Some(1));
+    let output = get(&["-L", "--max-redirs", "2", &format!("http://{address}/")]).with_code(1);
     assert!(output.stderr.contains("more than 2 consecutive redirects"), "{}", output.stderr);
 }
 
@@ -294,8 +293,7 @@ fn a_close_delimited_body_is_incomplete_without_close_notify() {
     let Some((server, _certificates)) = start_tls_server() else { return };
     for (drops_close_notify, exit) in [(false, 0), (true, 1)] {
         let relay = start_relay(([127, 0, 0, 1], server.port).into(), drops_close_notify);
-        let output = get(&["-k", &format!("https://{relay}/")]);
-        assert_eq!(output.code, Some(exit), "{}", output.stderr);
+        let output = get(&["-k", &format!("https://{relay}/")]).with_code(exit);
         assert!(output.stdout.contains("</HTML>") || output.stdout.contains("</html>"), "{}", output.stdout);
         assert_eq!(output.stderr.contains("may be truncated"), drops_close_notify, "{}", output.stderr);
     }

@@ -106,8 +106,7 @@ fn manual_pages_are_written_and_valid() {
 
 #[test]
 fn pages_that_cannot_be_written_are_reported() {
-    let folder = Folder::new();
-    folder.write("file", "");
+    let folder = Folder::with(&[("file", "")]);
     let output = Rudy::command(["manual", "file"]).folder(folder.path()).output();
     assert_eq!((output.code, output.stdout.len()), (Some(1), 0));
     let message = output.stderr;

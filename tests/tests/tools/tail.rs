@@ -115,8 +115,7 @@ fn the_last_lines_of_a_large_file_are_found_from_its_end() {
 #[test]
 fn without_following_a_missing_file_is_exit_code_1_and_others_are_printed() {
     let folder = Folder::with(&[("a.log", "x\n")]);
-    let output = once(folder.path(), &["missing.log", "a.log"]);
-    assert_eq!(output.code, Some(1));
+    let output = once(folder.path(), &["missing.log", "a.log"]).with_code(1);
     assert_eq!(output.stdout, "a.log | x\n");
     assert_eq!(output.stderr, "error: cannot follow missing.log: it does not exist yet\n");
 }

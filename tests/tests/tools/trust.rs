@@ -13,9 +13,7 @@ fn run(command: &[&str], flags: &[&str], server: &TlsServer) -> Output {
 
 fn accepted(flags: &[&str], server: &TlsServer) {
     for command in COMMANDS {
-        let output = run(command, flags, server);
-        let text = &output.stdout;
-        assert_eq!(output.code, Some(0), "{command:?}: {}", output.stderr);
+        let text = run(command, flags, server).succeeded();
         match command[0] {
             "get" => assert!(text.contains("TLSv1.3"), "{text}"),
             "bench" => assert!(text.contains("100 % of 3 requests"), "{text}"),
@@ -29,9 +27,7 @@ fn accepted(flags: &[&str], server: &TlsServer) {
 
 fn rejected(flags: &[&str], server: &TlsServer, message: &str) {
     for command in COMMANDS {
-        let output = run(command, flags, server);
-        let text = &output.stderr;
-        assert_eq!(output.code, Some(1), "{command:?} {text}");
+        let text = run(command, flags, server).failed_with(1);
         assert!(text.contains(&format!("TLS failed: {message}")), "{command:?}: {text}");
         assert!(text.contains("-k accepts"), "{command:?}: {text}");
     }

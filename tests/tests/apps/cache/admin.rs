@@ -4,15 +4,8 @@ use rudy_tests::prelude::*;
 
 use crate::cache::{Origin, config, config_with_host, get, handled, request, server};
 
-/// Runs `rudy cache` with these arguments. Returns its exit code and output.
-fn cache(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    ask(server, &[&["cache"], arguments].concat())
-}
-
-/// Runs a command that asks the server. Returns its exit code and output.
-fn ask(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Rudy::command(arguments).args(["--pid", &server.pid().to_string()]).output();
-    (output.code, output.text())
+fn cache(server: &Server, arguments: &[&str]) -> Output {
+    server.rudy(&[&["cache"], arguments].concat())
 }
 
 /// An origin whose responses have tags.
@@ -50,17 +43,16 @@ fn responses_are_purged_by_url_prefix_and_tag() {
             store(&server, target);
         }
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let (code, text) = cache(&server, &arguments);
-        assert_eq!((code, text.as_str()), (Some(0), "purged\n"), "{arguments:?}");
+        assert_eq!(cache(&server, &arguments).with_code(0).text(), "purged\n", "{arguments:?}");
         assert_eq!(handled(&get(&server, purged, &[])), "uri-miss", "{arguments:?}");
         assert_eq!(handled(&get(&server, kept, &[])), "hit", "{arguments:?}");
     }
     store(&server, "/news/1");
-    assert_eq!(cache(&server, &["purge", &url("/news/1"), "--soft"]).0, Some(0));
+    cache(&server, &["purge", &url("/news/1"), "--soft"]).with_code(0);
     assert_eq!(handled(&get(&server, "/news/1", &[])), "stale");
-    let (code, text) = cache(&server, &["purge", "a.example/x"]);
-    assert!(code == Some(1) && text.contains("it begins with https:// or http://"), "{text}");
-    assert_eq!(cache(&server, &["purge"]).0, Some(2));
+    let purged = cache(&server, &["purge", "a.example/x"]).with_code(1);
+    assert_contains!(purged.text(), "it begins with https:// or http://");
+    cache(&server, &["purge"]).with_code(2);
 }
 
 #[test]
@@ -71,8 +63,7 @@ fn stored_responses_are_listed_and_counted() {
         store(&server, target);
     }
     let json = |arguments: &[&str]| -> Value {
-        let (code, text) = cache(&server, &[arguments, &["--json"]].concat());
-        assert_eq!(code, Some(0), "{text}");
+        let text = cache(&server, &[arguments, &["--json"]].concat()).with_code(0).text();
         serde_json::from_str(&text).expect("the output is JSON")
     };
     let urls = |arguments: &[&str]| -> Vec<String> {
@@ -83,14 +74,12 @@ fn stored_responses_are_listed_and_counted() {
     assert_eq!(urls(&["list", "--prefix", "http://a.example/n"]), ["http://a.example/news/1"]);
     assert_eq!(urls(&["list", "--limit", "1"]).len(), 1);
     assert_eq!(urls(&["get", "http://a.example/other"]), ["http://a.example/other"]);
-    let (_, text) = cache(&server, &["get", "http://a.example/other"]);
-    assert!(text.contains("surrogate-key: all other"), "{text}");
+    assert_contains!(cache(&server, &["get", "http://a.example/other"]).text(), "surrogate-key: all other");
     let stats = &json(&["stats"])["caches"][0];
     assert_eq!((stats["objects"].as_u64(), stats["is_writer"].as_bool()), (Some(2), Some(true)));
     let plain =
         Server::config("listen = [\"127.0.0.1:0\"]\n[[site]]\nroute = [{ path = \"/\", respond = 204 }]\n");
-    let (code, text) = cache(&plain, &["stats"]);
-    assert!(code == Some(1) && text.contains("no route of this server has a cache"), "{text}");
+    assert_contains!(cache(&plain, &["stats"]).with_code(1).text(), "no route of this server has a cache");
 }
 
 #[test]
@@ -140,8 +129,7 @@ fn a_purge_by_tag_over_http_is_for_its_site() {
     for host in hosts {
         wait_until("it is stored", || handled(&send("GET", host, "")) == "hit");
     }
-    let (code, text) = cache(&server, &["purge", "--tag", "news"]);
-    assert_eq!(code, Some(0), "{text}");
+    cache(&server, &["purge", "--tag", "news"]).with_code(0);
     assert_eq!(
         hosts.map(|host| handled(&send("GET", host, ""))),
         ["uri-miss"; 3],
@@ -190,7 +178,7 @@ fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
     for line in ["/a uri-miss", "/a hit", "/b only-if-cached", "/c method"] {
         assert!(log.lines().any(|written| written == line), "{line}: {log}");
     }
-    let (_, output) = ask(&server, &["metrics"]);
+    let output = server.rudy(&["metrics"]).text();
     for word in ["hit", "uri-miss", "only-if-cached", "method"] {
         let count = log.lines().filter(|line| line.ends_with(&format!(" {word}"))).count();
         let line = format!("rudy_cache_requests_total{{result=\"{word}\"}} {count}\n");

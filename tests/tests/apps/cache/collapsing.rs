@@ -294,11 +294,9 @@ fn a_client_that_does_not_read_holds_no_other_if_the_response_is_too_long() {
 
 #[test]
 fn clients_of_a_long_response_that_this_process_cannot_store_send_their_own_requests() {
-    let origin = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send(CHUNKED);
-            send_long(peer);
-        }
+    let origin = Upstream::serve(|peer, _| {
+        peer.send(CHUNKED);
+        send_long(peer);
     });
     let folder = Folder::new();
     let config = config(&origin, "true").replace("\"cache\"", &format!("\"{}\"", folder.path().display()));

@@ -202,12 +202,12 @@ fn a_client_that_leaves_early_cancels_the_request_and_one_that_leaves_late_does_
 fn a_client_that_gets_304_for_what_is_not_stored_does_not_end_the_transfer() {
     let (release, may_continue) = channel::<()>();
     let may_continue = Mutex::new(may_continue);
-    let origin = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nCache-Control: max-age=60\r\nETag: W/\"a\"\r\n\r\n");
-            may_continue.lock().expect("no test fails").recv().expect("the test continues");
-            peer.send(vec![b'x'; 100_000]);
-        }
+    let origin = Upstream::serve(move |peer, _| {
+        peer.send(
+            "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nCache-Control: max-age=60\r\nETag: W/\"a\"\r\n\r\n",
+        );
+        may_continue.lock().expect("no test fails").recv().expect("the test continues");
+        peer.send(vec![b'x'; 100_000]);
     });
     let server = server(&origin, "true");
     let response = get(&server, "/a", &["If-None-Match: W/\"a\""]);

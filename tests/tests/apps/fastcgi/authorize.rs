@@ -158,8 +158,7 @@ impl ProtectedSite {
                 peer.respond(text.as_bytes());
             }
         });
-        let files = Folder::new();
-        files.write("folder/a.txt", "0123456789");
+        let files = Folder::with(&[("folder/a.txt", "0123456789")]);
         let server = Self::server(model, &authorizer, &app, files.path());
         Self { server, authorizer, _app: app, _files: files, events }
     }

@@ -82,13 +82,11 @@ fn a_body_over_the_total_limit_is_507_without_a_request_to_the_app() {
 #[test]
 fn an_endless_body_is_streamed_to_the_app() {
     let (sender, events) = mpsc::channel();
-    let app = App::start(move |mut peer| {
-        while peer.request().is_some() {
-            while let Received::Body(piece) = peer.receive() {
-                sender.send(piece).expect("the test listens");
-            }
-            peer.respond(b"Content-Type: text/plain\r\n\r\nfine");
+    let app = App::serve(move |peer, _| {
+        while let Received::Body(piece) = peer.receive() {
+            sender.send(piece).expect("the test listens");
         }
+        peer.respond(b"Content-Type: text/plain\r\n\r\nfine");
     });
     // Other apps need the length of a body, so the media type alone must not disable buffering.
     let server = Site::server(Model::PerCore, &app, ", buffer_chunked = false");

@@ -6,11 +6,7 @@ use crate::proxy::proxy_to_all;
 
 /// An upstream that responds with its name.
 pub(crate) fn named(name: &'static str) -> Upstream {
-    Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.respond(name);
-        }
-    })
+    Upstream::serve(move |peer, _| peer.respond(name))
 }
 
 /// The number of responses of each upstream to `requests` requests, each on a connection of its own.
@@ -109,7 +105,7 @@ fn a_cookie_leads_to_the_same_upstream_until_that_one_is_drained() {
     assert_eq!(get(&server, pair), (first.clone(), None), "after a restart");
     let url = if first == "a" { a.url() } else { b.url() };
     let drained = crate::proxy::admin::upstreams(&server, &["drain", &url]);
-    assert_eq!(drained.0, Some(0), "{}", drained.1);
+    drained.with_code(0);
     let (second, cookie) = get(&server, pair);
     let cookie = cookie.expect("another upstream, another cookie");
     assert_ne!(second, first);

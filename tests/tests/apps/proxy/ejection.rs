@@ -40,11 +40,9 @@ fn a_rolling_restart_of_three_upstreams_fails_no_idempotent_request() {
 fn an_upstream_that_responds_with_a_failure_status_is_ejected() {
     let requests = Arc::new(AtomicUsize::new(0));
     let counted = requests.clone();
-    let failing = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            counted.fetch_add(1, SeqCst);
-            peer.send("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n");
-        }
+    let failing = Upstream::serve(move |peer, _| {
+        counted.fetch_add(1, SeqCst);
+        peer.send("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n");
     });
     let fine = named("fine");
     let upstreams = format!("\"{}\", \"{}\"", failing.url(), fine.url());

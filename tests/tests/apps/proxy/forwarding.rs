@@ -224,13 +224,11 @@ fn requests_over_http2_reach_an_upstream_over_http11() {
 
 #[test]
 fn fields_of_the_connection_to_the_upstream_are_not_passed_on() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send(
+    let upstream = Upstream::serve(|peer, _| {
+        peer.send(
                 "HTTP/1.1 201 Made\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nServer: s\r\n\
                  Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
             );
-        }
     });
     let response = proxy(&upstream, "").get("/app/");
     assert_eq!((response.status, response.text()), (201, "abc"));

@@ -390,11 +390,7 @@ fn an_https_upstream_chooses_the_version() {
 
 #[test]
 fn an_upstream_without_http2_is_502_with_the_reason_in_the_log() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("fine");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("fine"));
     let mut server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
     let response = server.get("/app/");
     let error = response.field("proxy-status");

@@ -50,11 +50,7 @@ fn a_post_on_a_connection_that_dies_is_not_sent_again() {
 
 #[test]
 fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("fine");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("fine"));
     let server = proxy(&upstream, "");
     assert_eq!(server.get("/app/a").text(), "fine");
     upstream.close_all();
@@ -94,11 +90,7 @@ fn a_post_is_sent_again_only_if_configured() {
 #[test]
 fn a_request_for_an_upstream_that_is_down_goes_to_another_one() {
     let down = ReservedPort::new();
-    let up = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("fine");
-        }
-    });
+    let up = Upstream::serve(|peer, _| peer.respond("fine"));
     let upstreams = format!("\"http://{}\", \"{}\"", down.address(), up.url());
     let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
     assert_eq!(

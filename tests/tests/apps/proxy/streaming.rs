@@ -8,17 +8,13 @@ use crate::proxy::proxy;
 fn each_piece_of_a_response_is_passed_on_at_once() {
     let (next, may_continue) = mpsc::channel::<()>();
     let may_continue = Mutex::new(may_continue);
-    let upstream = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
-            );
-            for event in ["a", "b"] {
-                may_continue.lock().expect("no panic").recv().expect("the test runs");
-                peer.send(format!("1\r\n{event}\r\n"));
-            }
-            peer.send("0\r\n\r\n");
+    let upstream = Upstream::serve(move |peer, _| {
+        peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for event in ["a", "b"] {
+            may_continue.lock().expect("no panic").recv().expect("the test runs");
+            peer.send(format!("1\r\n{event}\r\n"));
         }
+        peer.send("0\r\n\r\n");
     });
     let server = proxy(&upstream, "");
     let mut connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -56,11 +52,11 @@ fn trailers_pass_in_both_directions() {
 
 #[test]
 fn interim_responses_are_passed_on() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\n\r\n");
-            peer.respond("fine");
-        }
+    let upstream = Upstream::serve(|peer, _| {
+        peer.send(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\n\r\n",
+        );
+        peer.respond("fine");
     });
     let server = proxy(&upstream, "");
     let mut connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");

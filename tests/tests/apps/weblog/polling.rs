@@ -136,11 +136,9 @@ fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
 fn the_budget_of_a_day_is_kept() {
     let polls = Arc::new(AtomicUsize::new(0));
     let shared = polls.clone();
-    let service = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            let number = shared.fetch_add(1, Ordering::SeqCst) + 1;
-            peer.send(books(&number.to_string(), &format!("Book {number}")));
-        }
+    let service = Upstream::serve(move |peer, _| {
+        let number = shared.fetch_add(1, Ordering::SeqCst) + 1;
+        peer.send(books(&number.to_string(), &format!("Book {number}")));
     });
     let site = Site::start(Some((&service.url(), "interval = '1ms'\nper_day = 5")));
     wait_until("the last list of the day appears", || site.get("/").contains("Book 5"));

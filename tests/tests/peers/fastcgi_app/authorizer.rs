@@ -44,8 +44,7 @@ fn check(connect: impl Fn() -> Connection) {
 
 #[test]
 fn behind_rudy() {
-    let folder = Folder::new();
-    folder.write("a.txt", "a secret");
+    let folder = Folder::with(&[("a.txt", "a secret")]);
     for concurrency in CONCURRENCIES {
         let app = authorizer(concurrency);
         let server = rudy_tests::Server::config(&format!(

@@ -156,11 +156,7 @@ fn behind_rudy() {
 }
 
 fn wait_for_end_of(process: u32) {
-    let deadline = Instant::now() + PATIENCE;
-    while is_running(process) {
-        assert!(Instant::now() < deadline, "process {process} has outlived its web server");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&format!("process {process} ends with its web server"), || !is_running(process));
 }
 
 /// Returns whether a process runs. A process that has ended may stay a zombie if no process in this container

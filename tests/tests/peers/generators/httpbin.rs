@@ -24,12 +24,7 @@ impl Httpbin {
         command.args(["-host", "127.0.0.1", "-port", "0"]).stdin(Stdio::null());
         let child = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         let mut httpbin = Self { child, address: SocketAddr::from(([0; 4], 0)), wrk };
-        let deadline = Instant::now() + PATIENCE;
-        while httpbin.address.port() == 0 {
-            assert!(Instant::now() < deadline, "go-httpbin does not listen");
-            thread::sleep(Duration::from_millis(5));
-            httpbin.address = httpbin.listens_on().unwrap_or(httpbin.address);
-        }
+        httpbin.address = eventually("go-httpbin listens", || httpbin.listens_on());
         Some(httpbin)
     }
 

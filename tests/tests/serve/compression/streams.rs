@@ -8,17 +8,13 @@ use crate::compression::{config, gunzip, long_text, proxy};
 fn events() -> (mpsc::Sender<&'static str>, Upstream) {
     let (sender, allowed) = mpsc::channel::<&'static str>();
     let allowed = Mutex::new(allowed);
-    let upstream = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
-            );
-            let allowed = allowed.lock().expect("no panic");
-            while let Ok(event) = allowed.recv() {
-                peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
-            }
-            peer.send("0\r\n\r\n");
+    let upstream = Upstream::serve(move |peer, _| {
+        peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let allowed = allowed.lock().expect("no panic");
+        while let Ok(event) = allowed.recv() {
+            peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
         }
+        peer.send("0\r\n\r\n");
     });
     (sender, upstream)
 }
@@ -54,13 +50,11 @@ fn events_arrive_one_by_one_also_across_a_reload() {
 fn a_slow_reader_gets_the_whole_text_while_another_is_served() {
     let text = long_text();
     let body = text.clone();
-    let upstream = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            ));
-        }
+    let upstream = Upstream::serve(move |peer, _| {
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
     });
     let server = proxy(&upstream, "compression = { streams = 2 }");
     let [mut slow, mut fast] = [server.connect(), server.connect()];

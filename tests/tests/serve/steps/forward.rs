@@ -218,11 +218,7 @@ fn an_authorizer_that_fails_lets_no_request_pass() {
     let close = Upstream::start(|peer| {
         let _ = peer.request();
     });
-    let invalid = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 2xx fine\r\n\r\n");
-        }
-    });
+    let invalid = Upstream::serve(|peer, _| peer.send("HTTP/1.1 2xx fine\r\n\r\n"));
     let closed_port = format!("http://127.0.0.1:{}", free_port());
     for (url, expected) in [(closed_port, 502), (hang.url(), 504), (close.url(), 502), (invalid.url(), 502)] {
         let server = site(&application, &url, "timeout = '200ms'");

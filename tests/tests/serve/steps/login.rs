@@ -173,9 +173,7 @@ fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
 
 #[test]
 fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_another_one_sets_them() {
-    let upstream = Upstream::serve(|peer, request| {
-        peer.respond(&request.head);
-    });
+    let upstream = Upstream::serve(|peer, request| peer.respond(&request.head));
     let text = format!(
         "listen = '127.0.0.1:0'\n[[site]]\n\
          [[site.route]]\npath = '/sso'\nforward_auth = {{ url = '{0}', copy = 'Authorization' }}\nproxy = '{0}'\n\
@@ -190,9 +188,7 @@ fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_anot
 
 #[test]
 fn a_proxied_application_gets_the_user_in_a_field() {
-    let upstream = Upstream::serve(|peer, request| {
-        peer.respond(&request.head);
-    });
+    let upstream = Upstream::serve(|peer, request| peer.respond(&request.head));
     let logs = Folder::new();
     let log = logs.join("access.log");
     let text = format!(

@@ -11,27 +11,19 @@ fn reload(arguments: &[&str]) -> Output {
     Rudy::command(["reload"]).args(arguments).output()
 }
 
-/// Returns the exit code and the output.
-fn exit_code_and_output(output: &Output) -> (Option<i32>, String) {
-    (output.code, output.text())
-}
-
-fn reload_process(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
-    let pid = pid.to_string();
-    exit_code_and_output(&reload(&[&["--pid", &pid], more].concat()))
+fn reload_process(pid: Pid, more: &[&str]) -> Output {
+    reload(&[&["--pid", &pid.to_string()], more].concat())
 }
 
 #[test]
 fn the_result_of_a_reload_is_printed() {
     let rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = reload_process(rig.pid, &[]).with_code(0).text();
     assert!(text.starts_with("the configuration was reloaded"), "{text}");
     assert_eq!(rig.get("/"), "new");
     rig.rewrite("lisen = []\n");
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!(code, Some(1), "{text}");
+    let text = reload_process(rig.pid, &[]).with_code(1).text();
     assert_contains!(
         text,
         "error: 1 error in the configuration; the configuration is unchanged",
@@ -44,15 +36,13 @@ fn the_result_of_a_reload_is_printed() {
 fn the_result_of_an_upgrade_is_printed() {
     let mut rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(rig.pid, &["--binary"]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = reload_process(rig.pid, &["--binary"]).with_code(0).text();
     let old = rig.is_replaced();
     assert_eq!(text, format!("process {} has replaced process {old}\n", rig.pid));
     assert_eq!(rig.get("/"), "new");
     wait_for_exit(old);
     rig.rewrite("lisen = []\n");
-    let (code, text) = reload_process(rig.pid, &["--binary"]);
-    assert_eq!(code, Some(1), "{text}");
+    let text = reload_process(rig.pid, &["--binary"]).with_code(1).text();
     assert!(text.contains("upgrade failed: ") && text.contains("lisen"), "{text}");
 }
 
@@ -62,8 +52,7 @@ fn the_old_process_can_be_selected_until_it_has_ended() {
     let _upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(old, &[]);
-    assert_eq!(code, Some(0), "{text}");
+    reload_process(old, &[]).with_code(0);
     assert_eq!(rig.get("/"), "new");
 }
 
@@ -71,18 +60,14 @@ fn the_old_process_can_be_selected_until_it_has_ended() {
 fn a_process_that_does_not_handle_the_signal_is_not_signalled() {
     let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
     for more in [&[][..], &["--binary"]] {
-        let (code, text) = reload_process(Pid::from_child(&sleeper), more);
-        assert_eq!(code, Some(1), "{text}");
-        assert!(text.contains("it is not `rudy serve`"), "{text}");
+        let output = reload_process(Pid::from_child(&sleeper), more).with_code(1);
+        assert_contains!(output.text(), "it is not `rudy serve`");
     }
     assert!(sleeper.try_wait().unwrap().is_none());
     kill_process(Pid::from_child(&sleeper), Signal::KILL).unwrap();
     sleeper.wait().unwrap();
-    let (code, text) = reload_process(Pid::from_child(&sleeper), &[]);
-    assert_eq!(
-        (code, text.as_str()),
-        (Some(1), format!("error: there is no process {}\n", sleeper.id()).as_str())
-    );
+    let text = reload_process(Pid::from_child(&sleeper), &[]).with_code(1).text();
+    assert_eq!(text, format!("error: there is no process {}\n", sleeper.id()));
 }
 
 /// Listens on the abstract name on which `rudy reload` waits for the result of a process.
@@ -110,8 +95,8 @@ fn another_user_cannot_take_the_place_of_the_command() {
     });
     let _taken = taken.join().unwrap();
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!((code, text.starts_with("the configuration was reloaded")), (Some(0), true), "{text}");
+    let text = reload_process(rig.pid, &[]).with_code(0).text();
+    assert!(text.starts_with("the configuration was reloaded"), "{text}");
     assert_eq!(rig.get("/"), "new");
 }
 
@@ -119,16 +104,14 @@ fn another_user_cannot_take_the_place_of_the_command() {
 fn a_second_command_does_not_take_the_result_of_the_first() {
     let rig = Rig::start(&text(ANY, "old", ""));
     let _waiting = take_name(rig.pid);
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!(code, Some(1), "{text}");
+    let text = reload_process(rig.pid, &[]).with_code(1).text();
     assert!(text.contains("another `rudy reload` is waiting"), "{text}");
 }
 
 #[test]
 fn several_servers_need_a_pid() {
     let rigs = [Rig::start(&text(ANY, "one", "")), Rig::start(&text(ANY, "two", ""))];
-    let (code, text) = exit_code_and_output(&reload(&[]));
-    assert_eq!(code, Some(1), "{text}");
+    let text = reload(&[]).with_code(1).text();
     assert!(text.contains("select one with --pid PID"), "{text}");
     for rig in rigs {
         assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{} ", rig.pid))), "{text}");
@@ -141,14 +124,12 @@ fn the_only_server_is_found() {
     if !geteuid().is_root() || program("unshare").is_none() {
         return skip("only root can give a command a /proc of its own (unshare --pid)");
     }
-    let folder = Folder::new();
-    folder.write("rudy.toml", text(ANY, "hello", ""));
+    let folder = Folder::with(&[("rudy.toml", text(ANY, "hello", ""))]);
     let script = "\"$0\" reload; \"$0\" serve --config rudy.toml & \
                   until \"$0\" reload 2>/dev/null; do sleep 0.05; done; \"$0\" reload --binary; kill -TERM $!; wait $!";
     let mut command = Command::new("unshare");
     command.args(["--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c", script]).arg(binary());
-    let (code, text) = exit_code_and_output(&Output::of(command.current_dir(&folder)));
-    assert_eq!(code, Some(0), "{text}");
+    let text = Output::of(command.current_dir(&folder)).with_code(0).text();
     assert_contains!(
         text,
         "error: no `rudy serve` of this user is running",
