@@ -8,3 +8,12 @@ macro_rules! assert_contains {
         $(assert!(text.contains($part), "{:?} is not in: {text}", $part);)+
     }};
 }
+
+/// Asserts that a JSON object has these members: `assert_members!(report, "requests": 3, "is_complete": true)`.
+#[macro_export]
+macro_rules! assert_members {
+    ($object:expr, $($name:literal: $value:expr),+ $(,)?) => {{
+        let object = &$object;
+        $(assert_eq!(object[$name], $value, "{:?} of {object}", $name);)+
+    }};
+}

@@ -22,6 +22,6 @@ pub use crate::fastcgi::{App, Peer, variable};
 pub use crate::{
     Certificates, Connection, Curl, Files, Folder, Http2Connection, Load, Output, PATIENCE, ReservedPort,
     Response, Rudy, Running, Server, TlsClient, Upstream, UpstreamPeer, UpstreamRequest, Valid,
-    assert_contains, binary, children, engines, eventually, fastcgi_info, free_port, lines_of, long, needs,
-    program, skip, skip_unsupported, wait_until,
+    assert_contains, assert_members, binary, children, engines, eventually, fastcgi_info, free_port,
+    lines_of, long, needs, program, skip, skip_unsupported, wait_until,
 };

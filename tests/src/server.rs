@@ -119,6 +119,13 @@ impl Server {
         self.connect().exchange(method, target, fields)
     }
 
+    /// Sends a request with a body on a new connection.
+    pub fn send_body(&self, method: &str, target: &str, body: &str) -> Response {
+        let length = body.len();
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
+        self.send(head + body).response()
+    }
+
     /// Returns the JSON at a path.
     pub fn json(&self, target: &str) -> Value {
         serde_json::from_slice(&self.get(target).body).expect("the body is JSON")

@@ -73,6 +73,19 @@ impl Certificates {
         Some(certificates)
     }
 
+    /// Creates an authority, and a certificate for a host. Returns `None` after [`crate::skip`].
+    pub fn for_host(name: &str, host: &str) -> Option<Self> {
+        let certificates = Self::new()?;
+        certificates.signed(name, host, Valid::Now);
+        Some(certificates)
+    }
+
+    /// Returns the settings of a site with a certificate: `certificate = '…', key = '…'`.
+    pub fn settings(&self, name: &str) -> String {
+        let path = self.path(name);
+        format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
+    }
+
     /// Returns the path of a certificate.
     pub fn path(&self, name: &str) -> String {
         self.folder.path().join(format!("{name}.pem")).display().to_string()

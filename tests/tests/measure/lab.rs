@@ -227,7 +227,7 @@ fn a_program_prints_its_metrics() {
     let lab = run_once("echo said beside >&2; echo time_s 0.25; echo tasks $1", "");
     lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
-    assert_eq!((&metrics["time_s"], &metrics["tasks"]), (&0.25.into(), &17.0.into()));
+    assert_members!(metrics, "time_s": 0.25, "tasks": 17.0);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn recorded_starts_are_counted_and_placeholders_are_replaced() {
     fs::write(&plan, text.replace("[[workload]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
     lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
-    assert_eq!((&metrics["starts"], &metrics["time_s"]), (&2.0.into(), &0.5.into()));
+    assert_members!(metrics, "starts": 2.0, "time_s": 0.5);
 }
 
 #[test]

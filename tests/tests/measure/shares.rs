@@ -31,8 +31,8 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
     // `--force`, because other processes on this machine can saturate a share.
     let merged = output(&["merge", "--force", "--json", "-", paths[0], paths[1], paths[2]]);
     let whole = merged.json();
-    assert_eq!((&whole["requests"], &whole["succeeded"]), (&301.into(), &301.into()), "{whole}");
-    assert_eq!((&whole["config"]["connections"], &whole["config"]["requests"]), (&5.into(), &301.into()));
+    assert_members!(whole, "requests": 301, "succeeded": 301);
+    assert_members!(whole["config"], "connections": 5, "requests": 301);
 
     let missing = output(&["merge", paths[0], paths[2]]);
     assert_eq!((missing.code, missing.stdout.len()), (Some(1), 0));

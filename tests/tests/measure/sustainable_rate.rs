@@ -28,7 +28,7 @@ fn the_maximum_rate_of_a_server_with_a_limit_is_found() {
     // 900 ms at 62/s are 11 requests over the limit, one more than the burst.
     assert!(passed <= 62.0 && failed > passed, "{found}");
     assert!(failed <= passed * 1.2 || !found["incomplete"].is_null(), "{found}");
-    assert_eq!((&found["slo"], &found["is_interrupted"]), (&"p50<1s, errors<=0%".into(), &false.into()));
+    assert_members!(found, "slo": "p50<1s, errors<=0%", "is_interrupted": false);
     assert!(stderr.contains("/s passed: p50 ") && stderr.contains("/s failed"), "{stderr}");
 }
 

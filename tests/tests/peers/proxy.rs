@@ -88,19 +88,13 @@ fn node_receives_fields_and_sends_events_and_trailers() {
     let Some(command) = node(&port) else { return };
     let (_node, server) = start(command, &port);
     let fields = server.get("/fields");
-    for field in
-        ["\"x-forwarded-for\":\"127.0.0.1\"", "\"host\":\"localhost\"", "\"x-forwarded-proto\":\"http\""]
+    for (name, value) in
+        [("x-forwarded-for", "127.0.0.1"), ("host", "localhost"), ("x-forwarded-proto", "http")]
     {
-        assert!(fields.text().contains(field), "{}", fields.text());
+        assert_contains!(fields.text(), &format!("\"{name}\":\"{value}\""));
     }
     assert_eq!(server.get("/events").text(), "data: 1\n\ndata: 2\n\ndata: 3\n\n");
-    let body = "x".repeat(300_000);
-    let mut connection =
-        server.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
-    let response = connection.response();
-    assert!(response.text() == body);
-    assert_eq!(response.trailers, "x-length: 300000\r\n");
+    echoes(&mut server.connect());
 }
 
 #[test]
@@ -109,11 +103,7 @@ fn node_speaks_websocket() {
     let Some(command) = node(&port) else { return };
     let (_node, server) = start(command, &port);
     let mut connection = server.connect();
-    // The first bytes come together with the request.
-    connection.send(HANDSHAKE);
-    let response = connection.response();
-    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(connection.read_exactly(5), b"first");
+    opens_websocket(&mut connection);
     connection.send(b"second");
     assert_eq!(connection.read_exactly(6), b"second");
 }
@@ -122,6 +112,24 @@ fn node_speaks_websocket() {
 const HANDSHAKE: &[u8] =
     b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nfirst";
+
+/// Sends the handshake, and the first bytes together with it.
+fn opens_websocket(connection: &mut Connection) {
+    connection.send(HANDSHAKE);
+    let response = connection.response();
+    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!(connection.read_exactly(5), b"first");
+}
+
+/// Sends a large body, whose length is in a trailer of the response.
+fn echoes(connection: &mut Connection) {
+    let body = "x".repeat(300_000);
+    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    let response = connection.response();
+    assert!(response.text() == body);
+    assert_eq!(response.trailers.to_ascii_lowercase(), "x-length: 300000\r\n");
+}
 
 #[test]
 fn go_serves_requests_behind_its_own_reverse_proxy() {
@@ -135,39 +143,22 @@ fn go_serves_requests_behind_its_own_reverse_proxy() {
     command.arg(port.address().to_string());
     let (_go, server) = start(command, &port);
     assert_eq!(server.get("/events").text(), "data: 1\n\ndata: 2\n\ndata: 3\n\n");
-    let body = "x".repeat(300_000);
-    let mut connection =
-        server.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
-    let response = connection.response();
-    assert!(response.text() == body);
-    assert_eq!(response.trailers.to_ascii_lowercase(), "x-length: 300000\r\n");
+    let mut connection = server.connect();
+    echoes(&mut connection);
     connection.send(b"GET /fields HTTP/1.1\r\nHost: localhost\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
     assert_eq!(connection.next_response().status, 103);
     let fields = connection.response();
     assert!(fields.text().contains("\"X-Forwarded-For\":[\"127.0.0.1\"]"), "{}", fields.text());
     assert!(!fields.text().contains("X-Hop"), "{}", fields.text());
-    connection.send(HANDSHAKE);
-    let response = connection.response();
-    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(connection.read_exactly(5), b"first");
+    opens_websocket(&mut connection);
     connection.send(b"second");
     assert_eq!(connection.read_exactly(6), b"second");
 }
 
 fn check_http2(server: &Server, version: &str) {
     assert_eq!(server.get("/").text(), version);
-    let body = "x".repeat(300_000);
-    let mut connection =
-        server.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
-    let response = connection.response();
-    assert!(response.text() == body);
-    assert_eq!(response.trailers, "x-length: 300000\r\n");
-    let mut connection = server.send(HANDSHAKE);
-    let response = connection.response();
-    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(connection.read_exactly(5), b"first");
+    echoes(&mut server.connect());
+    opens_websocket(&mut server.connect());
 }
 
 #[test]
@@ -182,9 +173,8 @@ fn node_speaks_http2_and_websocket_over_it() {
 
 #[test]
 fn node_chooses_http2_over_tls_and_speaks_websocket_over_http11_only() {
-    let (port, certificates) = (ReservedPort::new(), Certificates::new());
+    let (port, certificates) = (ReservedPort::new(), Certificates::for_host("good", "localhost"));
     let (Some(node), Some(certificates)) = (program("node"), certificates) else { return };
-    certificates.signed("good", "localhost", Valid::Now);
     let pem = certificates.path("good");
     let number = port.address().port().to_string();
     let mut command = Command::new(node);
@@ -206,10 +196,8 @@ fn grpc_passes_with_streams_trailers_and_cancellation() {
     command.args([script, "serve", &port.address().to_string()]);
     let _server = Running::listening(&mut command, &port);
     let server = proxy(&format!("upstreams = \"h2c://{}\"", port.address()));
-    let called = Command::new(python).args([script, "call", &server.address().to_string()]).output();
-    let called = called.expect("the program can be started");
-    let (stdout, stderr) = (String::from_utf8_lossy(&called.stdout), String::from_utf8_lossy(&called.stderr));
-    assert_eq!(stdout.trim(), "passed", "{stderr}");
+    let called = Output::of(Command::new(python).args([script, "call", &server.address().to_string()]));
+    assert_eq!(called.stdout.trim(), "passed", "{}", called.stderr);
 }
 
 #[test]

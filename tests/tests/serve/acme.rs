@@ -71,8 +71,7 @@ fn each_challenge_verifies_a_name() {
         server.wait_for_line("got a certificate for ");
         let result =
             curl.run(["-H", &format!("Host: {name}"), &format!("http://{}/x", pebble.http.address())]);
-        assert_eq!(result.transfers[0]["response_code"], 308);
-        assert_eq!(result.transfers[0]["redirect_url"], redirect);
+        assert_members!(result.transfers[0], "response_code": 308, "redirect_url": redirect);
         // Unknown tokens are not redirected.
         let unknown = plain(&curl, pebble.http.address(), name, "/.well-known/acme-challenge/x");
         assert_eq!(unknown, (200, "hello".to_owned()));
@@ -80,7 +79,7 @@ fn each_challenge_verifies_a_name() {
         let listed = eventually("the next attempt is known", || {
             Some(certificates(&server)).filter(|listed| listed[0]["next_attempt"].is_string())
         });
-        assert_eq!((&listed[0]["source"], &listed[0]["key_type"]), (&json!("auto"), &json!("ECDSA P-256")));
+        assert_members!(listed[0], "source": "auto", "key_type": "ECDSA P-256");
         assert!(listed[0]["last_error"].is_null(), "{listed}");
     }
     let calls = folder.read("hook.calls");

@@ -11,8 +11,7 @@ struct Setup {
 
 impl Setup {
     fn new() -> Option<Self> {
-        let certificates = Certificates::new()?;
-        certificates.signed("a", "early.test,DNS:late.test", Valid::Now);
+        let certificates = Certificates::for_host("a", "early.test,DNS:late.test")?;
         let app = App::serve(|peer, params| {
             let text = ["REQUEST_METHOD", "HTTP_EARLY_DATA"].map(|name| variable(&params, name)).join(" ");
             peer.respond(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());

@@ -127,14 +127,10 @@ fn a_connection_serves_only_the_hosts_that_its_handshake_was_for() {
     for (name, host) in [("ab", "a.test,DNS:b.test"), ("c", "c.test")] {
         certificates.signed(name, host, Valid::Now);
     }
-    let table = |name: &str| {
-        let path = certificates.path(name);
-        format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
-    };
     let site = |name: &str, tls: &str| {
         format!("[[site]]\nhosts = ['{name}.test']\n{tls}\n[[site.route]]\npath = '/*'\nrespond = '{name}'\n")
     };
-    let (ab, c) = (table("ab"), table("c"));
+    let (ab, c) = (certificates.settings("ab"), certificates.settings("c"));
     let server = Server::config(
         &[
             "listen = ['127.0.0.1:0,tls']\n".to_owned(),
@@ -237,8 +233,7 @@ fn plain_http_is_redirected_to_the_same_url() {
 
 #[test]
 fn sessions_survive_a_reload_a_restart_and_another_process() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
     let (state, path) = (Folder::new(), certificates.path("a"));
     let keys = state.write("shared-keys", [7; 48]);
     let given = format!("ticket_keys = '{}'\n", keys.display());
@@ -280,8 +275,7 @@ fn sessions_survive_a_reload_a_restart_and_another_process() {
 
 #[test]
 fn hsts_is_sent_over_https_only() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test,DNS:b.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test,DNS:b.test") else { return };
     let path = certificates.path("a");
     let folder = Folder::with(&[("index.html", "hello")]);
     let tls = format!("tls = {{ certificate = '{path}', key = '{}' }}", path.replace(".pem", ".key"));
@@ -321,14 +315,12 @@ fn hsts_is_sent_over_https_only() {
 
 #[test]
 fn failed_handshakes_are_counted_and_logged_with_their_reason() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
-    let path = certificates.path("a");
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
+    let tls = certificates.settings("a");
     let mut server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\naccess_log = '-'\n[limits]\nfirst_request_timeout = '300ms'\n\
-         [[site]]\nhosts = ['a.test']\ntls = {{ certificate = '{path}', key = '{}' }}\n\
+         [[site]]\nhosts = ['a.test']\ntls = {{ {tls} }}\n\
          [[site.route]]\npath = '/*'\nstatus = {{ allow = 'loopback' }}\n",
-        path.replace(".pem", ".key")
     ));
     let client = TlsClient::new(&certificates, None, false).remembering();
     for (bytes, reason) in [

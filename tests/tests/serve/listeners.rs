@@ -107,11 +107,8 @@ fn a_certificate_is_offered_only_at_the_addresses_of_its_site() {
     let Some(certificates) = Certificates::new() else { return };
     let tls = |name: &str| {
         certificates.signed(name, &format!("{name}.test"), Valid::Now);
-        let path = certificates.path(name);
-        format!(
-            "hosts = '{name}.test'\ntls = {{ certificate = '{path}', key = '{}' }}",
-            path.replace(".pem", ".key")
-        )
+        let tls = certificates.settings(name);
+        format!("hosts = '{name}.test'\ntls = {{ {tls} }}")
     };
     let internal = format!("{}\nlisten = '127.0.0.2:0,tls'", tls("internal"));
     let text = [

@@ -70,7 +70,7 @@ fn a_local_redirect_responds_with_another_path_of_the_site() {
     let routes = ["/form", "/app/thanks", "/to-file", "/endless", "/lost"].map(route).concat();
     let text = "[[site.route]]\npath = '/file.txt'\nrespond = { body = 'a file' }";
     let mut server = Server::config(&format!("listen = ['127.0.0.1:0']\n[[site]]\n{routes}{text}"));
-    let thanks = server.send(b"POST /form HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=b").response();
+    let thanks = server.send_body("POST", "/form", "a=b");
     assert_eq!((thanks.status, thanks.text()), (200, "GET thanks"));
     assert_eq!(server.get("/to-file").text(), "a file");
     assert_eq!(server.get("/lost").status, 404);

@@ -92,7 +92,7 @@ fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received()
     ] {
         assert_eq!(line[name], value, "{name} of {line}");
     }
-    assert_eq!((&line["attempts"], &line["request_body_bytes"]), (&1.into(), &5.into()));
+    assert_members!(line, "attempts": 1, "request_body_bytes": 5);
     assert!(line["upstream_wait_us"].is_u64() && line["upstream_connect_us"].is_u64(), "{line}");
     let line: Value = serde_json::from_str(&lines[1]).unwrap();
     assert_eq!((&line["route"], line.get("upstream")), (&"/fixed".into(), None));

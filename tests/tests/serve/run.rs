@@ -365,7 +365,7 @@ fn the_last_request_is_logged_before_the_server_ends() {
     let text = fs::read_to_string(&log).unwrap();
     let targets = text.lines().map(|line| {
         let line: Value = serde_json::from_str(line).unwrap();
-        assert_eq!((&line["status"], &line["ended"]), (&200.into(), &"complete".into()), "{line}");
+        assert_members!(line, "status": 200, "ended": "complete");
         line["target"].as_str().unwrap().trim_start_matches('/').parse::<u32>().unwrap()
     });
     let mut targets: Vec<_> = targets.collect();

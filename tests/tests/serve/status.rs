@@ -81,10 +81,7 @@ fn a_request_to_a_slow_upstream_is_shown_with_what_it_waits_for() {
     assert_eq!(active(&server, 0, &[]), Vec::<Value>::new());
     let mut connection = server.send(get("/report?token=secret"));
     let request = wait_for_phase(&server, "waiting");
-    assert_eq!(
-        (&request["method"], &request["host"], &request["path"], &request["client"]),
-        (&"GET".into(), &"a.test".into(), &"/report".into(), &"127.0.0.1".into())
-    );
+    assert_members!(request, "method": "GET", "host": "a.test", "path": "/report", "client": "127.0.0.1");
     assert!(request["id"].as_str().is_some_and(|id| id.ends_with(".1")), "{request}");
     assert_eq!(active(&server, 1, &["--queries"])[0]["path"], "/report?token=secret");
     for (arguments, count) in [
@@ -108,13 +105,10 @@ fn a_request_to_a_slow_upstream_is_shown_with_what_it_waits_for() {
     );
     assert!(!text.contains("secret"), "{text}");
     let report = json(&server, &[]);
-    assert_eq!((&report["connections"]["open"], &report["connections"]["idle"]), (&1.into(), &0.into()));
+    assert_members!(report["connections"], "open": 1, "idle": 0);
     assert_eq!(report["upstreams"][0]["active"], 1);
     assert_eq!(report["top"]["paths"][0]["name"], "/report");
-    assert_eq!(
-        (&report["holders"][0]["client"], &report["holders"][0]["active"]),
-        (&"127.0.0.1".into(), &1.into())
-    );
+    assert_members!(report["holders"][0], "client": "127.0.0.1", "active": 1);
     slow.gate.send(()).expect("the upstream runs");
     assert_eq!(connection.response().text(), "slow");
     active(&server, 0, &[]);
@@ -131,7 +125,7 @@ fn a_request_is_listed_while_its_body_and_its_response_are_transferred() {
         let request = wait_for_phase(&server, "receiving");
         (request["received_bytes"] == 10).then_some(request)
     });
-    assert_eq!((&request["method"], &request["path"]), (&"POST".into(), &"/upload".into()));
+    assert_members!(request, "method": "POST", "path": "/upload");
     let mut stream = server.send(get("/stream"));
     stream.head();
     assert!(stream.chunk().is_some());
@@ -208,7 +202,7 @@ fn a_tunnel_is_listed_with_its_bytes_and_can_be_killed() {
     connection.send(b"hello");
     assert_eq!(connection.read_exactly(5), b"hello");
     let request = wait_for_phase(&server, "tunnel");
-    assert_eq!((&request["received_bytes"], &request["sent_bytes"]), (&5.into(), &5.into()));
+    assert_members!(request, "received_bytes": 5, "sent_bytes": 5);
     assert_eq!(json(&server, &[])["connections"]["tunnels"], 1);
     status(&server, &["--kill", request["id"].as_str().expect("an id")]).with_code(0);
     assert_eq!(connection.read_to_end(), b"");

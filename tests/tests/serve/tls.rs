@@ -190,11 +190,10 @@ fn a_server_without_tls_and_a_closed_port_are_different_errors() {
 /// A server with early data, and a URL of it.
 fn early_server(certificates: &Certificates) -> (Server, String) {
     certificates.signed("a", "localhost", Valid::Now);
-    let path = certificates.path("a");
-    let key = path.replace(".pem", ".key");
+    let tls = certificates.settings("a");
     let config = format!(
         "listen = '127.0.0.1:0,tls'\n[[site]]\n\
-         tls = {{ certificate = '{path}', key = '{key}', early_data = true }}\n\
+         tls = {{ {tls}, early_data = true }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'hello'\n"
     );
     let server = Server::build().config(&config).start();

@@ -17,34 +17,28 @@ fn check(top: &str, tls: &str) -> (bool, String) {
     (output.is_success(), output.stderr)
 }
 
-fn files(certificates: &Certificates, name: &str) -> String {
-    let path = certificates.path(name);
-    format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
-}
-
 #[test]
 fn a_certificate_that_expires_soon_is_reported() {
     let Some(certificates) = Certificates::new() else { return };
     certificates.signed("a", "a.test", Valid::ForAnotherDayAndAHalf);
-    let (is_valid, text) = check("", &files(&certificates, "a"));
+    let (is_valid, text) = check("", &certificates.settings("a"));
     let expected =
         format!("warning: the certificate for a.test ({}) expires in 35 hours (", certificates.path("a"));
     assert!(is_valid && text.contains(&expected), "{text}");
     let mut server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['a.test']\ntls = {{ {} }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'a'\n",
-        files(&certificates, "a")
+        certificates.settings("a")
     ));
     server.wait_for_line(" expires in 35 hours (");
 }
 
 #[test]
 fn an_unusable_file_is_reported_with_its_key() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
     certificates.signed("old", "a.test", Valid::Once);
     certificates.revoke(&[]);
-    let tls = files(&certificates, "a");
+    let tls = certificates.settings("a");
     let file = |content: &[u8]| {
         let path = certificates.path(&format!("file-{}-{}", content.len(), content.last().unwrap_or(&0)));
         fs::write(&path, content).unwrap();
@@ -53,7 +47,7 @@ fn an_unusable_file_is_reported_with_its_key() {
     let clients = |rest: String| format!("{tls}, client_certificates = {{ {rest} }}");
     let authority = certificates.path("authority");
     for (tls, expected) in [
-        (files(&certificates, "old"), "the certificate has expired (2020-01-02T00:00:00Z)"),
+        (certificates.settings("old"), "the certificate has expired (2020-01-02T00:00:00Z)"),
         (format!("{tls}, ocsp = '{}'", file(b"x")), "the file is no OCSP response in DER"),
         (format!("{tls}, ocsp = '{}'", file(&[0x30, 3, 10, 1, 6])), "reports an error instead of a status"),
         (format!("{tls}, ocsp = '/nonexistent'"), "cannot read /nonexistent"),
@@ -86,7 +80,7 @@ fn files_are_checked_as_the_user_of_the_server() {
         return;
     }
     certificates.signed("a", "a.test", Valid::Now);
-    let (is_valid, text) = check("user = '65534'", &files(&certificates, "a"));
+    let (is_valid, text) = check("user = '65534'", &certificates.settings("a"));
     let expected =
         "let the group of Rudy's user read it, or pass it with `LoadCredential=` in the systemd unit";
     assert!(!is_valid && text.contains(expected), "{text}");
@@ -94,8 +88,7 @@ fn files_are_checked_as_the_user_of_the_server() {
 
 #[test]
 fn secrets_are_written_only_with_the_flag() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
     let secrets = certificates.path("secrets");
     let path = certificates.path("a");
     let key = path.replace(".pem", ".key");

@@ -118,8 +118,8 @@ fn interim_responses_trailers_and_close_delimited_bodies_are_reported() {
     let objects = get(&["--json", &url, &url]).json_lines();
     assert_eq!(objects[0]["interim_statuses"], serde_json::json!([103]));
     assert_eq!(objects[0]["trailers"], serde_json::json!([["x-sum", "7"]]));
-    assert_eq!((&objects[0]["body_bytes"], &objects[0]["closed"]), (&2.into(), &"kept".into()));
-    assert_eq!((&objects[1]["body_bytes"], &objects[1]["closed"]), (&5.into(), &"by_server".into()));
+    assert_members!(objects[0], "body_bytes": 2, "closed": "kept");
+    assert_members!(objects[1], "body_bytes": 5, "closed": "by_server");
 }
 
 #[test]

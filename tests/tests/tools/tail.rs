@@ -98,7 +98,7 @@ fn with_json_every_line_is_an_object() {
     let folder = Folder::with(&[("a.log", "say \"x\"\n")]);
     let output = once(folder.path(), &["--json", "a.log"]);
     let object = output.json();
-    assert_eq!((&object["file"], &object["line"]), (&"a.log".into(), &"say \"x\"".into()));
+    assert_members!(object, "file": "a.log", "line": "say \"x\"");
     assert!(object["time"].as_str().unwrap().ends_with("+00:00"), "{object}");
 }
 

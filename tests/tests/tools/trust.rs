@@ -35,8 +35,7 @@ fn rejected(flags: &[&str], server: &TlsServer, message: &str) {
 
 #[test]
 fn a_certificate_of_a_trusted_authority_is_accepted() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("server", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("server", "localhost") else { return };
     let server = certificates.serve("server");
     accepted(&["--cacert", &certificates.path("authority")], &server);
     accepted(&["-k"], &server);

@@ -70,40 +70,39 @@ fn files_are_freed_when_readers_disconnect() {
 fn assert_waits_for_client(top: &str, more: &str, script: &str, target: &str, why: Option<&str>) {
     let mut site = Site::start_with_shell(Model::PerCore, top, more, script, send);
     let mut client = send_request(&site, target);
-    assert_eq!(client.head().status, 200, "{top}{more}");
+    assert_eq!(client.head().status, 200, "{target} {top}{more}");
     if let Some(why) = why {
         site.server.wait_for_line(&format!("cannot store the body: {why}"));
     }
     let early = site.events.recv_timeout(Duration::from_millis(200));
-    assert!(early.is_err(), "{top}{more}: the app does not wait for the client");
+    assert!(early.is_err(), "{target} {top}{more}: the app does not wait for the client");
     // The other connection is still usable.
     for _ in 0..10 {
-        assert_eq!(site.server.get("/app/ok").text(), "fine", "{top}{more}");
+        assert_eq!(site.server.get("/app/ok").text(), "fine", "{target} {top}{more}");
     }
     let mut body = Vec::new();
     while client.chunk_bytes(&mut body) {}
-    assert_same(&body, &pattern(HUGE_BYTES), &format!("{top}{more}"));
+    assert_same(&body, &pattern(HUGE_BYTES), &format!("{target} {top}{more}"));
     assert_eq!(site.next_event(), "sent");
     site.assert_all_connections_free(Model::PerCore, target);
     site.server.signal(Signal::TERM);
     let (_, log) = site.server.wait();
-    assert_eq!(log.contains("cannot store the body"), why.is_some(), "{top}{more}: {log}");
+    assert_eq!(log.contains("cannot store the body"), why.is_some(), "{target} {top}{more}: {log}");
 }
 
 #[test]
-fn with_response_buffer_0_the_app_waits_for_the_client() {
-    assert_waits_for_client("", ", response_buffer = 0", "exec \"$@\"", "/app/huge", None);
-}
-
-#[test]
-fn over_response_buffer_the_app_waits_for_the_client() {
-    assert_waits_for_client("", ", response_buffer = \"1 MiB\"", "exec \"$@\"", "/app/huge", None);
-}
-
-#[test]
-fn over_buffer_total_the_app_waits_for_the_client() {
-    let why = "more than 512KiB in all files (half of `buffer_total`)";
-    assert_waits_for_client("buffer_total = \"1 MiB\"\n", "", "exec \"$@\"", "/app/huge", Some(why));
+fn the_app_waits_for_the_client_if_its_response_cannot_be_buffered() {
+    let small = "more than 512KiB in all files (half of `buffer_total`)";
+    for (top, more, target, why) in [
+        ("", ", response_buffer = 0", "/app/huge", None),
+        ("", ", response_buffer = \"1 MiB\"", "/app/huge", None),
+        ("buffer_total = \"1 MiB\"\n", "", "/app/huge", Some(small)),
+        (&folder_without_files(), "", "/app/huge", Some("/proc: ")),
+        // Event streams are never buffered in a file.
+        (&folder_without_files(), "", "/app/huge-events", None),
+    ] {
+        assert_waits_for_client(top, more, "exec \"$@\"", target, why);
+    }
 }
 
 #[test]
@@ -113,16 +112,6 @@ fn with_a_full_disk_the_app_waits_for_the_client() {
     let top = format!("{}buffer_total = \"1 GiB\"\n", buffer_dir(folder.path()));
     let why = format!("{}: No space left on device", folder.path().display());
     assert_waits_for_client(&top, "", &script, "/app/huge", Some(&why));
-}
-
-#[test]
-fn without_a_writable_folder_the_app_waits_for_the_client() {
-    assert_waits_for_client(&folder_without_files(), "", "exec \"$@\"", "/app/huge", Some("/proc: "));
-}
-
-#[test]
-fn event_streams_are_never_buffered_in_a_file() {
-    assert_waits_for_client(&folder_without_files(), "", "exec \"$@\"", "/app/huge-events", None);
 }
 
 fn buffer_dir(folder: &Path) -> String {

@@ -327,10 +327,7 @@ fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
     let server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
     assert_eq!(server.get("/app/").text(), "fine");
     upstream.close_all();
-    assert_eq!(
-        server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").response().text(),
-        "fine"
-    );
+    assert_eq!(server.send_body("POST", "/app/", "abc").text(), "fine");
     assert_eq!(upstream.accepted(), 2);
 }
 
@@ -360,8 +357,7 @@ fn an_idle_connection_closes_after_its_timeout_and_with_its_configuration() {
 
 #[test]
 fn an_https_upstream_chooses_the_version() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
     let (sender, heads) = mpsc::channel();
     let application = Upstream::serve(move |peer, request| {
@@ -407,11 +403,7 @@ fn every_engine_uses_http2() {
             upstream.url()
         ));
         for _ in 0..2 {
-            assert_eq!(
-                server.send(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").response().text(),
-                "abc",
-                "{engine}"
-            );
+            assert_eq!(server.send_body("PUT", "/", "abc").text(), "abc", "{engine}");
         }
     }
 }

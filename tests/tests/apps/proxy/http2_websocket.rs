@@ -114,8 +114,7 @@ fn an_upstream_may_end_its_direction_together_with_the_response() {
 fn a_tunnel_that_the_upstream_refuses_is_a_response() {
     let (upstream, _heads) = upstream(true);
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.send(handshake("/app/refused", "websocket").as_bytes());
-    assert_eq!(connection.response().status, 403);
+    assert_eq!(server.send(handshake("/app/refused", "websocket")).response().status, 403);
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.wait_for(kind::SETTINGS);
     connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/refused"));

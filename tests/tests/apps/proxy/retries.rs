@@ -25,27 +25,9 @@ fn an_idempotent_request_on_a_connection_that_dies_is_sent_again() {
         let upstream = first_request_then_close();
         let server = proxy(&upstream, "");
         assert_eq!(server.get("/app/a").text(), "a");
-        let mut connection = server.connect();
-        let length = body.len();
-        connection.send(
-            format!("{method} /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}")
-                .as_bytes(),
-        );
-        assert_eq!(connection.response().text(), "b", "{method}");
+        assert_eq!(server.send_body(method, "/app/b", body).text(), "b", "{method}");
         assert_eq!(upstream.accepted(), 2, "{method}");
     }
-}
-
-#[test]
-fn a_post_on_a_connection_that_dies_is_not_sent_again() {
-    let upstream = first_request_then_close();
-    let server = proxy(&upstream, "");
-    assert_eq!(server.get("/app/a").text(), "a");
-    assert_eq!(
-        server.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").response().status,
-        502
-    );
-    assert_eq!(upstream.accepted(), 1);
 }
 
 #[test]
@@ -76,15 +58,15 @@ fn a_request_that_an_upstream_drops_reaches_another_one() {
 }
 
 #[test]
-fn a_post_is_sent_again_only_if_configured() {
-    let upstream = first_request_then_close();
-    let server = proxy(&upstream, "retry_non_idempotent = true\n");
-    assert_eq!(server.get("/app/a").text(), "a");
-    assert_eq!(
-        server.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").response().text(),
-        "b"
-    );
-    assert_eq!(upstream.accepted(), 2);
+fn a_post_on_a_connection_that_dies_is_sent_again_only_if_configured() {
+    for (more, status, connections) in [("", 502, 1), ("retry_non_idempotent = true\n", 200, 2)] {
+        let upstream = first_request_then_close();
+        let server = proxy(&upstream, more);
+        assert_eq!(server.get("/app/a").text(), "a");
+        let response = server.send_body("POST", "/app/b", "abc");
+        assert_eq!((response.status, response.text() == "b"), (status, status == 200), "{more}");
+        assert_eq!(upstream.accepted(), connections, "{more}");
+    }
 }
 
 #[test]
@@ -93,8 +75,5 @@ fn a_request_for_an_upstream_that_is_down_goes_to_another_one() {
     let up = Upstream::serve(|peer, _| peer.respond("fine"));
     let upstreams = format!("\"http://{}\", \"{}\"", down.address(), up.url());
     let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
-    assert_eq!(
-        server.send(b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").response().text(),
-        "fine"
-    );
+    assert_eq!(server.send_body("POST", "/a", "abc").text(), "fine");
 }

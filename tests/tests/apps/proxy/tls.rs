@@ -29,8 +29,7 @@ fn start(certificates: &Certificates, name: &str, host: &str, trusts_authority: 
 
 #[test]
 fn an_upstream_with_a_trusted_certificate_is_used() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     let (_upstream, server) = start(&certificates, "good", "localhost", true);
     let mut connection = server.connect();
     // The second request reuses the connection, which has received tickets for later sessions.
@@ -41,8 +40,7 @@ fn an_upstream_with_a_trusted_certificate_is_used() {
 
 #[test]
 fn an_upstream_with_another_certificate_is_502() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     for (host, trusts_authority) in [("127.0.0.1", true), ("localhost", false)] {
         let (_upstream, server) = start(&certificates, "good", host, trusts_authority);
         let response = server.get("/");
@@ -89,8 +87,7 @@ fn pair(certificates: &Certificates, name: &str) -> String {
 
 #[test]
 fn an_upstream_gets_the_client_certificate() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     certificates.signed("client", "client", Valid::Now);
     let (_upstream, server) = start_with_client(&certificates, &pair(&certificates, "client"));
     assert_eq!(server.get("/").text(), "known");
@@ -100,8 +97,7 @@ fn an_upstream_gets_the_client_certificate() {
 
 #[test]
 fn changed_certificates_are_used_without_a_reload() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     certificates.signed("client", "client", Valid::Now);
     certificates.self_signed("stranger", "localhost", "CA:FALSE");
     let (from, to) = (certificates.path("stranger"), certificates.path("used"));
@@ -123,8 +119,7 @@ fn changed_certificates_are_used_without_a_reload() {
 
 #[test]
 fn all_that_a_client_of_http2_sends_through_a_tunnel_reaches_an_upstream_of_http11() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
     let (sender, received) = mpsc::channel();
     let application = Upstream::start(move |peer| {

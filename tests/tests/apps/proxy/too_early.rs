@@ -16,12 +16,11 @@ fn start(certificates: &Certificates) -> (Upstream, mpsc::Receiver<Option<String
         }
         sender.send(field).expect("the test runs");
     });
-    let path = certificates.path("a");
+    let tls = certificates.settings("a");
     let server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['early.test']\n\
-         tls = {{ certificate = '{path}', key = '{}', early_data = true }}\n\
+         tls = {{ {tls}, early_data = true }}\n\
          [[site.route]]\npath = '/*'\nproxy = '{}'\n",
-        path.replace(".pem", ".key"),
         upstream.url()
     ));
     let client = TlsClient::new(certificates, None, false).remembering();

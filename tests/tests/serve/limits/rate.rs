@@ -34,8 +34,7 @@ fn each_address_of_many_has_its_allowance_and_no_more() {
     assert_eq!(get(&mut connect_as(&server, "::ffff:203.0.9.7"), "/", "").status, 429);
     let limit = first_limit(&server);
     assert_eq!(limit["rejected"], 32);
-    assert_eq!(limit["top"][0]["key"], "203.0.9.7");
-    assert_eq!(limit["top"][0]["count"], 3);
+    assert_members!(limit["top"][0], "key": "203.0.9.7", "count": 3);
     let output = Rudy::run(["limits", "--pid", &server.pid().to_string()]);
     let text = output.stdout;
     assert!(text.starts_with("the default site: 3/h, 3 at once by address\n  32 rejected, "), "{text}");

@@ -79,14 +79,12 @@ struct Site {
 impl Site {
     /// Starts the site. `None` if the test is skipped.
     fn start() -> Option<Self> {
-        let (curl, certificates) = (Curl::find()?, Certificates::new()?);
-        certificates.signed("a", "a.test", Valid::Now);
+        let (curl, certificates) = (Curl::find()?, Certificates::for_host("a", "a.test")?);
         let (folder, app, upstream) = (folder(), app(), upstream());
-        let path = certificates.path("a");
+        let tls = certificates.settings("a");
         let text = format!(
             "listen = ['127.0.0.1:0,h2c', '127.0.0.1:0,tls']\n[[site]]\nhosts = 'a.test'\n\
-             tls = {{ certificate = '{path}', key = '{}' }}\n{}",
-            path.replace(".pem", ".key"),
+             tls = {{ {tls} }}\n{}",
             SITE.replace("APP", &app.address()).replace("UPSTREAM", &upstream.url())
         );
         folder.write("rudy.toml", text);

@@ -111,10 +111,9 @@ fn a_rejected_request_over_http_2_gets_its_page_and_does_not_end_the_connection(
 
 #[test]
 fn the_server_name_of_tls_decides_where_the_host_is_unknown() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("all", "a.test,DNS:b.test,DNS:c.test", Valid::Now);
-    let path = certificates.path("all");
-    let tls = format!("tls = {{ certificate = '{path}', key = '{}' }}\n", path.replace(".pem", ".key"));
+    let Some(certificates) = Certificates::for_host("all", "a.test,DNS:b.test,DNS:c.test") else { return };
+    let tls = certificates.settings("all");
+    let tls = format!("tls = {{ {tls} }}\n");
     let server = sites("listen = '127.0.0.1:0,tls'", &tls);
     let client = TlsClient::new(&certificates, None, false);
     for (name, site) in [("a.test", "a"), ("b.test", "b"), ("c.test", "c")] {

@@ -18,8 +18,8 @@ impl Delayed {
         mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let script =
             format!("#!/bin/sh\nread x < {}\nexec '{}' \"$@\"\n", path("pipe").display(), binary().display());
-        fs::write(path("script"), script).unwrap();
-        fs::set_permissions(path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+        folder.write("script", script);
+        folder.set_mode("script", 0o755);
         link(binary(), &path("rudy"));
         let script = format!("shift; exec '{}' \"$@\"", path("rudy").display());
         let server = Server::build().config(&text(ANY, "old", "")).through_shell(&script).start();
@@ -77,36 +77,42 @@ fn a_stop_during_the_start_of_the_new_process_stops_both() {
     held.rig.server.exits_with(0);
 }
 
+/// A request whose body is not complete.
+const UPLOAD: &[u8] = b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab";
+
 /// An upgrade during a request of the old process.
 fn both() -> (Rig, Connection, Pid) {
     let mut rig = Rig::start(&text(ANY, "old", ""));
-    let upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let upload = rig.server.send(UPLOAD);
     let old = rig.upgrade();
     (rig, upload, old)
+}
+
+/// Sends the rest of [`UPLOAD`] on each connection.
+fn finish(uploads: impl IntoIterator<Item = Connection>) {
+    for mut upload in uploads {
+        upload.send(b"cd");
+        assert_eq!(upload.response().status, 200);
+    }
 }
 
 #[test]
 fn a_stop_of_the_old_process_stops_both_and_finishes_requests() {
     let (mut rig, upload, old) = both();
-    let other = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(UPLOAD);
     kill_process(old, Signal::TERM).unwrap();
     rig.server.wait_for_line("stopping, also process");
-    for mut connection in [upload, other] {
-        connection.send(b"cd");
-        assert_eq!(connection.response().status, 200);
-    }
+    finish([upload, other]);
     rig.server.exits_with(0);
     wait_for_exit(rig.pid);
 }
 
 #[test]
 fn a_stop_of_the_new_process_stops_both_and_finishes_requests() {
-    let (mut rig, mut upload, _) = both();
+    let (mut rig, upload, _) = both();
     rig.signal(Signal::INT);
     rig.server.wait_for_line("SIGINT: stopping");
-    upload.send(b"cd");
-    assert_eq!(upload.response().status, 200);
-    drop(upload);
+    finish([upload]);
     let stderr = rig.server.exits_with(0);
     assert!(!stderr.contains("accepts connections again"), "{stderr}");
 }
@@ -114,22 +120,19 @@ fn a_stop_of_the_new_process_stops_both_and_finishes_requests() {
 #[test]
 fn one_interrupt_from_the_terminal_is_not_two_signals() {
     let (mut rig, upload, old) = both();
-    let other = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(UPLOAD);
     // Ctrl-C signals both processes.
     kill_process(old, Signal::INT).unwrap();
     rig.server.wait_for_line(&format!("stopping, also process {}", rig.pid.as_raw_nonzero()));
     rig.signal(Signal::INT);
-    for mut connection in [upload, other] {
-        connection.send(b"cd");
-        assert_eq!(connection.response().status, 200);
-    }
+    finish([upload, other]);
     rig.server.exits_with(0);
 }
 
 #[test]
 fn a_second_stop_of_the_old_process_stops_both_at_once() {
     let (mut rig, upload, old) = both();
-    let other = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(UPLOAD);
     kill_process(old, Signal::TERM).unwrap();
     rig.server.wait_for_line("stopping, also process");
     kill_process(old, Signal::INT).unwrap();
@@ -168,7 +171,7 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
 
 #[test]
 fn signals_to_the_old_process_reach_the_new_one() {
-    let (mut rig, mut upload, old) = both();
+    let (mut rig, upload, old) = both();
     rig.rewrite(&text(ANY, "new", ""));
     kill_process(old, Signal::HUP).unwrap();
     rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
@@ -178,9 +181,7 @@ fn signals_to_the_old_process_reach_the_new_one() {
     // The next upgrade waits for the end of the old process.
     kill_process(old, Signal::USR2).unwrap();
     rig.server.wait_for_line("SIGUSR2: the upgrade begins when process");
-    upload.send(b"cd");
-    assert_eq!(upload.response().status, 200);
-    drop(upload);
+    finish([upload]);
     let second = rig.is_replaced();
     wait_for_exit(old);
     wait_for_exit(second);
