@@ -59,102 +59,65 @@ fn no_command_prints_the_help_with_exit_code_2() {
     assert!(help.contains("Usage: rudy <COMMAND>"), "{help}");
 }
 
-#[test]
-fn invalid_flags_are_errors_with_exit_code_2() {
-    for (arguments, expected) in [
-        (&["serve", "--brows"][..], str!["error: unexpected argument '--brows' found[..]\n..."]),
-        (&["server"], str!["error: unrecognized subcommand 'server'[..]\n..."]),
-        (&["serve", "--cores", "0"], str!["error: invalid value '0' for '--cores <N>'[..]\n..."]),
-        (
-            &["serve", "/tmp", "--config", "rudy.toml"],
-            str!["error: the argument '[DIR|FILE]' cannot be used with '--config <FILE>'\n..."],
-        ),
-        (
-            &["serve", "--config", "rudy.toml", "--spa"],
-            str!["error: the argument '--config <FILE>' cannot be used with '--spa'\n..."],
-        ),
-        (
-            &["serve", "--host", "http://a.test"],
-            str![
-                "error: invalid value 'http://a.test' for '--host <NAME>': expected the host alone, without the scheme\n..."
-            ],
-        ),
-        (
-            &["serve", "--listen", "8080"],
-            str![
-                "error: invalid value '8080' for '--listen <ADDR>': [..] write `127.0.0.1:8080` for this machine only[..]\n..."
-            ],
-        ),
-        (
-            &["bench", "-q", "100", "a"],
-            str!["error: unexpected argument '-q' found\n\n  tip: set the rate of all connections[..]\n..."],
-        ),
-        (
-            &["flood", "-t2", "http://a/"],
-            str![
-                "error: unexpected argument '-t' found\n\n  tip: one thread handles all connections[..]\n..."
-            ],
-        ),
-        (
-            &["get", "-v", "http://a/"],
-            str!["error: unexpected argument '-v' found\n\n  tip: the report on standard error[..]\n..."],
-        ),
-        (&["tail"], str!["error: the following required arguments were not provided:\n  <FILE>...\n..."]),
-        (
-            &["tail", "--grep", "a(b", "x"],
-            str![
-                "error: invalid value 'a(b' for '--grep <REGEX>': regex parse error:\n    a(b\n     ^\nerror: unclosed group\n..."
-            ],
-        ),
-        (
-            &["bench", "-R", "fast", "a"],
-            str![
-                "error: invalid value 'fast' for '--rate <RATE>': expected a rate in requests per second, such as[..]\n..."
-            ],
-        ),
-        (
-            &["bench", "-n", "1", "-d", "1", "a"],
-            str!["error: the argument '--requests <N>' cannot be used with[..]\n..."],
-        ),
-        (
-            &["top", "1", "--interval", "1ms"],
-            str!["error: invalid value '1ms' for '--interval <TIME>': expected a time from 10ms to 1h\n..."],
-        ),
-        (&["conns", "--watch"], str!["error: no process is given; --watch has 1 s as its time\n..."]),
-        (&["tail", "-"], str!["error: cannot follow standard input: give the name of a file\n..."]),
-        (&["tail", "/[.log"], str!["error: cannot follow \"/[.log\": unclosed character class[..]\n..."]),
-    ] {
-        let (code, message) = failure(rudy(arguments));
-        assert_eq!(code, Some(2), "{message}");
-        assert_data_eq!(message, expected);
-    }
-}
+/// Arguments, and what is on stderr.
+const INVALID: &str = r#"
+serve --brows
+    error: unexpected argument '--brows' found[..]\n...
+server
+    error: unrecognized subcommand 'server'[..]\n...
+serve --cores 0
+    error: invalid value '0' for '--cores <N>'[..]\n...
+serve /tmp --config rudy.toml
+    error: the argument '[DIR|FILE]' cannot be used with '--config <FILE>'\n...
+serve --config rudy.toml --spa
+    error: the argument '--config <FILE>' cannot be used with '--spa'\n...
+serve --host http://a.test
+    error: invalid value 'http://a.test' for '--host <NAME>': expected the host alone, without the scheme\n...
+serve --listen 8080
+    error: invalid value '8080' for '--listen <ADDR>': [..] write `127.0.0.1:8080` for this machine only[..]\n...
+bench -q 100 a
+    error: unexpected argument '-q' found\n\n  tip: set the rate of all connections[..]\n...
+flood -t2 http://a/
+    error: unexpected argument '-t' found\n\n  tip: one thread handles all connections[..]\n...
+get -v http://a/
+    error: unexpected argument '-v' found\n\n  tip: the report on standard error[..]\n...
+tail
+    error: the following required arguments were not provided:\n  <FILE>...\n...
+tail --grep a(b x
+    error: invalid value 'a(b' for '--grep <REGEX>': regex parse error:\n    a(b\n     ^\nerror: unclosed group\n...
+bench -R fast a
+    error: invalid value 'fast' for '--rate <RATE>': expected a rate in requests per second, such as[..]\n...
+bench -n 1 -d 1 a
+    error: the argument '--requests <N>' cannot be used with[..]\n...
+top 1 --interval 1ms
+    error: invalid value '1ms' for '--interval <TIME>': expected a time from 10ms to 1h\n...
+conns --watch
+    error: no process is given; --watch has 1 s as its time\n...
+tail -
+    error: cannot follow standard input: give the name of a file\n...
+tail /[.log
+    error: cannot follow "/[.log": unclosed character class[..]\n...
+serve nowhere
+    error: cannot serve nowhere: No such file or directory (os error 2)\n
+serve page.html
+    error: cannot serve page.html: expected a folder or a configuration file (.toml)\n
+serve nowhere.toml
+    error: cannot serve nowhere.toml: No such file or directory (os error 2)\n
+serve rudy.toml --host a.test
+    error: cannot serve rudy.toml: it is a configuration file, and --browse, --spa, --host, --domain and --tls apply to folders only\n
+serve --json-log
+    error: --json-log needs an access log: add --access-log PATH, or --access-log - for standard output\n
+"#;
 
 #[test]
-fn a_path_that_cannot_be_served_is_an_error_with_exit_code_2() {
+fn invalid_arguments_are_errors_with_exit_code_2() {
     let folder = Folder::with(&[("rudy.toml", ""), ("page.html", "")]);
-    for (arguments, expected) in [
-        (&["serve", "nowhere"][..], "error: cannot serve nowhere: No such file or directory (os error 2)\n"),
-        (
-            &["serve", "page.html"],
-            "error: cannot serve page.html: expected a folder or a configuration file (.toml)\n",
-        ),
-        (
-            &["serve", "nowhere.toml"],
-            "error: cannot serve nowhere.toml: No such file or directory (os error 2)\n",
-        ),
-        (
-            &["serve", "rudy.toml", "--host", "a.test"],
-            "error: cannot serve rudy.toml: it is a configuration file, and --browse, --spa, --host, --domain and --tls apply to folders only\n",
-        ),
-        (
-            &["serve", "--json-log"],
-            "error: --json-log needs an access log: add --access-log PATH, or \
-             --access-log - for standard output\n",
-        ),
-    ] {
-        let (code, message) = failure(rudy_in(folder.path(), arguments));
-        assert_eq!((code, message.as_str()), (Some(2), expected));
+    let lines: Vec<_> = INVALID.lines().skip(1).collect();
+    for lines in lines.chunks(2) {
+        let arguments: Vec<_> = lines[0].split(' ').collect();
+        let (code, message) = failure(rudy_in(folder.path(), &arguments));
+        assert_eq!(code, Some(2), "{}: {message}", lines[0]);
+        assert_data_eq!(message, lines[1].trim_start().replace("\\n", "\n"));
     }
 }
 
