@@ -3,12 +3,7 @@
 use rudy_tests::prelude::*;
 
 /// A server that sends a chunk every 50 ms.
-const TICKS: &str = r#"
-    [[site]]
-    [[site.route]]
-    path = "/test/*"
-    stream = { interval = "50ms" }
-"#;
+const TICKS: &str = "[[site]]\nroute = [{ path = '/test/*', stream = { interval = '50ms' } }]\n";
 
 fn server(sites: &str) -> Server {
     Server::config(&format!("listen = [\"127.0.0.1:0\"]\n{sites}"))

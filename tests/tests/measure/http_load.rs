@@ -44,14 +44,7 @@ fn a_rate_determines_the_number_of_fetches() {
 
 #[test]
 fn changed_bodies_are_reported_with_checksum_and_not_with_anybytes() {
-    let server = Server::config(
-        r#"
-        [[site]]
-        [[site.route]]
-        path = "/"
-        info = { allow = "loopback" }
-        "#,
-    );
+    let server = Server::config("[[site]]\nroute = [{ path = '/', info = { allow = 'loopback' } }]\n");
     let folder = Folder::new();
     let urls = folder.write("urls", server.url("/"));
     let output = http_load("-parallel 1 -fetches 20 -checksum", &urls);

@@ -3,12 +3,8 @@
 use rudy_tests::prelude::*;
 
 /// Requests over the limit fail, on a machine of any speed. The burst covers those that the client sends late.
-const LIMITED: &str = r#"
-[[site]]
-[[site.route]]
-path = "/"
-rate_limit = { rate = "50/s", burst = 10 }
-respond = { status = 200, body = "hello" }
+const LIMITED: &str = r#"[[site]]
+route = [{ path = "/", rate_limit = { rate = "50/s", burst = 10 }, respond = { status = 200, body = "hello" } }]
 "#;
 
 fn search(arguments: &[&str]) -> Output {

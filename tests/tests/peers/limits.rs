@@ -90,7 +90,7 @@ fn ten_million_addresses_fit_into_the_memory_and_limited_ones_stay_limited() {
     }
     let growth = resident_bytes(&server).saturating_sub(before);
     assert!(growth < 32 << 20, "the server has grown by {growth} bytes");
-    let output = Rudy::run(["limits", "--json", "--pid", &server.pid().to_string()]);
+    let output = server.rudy(&["limits", "--json"]);
     let json = output.json();
     let limit = &json["limits"][0];
     assert_eq!(limit["memory_bytes"], 2 << 20);

@@ -116,7 +116,7 @@ fn send_requests_until_it_ends(server: &Server, app: &str, attack: &mut Running)
         assert_eq!(reused.get("/text.txt", &[]).status, 200);
         assert_eq!(server.get("/text.txt").status, 200);
         assert_eq!(server.get(app).text(), "taken");
-        let status = status(server);
+        let status = server.json("/status");
         sent += 4;
         // Two more connections are ours: the reused one, and that of this status request.
         let is_complete = status["connections"]["open"].as_u64().expect("a number") >= CONNECTIONS + 2;
@@ -129,8 +129,4 @@ fn send_requests_until_it_ends(server: &Server, app: &str, attack: &mut Running)
             return Outcome { during_attack, to_the_attack: responses + 1 - sent };
         }
     }
-}
-
-fn status(server: &Server) -> Value {
-    server.json("/status")
 }

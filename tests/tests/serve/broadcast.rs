@@ -9,22 +9,12 @@ listen = ["127.0.0.1:0"]
 keep_alive = true
 
 [[site]]
-
-[[site.route]]
-path = "/topics/*"
-broadcast = { publish = "loopback", retry = "3s", history = 3, heartbeat = "0s" }
-
-[[site.route]]
-path = "/beats"
-broadcast = { publish = "loopback", heartbeat = "1s" }
-
-[[site.route]]
-path = "/bulk"
-broadcast = { publish = "loopback", history_bytes = "1KiB" }
-
-[[site.route]]
-path = "/status"
-status = { allow = "loopback" }
+route = [
+    { path = "/topics/*", broadcast = { publish = "loopback", retry = "3s", history = 3, heartbeat = "0s" } },
+    { path = "/beats", broadcast = { publish = "loopback", heartbeat = "1s" } },
+    { path = "/bulk", broadcast = { publish = "loopback", history_bytes = "1KiB" } },
+    { path = "/status", status = { allow = "loopback" } },
+]
 "#;
 
 /// The default limit of topics of a site.
@@ -184,7 +174,7 @@ fn a_stalled_subscriber_is_dropped_and_counted() {
     let lines = format!("{}\n", "x".repeat(60_000)).repeat(20);
     let deadline = Instant::now() + PATIENCE;
     let mut published = 0;
-    while status(&server)["connections"]["dropped"] != 1 {
+    while server.json("/status")["connections"]["dropped"] != 1 {
         assert!(Instant::now() < deadline, "it is not dropped");
         id(&publish(&server, "/bulk", lines.as_bytes()));
         published += 20;
@@ -222,8 +212,4 @@ fn subscribers_survive_a_reload() {
     let second = id(&publish(&server, "/topics/a", b"after\n"));
     assert_eq!(subscriber.data(), "after");
     assert_eq!((first.split_once('-').unwrap().0, "2"), second.split_once('-').unwrap());
-}
-
-fn status(server: &Server) -> Value {
-    server.json("/status")
 }

@@ -11,26 +11,13 @@ const SITE: &str = r#"
 listen = ["127.0.0.1:0"]
 [[site]]
 root = "."
-
-[[site.route]]
-path = "/list/*"
-files = { root = ".", browse = true }
-
-[[site.route]]
-path = "/unkept/*"
-files = { root = ".", cache_size = 0 }
-
-[[site.route]]
-path = "/old/*"
-redirect = { to = "/{rest}{query}", status = 308 }
-
-[[site.route]]
-path = "/fixed"
-respond = { status = 203, body = "fixed", headers = { x-by = "hand" } }
-
-[[site.route]]
-path = "/later"
-delay = { time = "1ms" }
+route = [
+    { path = "/list/*", files = { root = ".", browse = true } },
+    { path = "/unkept/*", files = { root = ".", cache_size = 0 } },
+    { path = "/old/*", redirect = { to = "/{rest}{query}", status = 308 } },
+    { path = "/fixed", respond = { status = 203, body = "fixed", headers = { x-by = "hand" } } },
+    { path = "/later", delay = { time = "1ms" } },
+]
 "#;
 
 /// Requests for all kinds of responses: immediate, after disk access, from memory, with `sendfile`, with ranges, compressed on the

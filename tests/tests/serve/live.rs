@@ -7,30 +7,14 @@ listen = ["127.0.0.1:0"]
 keep_alive = true
 
 [[site]]
-
-[[site.route]]
-path = "/test/*"
-stream = { interval = "20ms" }
-
-[[site.route]]
-path = "/three/*"
-stream = { interval = "10ms", count = 3, text = "{n}", welcome = "" }
-
-[[site.route]]
-path = "/events"
-stream = { interval = "10ms", format = "sse" }
-
-[[site.route]]
-path = "/wait"
-delay = { time = "10ms" }
-
-[[site.route]]
-path = "/info"
-info = { allow = "loopback" }
-
-[[site.route]]
-path = "/status"
-status = { allow = "loopback" }
+route = [
+    { path = "/test/*", stream = { interval = "20ms" } },
+    { path = "/three/*", stream = { interval = "10ms", count = 3, text = "{n}", welcome = "" } },
+    { path = "/events", stream = { interval = "10ms", format = "sse" } },
+    { path = "/wait", delay = { time = "10ms" } },
+    { path = "/info", info = { allow = "loopback" } },
+    { path = "/status", status = { allow = "loopback" } },
+]
 "#;
 
 fn serve(site: &str, model: Model) -> Server {
@@ -128,7 +112,7 @@ fn a_stalled_client_is_dropped_and_counted() {
     let site = SITE.replace("stream = { interval = \"20ms\" }", &stream);
     let server = serve(&site, Model::PerCore);
     let mut stalled = ask(&server, "GET", "/test/1");
-    wait_until("it is dropped", || status(&server)["connections"]["dropped"] == 1);
+    wait_until("it is dropped", || server.json("/status")["connections"]["dropped"] == 1);
     // The client still receives what the kernel has buffered; then the response ends early.
     let received = stalled.read_to_end();
     assert!(!received.ends_with(b"0\r\n\r\n"));
@@ -202,8 +186,4 @@ fn a_stop_ends_streams_cleanly() {
     drop(connection);
     let log = server.exits_with(0);
     assert!(!log.contains("cut"), "{log}");
-}
-
-fn status(server: &Server) -> Value {
-    server.json("/status")
 }

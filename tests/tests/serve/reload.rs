@@ -107,7 +107,7 @@ fn environment_values_stay_masked_after_a_failed_reload() {
     {
         server.path().write("rudy.toml", text(bad));
         server.forget_lines();
-        let output = Rudy::run(["reload", "--pid", &server.pid().to_string()]);
+        let output = server.rudy(&["reload"]);
         let stderr = output.stderr;
         let expected = format!("cannot open the access log {shown}: ");
         assert!(stderr.starts_with(&format!("error: {expected}")), "{stderr}");

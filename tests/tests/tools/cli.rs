@@ -313,12 +313,10 @@ fn an_app_that_cannot_be_started_is_the_same_error_in_serve_and_check() {
 fn rudy_check_lists_open_questions() {
     let text = r#"listen = ["127.0.0.1:8080", "unix:rudy.sock", "systemd"]
 [[site]]
-[[site.route]]
-path = "/a"
-fastcgi = { address = ["127.0.0.1:9000", "unix:/run/app.sock"] }
-[[site.route]]
-path = "/b"
-fastcgi = { address = "127.0.0.1:9000" }
+route = [
+    { path = "/a", fastcgi = { address = ["127.0.0.1:9000", "unix:/run/app.sock"] } },
+    { path = "/b", fastcgi = { address = "127.0.0.1:9000" } },
+]
 "#;
     let folder = Folder::with(&[("rudy.toml", text)]);
     assert_data_eq!(success(rudy_in(folder.path(), &["check"])), file!["cli/check-unknown.txt"]);

@@ -35,7 +35,7 @@ impl Deref for Site {
 
 /// What `rudy limits --json` prints about the first limit.
 fn first_limit(server: &Server) -> Value {
-    let output = Rudy::run(["limits", "--json", "--pid", &server.pid().to_string()]);
+    let output = server.rudy(&["limits", "--json"]);
     assert!(output.is_success(), "{}", output.stderr);
     let json = output.json();
     json["limits"][0].clone()

@@ -35,7 +35,7 @@ fn each_address_of_many_has_its_allowance_and_no_more() {
     let limit = first_limit(&server);
     assert_eq!(limit["rejected"], 32);
     assert_members!(limit["top"][0], "key": "203.0.9.7", "count": 3);
-    let output = Rudy::run(["limits", "--pid", &server.pid().to_string()]);
+    let output = server.rudy(&["limits"]);
     let text = output.stdout;
     assert!(text.starts_with("the default site: 3/h, 3 at once by address\n  32 rejected, "), "{text}");
     assert_eq!(server.take_lines().iter().filter(|line| line.contains("is over the rate limit")).count(), 1);
