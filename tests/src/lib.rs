@@ -58,7 +58,7 @@ pub use http2_servers::{Peer, Reply, start_http2_server, write_files};
 pub use http2_upstream::Http2Upstream;
 pub use load::{Load, Tally};
 pub use pebble::Pebble;
-pub use port::{ReservedPort, free_port};
+pub use port::{ReservedPort, free_port, listen};
 pub use program::{
     application, axe, flup, go_program, grpc, is_long, long, php_fpm, program, redbot, skip,
     skip_unsupported, sslyze,

@@ -36,6 +36,13 @@ impl Default for ReservedPort {
     }
 }
 
+/// Listens on a free port of 127.0.0.1. Returns the address, too.
+pub fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("the socket is bound");
+    (listener, address)
+}
+
 /// The number of calls of [`free_port`] in this process.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 /// The distance between the first candidates of two tests of a process. More than the ports that one test uses, and a prime.

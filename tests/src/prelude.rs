@@ -23,5 +23,5 @@ pub use crate::{
     Certificates, Connection, Curl, Files, Folder, Http2Connection, Load, Output, PATIENCE, ReservedPort,
     Response, Rudy, Running, Server, TlsClient, Upstream, UpstreamPeer, UpstreamRequest, Valid,
     assert_contains, assert_members, binary, children, engines, eventually, fastcgi_info, free_port,
-    lines_of, long, needs, program, skip, skip_unsupported, wait_until,
+    lines_of, listen, long, needs, program, skip, skip_unsupported, wait_until,
 };

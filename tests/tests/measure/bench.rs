@@ -207,8 +207,7 @@ fn ctrl_c_ends_a_run_with_the_report_so_far() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut child = running(&server, &[]);
         kill_process(Pid::from_child(&child), signal).expect("the process is running");
-        let mut text = String::new();
-        child.stdout.take().expect("the stream is piped").read_to_string(&mut text).expect("text");
+        let text = std::io::read_to_string(child.stdout.take().expect("the stream is piped")).expect("text");
         assert_eq!(child.wait().expect("the child can be waited for").code(), Some(code));
         assert_contains!(text, "\nInterrupted: partial results.\n", "Requests/sec:");
     }
@@ -220,8 +219,7 @@ fn a_closed_stdout_is_not_a_failure() {
     let mut child = running(&server, &[]);
     drop(child.stdout.take());
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process is running");
-    let mut stderr = String::new();
-    child.stderr.take().expect("the stream is piped").read_to_string(&mut stderr).expect("text");
+    let stderr = std::io::read_to_string(child.stderr.take().expect("the stream is piped")).expect("text");
     assert_eq!(child.wait().expect("the child can be waited for").code(), Some(130), "{stderr}");
     assert!(!stderr.contains("error"), "{stderr}");
 }

@@ -59,8 +59,7 @@ fn keys_sum_threads_show_stacks_and_quit() {
     keys.write_all(b"?").expect("the terminal reads");
     wait_for("q  quit");
     keys.write_all(b"q").expect("the terminal reads");
-    let mut rest = String::new();
-    screen.read_to_string(&mut rest).expect("the screen is UTF-8");
+    let rest = std::io::read_to_string(&mut screen).expect("the screen is UTF-8");
     assert_eq!(script.wait().expect("the child can be waited for").code(), Some(0), "{rest}");
 }
 

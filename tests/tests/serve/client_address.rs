@@ -255,8 +255,7 @@ fn a_unix_socket_can_be_trusted_and_can_require_headers() {
         let request =
             "GET /info HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n";
         stream.write_all(&[header, request.as_bytes()].concat()).expect("the server reads");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("the server responds");
+        let text = std::io::read_to_string(&mut stream).expect("the server responds");
         let expected = if header.is_empty() { "client: 203.0.113.7\n" } else { "client: 203.0.113.7:4711\n" };
         assert!(text.contains(expected), "{text}");
     }
@@ -404,9 +403,7 @@ fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
     let mut stream = TcpStream::from(socket);
     let request = format!("GET / HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("nginx reads");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("nginx responds");
-    text
+    std::io::read_to_string(&mut stream).expect("nginx responds")
 }
 
 #[test]

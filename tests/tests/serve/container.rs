@@ -341,8 +341,7 @@ fn the_server_is_in_the_foreground_of_the_terminal() {
 #[test]
 fn sockets_passed_to_process_1_are_used_by_the_server() {
     needs!(can_be_first());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let (listener, address) = listen();
     let folder = Folder::with(&[("a.txt", "a")]);
     let script = format!("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=1 exec {UNSHARE} \"$@\"");
     let server = Server::build()
@@ -387,9 +386,7 @@ fn a_killed_server_can_start_again() {
 fn response_over(socket: &Path) -> String {
     let mut stream = UnixStream::connect(socket).expect("the server responds");
     stream.write_all(b"GET /info HTTP/1.0\r\n\r\n").expect("the server responds");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("the server responds");
-    response
+    std::io::read_to_string(&mut stream).expect("the server responds")
 }
 
 #[test]

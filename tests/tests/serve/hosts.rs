@@ -115,8 +115,7 @@ fn a_unix_socket_is_local() {
         let mut socket = UnixStream::connect(&path).expect("the server listens");
         write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
             .expect("the server reads");
-        let mut response = String::new();
-        socket.read_to_string(&mut response).expect("the server responds");
+        let response = std::io::read_to_string(&mut socket).expect("the server responds");
         assert_eq!(&response[9..12], status, "{host}");
     }
 }

@@ -71,8 +71,7 @@ fn a_site_is_served_only_at_its_addresses() {
 fn over_unix(path: &Path, host: &str) -> String {
     let mut socket = UnixStream::connect(path).expect("the server listens");
     write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("the server reads");
-    let mut response = String::new();
-    socket.read_to_string(&mut response).expect("the server responds");
+    let response = std::io::read_to_string(&mut socket).expect("the server responds");
     response[9..12].to_owned()
 }
 

@@ -11,8 +11,7 @@ const GET_VALUES: u8 = 9;
 /// Starts an app with one request per connection; `response` maps method and script to the response. The records are written by
 /// hand, because FastCGI libraries add a `Status` and so cannot produce local redirects.
 fn app(response: fn(&str, &str) -> String) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let address = listener.local_addr().expect("the server listens");
+    let (listener, address) = listen();
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             thread::spawn(move || {

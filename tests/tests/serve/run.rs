@@ -110,8 +110,7 @@ fn a_server_listens_on_several_addresses_of_several_kinds() {
     assert_eq!(server.get("/").text(), "hello");
     let mut stream = UnixStream::connect(&socket).unwrap();
     Write::write_all(&mut stream, b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
+    let response = std::io::read_to_string(&mut stream).unwrap();
     assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("hello"), "{response}");
 }
 
@@ -384,8 +383,7 @@ fn the_access_log_can_go_to_standard_output() {
     assert_eq!(server.get("/a").status, 200);
     let (_, stderr) = server.stop();
     drop(server);
-    let mut text = String::new();
-    reader.read_to_string(&mut text).unwrap();
+    let text = std::io::read_to_string(&mut reader).unwrap();
     assert!(text.contains("] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\" "), "{text}");
     assert!(!stderr.contains("GET /a"), "{stderr}");
 }

@@ -18,8 +18,7 @@ fn get(arguments: &[&str]) -> Output {
 /// Starts a server that accepts one connection at a time. `script` lists the responses of each connection. The server closes a
 /// connection after its last response. The receiver gets the requests.
 fn start_scripted_server(script: Vec<Vec<&'static str>>) -> (SocketAddr, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("a bound socket has an address");
+    let (listener, address) = listen();
     let (sender, requests) = mpsc::channel();
     thread::spawn(move || {
         for responses in script {
@@ -254,8 +253,7 @@ fn start_tls_server() -> Option<(TlsServer, Certificates)> {
 
 /// Starts a relay of one connection. With `drops_close_notify`, the client never receives the `close_notify` of TLS.
 fn start_relay(to: SocketAddr, drops_close_notify: bool) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("a bound socket has an address");
+    let (listener, address) = listen();
     thread::spawn(move || {
         let Ok((client, _)) = listener.accept() else { return };
         let server = TcpStream::connect(to).expect("the server listens");

@@ -101,8 +101,7 @@ fn a_unix_socket_has_no_address_and_the_port_is_from_host() {
         let mut client = UnixStream::connect(&socket).unwrap();
         let request = format!("GET /app/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         client.write_all(request.as_bytes()).unwrap();
-        let mut text = String::new();
-        client.read_to_string(&mut text).unwrap();
+        let text = std::io::read_to_string(&mut client).unwrap();
         let expected = [
             ("SERVER_ADDR", None),
             ("SERVER_PORT", Some(port)),

@@ -9,9 +9,7 @@ use crate::upgrade::rig::{ANY, Rig, text, wait_for_exit};
 fn get_over_unix(path: &Path) -> String {
     let mut stream = UnixStream::connect(path).expect("the server listens on the socket");
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    response
+    std::io::read_to_string(&mut stream).unwrap()
 }
 
 #[test]
