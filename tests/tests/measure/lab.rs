@@ -191,8 +191,7 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
     assert!(lines.any(|line| line.starts_with("1/12 ")), "a run is over");
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
     let rest: Vec<_> = lines.collect();
-    let status = child.wait().expect("the process exits");
-    assert_eq!(status.code(), Some(130), "{rest:?}");
+    assert_eq!(child.wait().expect("the process exits").code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("rudy lab run --resume out")), "{rest:?}");
     assert!(are_gone(&pid));
     let runs = lab.runs().len();

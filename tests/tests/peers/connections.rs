@@ -88,8 +88,7 @@ fn unsupported_methods_get_different_statuses() {
     for (method, status) in
         [("DELETE", 405), ("POST", 405), ("OPTIONS", 204), ("PROPFIND", 405), ("BREW", 501), ("get", 501)]
     {
-        let fetched = get(&curl, &server, "/page.html", &["--request", method]);
-        assert_eq!(fetched.status(), status, "{method}");
+        assert_eq!(get(&curl, &server, "/page.html", &["--request", method]).status(), status, "{method}");
     }
 }
 

@@ -116,8 +116,7 @@ const HANDSHAKE: &[u8] =
 /// Sends the handshake, and the first bytes together with it.
 fn opens_websocket(connection: &mut Connection) {
     connection.send(HANDSHAKE);
-    let response = connection.response();
-    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!(connection.response().field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     assert_eq!(connection.read_exactly(5), b"first");
 }
 

@@ -301,8 +301,7 @@ fn processes_on_one_folder_order_once_and_take_over_from_one_that_was_killed() {
     // Rejected nonces are repeated; an order by each process would be more.
     let orders = orders.load(Ordering::Relaxed);
     drop(third);
-    let files = fs::read_dir(folder.path().join("acme/locks")).unwrap().count();
-    assert_eq!(files, 0, "{orders} orders");
+    assert_eq!(fs::read_dir(folder.path().join("acme/locks")).unwrap().count(), 0, "{orders} orders");
 }
 
 #[test]

@@ -79,8 +79,7 @@ fn requests_are_answered_or_rejected_with_a_reason() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let request = b"{\"command\":\"certificates\"}\n";
     assert!(send(&path, request)[0].starts_with("{\"certificates\":[{\"names\":["));
-    let two = send(&path, &[&request[..], b"{\"command\":\"certificates\",\"x\":1}\n"].concat());
-    assert_eq!(two.len(), 2);
+    assert_eq!(send(&path, &[&request[..], b"{\"command\":\"certificates\",\"x\":1}\n"].concat()).len(), 2);
     let long = vec![b' '; 70_000];
     for (request, expected) in [
         (&b"certificates\n"[..], "unknown request: expected"),

@@ -139,8 +139,7 @@ fn slow_clients_do_not_disable_compression_for_others() {
                 let mut connection = server.connect();
                 set_socket_recv_buffer_size(connection.socket(), 4096).expect("a small buffer is allowed");
                 connection.send(request.as_bytes());
-                let head = connection.head();
-                assert_eq!(head.field("content-encoding"), Some("zstd"), "{path}");
+                assert_eq!(connection.head().field("content-encoding"), Some("zstd"), "{path}");
                 connection
             })
             .collect();

@@ -315,8 +315,7 @@ fn a_request_body_arrives_whatever_its_framing() {
     connection.frame(kind::HEADERS, END | END_HEADERS, 1, &block(&[("checksum", "1")]));
     assert_eq!(connection.response(1).text(), "HTTP/2.0 abcdef");
     connection.request(3, "POST", "/x", &[("expect", "100-continue"), ("content-length", "5")], false);
-    let head = connection.wait_for(kind::HEADERS);
-    assert_eq!(head.flags & END, 0, "100 Continue does not end the stream");
+    assert_eq!(connection.wait_for(kind::HEADERS).flags & END, 0, "100 Continue does not end the stream");
     connection.frame(kind::DATA, END, 3, b"hello");
     assert_eq!(connection.response(3).text(), "HTTP/2.0 hello");
 }

@@ -375,8 +375,7 @@ fn files_are_transferred_and_links_are_not_followed_without_openat2() {
     build().output().with_code(1);
     assert!(!place.path("logs/real/access.log").exists());
     place.write(&text("real"));
-    let server = build().start();
-    assert_eq!(server.get("/page.txt").text(), "hello");
+    assert_eq!(build().start().get("/page.txt").text(), "hello");
     for path in ["logs/real/access.log", "run", "rudy.sock"] {
         assert_eq!(fs::metadata(place.path(path)).unwrap().uid(), UID, "{path}");
     }

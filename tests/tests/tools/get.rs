@@ -151,8 +151,7 @@ fn a_redirect_is_followed_only_with_the_flag_and_without_credentials() {
     let (address, _requests) = start_scripted_server(vec![vec![response], vec![response]]);
     let url = format!("http://{address}/");
     assert_eq!(get(&[&url]).stdout, "no");
-    let output = get(&["-L", "-H", "Authorization: secret", "-b", "x", &url]);
-    assert_eq!(output.stdout, "hello");
+    assert_eq!(get(&["-L", "-H", "Authorization: secret", "-b", "x", &url]).stdout, "hello");
     let request = other_requests.recv().expect("a request arrives");
     assert!(request.starts_with("GET /x HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
 }
@@ -231,8 +230,7 @@ fn retry_after_is_respected_until_ctrl_c() {
     kill_process(Pid::from_child(&child), Signal::INT).expect("rudy is running");
     assert_eq!(child.wait().expect("rudy exits").code(), Some(130));
     let (address, _requests) = start_scripted_server(vec![vec![busy, OK]]);
-    let output = get(&["--repeat", "2", "--no-backoff", &format!("http://{address}/")]);
-    assert_eq!(output.stdout, "laterhello");
+    assert_eq!(get(&["--repeat", "2", "--no-backoff", &format!("http://{address}/")]).stdout, "laterhello");
 }
 
 #[test]

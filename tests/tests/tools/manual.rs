@@ -109,6 +109,5 @@ fn pages_that_cannot_be_written_are_reported() {
     let folder = Folder::with(&[("file", "")]);
     let output = Rudy::command(["manual", "file"]).folder(folder.path()).output();
     assert_eq!((output.code, output.stdout.len()), (Some(1), 0));
-    let message = output.stderr;
-    assert_eq!(message, "error: cannot write file/man1/rudy.1: Not a directory (os error 20)\n");
+    assert_eq!(output.stderr, "error: cannot write file/man1/rudy.1: Not a directory (os error 20)\n");
 }

@@ -108,8 +108,7 @@ fn the_last_lines_of_a_large_file_are_found_from_its_end() {
     let path = folder.join("large.log");
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
     append(&path, "\nlast\n");
-    let output = once(folder.path(), &["-n", "1", "large.log"]);
-    assert_eq!(output.stdout, "last\n");
+    assert_eq!(once(folder.path(), &["-n", "1", "large.log"]).stdout, "last\n");
 }
 
 #[test]

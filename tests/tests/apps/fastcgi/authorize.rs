@@ -236,8 +236,7 @@ fn a_rejection_is_passed_on_to_the_client() {
     let response = site.request("GET /page", &behavior("require-a-password"));
     assert_eq!(response.field("www-authenticate"), Some("Basic realm=x"));
     for what in ["redirect-to-log-in", "redirect-locally-to-log-in"] {
-        let sent = site.request("GET /page", &behavior(what));
-        assert_eq!(sent.field("location"), Some("/login"), "{what}");
+        assert_eq!(site.request("GET /page", &behavior(what)).field("location"), Some("/login"), "{what}");
     }
     let sent = site.request("GET /page", &behavior("redirect-to-log-in"));
     assert_eq!(sent.field("set-cookie"), Some("back=1"));
@@ -279,8 +278,7 @@ fn remote_user_comes_only_from_the_authorizer() {
     let forged = "Remote-User: root\r\nVariable-REMOTE_USER: root\r\nVariable-Remote-User: root\r\n";
     let response = site.request("GET /app/x", &(behavior("allow") + forged));
     assert_eq!(response.text(), "Some(\"ann\") with 0 bytes");
-    let response = site.request("GET /open-app/x", forged);
-    assert_eq!(response.text(), "None with 0 bytes");
+    assert_eq!(site.request("GET /open-app/x", forged).text(), "None with 0 bytes");
 }
 
 #[test]

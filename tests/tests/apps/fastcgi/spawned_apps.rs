@@ -94,7 +94,6 @@ fn a_missing_program_is_502_and_logged() {
         program.display()
     ));
     fs::remove_file(&program).expect("a temp folder can be written");
-    let response = server.get("/");
-    assert_eq!(response.status, 502);
+    assert_eq!(server.get("/").status, 502);
     assert_contains!(server.wait_for_line("cannot start "), "app: No such file or directory");
 }

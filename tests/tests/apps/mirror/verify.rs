@@ -141,8 +141,7 @@ fn a_file_is_sent_while_it_is_received() {
     });
     let server = verifying(&upstream, "maven").serve();
     let mut connection = server.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    let head = connection.head();
-    assert_eq!(head.field("content-length"), Some("3000000"));
+    assert_eq!(connection.head().field("content-length"), Some("3000000"));
     let start = connection.read_exactly(1_000_000);
     resume.send(()).expect("the repository waits");
     let content = [start, connection.read_exactly(2_000_000)].concat();

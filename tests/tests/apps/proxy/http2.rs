@@ -207,8 +207,7 @@ fn grpc_streams_in_both_directions() {
         assert_eq!(connection.wait_for(kind::DATA).payload, message);
     }
     connection.frame(kind::DATA, rudy_tests::http2::END, 1, b"");
-    let response = connection.response(1);
-    assert_eq!(response.trailers, [("x-length".to_owned(), "11".to_owned())]);
+    assert_eq!(connection.response(1).trailers, [("x-length".to_owned(), "11".to_owned())]);
 }
 
 #[test]

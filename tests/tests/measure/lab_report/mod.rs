@@ -67,8 +67,7 @@ fn markdown_goes_to_standard_output_or_a_file() {
     ));
     let to_file = ["report", "out", "--format", "markdown", "--out", "report.md"];
     assert_eq!(stdout(&lab(folder.path(), &to_file)), "");
-    let written = folder.read("report.md");
-    assert_eq!(written, markdown);
+    assert_eq!(folder.read("report.md"), markdown);
 }
 
 #[test]

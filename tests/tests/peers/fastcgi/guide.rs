@@ -21,8 +21,7 @@ fn says_hello(language: &str, command: impl FnOnce(&Path, &str) -> Command) {
     let command = command(folder.path(), &example(language, folder.path()));
     let app = Running::start(command, folder);
     let config = example("toml", app.folder.path()).replace(":80", "127.0.0.1:0");
-    let server = Server::config(&config);
-    assert_eq!(server.get("/app/?name=Rudy").text(), "Hello, Rudy\n", "{language}");
+    assert_eq!(Server::config(&config).get("/app/?name=Rudy").text(), "Hello, Rudy\n", "{language}");
 }
 
 #[test]
