@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program;
+use crate::{Folder, program};
 
 /// The curl installed on this machine.
 pub struct Curl {
@@ -43,8 +43,8 @@ impl Curl {
 
     /// Runs curl with `arguments` and waits until it exits.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> CurlResult {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        let heads = folder.path().join("heads");
+        let folder = Folder::new();
+        let heads = folder.join("heads");
         let mut command = self.command();
         command.args(["--write-out", "%{stderr}%{json}\n", "--dump-header"]).arg(&heads).args(arguments);
         let output = command.output().expect("curl can be started");

@@ -14,9 +14,8 @@ use rudy_fastcgi::application::{ApplicationConnection, Event};
 use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use rudy_fastcgi::{Limits, ProtocolStatus, RequestId, Role};
-use tempfile::TempDir;
 
-use crate::PATIENCE;
+use crate::{Folder, PATIENCE};
 
 /// An app on a Unix socket or an IP address, with a thread for each connection. Stops when dropped.
 pub struct App {
@@ -29,7 +28,7 @@ pub struct App {
 
 enum Endpoint {
     /// The folder that contains the socket.
-    Unix(TempDir),
+    Unix(Folder),
     Ip(SocketAddr),
 }
 
@@ -99,7 +98,7 @@ impl App {
 
     /// Like [`Self::start`], but accepts no connections before [`Self::accept`]. The backlog has space for one.
     pub fn start_without_accepting(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        Self::new(Endpoint::Unix(tempfile::tempdir().expect("a temp folder can be created")), serve)
+        Self::new(Endpoint::Unix(Folder::new()), serve)
     }
 
     fn new(endpoint: Endpoint, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
@@ -177,7 +176,7 @@ impl App {
     /// Panics if the app listens at an IP address.
     pub fn socket(&self) -> PathBuf {
         let Endpoint::Unix(folder) = &self.endpoint else { panic!("the app listens at {}", self.address()) };
-        folder.path().join("app.sock")
+        folder.join("app.sock")
     }
 
     fn bind(&self) -> Listener {

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{FileType, Mode, mknodat};
-use tempfile::TempDir;
 
-use crate::skip;
+use crate::{Folder, skip};
 
 /// A replacement of `/etc/hosts`.
 pub struct Hosts {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Hosts {
@@ -31,9 +30,8 @@ impl Hosts {
     }
 
     fn unwritten() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
         // Use the file only, and no DNS.
-        fs::write(folder.path().join("nsswitch.conf"), "hosts: files\n").expect("the folder is ours");
+        let folder = Folder::with(&[("nsswitch.conf", "hosts: files\n")]);
         let mut try_it = Command::new("unshare");
         let mount = "mount --bind /etc/nsswitch.conf /etc/hosts";
         try_it.args(["-rm", "sh", "-c", mount]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -46,7 +44,7 @@ impl Hosts {
 
     /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join("hosts")
+        self.folder.join("hosts")
     }
 
     /// Writes the lines.

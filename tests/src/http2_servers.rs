@@ -1,6 +1,5 @@
 //! Servers with HTTP/2 for tests of its client: nginx, and one in this process that does what a test needs.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -15,14 +14,14 @@ use rudy_http::h1::{DateLine, ResponseHead};
 use rudy_http::h2::{ErrorCode, Event, HeadBuffers, ServerConnection};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{ReservedPort, eventually, program};
+use crate::{Files as _, Folder, ReservedPort, eventually, program};
 
 /// A server program in its own folder, stopped when dropped.
 pub struct Peer {
     child: Child,
     address: SocketAddr,
     _port: ReservedPort,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Peer {
@@ -31,7 +30,7 @@ impl Peer {
     /// Panics if the program does not start.
     pub fn start(name: &str, prepare: impl FnOnce(&Path, SocketAddr) -> Vec<String>) -> Option<Self> {
         let program = program(name)?;
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let folder = Folder::new();
         let port = ReservedPort::new();
         let address = port.address();
         let mut command = Command::new(program);
@@ -63,7 +62,7 @@ impl Peer {
                  events {{ worker_connections 256; }}\nhttp {{ access_log off; {temp}\n\
                  server {{ listen {address}{ssl} http2; {files} root {here}/www; {directives} }} }}\n"
             );
-            fs::write(folder.join("nginx.conf"), text).expect("the folder is ours");
+            folder.write("nginx.conf", text);
             vec!["-c".into(), format!("{here}/nginx.conf"), "-p".into(), here.to_string()]
         })
     }
@@ -96,10 +95,8 @@ impl Drop for Peer {
 /// Writes `www/hello` and `www/large`.
 /// Panics if a file cannot be written.
 pub fn write_files(folder: &Path) {
-    let www = folder.join("www");
-    fs::create_dir_all(&www).expect("the folder is ours");
-    fs::write(www.join("hello"), "hello").expect("the folder is ours");
-    fs::write(www.join("large"), vec![b'x'; 300_000]).expect("the folder is ours");
+    folder.write("www/hello", "hello");
+    folder.write("www/large", vec![b'x'; 300_000]);
 }
 
 /// What a [`start_http2_server`] does with a request.

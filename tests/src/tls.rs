@@ -9,9 +9,8 @@ use std::sync::Arc;
 use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use tempfile::TempDir;
 
-use crate::{Running, program};
+use crate::{Files as _, Folder, Running, program};
 
 /// The configuration of `openssl ca`. Signed certificates have the requested names.
 const CONFIG: &str = "\
@@ -42,7 +41,7 @@ const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-25
 /// A folder with a certificate authority and its certificates.
 pub struct Certificates {
     openssl: PathBuf,
-    folder: TempDir,
+    folder: Folder,
 }
 
 /// The validity period of a certificate.
@@ -63,11 +62,8 @@ impl Certificates {
     /// Panics if `openssl` fails.
     pub fn new() -> Option<Self> {
         let openssl = program("openssl")?;
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        for (name, text) in [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")]
-        {
-            fs::write(folder.path().join(name), text).expect("the file can be written");
-        }
+        let files = [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")];
+        let folder = Folder::with(&files);
         let certificates = Self { openssl, folder };
         certificates.self_signed("authority", "authority", "critical,CA:TRUE");
         Some(certificates)
@@ -88,7 +84,7 @@ impl Certificates {
 
     /// Returns the path of a certificate.
     pub fn path(&self, name: &str) -> String {
-        self.folder.path().join(format!("{name}.pem")).display().to_string()
+        self.folder.text(&format!("{name}.pem"))
     }
 
     /// Copies a certificate and its key into a folder.
@@ -96,7 +92,7 @@ impl Certificates {
     pub fn copy(&self, name: &str, folder: &Path) {
         for end in ["pem", "key"] {
             let file = format!("{name}.{end}");
-            fs::copy(self.folder.path().join(&file), folder.join(&file)).expect("the file can be written");
+            fs::copy(self.folder.join(&file), folder.join(&file)).expect("the file can be written");
         }
     }
 

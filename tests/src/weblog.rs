@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
-use crate::{Server, weblog};
+use crate::{Files as _, Folder, Server, weblog};
 
 /// The folder of a weblog.
 pub struct Weblog {
-    folder: TempDir,
+    folder: Folder,
 }
 
 /// The folder of the example.
@@ -23,9 +21,9 @@ impl Weblog {
 
     /// Copies the example. `url` is where its readers find it. `sidebar` is a service with a list of books, and settings of its polls.
     pub fn new(url: &str, sidebar: Option<(&str, &str)>) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let folder = Folder::new();
         for name in ["templates", "posts", "images", "static"] {
-            copy(&example().join(name), &folder.path().join(name));
+            copy(&example().join(name), &folder.join(name));
         }
         let sidebar = sidebar.map_or(String::new(), |(service, more)| {
             format!("[[sidebar]]\ntitle = 'Reading'\nurl = '{service}'\nitems = '/books'\ntext = '/title'\n{more}\n")
@@ -33,7 +31,7 @@ impl Weblog {
         let settings = format!(
             "title = 'Notes'\ndescription = 'On servers'\nauthor = 'The author'\nurl = '{url}'\n{sidebar}"
         );
-        fs::write(folder.path().join("weblog.toml"), settings).expect("a temp folder can be written");
+        folder.write("weblog.toml", settings);
         Self { folder }
     }
 
@@ -44,7 +42,7 @@ impl Weblog {
 
     /// Saves a post.
     pub fn save(&self, name: &str, text: &str) {
-        fs::write(self.path().join("posts").join(name), text).expect("a temp folder can be written");
+        self.path().join("posts").write(name, text);
     }
 
     /// Serves it with Rudy, which starts it, on this address of 127.0.0.1.
