@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 
 /// Returns the path of `rudy` in the build folder of the test. The first call runs `cargo build`, so that the binary is never stale.
 /// `RUDY_BINARY` overrides the path.
-#[must_use]
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("RUDY_BINARY") {
@@ -16,14 +15,12 @@ pub fn binary() -> &'static Path {
 }
 
 /// Returns the path of the example app `fastcgi-info`. The first call builds it.
-#[must_use]
 pub fn fastcgi_info() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| build("fastcgi-info"))
 }
 
 /// Returns the path of the example app `weblog`. The first call builds it.
-#[must_use]
 pub fn weblog() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| build("weblog"))

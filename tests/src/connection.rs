@@ -13,7 +13,6 @@ pub struct Connection {
 
 impl Connection {
     /// Connects.
-    #[must_use]
     pub fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("the timeout is not zero");
@@ -23,7 +22,6 @@ impl Connection {
     }
 
     /// Returns the socket, for operations that are not here.
-    #[must_use]
     pub fn socket(&self) -> &TcpStream {
         self.stream.get_ref()
     }
@@ -36,6 +34,21 @@ impl Connection {
             }
             _ => {}
         }
+    }
+
+    /// Sends a request without a body with these field lines, and reads the final response. Without a Host among them, it is `test`.
+    pub fn exchange(&mut self, method: &str, target: &str, fields: &[&str]) -> Response {
+        let has_host =
+            fields.iter().any(|field| field.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("host:")));
+        let host = if has_host { "" } else { "Host: test\r\n" };
+        let fields: String = fields.iter().flat_map(|field| [field, "\r\n"]).collect();
+        self.send(format!("{method} {target} HTTP/1.1\r\n{host}{fields}\r\n").as_bytes());
+        if method == "HEAD" { self.head_response() } else { self.response() }
+    }
+
+    /// Sends a GET, as [`Self::exchange`].
+    pub fn get(&mut self, target: &str, fields: &[&str]) -> Response {
+        self.exchange("GET", target, fields)
     }
 
     /// Closes the sending side.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program;
+use crate::{Folder, program};
 
 /// The curl installed on this machine.
 pub struct Curl {
@@ -29,13 +29,11 @@ pub struct CurlResult {
 
 impl Curl {
     /// Finds curl. If it is not installed, counts the test as skipped.
-    #[must_use]
     pub fn find() -> Option<Self> {
         program("curl").map(|path| Self { path })
     }
 
     /// Returns a command without the user's configuration, and with a timeout.
-    #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         // `-q` has an effect only as the first argument.
@@ -44,10 +42,9 @@ impl Curl {
     }
 
     /// Runs curl with `arguments` and waits until it exits.
-    #[must_use]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> CurlResult {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        let heads = folder.path().join("heads");
+        let folder = Folder::new();
+        let heads = folder.join("heads");
         let mut command = self.command();
         command.args(["--write-out", "%{stderr}%{json}\n", "--dump-header"]).arg(&heads).args(arguments);
         let output = command.output().expect("curl can be started");
@@ -66,18 +63,13 @@ impl Curl {
 
 impl CurlResult {
     /// Returns the status of the last response.
-    ///
-    /// # Panics
-    ///
-    /// If curl failed.
-    #[must_use]
+    /// Panics if curl failed.
     pub fn status(&self) -> u64 {
         assert_eq!(self.exit, 0, "{}", self.number_or_text("errormsg"));
         self.last()["http_code"].as_u64().expect("a status is a number")
     }
 
     /// Returns the value of the last field of this name, ignoring case.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.heads.lines().filter_map(|line| {
             let (given, value) = line.split_once(':')?;
@@ -87,7 +79,6 @@ impl CurlResult {
     }
 
     /// Returns a variable of `--write-out` for the last transfer.
-    #[must_use]
     pub fn number_or_text(&self, name: &str) -> String {
         match &self.last()[name] {
             Value::String(text) => text.clone(),

@@ -5,7 +5,6 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use crate::skip;
 
 /// Raises the descriptor limit to the hard limit, and returns whether that is at least `wanted`. If not, counts the test as skipped.
-#[must_use]
 pub fn descriptors(wanted: u64) -> bool {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use crate::skip;
 
 /// Returns a script for the shell that starts the server, which limits `folder` to 64 KiB. Returns `None` after [`skip`].
-#[must_use]
 pub fn small_disk(folder: &Path) -> Option<String> {
     // A file system in a user namespace, which does not need root where the system allows it.
     let mount = format!("mount -t tmpfs -o size=64k tmpfs '{}'", folder.display());

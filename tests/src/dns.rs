@@ -40,7 +40,6 @@ pub enum DnsRecord {
 
 impl NameServer {
     /// Starts a name server without names.
-    #[must_use]
     pub fn start() -> Self {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a port is free");
         let (address, zone) =
@@ -53,7 +52,6 @@ impl NameServer {
     }
 
     /// Returns the address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -14,9 +14,8 @@ use rudy_fastcgi::application::{ApplicationConnection, Event};
 use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use rudy_fastcgi::{Limits, ProtocolStatus, RequestId, Role};
-use tempfile::TempDir;
 
-use crate::PATIENCE;
+use crate::{Folder, PATIENCE};
 
 /// An app on a Unix socket or an IP address, with a thread for each connection. Stops when dropped.
 pub struct App {
@@ -29,7 +28,7 @@ pub struct App {
 
 enum Endpoint {
     /// The folder that contains the socket.
-    Unix(TempDir),
+    Unix(Folder),
     Ip(SocketAddr),
 }
 
@@ -75,15 +74,22 @@ pub enum Received {
 
 impl App {
     /// Starts an app that calls `serve` for each accepted connection on a new thread.
-    #[must_use]
     pub fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let mut app = Self::start_without_accepting(serve);
         app.accept();
         app
     }
 
+    /// Like [`Self::start`], and calls `respond` for each request.
+    pub fn serve(respond: impl Fn(&mut Peer, Params) + Send + Sync + 'static) -> Self {
+        Self::start(move |mut peer| {
+            while let Some(params) = peer.request() {
+                respond(&mut peer, params);
+            }
+        })
+    }
+
     /// Like [`Self::start`], at an IP address and port.
-    #[must_use]
     pub fn start_at(address: SocketAddr, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let mut app = Self::new(Endpoint::Ip(address), serve);
         app.accept();
@@ -91,9 +97,8 @@ impl App {
     }
 
     /// Like [`Self::start`], but accepts no connections before [`Self::accept`]. The backlog has space for one.
-    #[must_use]
     pub fn start_without_accepting(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        Self::new(Endpoint::Unix(tempfile::tempdir().expect("a temp folder can be created")), serve)
+        Self::new(Endpoint::Unix(Folder::new()), serve)
     }
 
     fn new(endpoint: Endpoint, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
@@ -111,7 +116,6 @@ impl App {
     }
 
     /// The address in the syntax of the configuration.
-    #[must_use]
     pub fn address(&self) -> String {
         match &self.endpoint {
             Endpoint::Unix(_) => format!("unix:{}", self.socket().display()),
@@ -120,7 +124,6 @@ impl App {
     }
 
     /// Number of accepted connections on which a request was received.
-    #[must_use]
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
@@ -170,14 +173,10 @@ impl App {
     }
 
     /// The path of the Unix socket.
-    ///
-    /// # Panics
-    ///
-    /// If the app listens at an IP address.
-    #[must_use]
+    /// Panics if the app listens at an IP address.
     pub fn socket(&self) -> PathBuf {
         let Endpoint::Unix(folder) = &self.endpoint else { panic!("the app listens at {}", self.address()) };
-        folder.path().join("app.sock")
+        folder.join("app.sock")
     }
 
     fn bind(&self) -> Listener {
@@ -304,7 +303,6 @@ impl Peer {
     }
 
     /// The role of the app for the current request.
-    #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
@@ -412,7 +410,6 @@ impl Peer {
 }
 
 /// Returns a variable as text.
-#[must_use]
 pub fn variable<'a>(params: &'a Params, name: &str) -> &'a str {
     std::str::from_utf8(params.get(name).unwrap_or_default()).expect("the test sends UTF-8")
 }

@@ -5,18 +5,16 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{FileType, Mode, mknodat};
-use tempfile::TempDir;
 
-use crate::skip;
+use crate::{Folder, skip};
 
 /// A replacement of `/etc/hosts`.
 pub struct Hosts {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Hosts {
     /// Creates a file with these lines. Returns `None` after [`skip`].
-    #[must_use]
     pub fn new(lines: &str) -> Option<Self> {
         let hosts = Self::unwritten()?;
         hosts.set(lines);
@@ -24,7 +22,6 @@ impl Hosts {
     }
 
     /// Creates a pipe instead, so that each lookup hangs until [`Self::end_lookup`].
-    #[must_use]
     pub fn hanging() -> Option<Self> {
         let hosts = Self::unwritten()?;
         let made = mknodat(rustix::fs::CWD, hosts.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
@@ -33,9 +30,8 @@ impl Hosts {
     }
 
     fn unwritten() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
         // Use the file only, and no DNS.
-        fs::write(folder.path().join("nsswitch.conf"), "hosts: files\n").expect("the folder is ours");
+        let folder = Folder::with(&[("nsswitch.conf", "hosts: files\n")]);
         let mut try_it = Command::new("unshare");
         let mount = "mount --bind /etc/nsswitch.conf /etc/hosts";
         try_it.args(["-rm", "sh", "-c", mount]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -47,9 +43,8 @@ impl Hosts {
     }
 
     /// Returns the path of the file.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join("hosts")
+        self.folder.join("hosts")
     }
 
     /// Writes the lines.
@@ -63,7 +58,6 @@ impl Hosts {
     }
 
     /// Returns a script for the shell that starts a program.
-    #[must_use]
     pub fn script(&self) -> String {
         let mount = |name| format!("mount --bind '{}/{name}' /etc/{name}", self.folder.path().display());
         let (hosts, switch) = (mount("hosts"), mount("nsswitch.conf"));

@@ -68,7 +68,6 @@ pub struct Http2Connection {
 
 impl Http2Connection {
     /// Connects, and sends the preface and these settings.
-    #[must_use]
     pub fn open(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let mut connection = Self::connect(address);
         connection.send(PREFACE);
@@ -95,7 +94,6 @@ impl Http2Connection {
     }
 
     /// Connects, and sends nothing.
-    #[must_use]
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("the timeout is not zero");
@@ -105,7 +103,6 @@ impl Http2Connection {
     }
 
     /// Returns the socket.
-    #[must_use]
     pub fn socket(&self) -> &TcpStream {
         &self.stream
     }
@@ -266,28 +263,29 @@ impl Http2Connection {
 }
 
 impl Http2Response {
+    /// Returns the status and the body as text.
+    pub fn status_and_text(&self) -> (u16, &str) {
+        (self.status, self.text())
+    }
+
     /// Returns the value of a field.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(given, _)| given == name).map(|(_, value)| &**value)
     }
 
     /// Returns the body as text.
-    #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is UTF-8")
     }
 }
 
 /// Encodes a frame.
-#[must_use]
 pub fn encode(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, length @ ..] = u32::try_from(payload.len()).expect("a frame is small").to_be_bytes();
     [&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// Encodes a header block.
-#[must_use]
 pub fn block<T: AsRef<[u8]>>(fields: &[(T, T)]) -> Vec<u8> {
     let mut out = BytesMut::new();
     for (name, value) in fields {

@@ -1,6 +1,5 @@
 //! Servers with HTTP/2 for tests of its client: nginx, and one in this process that does what a test needs.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -15,26 +14,23 @@ use rudy_http::h1::{DateLine, ResponseHead};
 use rudy_http::h2::{ErrorCode, Event, HeadBuffers, ServerConnection};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{ReservedPort, eventually, program};
+use crate::{Files as _, Folder, ReservedPort, eventually, program};
 
 /// A server program in its own folder, stopped when dropped.
 pub struct Peer {
     child: Child,
     address: SocketAddr,
     _port: ReservedPort,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Peer {
     /// Starts a program and waits until it listens. `prepare` gets the folder and the address, writes the files that the program
     /// needs, and returns its arguments. Returns `None` after [`crate::skip`].
-    ///
-    /// # Panics
-    ///
-    /// The program does not start.
+    /// Panics if the program does not start.
     pub fn start(name: &str, prepare: impl FnOnce(&Path, SocketAddr) -> Vec<String>) -> Option<Self> {
         let program = program(name)?;
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let folder = Folder::new();
         let port = ReservedPort::new();
         let address = port.address();
         let mut command = Command::new(program);
@@ -47,11 +43,7 @@ impl Peer {
 
     /// Starts nginx with HTTP/2. `tls` has the files of a certificate and its key. `directives` are those of the server, whose
     /// root is a folder with `hello` (5 bytes) and `large` (300,000 bytes).
-    ///
-    /// # Panics
-    ///
-    /// nginx does not start.
-    #[must_use]
+    /// Panics if nginx does not start.
     pub fn nginx(tls: Option<(&str, &str)>, directives: &str) -> Option<Self> {
         Self::start("nginx", |folder, address| {
             write_files(folder);
@@ -70,25 +62,22 @@ impl Peer {
                  events {{ worker_connections 256; }}\nhttp {{ access_log off; {temp}\n\
                  server {{ listen {address}{ssl} http2; {files} root {here}/www; {directives} }} }}\n"
             );
-            fs::write(folder.join("nginx.conf"), text).expect("the folder is ours");
+            folder.write("nginx.conf", text);
             vec!["-c".into(), format!("{here}/nginx.conf"), "-p".into(), here.to_string()]
         })
     }
 
     /// The address of the server.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// A URL of the server.
-    #[must_use]
     pub fn url(&self, scheme: &str, path: &str) -> String {
         format!("{scheme}://localhost:{}{path}", self.address.port())
     }
 
     /// The folder of the server.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -104,15 +93,10 @@ impl Drop for Peer {
 }
 
 /// Writes `www/hello` and `www/large`.
-///
-/// # Panics
-///
-/// A file cannot be written.
+/// Panics if a file cannot be written.
 pub fn write_files(folder: &Path) {
-    let www = folder.join("www");
-    fs::create_dir_all(&www).expect("the folder is ours");
-    fs::write(www.join("hello"), "hello").expect("the folder is ours");
-    fs::write(www.join("large"), vec![b'x'; 300_000]).expect("the folder is ours");
+    folder.write("www/hello", "hello");
+    folder.write("www/large", vec![b'x'; 300_000]);
 }
 
 /// What a [`start_http2_server`] does with a request.
@@ -130,10 +114,7 @@ pub enum Reply {
 
 /// Starts a server without TLS in threads of this process. `reply` gets the number of the connection and of the request on it, both
 /// from 0.
-///
-/// # Panics
-///
-/// No port is free.
+/// Panics if no port is free.
 pub fn start_http2_server(
     streams: u32,
     reply: impl Fn(usize, usize) -> Reply + Send + Sync + Clone + 'static,

@@ -21,12 +21,18 @@ pub struct Http2Upstream {
 }
 
 impl Http2Upstream {
+    /// As [`Self::start`], with the default settings.
+    pub fn serve<F>(
+        serve: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + Clone + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self::start(|_| {}, serve)
+    }
+
     /// Starts a server that calls `serve` for each request. `configure` changes its settings.
-    ///
-    /// # Panics
-    ///
-    /// No port is free.
-    #[must_use]
+    /// Panics if no port is free.
     pub fn start<F>(
         configure: impl Fn(&mut Builder) + Send + 'static,
         serve: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + Clone + 'static,
@@ -63,13 +69,11 @@ impl Http2Upstream {
     }
 
     /// Returns the URL: `h2c://127.0.0.1:40123`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("h2c://{}", self.address)
     }
 
     /// Number of accepted connections.
-    #[must_use]
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }

@@ -1,6 +1,13 @@
 //! Helpers for tests over real sockets: [`binary()`] builds `rudy`, [`Server`] starts it, and [`Connection`] sends it arbitrary
 //! bytes. [`conformance`] runs the conformance cases.
 
+#![expect(
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "tests start servers and run commands for their effects, too"
+)]
+
+mod assertions;
 mod binary;
 pub mod conformance;
 mod connection;
@@ -9,7 +16,9 @@ mod descriptors;
 mod disk;
 mod dns;
 mod engines;
+mod exchange;
 pub mod fastcgi;
+mod folder;
 mod hosts;
 pub mod http2;
 mod http2_servers;
@@ -17,9 +26,12 @@ mod http2_upstream;
 mod load;
 pub mod pebble;
 mod port;
+pub mod prelude;
 mod program;
 mod random;
 mod response;
+mod rudy;
+mod running;
 mod seccomp;
 mod server;
 pub mod soak;
@@ -38,25 +50,29 @@ pub use descriptors::descriptors;
 pub use disk::small_disk;
 pub use dns::{DnsRecord, NameServer};
 pub use engines::{all_engines, engines};
+pub use exchange::Exchange;
+pub use folder::{Files, Folder};
 pub use hosts::Hosts;
 pub use http2::{Http2Connection, Http2Response};
 pub use http2_servers::{Peer, Reply, start_http2_server, write_files};
 pub use http2_upstream::Http2Upstream;
 pub use load::{Load, Tally};
 pub use pebble::Pebble;
-pub use port::{ReservedPort, free_port};
+pub use port::{ReservedPort, free_port, listen};
 pub use program::{
     application, axe, flup, go_program, grpc, is_long, long, php_fpm, program, redbot, skip,
     skip_unsupported, sslyze,
 };
 pub use random::Random;
 pub use response::Response;
+pub use rudy::{Output, Rudy};
+pub use running::{Running, lines_of};
 pub use seccomp::without_openat2;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 pub use tls_client::{EarlyConnection, TlsClient, TlsConnection};
 pub use upstream::{Upstream, UpstreamPeer, UpstreamRequest};
-pub use wait::{children, eventually};
+pub use wait::{children, eventually, wait_until};
 
 use std::time::Duration;
 

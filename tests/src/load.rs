@@ -26,7 +26,6 @@ pub struct Tally {
 impl Load {
     /// Starts a client for each item of `requests_per_connection`. After that number of requests, or if the server closes the
     /// connection, the client opens a new one. The clients request `targets` in turn, and `check` validates each response.
-    #[must_use]
     pub fn start(
         address: SocketAddr,
         requests_per_connection: &[u64],
@@ -42,11 +41,7 @@ impl Load {
     }
 
     /// Stops the clients and returns the totals.
-    ///
-    /// # Panics
-    ///
-    /// If a client failed.
-    #[must_use]
+    /// Panics if a client failed.
     pub fn stop(mut self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
         let mut sum = Tally::default();

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -13,12 +13,12 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::program::go_program;
-use crate::{Certificates, ReservedPort, Valid, eventually, free_port};
+use crate::{Certificates, ReservedPort, Running, Valid, eventually, free_port};
 
 /// A running authority, which verifies names at two ports of this machine. Killed when dropped.
 pub struct Pebble {
-    authority: Child,
-    names: Child,
+    _authority: Running,
+    _names: Running,
     certificates: Arc<Certificates>,
     directory: ReservedPort,
     management: ReservedPort,
@@ -31,13 +31,11 @@ pub struct Pebble {
 
 impl Pebble {
     /// Starts an authority. Returns `None` after [`crate::skip`].
-    #[must_use]
     pub fn start() -> Option<Self> {
         Self::with_validity(7_776_000)
     }
 
     /// Starts an authority whose certificates are valid for this time, in seconds.
-    #[must_use]
     pub fn with_validity(seconds: u32) -> Option<Self> {
         Self::with(
             &json!({ "profiles": { "default": { "description": "the only one", "validityPeriod": seconds } } }),
@@ -45,11 +43,7 @@ impl Pebble {
     }
 
     /// Starts an authority with these settings of pebble.
-    ///
-    /// # Panics
-    ///
-    /// It does not start.
-    #[must_use]
+    /// Panics if it does not start.
     pub fn with(settings: &Value) -> Option<Self> {
         let (pebble, challenges) = (go_program("pebble")?, go_program("pebble-challtestsrv")?);
         let certificates = Arc::new(Certificates::new()?);
@@ -83,7 +77,7 @@ impl Pebble {
                 ("PEBBLE_WFE_NONCEREJECT", "50"),
                 ("PEBBLE_AUTHZREUSE", "0"),
             ]);
-            command.spawn().expect("it can be started")
+            Running::start(&mut command)
         };
         let names_at = names_management.address().to_string();
         let off = ["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""];
@@ -96,23 +90,29 @@ impl Pebble {
         for port in [&directory, &management, &names_management] {
             eventually("pebble listens", || TcpStream::connect(port.address()).ok());
         }
-        Some(Self { authority, names, certificates, directory, management, names_management, http, tls })
+        Some(Self {
+            _authority: authority,
+            _names: names,
+            certificates,
+            directory,
+            management,
+            names_management,
+            http,
+            tls,
+        })
     }
 
     /// The URL of its directory.
-    #[must_use]
     pub fn directory(&self) -> String {
         format!("https://localhost:{}/dir", self.directory.address().port())
     }
 
     /// The file with the certificate that its own server is trusted by.
-    #[must_use]
     pub fn authority(&self) -> String {
         self.certificates.path("authority")
     }
 
     /// The start of a configuration that uses it.
-    #[must_use]
     pub fn config(&self, acme: &str) -> String {
         format!(
             "listen = [\"{}\", \"{},tls\"]\n[acme]\ndirectory = \"{}\"\nauthority = \"{}\"\n{acme}\n",
@@ -124,11 +124,7 @@ impl Pebble {
     }
 
     /// Writes the certificate that signs those of names to a file, and returns it.
-    ///
-    /// # Panics
-    ///
-    /// The authority does not respond.
-    #[must_use]
+    /// Panics if the authority does not respond.
     pub fn root(&self) -> String {
         let (_, body) = self.exchange(self.management.address(), "GET", "/roots/0", "");
         let path = PathBuf::from(self.certificates.path("root"));
@@ -137,10 +133,7 @@ impl Pebble {
     }
 
     /// Sets what the authority responds about the renewal of a certificate.
-    ///
-    /// # Panics
-    ///
-    /// It does not know the certificate.
+    /// Panics if it does not know the certificate.
     pub fn set_renewal_info(&self, certificate: &str, info: &Value) {
         let body = json!({ "Certificate": certificate, "ARIResponse": info.to_string() }).to_string();
         let (status, why) = self.exchange(self.management.address(), "POST", "/set-renewal-info/", &body);
@@ -148,10 +141,7 @@ impl Pebble {
     }
 
     /// Changes the name server: `/set-default-ipv4`, `/set-txt` and so on.
-    ///
-    /// # Panics
-    ///
-    /// It does not respond.
+    /// Panics if it does not respond.
     pub fn set_names(&self, path: &str, body: &Value) {
         let mut stream = TcpStream::connect(self.names_management.address()).expect("it listens");
         let (status, _) = request(&mut stream, "POST", path, &body.to_string());
@@ -159,7 +149,6 @@ impl Pebble {
     }
 
     /// The URL that changes the name server.
-    #[must_use]
     pub fn names_url(&self) -> String {
         format!("http://{}", self.names_management.address())
     }
@@ -168,16 +157,6 @@ impl Pebble {
     fn exchange(&self, address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
         let mut stream = connect(&self.certificates, address);
         request(&mut stream, method, path, body)
-    }
-}
-
-impl Drop for Pebble {
-    fn drop(&mut self) {
-        for child in [&mut self.authority, &mut self.names] {
-            // Fails only if it has already exited.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 
@@ -224,11 +203,7 @@ pub struct Proxy {
 
 impl Pebble {
     /// Starts a proxy before the authority. `decide` gets the path of each request.
-    ///
-    /// # Panics
-    ///
-    /// It cannot listen.
-    #[must_use]
+    /// Panics if it cannot listen.
     pub fn proxy(&self, decide: impl FnMut(&str) -> Step + Send + 'static) -> Proxy {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
@@ -262,7 +237,6 @@ impl Pebble {
 
 impl Proxy {
     /// The URL of the directory.
-    #[must_use]
     pub fn directory(&self) -> String {
         format!("https://localhost:{}/dir", self.address.port())
     }

@@ -16,7 +16,6 @@ pub struct ReservedPort {
 
 impl ReservedPort {
     /// Reserves a port.
-    #[must_use]
     pub fn new() -> Self {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be created");
         sockopt::set_socket_reuseaddr(&socket, true).expect("the descriptor is a socket");
@@ -26,7 +25,6 @@ impl ReservedPort {
     }
 
     /// Returns the address with the port.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -38,6 +36,13 @@ impl Default for ReservedPort {
     }
 }
 
+/// Listens on a free port of 127.0.0.1. Returns the address, too.
+pub fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("the socket is bound");
+    (listener, address)
+}
+
 /// The number of calls of [`free_port`] in this process.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 /// The distance between the first candidates of two tests of a process. More than the ports that one test uses, and a prime.
@@ -45,7 +50,6 @@ const PORTS_APART: u32 = 997;
 
 /// Returns a port that is free on all interfaces. It is outside of the ephemeral range, so the kernel does not assign it to other
 /// processes or outgoing connections.
-#[must_use]
 pub fn free_port() -> u16 {
     let range =
         std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has this file");

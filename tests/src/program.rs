@@ -22,12 +22,27 @@ const NIGHTLY: &[&str] = &[
     "testssl",
 ];
 
+/// Returns from a test that lacks what it needs: a condition that is true, such as [`long()`].
+///
+/// ```no_run
+/// fn a_test() {
+///     rudy_tests::needs!(rudy_tests::long());
+/// }
+/// ```
+#[macro_export]
+macro_rules! needs {
+    ($condition:expr) => {
+        if !$condition {
+            return;
+        }
+    };
+}
+
 /// Returns the path of a program, or `None` after [`skip`]. Then the test must return. Some programs are only for [`long`] checks.
 ///
 /// ```no_run
 /// let Some(curl) = rudy_tests::program("curl") else { return };
 /// ```
-#[must_use]
 pub fn program(name: &str) -> Option<PathBuf> {
     if NIGHTLY.contains(&name) && !long() {
         return None;
@@ -45,7 +60,6 @@ pub fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// Returns the path of php-fpm, whose name includes the version on Debian, or `None` after [`skip`].
-#[must_use]
 pub fn php_fpm() -> Option<PathBuf> {
     let folder = std::fs::read_dir("/usr/sbin").into_iter().flatten().flatten();
     let mut found: Vec<_> = folder.map(|entry| entry.path()).collect();
@@ -56,25 +70,21 @@ pub fn php_fpm() -> Option<PathBuf> {
 
 /// Returns the path of `redbot`, which `cargo xtask setup` installs into a virtual environment, or `None` after [`skip`]. Also `None`
 /// if [`long`] checks are disabled.
-#[must_use]
 pub fn redbot() -> Option<PathBuf> {
     long_program("redbot")
 }
 
 /// Returns the path of `sslyze`, in the same way.
-#[must_use]
 pub fn sslyze() -> Option<PathBuf> {
     long_program("sslyze")
 }
 
 /// Returns the path of a program in the virtual environment with applications behind a proxy, in the same way.
-#[must_use]
 pub fn application(name: &str) -> Option<PathBuf> {
     program_in("applications", name)
 }
 
 /// Returns the path of the script of axe-core, which checks pages for accessibility, in the same way.
-#[must_use]
 pub fn axe() -> Option<PathBuf> {
     if !long() {
         return None;
@@ -88,7 +98,6 @@ pub fn axe() -> Option<PathBuf> {
 }
 
 /// Returns the path of a Python with gRPC, in the same way.
-#[must_use]
 pub fn grpc() -> Option<PathBuf> {
     program_in("applications", "python")
 }
@@ -111,7 +120,6 @@ fn program_in(environment: &str, name: &str) -> Option<PathBuf> {
 }
 
 /// Returns the path of a Python with flup, which `cargo xtask setup` installs, or `None` after [`skip`].
-#[must_use]
 pub fn flup() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/flup/bin/python");
     if !python.is_file() {
@@ -122,7 +130,6 @@ pub fn flup() -> Option<PathBuf> {
 }
 
 /// Returns the path of a program that `cargo xtask setup` builds with Go, or `None` after [`skip`].
-#[must_use]
 pub fn go_program(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/go").join(name);
     if !path.is_file() {
@@ -133,10 +140,7 @@ pub fn go_program(name: &str) -> Option<PathBuf> {
 }
 
 /// Counts this test as skipped. `cargo xtask test` lists the skipped tests at its end.
-///
-/// # Panics
-///
-/// In CI (`CI` is set), where all programs must be installed.
+/// Panics in CI (`CI` is set), where all programs must be installed.
 pub fn skip(reason: &str) {
     assert!(!is_ci(), "{} must not be skipped in CI: {reason}", test_name());
     record_skipped(reason);
@@ -167,7 +171,6 @@ fn record_skipped(reason: &str) {
 /// ```no_run
 /// if !rudy_tests::long() { return };
 /// ```
-#[must_use]
 pub fn long() -> bool {
     let is_enabled = is_long();
     if !is_enabled {
@@ -177,7 +180,6 @@ pub fn long() -> bool {
 }
 
 /// Returns whether `cargo xtask nightly` has enabled the long checks: for tests that then do more of the same.
-#[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("RUDY_TEST_LONG").is_some_and(|value| !value.is_empty() && value != "0")
 }

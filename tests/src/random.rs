@@ -6,7 +6,6 @@ pub struct Random(u64);
 
 impl Random {
     /// Creates a generator from a seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -25,10 +24,7 @@ impl Random {
     }
 
     /// Returns a number below the end.
-    ///
-    /// # Panics
-    ///
-    /// The end is 0.
+    /// Panics if the end is 0.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).expect("less than a usize")
     }
@@ -44,10 +40,7 @@ impl Random {
     }
 
     /// Returns one of the elements.
-    ///
-    /// # Panics
-    ///
-    /// There are none.
+    /// Panics if there are none.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }

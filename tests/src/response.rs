@@ -17,7 +17,6 @@ pub struct Response {
 
 impl Response {
     /// Returns the value of the first field of this name, ignoring case.
-    #[must_use]
     pub fn field<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.fields(name).next()
     }
@@ -31,9 +30,13 @@ impl Response {
     }
 
     /// Returns the body as text.
-    #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is UTF-8")
+    }
+
+    /// Returns the status and the body as text.
+    pub fn status_and_text(&self) -> (u16, &str) {
+        (self.status, self.text())
     }
 
     /// Reads a response. `may_have_body` is false for the response to HEAD.

@@ -1,18 +1,19 @@
 //! Starts `rudy serve` on a free port for a test.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use serde_json::Value;
 
-use crate::{Connection, PATIENCE, Response, binary};
+use crate::{Connection, Files as _, Folder, Output, PATIENCE, Response, Rudy, binary};
 
 /// A running `rudy serve`. It is killed when this is dropped.
 pub struct Server {
@@ -21,36 +22,32 @@ pub struct Server {
     lines: Receiver<String>,
     seen: Vec<String>,
     reader: Option<JoinHandle<()>>,
-    folder: Option<TempDir>,
+    folder: Option<Folder>,
 }
 
 /// Configures and starts a server.
 pub struct Builder {
     command: Command,
-    folder: Option<TempDir>,
+    folder: Option<Folder>,
 }
 
 impl Server {
     /// Serves the folder `path` on a free port of 127.0.0.1.
-    #[must_use]
     pub fn folder(path: &Path) -> Self {
         Self::build().arg(path).args(["--listen", "127.0.0.1:0"]).start()
     }
 
     /// Serves a new folder with these files in it, each a name and its content.
-    #[must_use]
     pub fn files(files: &[(&str, &[u8])]) -> Self {
         Self::build().files(files).start()
     }
 
     /// Serves the configuration `text`, which should contain `listen = ["127.0.0.1:0"]`. It is `rudy.toml` in a new folder.
-    #[must_use]
     pub fn config(text: &str) -> Self {
         Self::build().config(text).start()
     }
 
     /// Returns a builder for other arguments, files or environment variables.
-    #[must_use]
     pub fn build() -> Builder {
         Self::build_command("serve")
     }
@@ -64,13 +61,11 @@ impl Server {
     }
 
     /// Returns the address of the first listener.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address_of(0)
     }
 
     /// Returns the address of a listener, by its number in the order of the configuration.
-    #[must_use]
     pub fn address_of(&self, listener: usize) -> SocketAddr {
         let url = &self.addresses[listener];
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -79,56 +74,103 @@ impl Server {
     }
 
     /// Returns the printed addresses: `http://127.0.0.1:40123/`, `unix:/run/rudy.sock`.
-    #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
     /// Returns the URL of `path`, which begins with a slash.
-    #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address())
     }
 
     /// Returns the folder created by [`Self::files`] or [`Self::config`].
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.as_ref().expect("this server has a temporary folder").path()
     }
 
     /// Returns the process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Opens a connection to the first listener.
-    #[must_use]
     pub fn connect(&self) -> Connection {
         Connection::open(self.address())
     }
 
-    /// Sends `request` unchanged on a new connection, and reads until the server closes it.
-    #[must_use]
-    pub fn exchange(&self, request: &[u8]) -> Vec<u8> {
+    /// Sends `request` unchanged on a new connection.
+    pub fn send(&self, request: impl AsRef<[u8]>) -> Connection {
         let mut connection = self.connect();
-        connection.send(request);
-        connection.read_to_end()
+        connection.send(request.as_ref());
+        connection
+    }
+
+    /// Sends `request` unchanged on a new connection, and reads until the server closes it.
+    pub fn exchange(&self, request: &[u8]) -> Vec<u8> {
+        self.send(request).read_to_end()
     }
 
     /// Sends a GET for `target` on a new connection.
-    #[must_use]
     pub fn get(&self, target: &str) -> Response {
-        let mut connection = self.connect();
-        connection.send(
-            format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
-        );
-        connection.response()
+        self.get_with(target, &["Host: localhost", "Connection: close"])
+    }
+
+    /// Sends a GET with these field lines on a new connection. Without a Host among them, it is `test`.
+    pub fn get_with(&self, target: &str, fields: &[&str]) -> Response {
+        self.request("GET", target, fields)
+    }
+
+    /// Sends a request without a body, as [`Self::get_with`].
+    pub fn request(&self, method: &str, target: &str, fields: &[&str]) -> Response {
+        self.connect().exchange(method, target, fields)
+    }
+
+    /// Sends a request with a body on a new connection.
+    pub fn send_body(&self, method: &str, target: &str, body: &str) -> Response {
+        let length = body.len();
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
+        self.send(head + body).response()
+    }
+
+    /// Returns the JSON at a path.
+    pub fn json(&self, target: &str) -> Value {
+        serde_json::from_slice(&self.get(target).body).expect("the body is JSON")
+    }
+
+    /// Runs a command of `rudy` with the process id of this server.
+    pub fn rudy(&self, arguments: &[&str]) -> Output {
+        Rudy::command(arguments).args(["--pid", &self.pid().to_string()]).output()
     }
 
     /// Sends a signal to the server.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the server runs");
+    }
+
+    /// Reloads the configuration, and waits for a line on stderr that contains `outcome`.
+    pub fn reload(&mut self, outcome: &str) -> String {
+        self.forget_lines();
+        self.signal(Signal::HUP);
+        self.wait_for_line(outcome)
+    }
+
+    /// Replaces the configuration, which is in the folder of the server, and reloads it.
+    pub fn reload_with(&mut self, config: &str, outcome: &str) -> String {
+        self.path().write("rudy.toml", config);
+        self.reload(outcome)
+    }
+
+    /// Stops the server with SIGTERM, and waits as [`Self::wait`].
+    pub fn stop(&mut self) -> (ExitStatus, String) {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits until the server exits with this code. Returns its stderr.
+    pub fn exits_with(&mut self, code: i32) -> String {
+        let (status, stderr) = self.wait();
+        assert_eq!(status.code(), Some(code), "{stderr}");
+        stderr
     }
 
     /// Waits for a line on stderr that contains `part`, and returns it. Earlier lines count too.
@@ -154,7 +196,6 @@ impl Server {
     }
 
     /// Returns the lines on stderr since the last call, or since the start. [`Self::wait_for_line`] no longer finds them.
-    #[must_use]
     pub fn take_lines(&mut self) -> Vec<String> {
         self.seen.extend(self.lines.try_iter());
         std::mem::take(&mut self.seen)
@@ -198,35 +239,35 @@ impl Drop for Server {
 
 impl Builder {
     /// Adds an argument.
-    #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.command.arg(argument);
         self
     }
 
     /// Adds arguments.
-    #[must_use]
     pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.command.args(arguments);
         self
     }
 
     /// Sets a variable of the environment.
-    #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
+    /// Selects the engine.
+    pub fn engine(self, model: impl Display) -> Self {
+        self.args(["--engine", &model.to_string()])
+    }
+
     /// Redirects stdout. The default is `/dev/null`.
-    #[must_use]
     pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
         self.command.stdout(stdout);
         self
     }
 
     /// Redirects stdin. The default is `/dev/null`.
-    #[must_use]
     pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
         self.command.stdin(stdin);
         self
@@ -234,7 +275,6 @@ impl Builder {
 
     /// Runs `script` with `sh`, with the command and its arguments so far as `"$@"`. Removes environment variables and stdin that
     /// were set before.
-    #[must_use]
     pub fn through_shell(mut self, script: &str) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh"]).arg(self.command.get_program()).args(self.command.get_args());
@@ -243,34 +283,28 @@ impl Builder {
     }
 
     /// Serves a new folder with these files on a free port of 127.0.0.1.
-    #[must_use]
     pub fn files(mut self, files: &[(&str, &[u8])]) -> Self {
-        let folder = self.new_folder();
-        for (name, content) in files {
-            let path = folder.join(name);
-            std::fs::create_dir_all(path.parent().expect("a name in a folder"))
-                .expect("a temp folder can be written");
-            std::fs::write(path, content).expect("a temp folder can be written");
-        }
+        let folder = self.folder.insert(Folder::with(files)).to_owned();
         self.arg(folder).args(["--listen", "127.0.0.1:0"])
     }
 
     /// Serves the configuration `text`, written to `rudy.toml` in a new folder.
-    #[must_use]
     pub fn config(mut self, text: &str) -> Self {
-        let path = self.new_folder().join("rudy.toml");
-        std::fs::write(&path, text).expect("a temp folder can be written");
+        let path = self.folder.insert(Folder::with(&[("rudy.toml", text)])).join("rudy.toml");
         self.arg("--config").arg(path)
     }
 
+    /// Runs the server until it exits, because it cannot start.
+    pub fn output(mut self) -> Output {
+        Output::of(self.command.stdout(Stdio::piped()))
+    }
+
     /// Returns the command instead of starting it.
-    #[must_use]
     pub fn command(self) -> Command {
         self.command
     }
 
     /// Starts the server and waits until it has printed its addresses.
-    #[must_use]
     pub fn start(mut self) -> Server {
         let mut child = self.command.spawn().expect("rudy can be started");
         let stderr = child.stderr.take().expect("stderr is a pipe");
@@ -285,11 +319,6 @@ impl Builder {
         };
         server.wait_for_addresses();
         server
-    }
-
-    fn new_folder(&mut self) -> PathBuf {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        self.folder.insert(folder).path().to_owned()
     }
 }
 

@@ -3,15 +3,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use tempfile::TempDir;
 
-use crate::program;
+use crate::{Files as _, Folder, Running, program};
 
 /// The configuration of `openssl ca`. Signed certificates have the requested names.
 const CONFIG: &str = "\
@@ -42,7 +41,7 @@ const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-25
 /// A folder with a certificate authority and its certificates.
 pub struct Certificates {
     openssl: PathBuf,
-    folder: TempDir,
+    folder: Folder,
 }
 
 /// The validity period of a certificate.
@@ -60,38 +59,40 @@ pub enum Valid {
 
 impl Certificates {
     /// Creates an authority, `authority.pem`. Returns `None` after [`crate::skip`].
-    ///
-    /// # Panics
-    ///
-    /// If `openssl` fails.
-    #[must_use]
+    /// Panics if `openssl` fails.
     pub fn new() -> Option<Self> {
         let openssl = program("openssl")?;
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        for (name, text) in [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")]
-        {
-            fs::write(folder.path().join(name), text).expect("the file can be written");
-        }
+        let files = [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")];
+        let folder = Folder::with(&files);
         let certificates = Self { openssl, folder };
         certificates.self_signed("authority", "authority", "critical,CA:TRUE");
         Some(certificates)
     }
 
+    /// Creates an authority, and a certificate for a host. Returns `None` after [`crate::skip`].
+    pub fn for_host(name: &str, host: &str) -> Option<Self> {
+        let certificates = Self::new()?;
+        certificates.signed(name, host, Valid::Now);
+        Some(certificates)
+    }
+
+    /// Returns the settings of a site with a certificate: `certificate = '…', key = '…'`.
+    pub fn settings(&self, name: &str) -> String {
+        let path = self.path(name);
+        format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
+    }
+
     /// Returns the path of a certificate.
-    #[must_use]
     pub fn path(&self, name: &str) -> String {
-        self.folder.path().join(format!("{name}.pem")).display().to_string()
+        self.folder.text(&format!("{name}.pem"))
     }
 
     /// Copies a certificate and its key into a folder.
-    ///
-    /// # Panics
-    ///
-    /// A file cannot be written.
+    /// Panics if a file cannot be written.
     pub fn copy(&self, name: &str, folder: &Path) {
         for end in ["pem", "key"] {
             let file = format!("{name}.{end}");
-            fs::copy(self.folder.path().join(&file), folder.join(&file)).expect("the file can be written");
+            fs::copy(self.folder.join(&file), folder.join(&file)).expect("the file can be written");
         }
     }
 
@@ -175,31 +176,22 @@ impl Certificates {
     }
 
     /// Returns what `openssl x509` prints about a certificate.
-    #[must_use]
     pub fn facts(&self, name: &str, arguments: &[&str]) -> String {
         let path = self.path(name);
         self.openssl(&[&["x509", "-noout", "-in", &path], arguments].concat())
     }
 
     /// Starts a server with a certificate. It responds to each request with a page about the connection, and closes the connection.
-    ///
-    /// # Panics
-    ///
-    /// If `openssl s_server` does not listen.
-    #[must_use]
+    /// Panics if `openssl s_server` does not listen.
     pub fn serve(&self, name: &str) -> TlsServer {
         self.serve_with(name, &["-www"])
     }
 
     /// Starts a server with a certificate and further arguments of `openssl s_server`.
-    ///
-    /// # Panics
-    ///
-    /// If `openssl s_server` does not listen.
-    #[must_use]
+    /// Panics if `openssl s_server` does not listen.
     pub fn serve_with(&self, name: &str, arguments: &[&str]) -> TlsServer {
         let (key, file) = (format!("{name}.key"), format!("{name}.pem"));
-        let mut child = Command::new(&self.openssl)
+        let mut child: Running = Command::new(&self.openssl)
             .args(["s_server", "-accept", "127.0.0.1:0", "-cert", &file, "-key", &key])
             .args(arguments)
             .current_dir(self.folder.path())
@@ -207,13 +199,14 @@ impl Certificates {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("openssl can be started");
+            .expect("openssl can be started")
+            .into();
         let mut lines = BufReader::new(child.stdout.as_mut().expect("the stream is piped")).lines();
         let port = lines
             .by_ref()
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.parse().ok());
-        TlsServer { child, port: port.expect("openssl prints its address") }
+        TlsServer { _child: child, port: port.expect("openssl prints its address") }
     }
 
     fn openssl(&self, arguments: &[&str]) -> String {
@@ -235,24 +228,15 @@ fn subject(name: &str) -> String {
 
 /// An `openssl s_server`; killed when dropped.
 pub struct TlsServer {
-    child: Child,
+    _child: Running,
     /// The port on 127.0.0.1.
     pub port: u16,
 }
 
 impl TlsServer {
     /// Returns the URL with the host name of most certificates here.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("https://localhost:{}/", self.port)
-    }
-}
-
-impl Drop for TlsServer {
-    fn drop(&mut self) {
-        // Fails only if the server has already exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -266,11 +250,7 @@ pub struct LocalTls {
 
 impl LocalTls {
     /// Creates a certificate and the settings.
-    ///
-    /// # Panics
-    ///
-    /// The system provides no random bytes.
-    #[must_use]
+    /// Panics if the system provides no random bytes.
     pub fn new() -> Self {
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
@@ -302,11 +282,7 @@ impl Default for LocalTls {
 }
 
 /// Returns a client for `localhost`.
-///
-/// # Panics
-///
-/// The settings are inconsistent.
-#[must_use]
+/// Panics if the settings are inconsistent.
 pub fn client(settings: &Arc<ClientConfig>) -> ClientConnection {
     let name = ServerName::try_from("localhost").expect("a valid name");
     ClientConnection::new(settings.clone(), name).expect("consistent settings")

@@ -22,11 +22,7 @@ pub struct TlsClient {
 
 impl TlsClient {
     /// Creates a client. `certificate` is its own certificate, with the certificates it is from. `is_tls12` limits it to TLS 1.2.
-    ///
-    /// # Panics
-    ///
-    /// A file cannot be read.
-    #[must_use]
+    /// Panics if a file cannot be read.
     pub fn new(trusted: &Certificates, certificate: Option<(&Certificates, &str)>, is_tls12: bool) -> Self {
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_file(trusted.path("authority")).expect("a certificate");
@@ -55,7 +51,6 @@ impl TlsClient {
 
     /// Returns the same client with a memory for tickets of its own. rustls resumes sessions only with the verifier and
     /// certificate of the first handshake, which copies share.
-    #[must_use]
     pub fn remembering(&self) -> Self {
         let mut config = self.config.clone();
         config.resumption = Resumption::store(Arc::new(AnyName(ClientSessionMemoryCache::new(8))));
@@ -63,17 +58,12 @@ impl TlsClient {
     }
 
     /// Returns the settings of rustls.
-    #[must_use]
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::new(self.config.clone())
     }
 
     /// Connects with a server name. Returns `None` if the server rejects the handshake.
-    ///
-    /// # Panics
-    ///
-    /// The server does not listen.
-    #[must_use]
+    /// Panics if the server does not listen.
     pub fn connect(&self, server: SocketAddr, name: &str) -> Option<TlsConnection> {
         let name = ServerName::try_from(name.to_owned()).expect("a valid name");
         let socket = TcpStream::connect(server).expect("the server listens");
@@ -88,11 +78,7 @@ impl TlsClient {
     }
 
     /// Connects, and sends a request as early data with the first message. Returns `None` if the last session does not allow it.
-    ///
-    /// # Panics
-    ///
-    /// The server does not listen.
-    #[must_use]
+    /// Panics if the server does not listen.
     pub fn connect_early(&self, server: SocketAddr, name: &str, request: &str) -> Option<EarlyConnection> {
         let name = ServerName::try_from(name.to_owned()).expect("a valid name");
         let mut config = self.config.clone();
@@ -111,7 +97,6 @@ impl TlsClient {
 
     /// Connects, sends a request, and returns the status of the response; `None` if the server rejects the handshake.
     /// In TLS 1.3, a client learns only then whether its certificate is accepted.
-    #[must_use]
     pub fn status(&self, server: SocketAddr, name: &str, host: &str) -> Option<u16> {
         self.connect(server, name)?.get(host).map(|response| response.status)
     }
@@ -122,31 +107,23 @@ pub struct TlsConnection(BufReader<StreamOwned<ClientConnection, TcpStream>>);
 
 impl TlsConnection {
     /// Whether the session was resumed with a ticket.
-    #[must_use]
     pub fn is_resumed(&self) -> bool {
         self.0.get_ref().conn.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Returns the socket, for operations that are not here.
-    #[must_use]
     pub fn socket(&self) -> &TcpStream {
         &self.0.get_ref().sock
     }
 
     /// Sends bytes.
-    ///
-    /// # Panics
-    ///
-    /// The connection has ended.
+    /// Panics if the connection has ended.
     pub fn send(&mut self, bytes: &[u8]) {
         self.0.get_mut().write_all(bytes).expect("the connection is open");
     }
 
     /// Sends a request without a body, and returns the response.
-    ///
-    /// # Panics
-    ///
-    /// The connection has ended.
+    /// Panics if the connection has ended.
     pub fn exchange(&mut self, request: &str) -> Response {
         self.send(request.as_bytes());
         Response::read(&mut self.0, true)
@@ -189,11 +166,7 @@ impl EarlyConnection {
     }
 
     /// Sends an invalid record instead of the end of the handshake. Returns why the session ends.
-    ///
-    /// # Panics
-    ///
-    /// It does not end.
-    #[must_use]
+    /// Panics if it does not end.
     pub fn fail(mut self) -> String {
         let record = [&[23, 3, 3, 0, 32][..], &[0; 32]].concat();
         self.socket.write_all(&record).expect("the server reads");
@@ -201,11 +174,7 @@ impl EarlyConnection {
     }
 
     /// Completes the handshake. The result says whether the server has accepted the early data.
-    ///
-    /// # Panics
-    ///
-    /// The server rejects the handshake.
-    #[must_use]
+    /// Panics if the server rejects the handshake.
     pub fn complete(self) -> (TlsConnection, bool) {
         let Self { mut session, mut socket, .. } = self;
         while session.is_handshaking() || session.wants_write() {

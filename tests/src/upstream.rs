@@ -44,13 +44,11 @@ pub struct UpstreamRequest {
 
 impl UpstreamRequest {
     /// Returns the request target.
-    #[must_use]
     pub fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
     /// Returns the value of the first field of this name, ignoring case.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (given, value) = line.split_once(':')?;
@@ -61,13 +59,20 @@ impl UpstreamRequest {
 
 impl Upstream {
     /// Starts a server that calls `serve` for each accepted connection on a new thread. The connection closes when `serve` returns.
-    #[must_use]
     pub fn start(serve: impl Fn(&mut UpstreamPeer) + Send + Sync + 'static) -> Self {
         Self::start_at(([127, 0, 0, 1], 0).into(), serve)
     }
 
+    /// As [`Self::start`], and calls `respond` for each request.
+    pub fn serve(respond: impl Fn(&mut UpstreamPeer, UpstreamRequest) + Send + Sync + 'static) -> Self {
+        Self::start(move |peer| {
+            while let Some(request) = peer.request() {
+                respond(peer, request);
+            }
+        })
+    }
+
     /// As [`Self::start`], at this address.
-    #[must_use]
     pub fn start_at(address: SocketAddr, serve: impl Fn(&mut UpstreamPeer) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(address).expect("the address is free");
         let address = listener.local_addr().expect("the socket is bound");
@@ -85,19 +90,16 @@ impl Upstream {
     }
 
     /// Returns the address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the URL: `http://127.0.0.1:40123`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Number of accepted connections.
-    #[must_use]
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
@@ -219,7 +221,6 @@ impl UpstreamPeer {
     }
 
     /// Returns the socket.
-    #[must_use]
     pub fn socket(&self) -> &TcpStream {
         self.stream.get_ref()
     }

@@ -20,8 +20,12 @@ pub fn eventually<R>(what: &str, mut found: impl FnMut() -> Option<R>) -> R {
     }
 }
 
+/// Polls until `condition` is true. After the timeout, panics with `what`.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    eventually(what, || condition().then_some(()));
+}
+
 /// Returns the child processes of a process, including zombies.
-#[must_use]
 pub fn children(pid: impl Display) -> Vec<Pid> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs").flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());

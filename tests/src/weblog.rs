@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
-use crate::{Server, weblog};
+use crate::{Files as _, Folder, Server, weblog};
 
 /// The folder of a weblog.
 pub struct Weblog {
-    folder: TempDir,
+    folder: Folder,
 }
 
 /// The folder of the example.
@@ -22,11 +20,10 @@ impl Weblog {
     pub const AUTHOR: &str = "Authorization: Basic YXV0aG9yOmNoYW5nZS1tZQ==";
 
     /// Copies the example. `url` is where its readers find it. `sidebar` is a service with a list of books, and settings of its polls.
-    #[must_use]
     pub fn new(url: &str, sidebar: Option<(&str, &str)>) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let folder = Folder::new();
         for name in ["templates", "posts", "images", "static"] {
-            copy(&example().join(name), &folder.path().join(name));
+            copy(&example().join(name), &folder.join(name));
         }
         let sidebar = sidebar.map_or(String::new(), |(service, more)| {
             format!("[[sidebar]]\ntitle = 'Reading'\nurl = '{service}'\nitems = '/books'\ntext = '/title'\n{more}\n")
@@ -34,23 +31,21 @@ impl Weblog {
         let settings = format!(
             "title = 'Notes'\ndescription = 'On servers'\nauthor = 'The author'\nurl = '{url}'\n{sidebar}"
         );
-        fs::write(folder.path().join("weblog.toml"), settings).expect("a temp folder can be written");
+        folder.write("weblog.toml", settings);
         Self { folder }
     }
 
     /// The folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Saves a post.
     pub fn save(&self, name: &str, text: &str) {
-        fs::write(self.path().join("posts").join(name), text).expect("a temp folder can be written");
+        self.path().join("posts").write(name, text);
     }
 
     /// Serves it with Rudy, which starts it, on this address of 127.0.0.1.
-    #[must_use]
     pub fn serve(&self, listen: &str) -> Server {
         let app =
             format!("fastcgi = {{ command = ['{}', '{}'] }}", weblog().display(), self.path().display());
@@ -67,7 +62,6 @@ impl Weblog {
     }
 
     /// Serves it with the configuration of the example, which has an address with TLS besides.
-    #[must_use]
     pub fn serve_as_shipped(&self) -> Server {
         let text = fs::read_to_string(example().join("rudy.toml")).expect("the example has this file");
         let text = [

@@ -34,11 +34,7 @@ use super::escape::unescape;
 use super::{Case, End, Expected, ExpectedResponse, Http2, Step};
 
 /// Loads the cases of all `.case` files in `folder`, ordered by file name.
-///
-/// # Panics
-///
-/// A file cannot be read or is invalid; the message has its line.
-#[must_use]
+/// Panics if a file cannot be read or is invalid; the message has its line.
 pub fn load_all(folder: &Path) -> Vec<Case> {
     let mut paths: Vec<_> = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))

@@ -13,7 +13,6 @@ use super::site::{self, ResponseBody, SiteResponse, WholeBody};
 use super::{Case, End, Step, Transcript};
 
 /// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
-#[must_use]
 pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Transcript {
     let mut run = Run::new(&case.limits);
     let mut left_of_first = first_bytes;

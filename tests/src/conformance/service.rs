@@ -26,7 +26,6 @@ pub struct Sites {
 
 impl Sites {
     /// Creates a source with a site that has default limits, and TLS if it has settings for it.
-    #[must_use]
     pub fn new(tls: Option<Arc<TlsSite>>) -> Arc<Self> {
         let current = Mutex::new(Site::new(&rudy_http::Limits::default(), tls.clone()));
         Arc::new(Self { current, tls })
@@ -63,7 +62,6 @@ impl Site {
     }
 
     /// Returns the requests so far, as lines of a case.
-    #[must_use]
     pub fn saw(&self) -> Vec<String> {
         self.saw.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -57,13 +57,11 @@ pub enum ResponseBody {
 }
 
 /// Whether the site reads the body of a request before it responds.
-#[must_use]
 pub fn reads_body(request: &request::Parts) -> bool {
     request.uri.path() == "/echo"
 }
 
 /// Formats a request for `saw` lines, with its original target. A target that a URI cannot hold is escaped.
-#[must_use]
 pub fn describe(request: &request::Parts) -> String {
     match request.extensions.get::<RawTarget>() {
         Some(raw) => format!("{} {}", request.method, raw.as_bytes().escape_ascii()),
@@ -72,7 +70,6 @@ pub fn describe(request: &request::Parts) -> String {
 }
 
 /// Formats a body for `saw` lines: `body hello`, then `trailer x-a: b` for each trailer.
-#[must_use]
 pub fn describe_body(body: &WholeBody) -> Vec<String> {
     let bytes = format!("body {}", body.bytes.escape_ascii());
     let trailers = body.trailers.iter().map(|(name, value)| format!("trailer {name}: {}", text(value)));
@@ -80,7 +77,6 @@ pub fn describe_body(body: &WholeBody) -> Vec<String> {
 }
 
 /// Returns the response to a request.
-#[must_use]
 pub fn respond(request: &request::Parts, body: &WholeBody) -> SiteResponse {
     if !is_known(&request.method) {
         return plain(StatusCode::NOT_IMPLEMENTED, "not implemented");
@@ -109,7 +105,6 @@ pub fn respond(request: &request::Parts, body: &WholeBody) -> SiteResponse {
 }
 
 /// Returns the output of the protocol after an upgrade for these bytes.
-#[must_use]
 pub fn upgraded(bytes: &[u8]) -> Vec<u8> {
     bytes.to_ascii_uppercase()
 }

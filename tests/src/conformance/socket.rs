@@ -48,11 +48,7 @@ pub enum Listen<'a> {
 
 impl EngineServer {
     /// Starts an engine and listens on a free port.
-    ///
-    /// # Panics
-    ///
-    /// The engine does not start.
-    #[must_use]
+    /// Panics if the engine does not start.
     pub fn start(listen: Listen<'_>, start: impl FnOnce(Arc<Sites>) -> Box<dyn Engine>) -> Self {
         let (address, tls) = match listen {
             Listen::Plain => ("127.0.0.1:0", None),
@@ -72,7 +68,6 @@ impl EngineServer {
     }
 
     /// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
-    #[must_use]
     pub fn run(&self, case: &Case, first_bytes: usize, piece_bytes: usize) -> Transcript {
         let site = self.open(case);
         let mut exchange = Exchange::new(self, &site);
@@ -95,7 +90,6 @@ impl EngineServer {
     }
 
     /// Returns the address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -112,7 +106,6 @@ impl EngineServer {
 }
 
 /// Whether a case ends with a `wait`.
-#[must_use]
 pub fn ends_with_wait(case: &Case) -> bool {
     matches!(case.steps.last(), Some(Step::Wait(_)))
 }

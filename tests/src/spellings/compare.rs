@@ -28,7 +28,6 @@ pub struct Difference<'a> {
 
 impl<'a> Comparison<'a> {
     /// Returns all spellings to which the first server responds differently from at least one other.
-    #[must_use]
     pub fn differences(&'a self) -> Vec<Difference<'a>> {
         let of_one = |(index, spelling): (usize, &'a Spelling)| {
             let seen: Vec<&ResponseSummary> = self.servers.iter().map(|(_, seen)| &seen[index]).collect();
@@ -40,7 +39,6 @@ impl<'a> Comparison<'a> {
     }
 
     /// Describes groups of equal differences: the responses, their number, the tags, and an example.
-    #[must_use]
     pub fn describe(&self, differences: &[&Difference]) -> String {
         let mut groups: BTreeMap<(Vec<&str>, String), Vec<&Difference>> = BTreeMap::new();
         for difference in differences {
@@ -56,7 +54,6 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns the rules that explain none of these differences, and so are wrong or outdated.
-    #[must_use]
     pub fn unused_rules(differences: &[Difference]) -> Vec<&'static Rule> {
         let is_used = |rule: &&Rule| {
             differences.iter().any(|difference| difference.rule.is_some_and(|by| std::ptr::eq(by, *rule)))
@@ -65,10 +62,9 @@ impl<'a> Comparison<'a> {
     }
 
     /// Describes each rule that explains differences, with their number and an example.
-    #[must_use]
     pub fn describe_rules(&self, differences: &[Difference]) -> String {
         let mut text = String::new();
-        for rule in RULES {
+        for rule in RULES.iter() {
             let of_rule = |difference: &&Difference| difference.rule.is_some_and(|by| std::ptr::eq(by, rule));
             let explained: Vec<&Difference> = differences.iter().filter(of_rule).collect();
             if let Some(first) = explained.first() {
@@ -93,7 +89,6 @@ fn example(spelling: &Spelling) -> String {
 
 impl Difference<'_> {
     /// Whether all other servers respond differently from the first.
-    #[must_use]
     pub fn is_from_all(&self) -> bool {
         self.seen[1..].iter().all(|other| differ(self.seen[0], other))
     }

@@ -9,16 +9,8 @@ const HOSTS: &[(&str, &[&[u8]])] = &[
     ("host/empty-port", &[b"example.test:"]),
     ("host/no-name", &[b":80", b":"]),
     ("host/empty", &[b"", b" "]),
-    (
-        "host/bad-port",
-        &[
-            b"example.test:65536",
-            b"example.test:x",
-            b"example.test:-1",
-            b"example.test:80:80",
-            b"example.test: 80",
-        ],
-    ),
+    ("host/bad-port", &[b"example.test:65536", b"example.test:x", b"example.test:-1"]),
+    ("host/bad-port", &[b"example.test:80:80", b"example.test: 80"]),
     ("host/final-dot", &[b"example.test.", b"example.test.:80"]),
     ("host/dots", &[b"example..test", b".example.test", b"example.test.."]),
     ("host/other", &[b"other.test", b"www.example.test", b"127.0.0.1", b"localhost"]),
@@ -31,10 +23,8 @@ const HOSTS: &[(&str, &[&[u8]])] = &[
     ("host/space", &[b"example.test other.test", b"exa mple.test", b"example.test\tx"]),
     ("host/encoded", &[b"%65xample.test", b"example%2etest"]),
     ("host/underscore", &[b"exa_mple.test"]),
-    (
-        "host/delimiter",
-        &[b"exa<mple.test", b"example.test\"", b"exa\\mple.test", b"example.test|", b"{example.test}"],
-    ),
+    ("host/delimiter", &[b"exa<mple.test", b"example.test\"", b"exa\\mple.test", b"example.test|"]),
+    ("host/delimiter", &[b"{example.test}"]),
     ("host/sub-delimiter", &[b"example.test!", b"exa'mple.test", b"(example.test)"]),
     ("host/not-ascii", &["exämple.test".as_bytes(), b"\xffexample.test"]),
     ("host/control", &[b"example.test\x01", b"example.test\0", b"example.test\x7f"]),
@@ -68,25 +58,14 @@ const FIELDS: &[(&str, &[&[u8]])] = &[
     ("field/empty-value", &[b"X-A:", b"X-A: "]),
     ("field/case", &[b"x-a: b", b"X-A: b", b"CONNECTION: KEEP-ALIVE", b"connection: Close"]),
     ("field/odd-token", &[b"!#$%&'*+-.^`|~: b", b"0: b"]),
-    (
-        "field/connection",
-        &[b"Connection: close", b"Connection: keep-alive, close", b"Connection: x", b"Connection: Host"],
-    ),
+    ("field/connection", &[b"Connection: close", b"Connection: keep-alive, close", b"Connection: x"]),
+    ("field/connection", &[b"Connection: Host"]),
     ("field/expect", &[b"Expect: 100-continue", b"Expect: 100-Continue"]),
     ("field/other-expectation", &[b"Expect: x", b"Expect: 100-continue, x"]),
-    (
-        "field/upgrade",
-        &[b"Connection: upgrade\r\nUpgrade: websocket", b"Connection: upgrade\r\nUpgrade: h2c"],
-    ),
-    (
-        "field/rewrite",
-        &[
-            b"X-Original-URL: /secret/key.txt",
-            b"X-Rewrite-URL: /secret/key.txt",
-            b"X-Forwarded-Host: other.test",
-            b"X-HTTP-Method-Override: DELETE",
-        ],
-    ),
+    ("field/upgrade", &[b"Connection: upgrade\r\nUpgrade: websocket"]),
+    ("field/upgrade", &[b"Connection: upgrade\r\nUpgrade: h2c"]),
+    ("field/rewrite", &[b"X-Original-URL: /secret/key.txt", b"X-Rewrite-URL: /secret/key.txt"]),
+    ("field/rewrite", &[b"X-Forwarded-Host: other.test", b"X-HTTP-Method-Override: DELETE"]),
     (
         "field/forwarded",
         &[

@@ -56,7 +56,6 @@ const LINE: &str = "line";
 const BODY: &str = "body";
 
 /// Returns all spellings. The same seed gives the same spellings.
-#[must_use]
 pub fn all(seed: u64) -> Vec<Spelling> {
     let sets = [
         (PATH, path::changes()),

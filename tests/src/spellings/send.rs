@@ -26,7 +26,6 @@ const FORBIDDEN: [&str; 5] = ["closed", "outside", "source", "smuggled", "inject
 
 impl ResponseSummary {
     /// Returns a description of a response that no server may send, if there is one.
-    #[must_use]
     pub fn violation(&self) -> Option<String> {
         let names = || [&self.first].into_iter().chain(&self.then);
         let shown = FORBIDDEN.iter().find(|word| names().any(|name| name.ends_with(*word)));
@@ -49,7 +48,6 @@ impl ResponseSummary {
     ///
     /// `REQUEST_URI` is the original path and query, `QUERY_STRING` the part after the first question mark, and `PATH_INFO` has
     /// no `..` segment, which an application could resolve. Other servers may differ.
-    #[must_use]
     pub fn wrong_variable(&self, spelling: &Spelling) -> Option<String> {
         let text = &self.first[self.first.find(" app ")?..];
         let value = |name: &str| {
@@ -71,7 +69,6 @@ impl ResponseSummary {
     }
 
     /// Returns all responses as text.
-    #[must_use]
     pub fn text(&self) -> String {
         let names: Vec<&str> = [&self.first].into_iter().chain(&self.then).map(String::as_str).collect();
         names.join(" + ")
@@ -79,7 +76,6 @@ impl ResponseSummary {
 }
 
 /// Sends each spelling on its own connection, followed by the request for the marker, on `connections` connections at once.
-#[must_use]
 pub fn send_all(address: SocketAddr, spellings: &[Spelling], connections: usize) -> Vec<ResponseSummary> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -100,7 +96,6 @@ pub fn send_all(address: SocketAddr, spellings: &[Spelling], connections: usize)
 }
 
 /// Sends one spelling. Both requests are sent together, so that a wrong end of the first body changes the second response.
-#[must_use]
 pub fn send(address: SocketAddr, spelling: &Spelling) -> ResponseSummary {
     let mut stream = TcpStream::connect(address).expect("the server accepts connections");
     stream.set_read_timeout(Some(PATIENCE)).expect("the time is not zero");
@@ -226,7 +221,6 @@ fn path_of(location: &str) -> &str {
 }
 
 /// Percent-encodes bytes like PHP's `rawurlencode` (RFC 3986 §2.3).
-#[must_use]
 pub fn percent_encode(bytes: &[u8]) -> String {
     let encode = |&byte: &u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),

@@ -1,31 +1,20 @@
 //! Tests the output, files and exit codes of `rudy bench` against `rudy serve`.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-
 use rudy_stats::Histogram;
-use rudy_tests::{ReservedPort, Server, binary, free_port};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command.arg("bench").args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+fn command(arguments: &[&str]) -> Rudy {
+    Rudy::command(["bench"]).args(arguments)
 }
 
 fn bench(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("rudy can be started")
+    command(arguments).output()
 }
 
 /// Returns the stdout of a successful run.
 fn report(arguments: &[&str]) -> String {
-    let output = bench(arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("a report is text")
+    let output = bench(arguments).with_code(0);
+    output.stdout
 }
 
 fn json(arguments: &[&str]) -> Value {
@@ -34,8 +23,8 @@ fn json(arguments: &[&str]) -> Value {
 
 fn rejection(arguments: &[&str]) -> (Option<i32>, String) {
     let output = bench(arguments);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    assert_eq!(output.stdout, "");
+    (output.code, output.stderr)
 }
 
 fn server() -> Server {
@@ -44,8 +33,8 @@ fn server() -> Server {
 
 #[test]
 fn an_earlier_report_stays_if_nothing_listens() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let path = folder.path().join("report");
+    let folder = Folder::new();
+    let path = folder.join("report");
     let file = path.to_str().expect("the path is text");
     let url = format!("http://127.0.0.1:{}/", free_port());
     for arguments in [
@@ -55,28 +44,30 @@ fn an_earlier_report_stays_if_nothing_listens() {
         &["bench", "merge", "--json", file, "/nonexistent"],
         &["get", "-o", file, &url],
     ] {
-        fs::write(&path, "an earlier report").expect("the file can be written");
-        let output = Command::new(binary()).args(arguments).output().expect("rudy can be started");
-        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
-        assert_eq!(fs::read_to_string(&path).expect("the file stays"), "an earlier report", "{arguments:?}");
+        folder.write("report", "an earlier report");
+        assert!(!Rudy::run(arguments).is_success(), "{arguments:?}");
+        assert_eq!(folder.read("report"), "an earlier report", "{arguments:?}");
         fs::remove_file(&path).expect("the file can be removed");
-        assert!(!Command::new(binary()).args(arguments).status().expect("rudy can be started").success());
-        assert!(!path.exists(), "no empty file: {arguments:?}");
+        assert!(!Rudy::run(arguments).is_success() && !path.exists(), "no empty file: {arguments:?}");
     }
 }
 
 #[test]
 fn a_run_prints_its_load_and_its_results() {
     let server = server();
-    let output = bench(&["-n", "500", "-c", "4", "-t", "2", &server.url("/")]);
-    assert_eq!(output.status.code(), Some(0));
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let output = bench(&["-n", "500", "-c", "4", "-t", "2", &server.url("/")]).with_code(0);
+    let stderr = &output.stderr;
     let line = format!("4 connections, 2 threads, closed loop, 500 requests to {}\n", server.address());
     assert!(stderr.starts_with(&line), "{stderr}");
-    let text = String::from_utf8_lossy(&output.stdout);
-    for part in ["succeeded    100 % of 500", "200: 500\n", "bodies 2.44 KiB\n", "4 opened\n", "  99 % "] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+    let text = &output.stdout;
+    assert_contains!(
+        text,
+        "succeeded    100 % of 500",
+        "200: 500\n",
+        "bodies 2.44 KiB\n",
+        "4 opened\n",
+        "  99 % "
+    );
     let last: Vec<_> = text.lines().rev().take(2).collect();
     assert!(last[0].starts_with("Transfer/sec: ") && last[1].starts_with("Requests/sec: "), "{text}");
 }
@@ -84,17 +75,16 @@ fn a_run_prints_its_load_and_its_results() {
 #[test]
 fn the_arguments_of_wrk_work() {
     let server = server();
-    let output = bench(&["-t2", "-c8", "-d100ms", "-T5s", "--latency", "-H", "X-A: b", &server.url("/")]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text =
+        bench(&["-t2", "-c8", "-d100ms", "-T5s", "--latency", "-H", "X-A: b", &server.url("/")]).succeeded();
     assert!(text.contains("8 connections, 2 threads") && text.contains("100 % of "), "{text}");
 }
 
 #[test]
 fn a_list_has_methods_and_bodies_and_errors_show_the_line() {
     let server = server();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (body, list) = (folder.path().join("body"), folder.path().join("list"));
+    let folder = Folder::new();
+    let (body, list) = (folder.join("body"), folder.join("list"));
     fs::write(&body, "x=1").expect("a file can be written");
     let (index, other) = (server.url("/"), server.url("/other"));
     // The 405 shows that the request was a POST.
@@ -102,7 +92,7 @@ fn a_list_has_methods_and_bodies_and_errors_show_the_line() {
         .expect("the file can be written");
     let path = list.to_str().expect("a path of text");
     let report = json(&["-n", "8", "-c", "1", "--urls", path]);
-    assert_eq!((&report["status_codes"]["200"], &report["status_codes"]["405"]), (&6.into(), &2.into()));
+    assert_members!(report["status_codes"], "200": 6, "405": 2);
     fs::write(&list, format!("{index}\n{other} 0\n")).expect("the file can be written");
     let (code, stderr) = rejection(&["-n", "8", "--urls", path]);
     assert_eq!(code, Some(2));
@@ -137,8 +127,8 @@ fn at_a_rate_all_due_requests_are_sent() {
 #[test]
 fn the_sum_of_the_rows_is_the_report() {
     let server = server();
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let (rows, whole) = (folder.path().join("rows"), folder.path().join("whole"));
+    let folder = Folder::new();
+    let (rows, whole) = (folder.join("rows"), folder.join("whole"));
     let (rows, whole) = (rows.to_str().expect("a plain path"), whole.to_str().expect("a plain path"));
     let url = server.url("/");
     let run =
@@ -177,8 +167,7 @@ fn the_distribution_is_written_for_plotters() {
 fn failed_responses_are_counted_with_an_example() {
     let server = server();
     let longer = bench(&["-n", "20", "-c", "2", "--expect-bytes", "6", &server.url("/")]);
-    let longer = String::from_utf8_lossy(&longer.stdout);
-    assert!(longer.contains("unexpected_body         20  a body of 5 bytes instead of 6\n"), "{longer}");
+    assert_contains!(longer.stdout, "unexpected_body         20  a body of 5 bytes instead of 6\n");
     let body = server.path().join("other");
     let body = body.to_str().expect("a plain path");
     let expected = report(&["-n", "20", "-c", "2", "--expect-body", body, &server.url("/other")]);
@@ -188,19 +177,17 @@ fn failed_responses_are_counted_with_an_example() {
 #[test]
 fn urls_of_a_file_are_requested_by_their_weights() {
     let server = server();
-    let list = server.path().join("urls");
-    fs::write(&list, format!("# often\n{} 3\n{}\n", server.url("/"), server.url("/missing")))
-        .expect("the file can be written");
+    let list =
+        server.path().write("urls", format!("# often\n{} 3\n{}\n", server.url("/"), server.url("/missing")));
     let list = list.to_str().expect("a plain path");
     let report = json(&["-n", "40", "-c", "2", "-t", "1", "--urls", list]);
-    assert_eq!((&report["status_codes"]["200"], &report["status_codes"]["404"]), (&30.into(), &10.into()));
+    assert_members!(report["status_codes"], "200": 30, "404": 10);
 }
 
 #[test]
 fn a_unix_socket_can_be_measured() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    fs::write(folder.path().join("index.html"), "hello").expect("the file can be written");
-    let socket = folder.path().join("socket");
+    let folder = Folder::with(&[("index.html", "hello")]);
+    let socket = folder.join("socket");
     let socket = socket.to_str().expect("a plain path");
     let listen = format!("unix:{socket}");
     let _server = Server::build().arg(folder.path()).args(["--listen", &listen]).start();
@@ -210,15 +197,14 @@ fn a_unix_socket_can_be_measured() {
 
 #[test]
 fn connections_use_the_given_source_addresses() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let log = folder.path().join("log");
+    let folder = Folder::new();
+    let log = folder.join("log");
     let server = Server::build().files(&[("index.html", b"hello")]).arg("--access-log").arg(&log).start();
     let text = report(&["-n", "9", "-c", "4", "--sources", "127.0.0.4/30", &server.url("/")]);
     assert!(text.contains("succeeded    100 % of 9"), "{text}");
     // A separate thread writes the log. It is complete when the server has exited.
     let mut server = server;
-    server.signal(Signal::TERM);
-    server.wait();
+    server.stop();
     let log = read(&log);
     for source in ["127.0.0.4 - -", "127.0.0.5 - -", "127.0.0.6 - -"] {
         assert!(log.lines().any(|line| line.starts_with(source)), "{log}");
@@ -229,7 +215,7 @@ fn connections_use_the_given_source_addresses() {
 fn running(server: &Server, arguments: &[&str]) -> Child {
     let url = server.url("/");
     let run = ["-d", "600", "--warm-up-time", "0", "--interval", "100ms", "-c", "2", &url];
-    let mut child = command(&[&run, arguments].concat()).spawn().expect("rudy can be started");
+    let mut child = command(&[&run, arguments].concat()).spawn();
     let stderr = child.stderr.as_mut().expect("the stream is piped");
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains(" req/s  p50 ")), "an interval is printed");
@@ -242,11 +228,9 @@ fn ctrl_c_ends_a_run_with_the_report_so_far() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut child = running(&server, &[]);
         kill_process(Pid::from_child(&child), signal).expect("the process is running");
-        let mut text = String::new();
-        child.stdout.take().expect("the stream is piped").read_to_string(&mut text).expect("text");
+        let text = std::io::read_to_string(child.stdout.take().expect("the stream is piped")).expect("text");
         assert_eq!(child.wait().expect("the child can be waited for").code(), Some(code));
-        assert!(text.contains("\nInterrupted: partial results.\n"), "{text}");
-        assert!(text.contains("Requests/sec:"), "{text}");
+        assert_contains!(text, "\nInterrupted: partial results.\n", "Requests/sec:");
     }
 }
 
@@ -256,8 +240,7 @@ fn a_closed_stdout_is_not_a_failure() {
     let mut child = running(&server, &[]);
     drop(child.stdout.take());
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process is running");
-    let mut stderr = String::new();
-    child.stderr.take().expect("the stream is piped").read_to_string(&mut stderr).expect("text");
+    let stderr = std::io::read_to_string(child.stderr.take().expect("the stream is piped")).expect("text");
     assert_eq!(child.wait().expect("the child can be waited for").code(), Some(130), "{stderr}");
     assert!(!stderr.contains("error"), "{stderr}");
 }
@@ -266,13 +249,8 @@ fn a_closed_stdout_is_not_a_failure() {
 fn a_full_disk_is_reported_with_exit_code_1() {
     let server = server();
     let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
-    let output = command(&["-n", "10", "-c", "1", &server.url("/")])
-        .stdout(full)
-        .output()
-        .expect("rudy can be started");
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("error: cannot write to standard output: No space left"), "{stderr}");
+    let output = command(&["-n", "10", "-c", "1", &server.url("/")]).stdout(full).output();
+    assert_contains!(output.failed_with(1), "error: cannot write to standard output: No space left");
 }
 
 #[test]
@@ -303,11 +281,10 @@ fn an_objective_that_is_not_met_is_exit_code_3() {
         (&["--max-error-rate", "0.1%"], "error: the objective was not met: errors 50 % > 0.1 %"),
         (&["--max-error-rate", "0.001"], "error: the objective was not met: errors 50 % > 0.1 %"),
     ] {
-        let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], limit].concat());
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{limit:?}: {stderr}");
+        let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], limit].concat()).with_code(3);
+        let stderr = &output.stderr;
         assert!(stderr.contains(expected), "{limit:?}: {stderr}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("Requests/sec:"), "the report is printed");
+        assert!(output.stdout.contains("Requests/sec:"), "the report is printed");
     }
 }
 
@@ -327,13 +304,9 @@ fn an_objective_about_latency_needs_a_rate() {
 #[test]
 fn a_run_without_any_success_is_exit_code_1() {
     let server = server();
-    let output = bench(&["-n", "20", "-c", "2", &server.url("/missing")]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).ends_with("error: no request succeeded\n"), "{output:?}");
-    assert!(
-        String::from_utf8_lossy(&output.stdout).contains("status_4xx              20  404: 20\n"),
-        "{output:?}"
-    );
+    let output = bench(&["-n", "20", "-c", "2", &server.url("/missing")]).with_code(1);
+    assert!(output.stderr.ends_with("error: no request succeeded\n"), "{output:?}");
+    assert!(output.stdout.contains("status_4xx              20  404: 20\n"), "{output:?}");
 }
 
 #[test]
@@ -362,10 +335,7 @@ fn on_a_terminal(environment: &str, arguments: &str) -> String {
         binary().display(),
         server.url("/")
     );
-    let output = Command::new("script").args(["-qec", &command, "/dev/null"]).stdin(Stdio::null()).output();
-    let output = output.expect("script can be started");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    String::from_utf8(output.stdout).expect("text and escapes")
+    Output::of(Command::new("script").args(["-qec", &command, "/dev/null"]).stdin(Stdio::null())).succeeded()
 }
 
 /// The escape sequences that switch to the alternate screen and back.

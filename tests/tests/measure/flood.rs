@@ -1,19 +1,9 @@
 //! Tests `rudy flood` against a server with endless streams.
 
-use std::fs;
-use std::net::TcpListener;
-use std::process::{Command, Output};
-
-use rudy_tests::{ReservedPort, Server, binary};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 /// A server that sends a chunk every 50 ms.
-const TICKS: &str = r#"
-    [[site]]
-    [[site.route]]
-    path = "/test/*"
-    stream = { interval = "50ms" }
-"#;
+const TICKS: &str = "[[site]]\nroute = [{ path = '/test/*', stream = { interval = '50ms' } }]\n";
 
 fn server(sites: &str) -> Server {
     Server::config(&format!("listen = [\"127.0.0.1:0\"]\n{sites}"))
@@ -21,22 +11,19 @@ fn server(sites: &str) -> Server {
 
 fn flood(arguments: &[&str]) -> Output {
     let short = ["-c", "50", "--ramp", "200ms", "--hold", "2s", "--interval", "50ms"];
-    Command::new(binary()).arg("flood").args(short).args(arguments).output().expect("rudy can be started")
+    Rudy::command(["flood"]).args(short).args(arguments).output()
 }
 
 #[test]
 fn streams_stay_open_and_the_server_is_sampled() {
     let server = server(TICKS);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let plot = folder.path().join("flood.svg");
+    let folder = Folder::new();
+    let plot = folder.join("flood.svg");
     let pid = server.pid().to_string();
     let path = plot.to_str().expect("a path of text");
     let output = flood(&["--pid", &pid, "--plot", path, "--json", &server.url("/test/{}")]);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("an object");
-    assert_eq!(
-        (&report["opened"], &report["open_at_end"], &report["connect_failed"]),
-        (&50.into(), &50.into(), &0.into())
-    );
+    let report = output.json();
+    assert_members!(report, "opened": 50, "open_at_end": 50, "connect_failed": 0);
     assert_eq!(report["status_classes"][2], 50);
     assert!(report["chunks"].as_u64().is_some_and(|chunks| chunks > 50 * 10), "{report}");
     assert_eq!(report["first_byte_us"]["count"], 50);
@@ -62,16 +49,18 @@ fn streams_stay_open_and_the_server_is_sampled() {
 fn flood_starts_and_stops_a_server_with_run() {
     let port = ReservedPort::new();
     let address = port.address();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let config = folder.path().join("rudy.toml");
-    fs::write(&config, format!("listen = [\"{address}\"]\n{TICKS}")).expect("a file can be written");
+    let folder = Folder::new();
+    let config = folder.write("rudy.toml", format!("listen = [\"{address}\"]\n{TICKS}"));
     let command = format!("{} serve --config {}", binary().display(), config.display());
     let output = flood(&["--run", &command, &format!("http://{address}/test/{{}}")]);
-    let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("planned      opened within 200ms, held for 2s\n"), "{text}");
-    assert!(text.contains("opened       50 of 50; 50 open at most, 50 at the end\n"), "{text}");
-    assert!(text.contains(" for each connection beyond "), "{text}");
-    assert_eq!(output.status.code(), Some(0));
+    let text = output.stdout;
+    assert_contains!(
+        text,
+        "planned      opened within 200ms, held for 2s\n",
+        "opened       50 of 50; 50 open at most, 50 at the end\n",
+        " for each connection beyond "
+    );
+    assert_eq!(output.code, Some(0));
     TcpListener::bind(address).expect("the server has stopped");
 }
 
@@ -79,18 +68,19 @@ fn flood_starts_and_stops_a_server_with_run() {
 fn connections_stay_idle_after_the_response_with_idle() {
     let server = server("[[site]]\n[[site.route]]\npath = \"/\"\nrespond = { body = \"yes\" }\n");
     let flood = |more: &[&str]| {
-        let mut command = Command::new(binary());
-        command.args(["flood", "-c", "20", "--ramp", "100ms", "--hold", "500ms", "--json"]).args(more);
-        let output = command.arg(server.url("/")).output().expect("rudy can be started");
-        serde_json::from_slice::<Value>(&output.stdout).expect("an object")
+        let output = Rudy::command(["flood", "-c", "20", "--ramp", "100ms", "--hold", "500ms", "--json"])
+            .args(more)
+            .arg(server.url("/"))
+            .output();
+        output.json()
     };
     let report = flood(&["--idle"]);
-    assert_eq!((&report["open_at_end"], &report["closed_by_server"]), (&20.into(), &0.into()), "{report}");
+    assert_members!(report, "open_at_end": 20, "closed_by_server": 0);
     assert_eq!((&report["status_classes"][2], &report["chunk_delay_us"]["count"]), (&20.into(), &0.into()));
     let report = flood(&[]);
-    assert_eq!((&report["open_at_end"], &report["closed_by_server"]), (&0.into(), &20.into()), "{report}");
+    assert_members!(report, "open_at_end": 0, "closed_by_server": 20);
     let report = flood(&["--idle", "-H", "Connection: close"]);
-    assert_eq!((&report["open_at_end"], &report["closed_by_server"]), (&0.into(), &20.into()), "{report}");
+    assert_members!(report, "open_at_end": 0, "closed_by_server": 20);
 }
 
 #[test]
@@ -98,9 +88,8 @@ fn another_process_and_a_url_without_a_stream_are_warnings() {
     let streams = server(TICKS);
     let short = ["-c", "20", "--ramp", "100ms", "--hold", "300ms", "--interval", "50ms"];
     let first_lines = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        let output = command.arg("flood").args(short).args(arguments).output().expect("rudy can be started");
-        String::from_utf8(output.stdout).expect("text").lines().take(2).collect::<Vec<_>>().join("\n")
+        let output = Rudy::command(["flood"]).args(short).args(arguments).output();
+        output.stdout.lines().take(2).collect::<Vec<_>>().join("\n")
     };
     let own = std::process::id().to_string();
     let text = first_lines(&["--pid", &own, &streams.url("/test/1")]);
@@ -134,8 +123,8 @@ fn errors_are_reported() {
         (vec!["ftp://a/"], 2, "is not a URL"),
     ] {
         let output = flood(&arguments);
-        let text = String::from_utf8(output.stderr).expect("text");
+        let text = output.stderr;
         assert!(text.contains(message), "{arguments:?}: {text}");
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert_eq!(output.code, Some(code), "{arguments:?}");
     }
 }

@@ -1,43 +1,18 @@
 //! Tests `rudy get`, `rudy bench` and `rudy flood` over HTTP/2: with nginx, and with a server that refuses, resets and ends.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::process::{Command, Output, Stdio};
-use std::thread;
-
 use rudy_http::h2::ErrorCode;
-use rudy_tests::{Certificates, Peer, Reply, Valid, binary, start_http2_server};
-use serde_json::Value;
-
-fn rudy(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.args(arguments).stdin(Stdio::null());
-    for name in ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
-        command.env_remove(name);
-    }
-    command.output().expect("rudy can be started")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use rudy_tests::prelude::*;
+use rudy_tests::{Peer, Reply, start_http2_server};
 
 /// Parses the objects of `rudy get --json`.
 fn get(arguments: &[&str]) -> Vec<Value> {
-    let output = rudy(&[&["get", "--json"], arguments].concat());
-    stdout(&output).lines().map(|line| serde_json::from_str(line).expect("a JSON object")).collect()
+    Rudy::command(["get", "--json"]).args(arguments).output().json_lines()
 }
 
 /// Runs `rudy bench --http2` and returns its exit code and report.
 fn bench(arguments: &[&str]) -> (Option<i32>, Value) {
-    let output = rudy(&[&["bench", "--http2", "--plain", "--json", "-"], arguments].concat());
-    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
-    (output.status.code(), report)
+    let output = Rudy::run([&["bench", "--http2", "--plain", "--json", "-"], arguments].concat());
+    (output.code, output.json())
 }
 
 /// The values of a key in several reports.
@@ -46,8 +21,7 @@ fn values<'v>(reports: &'v [Value], key: &str) -> Vec<&'v Value> {
 }
 
 fn certificates() -> Option<Certificates> {
-    let certificates = Certificates::new()?;
-    certificates.signed("server", "localhost", Valid::Now);
+    let certificates = Certificates::for_host("server", "localhost")?;
     Some(certificates)
 }
 
@@ -67,7 +41,7 @@ fn a_server_with_tls_chooses_the_protocol() {
     assert_eq!(values(&reports, "http_version"), ["1.1"]);
     let (code, report) = bench(&["--cacert", &authority, "--streams", "5", "-c", "2", "-n", "200", &hello]);
     assert_eq!((code, report["succeeded"].as_u64()), (Some(0), Some(200)), "{report}");
-    assert_eq!((&report["config"]["http_version"], &report["config"]["streams"]), (&"2".into(), &5.into()));
+    assert_members!(report["config"], "http_version": "2", "streams": 5);
 }
 
 #[test]
@@ -78,10 +52,10 @@ fn a_server_without_http_2_is_reported() {
     let authority = certificates.path("authority");
     let reports = get(&["--cacert", &authority, &server.url()]);
     assert_eq!(values(&reports, "http_version"), ["1.0"], "{reports:?}");
-    let output = rudy(&["bench", "--http2", "--cacert", &authority, "-n", "1", &server.url()]);
-    assert_eq!(output.status.code(), Some(1));
+    let output =
+        Rudy::run(["bench", "--http2", "--cacert", &authority, "-n", "1", &server.url()]).with_code(1);
     let expected = "the server does not support HTTP/2: its TLS did not choose h2 (ALPN)";
-    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    assert!(output.stderr.contains(expected), "{}", output.stderr);
     // Without TLS, the client uses HTTP/2 anyway.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("a bound socket has an address"));
@@ -92,9 +66,8 @@ fn a_server_without_http_2_is_reported() {
         }
     });
     for command in [&["get", "--http2-prior-knowledge"][..], &["bench", "--http2", "-c", "1", "-n", "1"]] {
-        let output = rudy(&[command, &[&url]].concat());
-        assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).contains("the server responds with HTTP/1"), "{}", stderr(&output));
+        let output = Rudy::run([command, &[&url]].concat()).with_code(1);
+        assert!(output.stderr.contains("the server responds with HTTP/1"), "{}", output.stderr);
     }
 }
 
@@ -105,14 +78,13 @@ fn a_head_is_written_as_by_curl_and_a_body_is_sent() {
         return;
     };
     let flag = "--http2-prior-knowledge";
-    let output = rudy(&["get", flag, "-i", &nginx.url("http", "/hello")]);
-    let text = stdout(&output);
+    let output = Rudy::run(["get", flag, "-i", &nginx.url("http", "/hello")]);
+    let text = output.stdout;
     assert!(text.starts_with("HTTP/2 200 \r\nserver: nginx/"), "{text}");
     assert!(text.ends_with("\r\n\r\nhello") && text.contains("\r\ncontent-length: 5\r\n"), "{text}");
-    assert!(stderr(&output).contains("\n  status              200 (HTTP/2)\n"), "{}", stderr(&output));
-    let output = rudy(&["get", flag, "-I", &nginx.url("http", "/large")]);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(stdout(&output).contains("content-length: 300000"), "{}", stdout(&output));
+    assert!(output.stderr.contains("\n  status              200 (HTTP/2)\n"), "{}", output.stderr);
+    let output = Rudy::run(["get", flag, "-I", &nginx.url("http", "/large")]).with_code(0);
+    assert!(output.stdout.contains("content-length: 300000"), "{}", output.stdout);
     let body = nginx.folder().join("body");
     fs::write(&body, vec![b'x'; 2_000_000]).expect("the folder is ours");
     let body = format!("@{}", body.display());
@@ -133,12 +105,10 @@ fn connections_that_a_server_ends_are_replaced() {
     let (code, report) = bench(&["--streams", "10", "-c", "2", "-n", "300", &url]);
     assert_eq!((code, report["succeeded"].as_u64()), (Some(0), Some(300)), "{report}");
     assert_eq!(report["allowed_streams"], 3);
-    let output = rudy(&["bench", "--http2", "--streams", "10", "-c", "1", "-n", "50", &url]);
+    let output = Rudy::run(["bench", "--http2", "--streams", "10", "-c", "1", "-n", "50", &url]);
     let expected = "streams      10 on each connection at most; the server allows only 3";
-    assert!(stdout(&output).contains(expected), "{}", stdout(&output));
-    assert!(
-        stderr(&output).starts_with("1 connection, 1 thread, HTTP/2 with 10 concurrent streams on each, ")
-    );
+    assert!(output.stdout.contains(expected), "{}", output.stdout);
+    assert!(output.stderr.starts_with("1 connection, 1 thread, HTTP/2 with 10 concurrent streams on each, "));
 }
 
 #[test]
@@ -179,9 +149,8 @@ fn a_server_that_refuses_everything_is_reported() {
     let url = format!("http://{address}/");
     let (code, report) = bench(&["--streams", "4", "-c", "1", "-n", "10", &url]);
     assert_eq!((code, report["failures"]["refused"]["count"].as_u64()), (Some(1), Some(10)), "{report}");
-    let output = rudy(&["get", "--http2-prior-knowledge", &url]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("error: the server refused the stream (REFUSED_STREAM)"));
+    let output = Rudy::run(["get", "--http2-prior-knowledge", &url]).with_code(1);
+    assert!(output.stderr.contains("error: the server refused the stream (REFUSED_STREAM)"));
 }
 
 #[test]
@@ -198,9 +167,8 @@ fn resets_and_errors_of_a_server_are_reported() {
         let url = format!("http://{address}/");
         let (code, report) = bench(&["-c", "1", "-n", "10", &url]);
         assert_eq!((code, report["failures"][kind]["count"].as_u64()), (Some(1), Some(10)), "{report}");
-        let output = rudy(&["get", "--http2-prior-knowledge", &url]);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+        let output = Rudy::run(["get", "--http2-prior-knowledge", &url]).with_code(1);
+        assert!(output.stderr.contains(message), "{}", output.stderr);
     }
 }
 
@@ -223,11 +191,11 @@ fn a_flood_opens_streams() {
     let url = nginx.url("http", "/hello?{}");
     let flood = |streams: &str| -> Value {
         let fixed = ["flood", "--http2", "--idle", "-c", "2", "--ramp", "0", "-d", "1", "--json"];
-        let output = rudy(&[&fixed[..], &["--streams", streams, &url]].concat());
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)))
+        let output = Rudy::run([&fixed[..], &["--streams", streams, &url]].concat());
+        output.json()
     };
     let report = flood("15");
     assert_eq!(report["opened"], 30, "{report}");
     assert_eq!(report["status_classes"][2], 30, "{report}");
-    assert_eq!((&report["streams_per_connection"], &report["http_version"]), (&15.into(), &"2".into()));
+    assert_members!(report, "streams_per_connection": 15, "http_version": "2");
 }

@@ -1,16 +1,6 @@
 //! Tests `rudy lab run` with real processes: working and faulty variants.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rudy_tests::{PATIENCE, binary};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use serde_json::Value;
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 /// A working variant: a server with one file.
 const RUDY: &str = r#"
@@ -41,28 +31,25 @@ fn shell(name: &str, script: &str) -> String {
 }
 
 struct Lab {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Lab {
     fn new(plan: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        fs::write(folder.path().join("plan.toml"), plan).expect("the file can be written");
+        let folder = Folder::with(&[("plan.toml", plan)]);
         Self { folder }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary());
-        command.args(["lab", "run"]).args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        command
+    fn command(&self, arguments: &[&str]) -> Rudy {
+        Rudy::command(["lab", "run"]).args(arguments).folder(self.folder.path())
     }
 
     fn run(&self) -> Output {
-        self.command(&["plan.toml", "--out", "out"]).output().expect("rudy can be started")
+        self.command(&["plan.toml", "--out", "out"]).output()
     }
 
-    fn out(&self) -> std::path::PathBuf {
-        self.folder.path().join("out")
+    fn out(&self) -> PathBuf {
+        self.folder.join("out")
     }
 
     /// Returns the records of the runs.
@@ -72,12 +59,8 @@ impl Lab {
 }
 
 fn records(folder: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(folder.join("results.jsonl")).expect("there are results");
+    let text = folder.read("results.jsonl");
     text.lines().map(|line| serde_json::from_str(line).expect("each line is a record")).collect()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Returns why the only run failed.
@@ -112,8 +95,7 @@ fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
     let plan =
         format!("rounds = 1\nwarmup = \"100ms\"\n{RUDY}control = true\n{again}{BURST}{sequence}{bench}");
     let lab = Lab::new(&plan);
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.run().with_code(0);
     let runs = lab.runs();
     assert_eq!(runs.len(), 3 * 3);
     for run in &runs {
@@ -127,28 +109,26 @@ fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
     assert_eq!(runs.iter().filter(|run| run["is_control"] == true).count(), 3);
     let head = &records(&lab.out())[0];
     assert_eq!((&head["record"], &head["plan"]["rounds"]), (&"head".into(), &1.into()));
-    assert_eq!(fs::read_to_string(lab.out().join("plan.toml")).expect("a copy"), plan);
+    assert_eq!(lab.out().read("plan.toml"), plan);
 }
 
 #[test]
 fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured() {
     let dies = shell("dies", "echo no such module >&2; exit 7");
     let lab = Lab::new(&format!("rounds = 1\n{dies}{RUDY}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = lab.run().with_code(0);
     let runs = lab.runs();
     let of = |name: &str| runs.iter().find(|run| run["variant"] == name).expect("the variant has a run");
     let why = of("dies")["outcome"]["why"].as_str().expect("the run failed");
     assert!(why.contains("exit status: 7") && why.contains("no such module"), "{why}");
     assert_eq!(of("rudy")["outcome"]["kind"], "measured");
-    assert!(stderr(&output).contains("no such module"));
+    assert!(output.stderr.contains("no such module"));
 }
 
 #[test]
 fn a_variant_that_cannot_be_started_is_reported() {
     let lab = Lab::new(&format!("rounds = 1\n[[variant]]\nname = \"x\"\ncommand = [\"/no/such\"]\n{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    lab.run().with_code(1);
     assert!(why(&lab).contains("/no/such"));
 }
 
@@ -160,11 +140,9 @@ fn a_variant_that_is_never_ready_is_stopped() {
     let lab = Lab::new("");
     let pid = lab.folder.path().join("pid");
     let waits = waits.replace("$2/pid", &pid.to_string_lossy());
-    fs::write(lab.folder.path().join("plan.toml"), format!("rounds = 1\n{waits}{BURST}")).expect("written");
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let why = why(&lab);
-    assert!(why.contains("not ready within 300ms") && why.contains("nothing accepts connections"), "{why}");
+    lab.folder.path().write("plan.toml", format!("rounds = 1\n{waits}{BURST}"));
+    lab.run().with_code(1);
+    assert_contains!(why(&lab), "not ready within 300ms", "nothing accepts connections");
     assert!(are_gone(&pid));
 }
 
@@ -172,8 +150,7 @@ fn a_variant_that_is_never_ready_is_stopped() {
 fn only_the_end_of_long_output_is_kept() {
     let talks = shell("talks", "head -c 1048576 /dev/zero | tr '\\0' x; echo the end; exit 1");
     let lab = Lab::new(&format!("rounds = 1\n{talks}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    lab.run().with_code(1);
     let why = why(&lab);
     assert!(why.contains("the end") && why.contains("left out") && why.len() < 17 * 1024, "{}", why.len());
 }
@@ -191,13 +168,11 @@ fn a_variant_that_ignores_sigterm_is_killed_with_its_children() {
     let file = "[[file]]\npath = \"a.html\"\nsize = 1000\n";
     let plan =
         format!("rounds = 1\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("stays", &script));
-    fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.folder.path().write("plan.toml", plan);
+    lab.run().with_code(0);
     let runs = lab.runs();
     let notes = runs[0]["notes"].to_string();
-    assert!(notes.contains("did not end within 5 s of SIGTERM"), "{notes}");
-    assert!(notes.contains("left behind sleep ("), "{notes}");
+    assert_contains!(notes, "did not end within 5 s of SIGTERM", "left behind sleep (");
     assert!(are_gone(&pid));
 }
 
@@ -209,27 +184,20 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
     let file = "[[file]]\npath = \"a.html\"\nsize = 1000\n";
     let plan =
         format!("rounds = 12\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("served", &script));
-    fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
-    let mut child = lab
-        .command(&["plan.toml", "--out", "out"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("started");
+    lab.folder.path().write("plan.toml", plan);
+    let mut child = lab.command(&["plan.toml", "--out", "out"]).spawn();
     let mut lines =
         BufReader::new(child.stderr.take().expect("the stream is piped")).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.starts_with("1/12 ")), "a run is over");
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
     let rest: Vec<_> = lines.collect();
-    let status = child.wait().expect("the process exits");
-    assert_eq!(status.code(), Some(130), "{rest:?}");
+    assert_eq!(child.wait().expect("the process exits").code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("rudy lab run --resume out")), "{rest:?}");
     assert!(are_gone(&pid));
     let runs = lab.runs().len();
     assert!((1..12).contains(&runs), "{runs}");
 
-    let output = lab.command(&["--resume", "out"]).output().expect("rudy can be started");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.command(&["--resume", "out"]).output().with_code(0);
     let mut rounds: Vec<_> = lab.runs().iter().filter_map(|run| run["round"].as_u64()).collect();
     rounds.sort_unstable();
     assert_eq!(rounds, (0..12).collect::<Vec<_>>());
@@ -238,13 +206,8 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
 #[test]
 fn an_invalid_plan_is_reported_with_its_line_and_creates_no_folder() {
     let lab = Lab::new(&format!("{RUDY}{BURST}connection = 3\n"));
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = stderr(&output);
-    assert!(
-        stderr.contains("plan.toml") && stderr.contains("connection") && stderr.contains("line"),
-        "{stderr}"
-    );
+    let output = lab.run().with_code(2);
+    assert_contains!(output.stderr, "plan.toml", "connection", "line");
     assert!(!lab.out().exists());
 }
 
@@ -261,10 +224,9 @@ fn run_once(script: &str, workload: &str) -> Lab {
 #[test]
 fn a_program_prints_its_metrics() {
     let lab = run_once("echo said beside >&2; echo time_s 0.25; echo tasks $1", "");
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
-    assert_eq!((&metrics["time_s"], &metrics["tasks"]), (&0.25.into(), &17.0.into()));
+    assert_members!(metrics, "time_s": 0.25, "tasks": 17.0);
 }
 
 #[test]
@@ -274,10 +236,9 @@ fn recorded_starts_are_counted_and_placeholders_are_replaced() {
     let text = fs::read_to_string(&plan).expect("written");
     let own = "placeholders = { time = \"0.5\" }\nconfig_text = \"{time}\"\n[[workload]]";
     fs::write(&plan, text.replace("[[workload]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
-    assert_eq!((&metrics["starts"], &metrics["time_s"]), (&2.0.into(), &0.5.into()));
+    assert_members!(metrics, "starts": 2.0, "time_s": 0.5);
 }
 
 #[test]
@@ -295,9 +256,8 @@ fn a_program_that_fails_or_prints_no_metric_or_hangs_has_failed() {
         ),
     ] {
         let lab = run_once(script, workload);
-        let output = lab.run();
-        assert_eq!(output.status.code(), Some(1), "{script}: {}", stderr(&output));
-        let stderr = stderr(&output);
+        let output = lab.run().with_code(1);
+        let stderr = output.stderr;
         for words in expected {
             assert!(stderr.contains(words), "{script}: {stderr}");
         }
@@ -306,8 +266,8 @@ fn a_program_that_fails_or_prints_no_metric_or_hangs_has_failed() {
 
 #[test]
 fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let (script, pid) = (folder.path().join("again.sh"), folder.path().join("pid"));
+    let folder = Folder::new();
+    let (script, pid) = (folder.join("again.sh"), folder.join("pid"));
     let again = format!(
         "trap 'setsid /bin/sh \"$0\" & exit' TERM\necho $$ >>{}\nwhile :; do sleep 0.05; done\n",
         pid.display()
@@ -321,10 +281,8 @@ fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
         ),
         "",
     );
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let notes = lab.runs()[0]["notes"].to_string();
-    assert!(notes.contains(", which we ended"), "{notes}");
+    lab.run().with_code(0);
+    assert_contains!(lab.runs()[0]["notes"].to_string(), ", which we ended");
     assert!(are_gone(&pid));
 }
 
@@ -334,8 +292,7 @@ fn lab_messages_prints_its_metrics() {
         "rounds = 1\n[[variant]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\
          [[workload]]\nname = \"20\"\nkind = \"run\"\nn = 20\n",
     );
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.run().with_code(0);
     let metrics = &lab.runs()[0]["metrics"];
     assert_eq!(metrics["messages"], f64::from(2 * 20 * 19));
     assert!(metrics["time_s"].as_f64().is_some_and(|time| time > 0.0), "{metrics}");
@@ -345,14 +302,12 @@ fn lab_messages_prints_its_metrics() {
 fn a_missing_program_is_reported_before_the_first_run() {
     let needs = shell("lacking", "true").replace("name", "needs = [\"/no/such/tool\"]\nname");
     let lab = Lab::new(&format!("rounds = 1\n{needs}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("lacking cannot be measured: /no/such/tool"), "{}", stderr(&output));
+    let output = lab.run().with_code(1);
+    assert!(output.stderr.contains("lacking cannot be measured: /no/such/tool"), "{}", output.stderr);
     assert!(!lab.out().exists());
     let optional = needs.replace("name", "optional = true\nname");
     let lab = Lab::new(&format!("rounds = 1\n{optional}{RUDY}{BURST}"));
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.run().with_code(0);
     assert_eq!(lab.runs().len(), 1);
 }
 
@@ -370,7 +325,7 @@ fn with_companion(script: &str, output_format: &str, workload: &str) -> Lab {
     let plan = format!(
         "rounds = 1\n[[file]]\npath = \"a.html\"\nsize = 1000\n{server}{variant}[[workload]]\nname = \"run\"\nkind = \"run\"\n{workload}"
     );
-    fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
+    lab.folder.path().write("plan.toml", plan);
     lab
 }
 
@@ -381,8 +336,7 @@ const BENCH_SERVER: &str =
 #[test]
 fn a_companion_server_starts_before_the_program_and_stops_after_it() {
     let lab = with_companion(BENCH_SERVER, "bench", "");
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.run().with_code(0);
     let run = &lab.runs()[0];
     assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
     assert!(!run["notes"].to_string().contains("server"), "it is no part of the variant: {run}");
@@ -394,9 +348,8 @@ fn a_companion_server_starts_before_the_program_and_stops_after_it() {
 fn a_program_observes_its_companion_by_pid_and_prints_json_and_ends_with_an_expected_code() {
     let script = "echo '{\"observed\": {server.pid}, \"tcp\": {\"listen\": 1}}'; exit 4";
     let lab = with_companion(script, "json", "exit_codes = [0, 4]\n");
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let pid = fs::read_to_string(lab.folder.path().join("pid")).expect("the companion has started");
+    lab.run().with_code(0);
+    let pid = lab.folder.path().read("pid");
     let metrics = &lab.runs()[0]["metrics"];
     let metric = |name: &str| metrics[name].as_f64().map(|value| value.to_string());
     assert_eq!(metric("observed").as_deref(), Some(pid.trim()), "{metrics}");
@@ -406,8 +359,7 @@ fn a_program_observes_its_companion_by_pid_and_prints_json_and_ends_with_an_expe
 #[test]
 fn a_stall_of_the_server_is_measured() {
     let lab = with_companion(BENCH_SERVER, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
-    let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    lab.run().with_code(0);
     let run = &lab.runs()[0];
     let metric = |name: &str| run["metrics"][name].as_f64().unwrap_or_default();
     assert!(metric("stalled_s") >= 0.5 && metric("max_ns") >= 0.25e9, "{run}");
@@ -421,16 +373,15 @@ fn a_stall_of_the_server_is_measured() {
 fn a_run_is_suspect_if_it_ends_before_the_stall_and_failed_if_its_server_exits() {
     let stall = "stall = { after = \"10s\", time = \"1s\" }\n";
     let lab = with_companion("echo time_s 1", "metrics", stall);
-    assert_eq!(lab.run().status.code(), Some(0));
-    let warnings = lab.runs()[0]["warnings"].to_string();
-    assert!(warnings.contains("before the stall") && warnings.contains("time_s"), "{warnings}");
+    assert_eq!(lab.run().code, Some(0));
+    assert_contains!(lab.runs()[0]["warnings"].to_string(), "before the stall", "time_s");
 
     let lab = with_companion("kill $(cat PID); sleep 1000", "metrics", "");
     let plan = lab.folder.path().join("plan.toml");
     let pid = lab.folder.path().join("pid");
     let text = fs::read_to_string(&plan).expect("written").replace("PID", &pid.to_string_lossy());
     fs::write(&plan, text).expect("written");
-    assert_eq!(lab.run().status.code(), Some(1));
+    assert_eq!(lab.run().code, Some(1));
     assert!(why(&lab).contains("server, a companion program, ended"), "{}", why(&lab));
 }
 
@@ -442,12 +393,7 @@ fn ctrl_c_during_a_stall_stops_all_processes() {
         "timeout = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n",
     );
     let pid = lab.folder.path().join("pid");
-    let mut child = lab
-        .command(&["plan.toml", "--out", "out"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("started");
+    let mut child = lab.command(&["plan.toml", "--out", "out"]).without_stderr().spawn();
     let is_stopped = || {
         let pid = fs::read_to_string(&pid).ok()?.trim().to_owned();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

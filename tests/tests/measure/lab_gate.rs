@@ -1,23 +1,9 @@
 //! Tests `rudy lab compare`, `rudy lab diff` and the exit codes of `--fail-if-worse`.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
-
-use rudy_tests::binary;
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 fn lab(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(binary())
-        .arg("lab")
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("rudy can be started")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    Rudy::command(["lab"]).args(arguments).folder(folder).output()
 }
 
 /// A server whose requests cost this much CPU.
@@ -34,32 +20,29 @@ fn compare(folder: &Path, [a, b]: [&str; 2], more: &[&str]) -> Output {
 
 #[test]
 fn too_few_rounds_have_no_verdict() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let output = compare(folder.path(), ["20us", "20us"], &["--rounds", "1", "--fail-if-worse", "5%"]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("--rounds 7"), "{}", text(&output.stderr));
+    let folder = Folder::new();
+    let output =
+        compare(folder.path(), ["20us", "20us"], &["--rounds", "1", "--fail-if-worse", "5%"]).with_code(2);
+    assert!(output.stderr.contains("--rounds 7"), "{}", output.stderr);
 
-    let output = compare(folder.path(), ["20us", "20us"], &["--rounds", "1"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let page = fs::read_to_string(folder.path().join("out/report.html")).expect("there is a report");
+    compare(folder.path(), ["20us", "20us"], &["--rounds", "1"]).with_code(0);
+    let page = folder.read("out/report.html");
     assert!(page.contains("Is B better than A?"));
-    let output = lab(folder.path(), &["diff", "out", "out", "--fail-if-worse", "5%"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    lab(folder.path(), &["diff", "out", "out", "--fail-if-worse", "5%"]).with_code(1);
 }
 
 #[test]
 fn a_worse_server_exits_with_3_and_a_worse_result_too() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let output = compare(folder.path(), ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]);
-    assert_eq!(output.status.code(), Some(3), "{}{}", text(&output.stdout), text(&output.stderr));
+    let folder = Folder::new();
+    compare(folder.path(), ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]).with_code(3);
 
     let diff = |old: &str, new: &str| lab(folder.path(), &["diff", old, new, "--fail-if-worse", "20%"]);
-    assert_eq!(diff("out", "out").status.code(), Some(0), "{}", text(&diff("out", "out").stdout));
-    multiply(&folder.path().join("out"), &folder.path().join("slower"), 2.0);
-    assert_eq!(diff("out", "slower").status.code(), Some(3), "{}", text(&diff("out", "slower").stdout));
-    assert_eq!(diff("slower", "out").status.code(), Some(0), "better is not worse");
+    assert_eq!(diff("out", "out").code, Some(0), "{}", diff("out", "out").stdout);
+    multiply(&folder.join("out"), &folder.join("slower"), 2.0);
+    assert_eq!(diff("out", "slower").code, Some(3), "{}", diff("out", "slower").stdout);
+    assert_eq!(diff("slower", "out").code, Some(0), "better is not worse");
     let json = lab(folder.path(), &["diff", "out", "slower", "--json"]);
-    let json: Value = serde_json::from_slice(&json.stdout).expect("a comparison is JSON");
+    let json = json.json();
     let of = |verdict: &str| {
         json["comparisons"].as_array().map(|all| all.iter().filter(|one| one["verdict"] == verdict).count())
     };
@@ -70,8 +53,8 @@ fn a_worse_server_exits_with_3_and_a_worse_result_too() {
 /// A server that is ready, and responds with 503 under load: its errors cost less than the responses of the other one.
 #[test]
 fn a_server_that_responds_with_errors_under_load_is_not_better() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let config = folder.path().join("rudy.toml");
+    let folder = Folder::new();
+    let config = folder.join("rudy.toml");
     let limited = "listen = '127.0.0.1:PORT'\nshutdown_timeout = '1s'\n[[site]]\n[[site.route]]\npath = '/*'\nrespond = 200\n\
                    rate_limit = { rate = '10/s', by = 'all', status = 503 }\n";
     fs::write(&config, limited).expect("the file can be written");
@@ -81,19 +64,15 @@ fn a_server_that_responds_with_errors_under_load_is_not_better() {
     let flags =
         ["--url", "http://127.0.0.1:{port}/", "-c", "1", "-d", "100ms", "--rounds", "7", "--out", "out"];
     let flags = [&flags[..], &["--fail-if-worse", "5%"]].concat();
-    let output = lab(folder.path(), &[&["compare", old.as_str(), new.as_str()], &flags[..]].concat());
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{}{stderr}", text(&output.stdout));
-    assert!(
-        stderr.contains("--fail-if-worse cannot be decided") && stderr.contains("requests failed"),
-        "{stderr}"
-    );
+    let stderr =
+        lab(folder.path(), &[&["compare", old.as_str(), new.as_str()], &flags[..]].concat()).failed_with(1);
+    assert_contains!(stderr, "--fail-if-worse cannot be decided", "requests failed");
 }
 
 /// A copy of results in which requests cost more CPU.
 fn multiply(from: &Path, to: &Path, factor: f64) {
     fs::create_dir(to).expect("the folder can be created");
-    let lines = fs::read_to_string(from.join("results.jsonl")).expect("there are results");
+    let lines = from.read("results.jsonl");
     let lines = lines.lines().map(|line| {
         let mut record: Value = serde_json::from_str(line).expect("a record is JSON");
         if let Some(cpu) = record["metrics"]["cpu_us_per_request"].as_f64() {
@@ -101,13 +80,12 @@ fn multiply(from: &Path, to: &Path, factor: f64) {
         }
         format!("{record}\n")
     });
-    fs::write(to.join("results.jsonl"), lines.collect::<String>()).expect("the file can be written");
+    to.write("results.jsonl", lines.collect::<String>());
 }
 
 #[test]
 fn a_folder_without_results_is_an_invalid_argument() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let output = lab(folder.path(), &["diff", "old", "new"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("old/results.jsonl"), "{}", text(&output.stderr));
+    let folder = Folder::new();
+    let output = lab(folder.path(), &["diff", "old", "new"]).with_code(2);
+    assert!(output.stderr.contains("old/results.jsonl"), "{}", output.stderr);
 }

@@ -1,40 +1,25 @@
 //! Tests plans of `rudy lab`: built programs, and the differences that an experiment detects.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rudy_tests::{PATIENCE, binary};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 fn run(folder: &Path, plan: &str) -> Output {
-    fs::write(folder.join("plan.toml"), plan).expect("the file can be written");
-    lab(folder).output().expect("rudy can be started")
+    folder.write("plan.toml", plan);
+    lab(folder).output()
 }
 
-fn lab(folder: &Path) -> Command {
-    let mut command = Command::new(binary());
-    command.args(["lab", "run", "plan.toml", "--out", "out"]).current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn lab(folder: &Path) -> Rudy {
+    Rudy::command(["lab", "run", "plan.toml", "--out", "out"]).folder(folder)
 }
 
 /// Uses the calibration plan with shorter runs. The CPU time of a thread hardly depends on other processes, so 10 % are
 /// significant on any machine.
 #[test]
 fn ten_percent_more_cpu_are_detected_in_ten_rounds_and_an_equal_server_is_not_reported() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let plan = include_str!("../../../labs/calibrate.toml");
     let shorter = plan.replace("requests = 2000", "requests = 800").replace("control = true\n", "");
     assert_ne!(plan, shorter);
-    let output = run(folder.path(), &shorter);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = run(folder.path(), &shorter).with_code(0);
     let mut report = Command::new(binary());
     report.args(["lab", "report", "out", "--format", "json"]).current_dir(folder.path());
     let report = report.output().expect("rudy can be started").stdout;
@@ -44,8 +29,8 @@ fn ten_percent_more_cpu_are_detected_in_ten_rounds_and_an_equal_server_is_not_re
         let found = findings.iter().find(|finding| finding["variant"] == variant);
         found.expect("the variant is compared")["verdict"].clone()
     };
-    assert_eq!(verdict("slower"), "worse", "{}", text(&output.stdout));
-    assert!(verdict("equal") != "better" && verdict("equal") != "worse", "{}", text(&output.stdout));
+    assert_eq!(verdict("slower"), "worse", "{}", output.stdout);
+    assert!(verdict("equal") != "better" && verdict("equal") != "worse", "{}", output.stdout);
 }
 
 /// Returns a plan with a shell script that `build` builds.
@@ -58,20 +43,19 @@ fn built(build: &str) -> String {
     )
 }
 
-fn with_source() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+fn with_source() -> Folder {
+    let folder = Folder::new();
     let source = "#!/bin/sh\nexec \"$1\" serve . --listen 127.0.0.1:$2\n";
-    fs::write(folder.path().join("server.sh"), source).expect("the file can be written");
+    folder.write("server.sh", source);
     folder
 }
 
 #[test]
 fn a_program_is_built_before_it_is_measured() {
     let folder = with_source();
-    let output = run(folder.path(), &built("cp \"$1\" \"$2\" && chmod +x \"$2\""));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("building server\n"));
-    let results = fs::read_to_string(folder.path().join("out/results.jsonl")).expect("there are results");
+    let output = run(folder.path(), &built("cp \"$1\" \"$2\" && chmod +x \"$2\"")).with_code(0);
+    assert!(output.stderr.contains("building server\n"));
+    let results = folder.read("out/results.jsonl");
     let run: Value = serde_json::from_str(results.lines().nth(1).expect("a run")).expect("a record");
     assert_eq!(run["outcome"]["kind"], "measured", "{run}");
 }
@@ -79,21 +63,18 @@ fn a_program_is_built_before_it_is_measured() {
 #[test]
 fn a_failed_build_is_reported_with_the_compilers_output() {
     let folder = with_source();
-    let output = run(folder.path(), &built("echo no such type >&2; exit 3"));
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let stderr = run(folder.path(), &built("echo no such type >&2; exit 3")).failed_with(1);
     assert!(stderr.contains("cannot build server") && stderr.contains("no such type"), "{stderr}");
     // The next run can use the same folder.
-    assert!(!folder.path().join("out").exists());
+    assert!(!folder.join("out").exists());
 }
 
 #[test]
 fn processes_left_by_a_build_are_stopped_and_not_attributed_to_a_variant() {
     let folder = with_source();
-    let output =
-        run(folder.path(), &built("sleep 1000 >/dev/null 2>&1 & cp \"$1\" \"$2\" && chmod +x \"$2\""));
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let stderr =
+        run(folder.path(), &built("sleep 1000 >/dev/null 2>&1 & cp \"$1\" \"$2\" && chmod +x \"$2\""))
+            .failed_with(0);
     assert_eq!(stderr.matches("it left behind sleep (").count(), 1, "{stderr}");
     assert!(stderr.contains("which we ended"), "{stderr}");
 }
@@ -101,18 +82,16 @@ fn processes_left_by_a_build_are_stopped_and_not_attributed_to_a_variant() {
 #[test]
 fn ctrl_c_stops_a_build_and_leaves_no_folder() {
     let folder = with_source();
-    let pid = folder.path().join("pid");
+    let pid = folder.join("pid");
     let build = format!("echo $$ >{}; exec sleep 1000", pid.display());
-    fs::write(folder.path().join("plan.toml"), built(&build)).expect("the file can be written");
-    let child = lab(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+    folder.write("plan.toml", built(&build));
+    let child = lab(folder.path()).spawn();
     let pid = wait_for_number(&pid);
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
-    let output = child.wait_with_output().expect("the process exits");
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    let stderr = Output::wait(child).failed_with(130);
     assert!(stderr.contains("interrupted before the first run: nothing is left running"), "{stderr}");
     assert!(test_kill_process(pid).is_err(), "the compiler still runs");
-    assert!(!folder.path().join("out").exists());
+    assert!(!folder.join("out").exists());
 }
 
 /// Waits until a process has written its id, and returns it.

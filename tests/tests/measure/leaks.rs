@@ -1,27 +1,22 @@
 //! Tests `rudy conns --watch` with the polling client of the lab, which leaks sockets, and with its repaired
 //! version.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-
-use rudy_tests::{Server, binary, program};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 /// A running polling client. It is killed when this is dropped.
-struct Client(Child);
+struct Client(Running);
 
 impl Client {
     /// Starts the client with this pace per second and limit of descriptors, and waits until it polls.
     fn start(version: &str, pace: &str, limit: &str, server: &Server) -> Option<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../labs/peers/polling-client.py");
-        let mut child = Command::new(program("python3")?)
+        let mut child: Running = Command::new(program("python3")?)
             .arg(script)
             .args([version, pace, limit, &server.address().port().to_string(), "/a"])
             .stdout(Stdio::piped())
             .spawn()
-            .expect("python3 can be started");
+            .expect("python3 can be started")
+            .into();
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("the stream is piped"));
         stdout.read_line(&mut line).expect("the client writes a line");
@@ -35,19 +30,8 @@ impl Client {
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn conns(arguments: &[&str]) -> Output {
-    Command::new(binary()).arg("conns").args(arguments).output().expect("rudy can be started")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    Rudy::command(["conns"]).args(arguments).output()
 }
 
 #[test]
@@ -55,14 +39,11 @@ fn a_client_that_skips_close_after_an_error_is_caught() {
     let server = Server::files(&[("a", b"a")]);
     let Some(client) = Client::start("leaking", "50", "100000", &server) else { return };
     let watch = ["--watch", "20ms", "--min-time", "2s", "--until-leak", "--for", "2m"];
-    let output = conns(&[&[client.pid().as_str()], &watch[..]].concat());
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(4), "{text}");
+    let text = conns(&[&[client.pid().as_str()], &watch[..]].concat()).with_code(4).stdout;
     let verdict = text.lines().find(|line| line.starts_with("Leak: ")).expect("there is a verdict");
     assert!(verdict.starts_with("Leak: sockets in no table grow by "), "{verdict}");
     assert!(verdict.contains("; descriptors run out in "), "{verdict}");
-    let table = stdout(&conns(&[&client.pid()]));
-    assert!(table.contains("TCP") && table.contains("closed, never bound, or in another network"), "{table}");
+    assert_contains!(conns(&[&client.pid()]).stdout, "TCP", "closed, never bound, or in another network");
 }
 
 #[test]
@@ -72,9 +53,7 @@ fn a_client_that_always_closes_is_not_accused() {
     // Longer than growth must persist; its TIME_WAIT sockets grow all the while. A number of samples, because a busy
     // machine takes longer for it.
     let watch = ["--watch", "20ms", "--min-time", "500ms", "--count", "150", "--json"];
-    let output = conns(&[&[client.pid().as_str()], &watch[..]].concat());
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    let text = conns(&[&[client.pid().as_str()], &watch[..]].concat()).succeeded();
     let last: Value = serde_json::from_str(text.lines().last().expect("a watch has lines")).expect(&text);
     assert_eq!((&last["verdict"], last["leaks"].as_array().map(Vec::len)), (&"no_leak".into(), Some(0)));
 }
@@ -85,9 +64,7 @@ fn a_process_that_has_used_all_its_descriptors_leaks() {
     let Some(client) = Client::start("leaking", "20", "64", &server) else { return };
     // The descriptors run out before the minimum time.
     let watch = ["--watch", "20ms", "--min-time", "1h", "--until-leak", "--for", "2m", "--json"];
-    let output = conns(&[&[client.pid().as_str()], &watch[..]].concat());
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(4), "{text}");
+    let text = conns(&[&[client.pid().as_str()], &watch[..]].concat()).with_code(4).stdout;
     let last: Value = serde_json::from_str(text.lines().last().expect("a watch has lines")).expect(&text);
     assert_eq!((&last["verdict"], &last["leaks"][0]["counter"]), (&"leak".into(), &"in_no_table".into()));
     assert_eq!(last["descriptors_limit"], 64);
@@ -100,16 +77,14 @@ fn the_process_is_found_by_its_port() {
     for arguments in [&[format!(":{port}")][..], &["--port".to_owned(), port.clone()]] {
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let output = conns(&arguments);
-        assert!(stdout(&output).contains(&format!("(pid {})", std::process::id())), "{}", stdout(&output));
+        assert!(output.stdout.contains(&format!("(pid {})", std::process::id())), "{}", output.stdout);
     }
 }
 
 #[test]
 fn a_process_id_in_the_place_of_the_interval_is_explained() {
     for (id, expected) in [("1234567", "`rudy conns 1234567 --watch`"), ("500", "`rudy conns 500 --watch`")] {
-        let output = conns(&["--watch", id]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2));
+        let stderr = conns(&["--watch", id]).failed_with(2);
         assert!(stderr.contains(expected), "{stderr}");
     }
 }

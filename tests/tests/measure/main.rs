@@ -1,5 +1,7 @@
 //! The measuring commands: load tests, floods, experiments, views of processes.
 
+#![allow(unused_qualifications, reason = "the prelude has more names than a module uses")]
+
 mod bench;
 mod flood;
 mod http2_client;

@@ -1,32 +1,12 @@
 //! Tests `rudy top` and `rudy conns` with processes whose threads and sockets are known.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-
-use rudy_tests::{PATIENCE, binary};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn output(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("rudy can be started")
-}
+use rudy_tests::prelude::*;
 
 /// Returns the stdout of a run that succeeds without output on stderr.
 fn success(arguments: &[&str]) -> String {
-    let output = output(arguments);
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
-    String::from_utf8(output.stdout).expect("the output is UTF-8")
+    let output = Rudy::run(arguments);
+    assert_eq!((output.code, output.stderr.as_ref()), (Some(0), ""));
+    output.stdout
 }
 
 fn own_pid() -> String {
@@ -35,21 +15,14 @@ fn own_pid() -> String {
 
 /// A running `rudy` and the lines it writes. It is killed when this is dropped.
 struct Watch {
-    child: Child,
+    child: Running,
     lines: Receiver<String>,
 }
 
 impl Watch {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = command(arguments).spawn().expect("rudy can be started");
-        let stdout = child.stdout.take().expect("the stream is piped");
-        let (sender, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // If the receiver is gone, keep reading, so that the pipe does not fill up.
-                let _ = sender.send(line);
-            }
-        });
+        let mut child = Running::from(Rudy::command(arguments).spawn());
+        let lines = lines_of(child.stdout.take().expect("the stream is piped"));
         Self { child, lines }
     }
 
@@ -72,14 +45,6 @@ impl Watch {
         let pipe = self.child.stderr.as_mut().expect("the stream is piped");
         pipe.read_to_string(&mut stderr).expect("the output is UTF-8");
         (self.child.wait().expect("the child can be waited for").code(), stderr)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // Both fail only if the process has already exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -109,8 +74,7 @@ fn the_busiest_thread_is_shown() {
     let json = success(&["top", &own_pid(), "-n", "2", "--interval", "200ms", "--json"]);
     STOP.store(true, Ordering::Relaxed);
     burner.expect("a thread can be started").join().expect("the thread does not panic");
-    assert!(table.contains("burner"), "{table}");
-    assert!(table.contains(&format!("(pid {})", own_pid())), "{table}");
+    assert_contains!(table, "burner", &format!("(pid {})", own_pid()));
     let objects: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert_eq!(objects.len(), 2);
     for object in objects {
@@ -169,7 +133,7 @@ fn wait_until_watched(watch: &Watch) {
 
 #[test]
 fn a_watch_exits_when_its_stdout_is_closed() {
-    let mut child = command(&["conns", &own_pid(), "--watch=1h"]).spawn().expect("rudy can be started");
+    let mut child = Rudy::command(["conns", &own_pid(), "--watch=1h"]).spawn();
     let mut first = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("the stream is piped"));
     stdout.read_line(&mut first).expect("a line is written");
@@ -193,14 +157,12 @@ fn sockets_are_shown_by_state() {
     assert!(object["descriptors"].as_u64() > Some(0) && object["descriptors_limit"].as_u64() > Some(0));
     kill_process(Pid::from_child(&watch.child), Signal::INT).expect("the process is running");
     assert_eq!(watch.end(), (Some(0), String::new()));
-    let table = success(&["conns", &own_pid()]);
-    assert!(table.contains("\nCLOSE_WAIT "), "{table}");
+    assert_contains!(success(&["conns", &own_pid()]), "\nCLOSE_WAIT ");
     let remote = client.peer_addr().expect("the socket is connected");
     // That end was accepted, so its remote address is shown without the port.
     let remotes = success(&["conns", &own_pid(), "--by", "remote", "--rows", "1000"]);
     assert!(remotes.contains(&remote.ip().to_string()), "{remotes}");
-    let locals = success(&["conns", &own_pid(), "--by", "local", "--rows", "1000"]);
-    assert!(locals.contains(&remote.to_string()), "{locals}");
+    assert_contains!(success(&["conns", &own_pid(), "--by", "local", "--rows", "1000"]), &remote.to_string());
 }
 
 #[test]
@@ -212,26 +174,25 @@ fn a_leak_shows_as_growth() {
     // Thirty sockets, more than the other tests of this process open and close meanwhile.
     while growth(&watch.line(), "sockets ").is_none_or(|growth| growth < 20) {}
     kill_process(Pid::from_child(&watch.child), Signal::TERM).expect("the process is running");
-    let conclusion = watch.line_with("In ");
-    assert!(conclusion.contains(", sockets +") && conclusion.contains(", ESTABLISHED +"), "{conclusion}");
+    assert_contains!(watch.line_with("In "), ", sockets +", ", ESTABLISHED +");
     assert_eq!(watch.end(), (Some(0), String::new()));
     drop(leaked);
 }
 
 #[test]
 fn a_watch_writes_a_chart_and_refuses_a_file_that_cannot_be_written_at_once() {
-    let folder = tempfile::tempdir().expect("a folder can be created");
-    let file = folder.path().join("leak.svg");
+    let folder = Folder::new();
+    let file = folder.join("leak.svg");
     let path = file.to_str().expect("the path is text");
-    let drawn = output(&["conns", &own_pid(), "--watch", "10ms", "--count", "3", "--plot", path]);
-    assert_eq!(drawn.status.code(), Some(0));
-    assert_eq!(String::from_utf8_lossy(&drawn.stderr), format!("chart: {path}\n"));
+    let drawn =
+        Rudy::run(["conns", &own_pid(), "--watch", "10ms", "--count", "3", "--plot", path]).with_code(0);
+    assert_eq!(drawn.stderr, format!("chart: {path}\n"));
     let svg = fs::read_to_string(&file).expect("the chart exists");
     assert!(svg.starts_with("<svg") && svg.contains("descriptors"), "{svg}");
-    let missing = folder.path().join("missing/leak.svg");
-    let refused = output(&["conns", &own_pid(), "--watch=1h", "--plot", &missing.display().to_string()]);
-    assert_eq!((refused.status.code(), refused.stdout.as_slice()), (Some(1), &[][..]));
-    assert!(String::from_utf8_lossy(&refused.stderr).starts_with("error: cannot write "));
+    let missing = folder.join("missing/leak.svg");
+    let refused = Rudy::run(["conns", &own_pid(), "--watch=1h", "--plot", &missing.display().to_string()]);
+    assert_eq!((refused.code, &*refused.stdout), (Some(1), ""));
+    assert!(refused.stderr.starts_with("error: cannot write "));
 }
 
 /// Returns the change of `what` in a line: 3 for `sockets 83 (+3), ...`.
@@ -244,9 +205,7 @@ fn growth(line: &str, what: &str) -> Option<i64> {
 fn a_missing_process_is_reported_with_exit_code_1() {
     for command in ["top", "conns"] {
         // Above the maximum process id of the kernel.
-        let output = output(&[command, "4194305"]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1));
+        let stderr = Rudy::run([command, "4194305"]).failed_with(1);
         assert!(stderr.starts_with("error: process 4194305 does not exist"), "{stderr}");
     }
 }

@@ -1,34 +1,27 @@
 //! Tests distributed loads and `rudy bench merge`.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use rudy_tests::prelude::*;
 
-use rudy_tests::{Server, binary};
-use serde_json::Value;
-
-fn bench(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command.arg("bench").args(arguments).stdin(Stdio::null());
-    command
+fn bench(arguments: &[&str]) -> Rudy {
+    Rudy::command(["bench"]).args(arguments)
 }
 
 fn output(arguments: &[&str]) -> Output {
-    bench(arguments).output().expect("rudy can be started")
+    bench(arguments).output()
 }
 
 fn start(share: &str, file: &Path, url: &str) -> Child {
     let file = file.to_str().expect("a plain path");
     let load =
         ["-n", "301", "-c", "5", "-t", "1", "--start-at", "+2s", "--split", share, "--json", file, url];
-    bench(&load).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("rudy can be started")
+    bench(&load).spawn()
 }
 
 #[test]
 fn shares_add_up_to_one_load_and_their_reports_merge() {
     let server = Server::files(&[("index.html", b"hello")]);
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let files = ["0/3", "1/3", "2/3"].map(|share| (share, folder.path().join(&share[..1])));
+    let folder = Folder::new();
+    let files = ["0/3", "1/3", "2/3"].map(|share| (share, folder.join(&share[..1])));
     let url = server.url("/");
     let running = files.each_ref().map(|(share, file)| start(share, file, &url));
     for mut child in running {
@@ -37,32 +30,27 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
     let paths = files.each_ref().map(|(_, file)| file.to_str().expect("a plain path"));
     // `--force`, because other processes on this machine can saturate a share.
     let merged = output(&["merge", "--force", "--json", "-", paths[0], paths[1], paths[2]]);
-    let whole: Value = serde_json::from_slice(&merged.stdout).expect("a report is JSON");
-    assert_eq!((&whole["requests"], &whole["succeeded"]), (&301.into(), &301.into()), "{whole}");
-    assert_eq!((&whole["config"]["connections"], &whole["config"]["requests"]), (&5.into(), &301.into()));
+    let whole = merged.json();
+    assert_members!(whole, "requests": 301, "succeeded": 301);
+    assert_members!(whole["config"], "connections": 5, "requests": 301);
 
     let missing = output(&["merge", paths[0], paths[2]]);
-    assert_eq!((missing.status.code(), missing.stdout.len()), (Some(1), 0));
-    let other = folder.path().join("other");
-    fs::write(
-        &other,
+    assert_eq!((missing.code, missing.stdout.len()), (Some(1), 0));
+    let other = folder.write(
+        "other",
         fs::read_to_string(paths[1]).expect("a report").replace("\"connections\": 2", "\"connections\": 9"),
-    )
-    .expect("the file can be written");
-    let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]);
-    assert_eq!(other.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&other.stderr).contains("were not merged"));
+    );
+    let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]).with_code(1);
+    assert!(other.stderr.contains("were not merged"));
 }
 
 #[test]
 fn an_invalid_report_is_rejected_by_name() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let file = folder.path().join("report");
-    fs::write(&file, "no JSON").expect("the file can be written");
+    let folder = Folder::new();
+    let file = folder.write("report", "no JSON");
     let file = file.to_str().expect("a plain path");
-    let rejected = output(&["merge", file]);
-    assert_eq!(rejected.status.code(), Some(1));
-    let stderr = String::from_utf8_lossy(&rejected.stderr);
+    let rejected = output(&["merge", file]).with_code(1);
+    let stderr = &rejected.stderr;
     assert!(stderr.starts_with(&format!("error: {file}: not a report")), "{stderr}");
 }
 
@@ -70,8 +58,8 @@ fn an_invalid_report_is_rejected_by_name() {
 fn a_start_time_in_the_past_is_rejected() {
     let server = Server::files(&[("index.html", b"hello")]);
     let late = output(&["-n", "10", "-c", "1", "--start-at", "2020-01-01T00:00:00Z", &server.url("/")]);
-    assert_eq!((late.status.code(), late.stdout.len()), (Some(1), 0));
-    assert!(String::from_utf8_lossy(&late.stderr).contains("the other shares have started"));
+    assert_eq!((late.code, late.stdout.len()), (Some(1), 0));
+    assert!(late.stderr.contains("the other shares have started"));
 }
 
 /// The file in `docs/` must be a load that this version runs, with its index in the environment.
@@ -92,9 +80,8 @@ fn the_kubernetes_job_runs_a_share_of_its_load() {
     let arguments: Vec<_> = lines.filter_map(|line| line.split('"').next()).map(replaced).collect();
     assert_eq!(arguments.first().map(String::as_str), Some("bench"));
     let arguments: Vec<_> = arguments.iter().skip(1).map(String::as_str).collect();
-    let share = output(&arguments);
-    assert_eq!(share.status.code(), Some(0), "{}", String::from_utf8_lossy(&share.stderr));
-    let report: Value = serde_json::from_slice(&share.stdout).expect("a report is JSON");
+    let share = output(&arguments).with_code(0);
+    let report = share.json();
     assert_eq!(
         (&report["config"]["share"]["index"], &report["config"]["connections"]),
         (&3.into(), &2.into())

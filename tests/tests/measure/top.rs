@@ -1,55 +1,39 @@
 //! Tests `rudy top` with a terminal, with a JVM's recorded thread dump, and with a process that writes.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::symlink;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::ChildStdin;
 
-use rudy_tests::binary;
-use serde_json::Value;
-
-/// A child that is killed when this is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only if the process has already exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use rudy_tests::prelude::*;
 
 /// Starts a process with a name of its own that copies its standard input into a file.
-fn writer(folder: &tempfile::TempDir, name: &str) -> (Running, ChildStdin) {
-    let program = folder.path().join(name);
+fn writer(folder: &Folder, name: &str) -> (Running, ChildStdin) {
+    let program = folder.join(name);
     symlink("/bin/cat", &program).expect("the folder is writable");
-    let output = fs::File::create(folder.path().join("written")).expect("the folder is writable");
+    let output = fs::File::create(folder.join("written")).expect("the folder is writable");
     let mut child =
         Command::new(&program).stdin(Stdio::piped()).stdout(output).spawn().expect("every system has cat");
     let stdin = child.stdin.take().expect("the stream is piped");
-    (Running(child), stdin)
+    (Running::from(child), stdin)
 }
 
 fn top(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(binary()).arg("top").args(arguments).output().expect("rudy can be started");
-    let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let output = Rudy::command(["top"]).args(arguments).output();
+    (output.code, output.stdout, output.stderr)
 }
 
 #[test]
 fn an_idle_process_is_found_by_its_name_and_reported_as_idle() {
-    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let folder = Folder::new();
     let (child, _stdin) = writer(&folder, "rudy-idle");
     let (code, table, errors) = top(&["rudy-idle", "--once", "--interval", "50ms"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert!(table.starts_with(&format!("rudy-idle (pid {}): 1 thread, 0 busy", child.0.id())), "{table}");
+    assert!(table.starts_with(&format!("rudy-idle (pid {}): 1 thread, 0 busy", child.id())), "{table}");
     assert!(table.contains("\n=> idle: its one thread used 0.0 % of a core"), "{table}");
     assert!(table.lines().any(|line| line.contains(" rudy-idle  ")), "{table}");
 }
 
 #[test]
 fn keys_sum_threads_show_stacks_and_quit() {
-    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let folder = Folder::new();
     let (_child, _stdin) = writer(&folder, "rudy-keys");
     let command =
         format!("stty rows 40 cols 100; TERM=xterm exec {} top rudy-keys --idle -i 50ms", binary().display());
@@ -61,7 +45,7 @@ fn keys_sum_threads_show_stacks_and_quit() {
         .expect("script can be started");
     let mut keys = script.stdin.take().expect("the stream is piped");
     let mut screen = BufReader::new(script.stdout.take().expect("the stream is piped"));
-    let mut script = Running(script);
+    let mut script = Running::from(script);
     let mut wait_for = |text: &str| {
         let mut line = String::new();
         while !line.contains(text) {
@@ -75,16 +59,15 @@ fn keys_sum_threads_show_stacks_and_quit() {
     keys.write_all(b"?").expect("the terminal reads");
     wait_for("q  quit");
     keys.write_all(b"q").expect("the terminal reads");
-    let mut rest = String::new();
-    screen.read_to_string(&mut rest).expect("the screen is UTF-8");
-    assert_eq!(script.0.wait().expect("the child can be waited for").code(), Some(0), "{rest}");
+    let rest = std::io::read_to_string(&mut screen).expect("the screen is UTF-8");
+    assert_eq!(script.wait().expect("the child can be waited for").code(), Some(0), "{rest}");
 }
 
 #[test]
 fn a_recorded_thread_dump_gives_threads_their_names_and_stacks() {
-    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let folder = Folder::new();
     let (child, _stdin) = writer(&folder, "rudy-java");
-    let (pid, dump) = (child.0.id(), folder.path().join("dump"));
+    let (pid, dump) = (child.id(), folder.join("dump"));
     let text = format!(
         "Full thread dump OpenJDK:\n\n\"http-nio-8080-Acceptor\" #31 prio=5 tid=0x1 nid={pid:#x} runnable\n\
          \tat sun.nio.ch.Net.accept(java.base@17.0.15/Native Method)\n\tat Main.main(Main.java:1)\n"
@@ -108,16 +91,12 @@ fn a_recorded_thread_dump_gives_threads_their_names_and_stacks() {
 
 #[test]
 fn a_process_that_writes_is_shown_with_its_file() {
-    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let folder = Folder::new();
     let (child, mut stdin) = writer(&folder, "rudy-writer");
-    let path = fs::canonicalize(folder.path().join("written")).expect("the file exists");
-    let mut top = Command::new(binary())
-        .args(["top", "--disk", &child.0.id().to_string(), "--json", "-i", "50ms"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .map(Running)
-        .expect("rudy can be started");
-    let mut lines = BufReader::new(top.0.stdout.take().expect("the stream is piped")).lines();
+    let path = fs::canonicalize(folder.join("written")).expect("the file exists");
+    let top = Rudy::command(["top", "--disk", &child.id().to_string(), "--json", "-i", "50ms"]);
+    let mut top = Running::from(top.spawn());
+    let mut lines = BufReader::new(top.stdout.take().expect("the stream is piped")).lines();
     // It writes until an update shows it.
     let process = loop {
         stdin.write_all(&[b'x'; 10_000]).expect("cat reads");

@@ -1,12 +1,8 @@
 //! `auth_request` of nginx and `forward_auth` of Rudy, before the same authorizer and the same application.
 
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use rudy_tests::prelude::*;
 
-use rudy_tests::{Connection, ReservedPort, Response, Server, Upstream, program};
-
-use super::proxy::{Running, write};
+use super::proxy::write;
 
 /// Decides by a cookie.
 fn authorizer() -> Upstream {
@@ -52,7 +48,7 @@ fn nginx(
     authorizer: &Upstream,
     application: &Upstream,
     port: &ReservedPort,
-    folder: &std::path::Path,
+    folder: &Path,
 ) -> Option<Running> {
     let program = program("nginx")?;
     let path = folder.display();
@@ -70,7 +66,7 @@ fn nginx(
     let file = write(folder, "nginx.conf", &config);
     let mut command = Command::new(program);
     command.args(["-c", &file, "-p", &path.to_string()]);
-    Some(Running::start(&mut command, port))
+    Some(Running::listening(&mut command, port))
 }
 
 /// What matters of a response: whether the application has responded, and otherwise the status, where all failures are one.
@@ -86,7 +82,7 @@ fn outcome(response: &Response) -> (u16, String) {
 fn the_same_authorizer_has_the_same_effect() {
     let count = Arc::new(AtomicUsize::new(0));
     let (authorizer, application) = (authorizer(), application(count.clone()));
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let (port, folder) = (ReservedPort::new(), Folder::new());
     let Some(_nginx) = nginx(&authorizer, &application, &port, folder.path()) else { return };
     let server = Server::config(&format!(
         "listen = '127.0.0.1:0'\n[[site]]\nforward_auth = '{}/verify'\n\
@@ -120,8 +116,6 @@ fn the_same_authorizer_has_the_same_effect() {
         }
     }
     // nginx calls a redirect an error; Rudy passes it on, as Caddy and Traefik do.
-    let mut connection = server.connect();
-    connection.send(b"GET /a HTTP/1.1\r\nHost: a\r\nCookie: moved\r\n\r\n");
-    let response = connection.response();
+    let response = server.get_with("/a", &["Host: a", "Cookie: moved"]);
     assert_eq!((response.status, response.field("location")), (302, Some("/login")));
 }

@@ -1,10 +1,6 @@
 //! Content codings that curl decodes.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-use std::sync::{Mutex, mpsc};
-
-use rudy_tests::{Curl, Server, Upstream};
+use rudy_tests::prelude::*;
 
 use crate::content::{get, text};
 
@@ -80,20 +76,18 @@ fn responses_of_an_application_decode_to_the_same_content() {
     let Some(curl) = Curl::find() else { return };
     let content = text(50_000);
     let body = content.clone();
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            if request.target() == "/known" {
-                let length = body.len();
-                peer.send(format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
-                ));
-            } else {
-                peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n");
-                for piece in body.as_bytes().chunks(7_001) {
-                    peer.send([format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
-                }
-                peer.send("0\r\n\r\n");
+    let upstream = Upstream::serve(move |peer, request| {
+        if request.target() == "/known" {
+            let length = body.len();
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+        } else {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n");
+            for piece in body.as_bytes().chunks(7_001) {
+                peer.send([format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
             }
+            peer.send("0\r\n\r\n");
         }
     });
     let server = compressing(&upstream);

@@ -1,8 +1,6 @@
 //! Conditional requests of curl.
 
-use std::fs;
-
-use rudy_tests::{Curl, Server};
+use rudy_tests::prelude::*;
 
 use crate::content::{get, make_older};
 
@@ -47,8 +45,8 @@ fn conditional_requests_skip_unchanged_content() {
 fn curl_revalidates_with_stored_etags_and_dates() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
-    let folder = tempfile::tempdir().unwrap();
-    let (etag, copy) = (folder.path().join("etag"), folder.path().join("copy"));
+    let folder = Folder::new();
+    let (etag, copy) = (folder.join("etag"), folder.join("copy"));
     let (etag, copy) = (etag.to_str().unwrap(), copy.to_str().unwrap());
     let first = get(&curl, &server, "/page.html", &["--etag-save", etag, "--remote-time", "--output", copy]);
     assert_eq!((first.status(), fs::read(copy).unwrap().as_slice()), (200, b"<p>hello".as_slice()));

@@ -1,8 +1,6 @@
 //! Connections of curl: reused, parallel, slow, with uploads, and with other protocols.
 
-use std::fs;
-
-use rudy_tests::{Curl, Server};
+use rudy_tests::prelude::*;
 
 use crate::content::{get, make_older, text, varied};
 
@@ -52,14 +50,14 @@ fn many_transfers_at_once_do_not_mix() {
     let names: Vec<_> = (0..50).map(|n| format!("{n}.bin")).collect();
     let files: Vec<_> = names.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
     let server = Server::files(&files);
-    let copies = tempfile::tempdir().unwrap();
+    let copies = Folder::new();
     let mut arguments = vec!["--parallel".to_owned(), "--output-dir".into()];
     arguments.push(copies.path().display().to_string());
     arguments.extend(["--remote-name-all".into(), server.url("/[0-49].bin")]);
     let fetched = curl.run(arguments);
     assert_eq!((fetched.exit, fetched.transfers.len()), (0, 50));
     for (name, content) in files {
-        assert!(fs::read(copies.path().join(name)).unwrap() == content, "{name}");
+        assert!(fs::read(copies.join(name)).unwrap() == content, "{name}");
     }
 }
 
@@ -67,9 +65,8 @@ fn many_transfers_at_once_do_not_mix() {
 fn a_rejected_upload_gets_its_response_before_it_is_sent() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
-    let folder = tempfile::tempdir().unwrap();
-    let upload = folder.path().join("upload");
-    fs::write(&upload, varied(5 << 20)).unwrap();
+    let folder = Folder::new();
+    let upload = folder.write("upload", varied(5 << 20));
     let upload = upload.to_str().unwrap();
     let data = format!("@{upload}");
     for arguments in [["--upload-file", upload], ["--data-binary", &data]] {
@@ -91,8 +88,7 @@ fn unsupported_methods_get_different_statuses() {
     for (method, status) in
         [("DELETE", 405), ("POST", 405), ("OPTIONS", 204), ("PROPFIND", 405), ("BREW", 501), ("get", 501)]
     {
-        let fetched = get(&curl, &server, "/page.html", &["--request", method]);
-        assert_eq!(fetched.status(), status, "{method}");
+        assert_eq!(get(&curl, &server, "/page.html", &["--request", method]).status(), status, "{method}");
     }
 }
 
@@ -148,8 +144,8 @@ fn unsupported_protocols_fail_cleanly() {
 #[test]
 fn curl_connects_to_a_unix_socket() {
     let Some(curl) = Curl::find() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("rudy.sock");
+    let folder = Folder::new();
+    let socket = folder.join("rudy.sock");
     let listen = format!("unix:{}", socket.display());
     let _server = Server::build().files(&[("page.html", b"<p>hello")]).args(["--listen", &listen]).start();
     let fetched = curl.run(["--unix-socket", socket.to_str().unwrap(), "http://localhost/page.html"]);

@@ -1,10 +1,9 @@
 //! Content of test files, and requests of curl for them.
 
-use std::fs;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use rudy_tests::{Curl, CurlResult, Server};
+use rudy_tests::CurlResult;
+use rudy_tests::prelude::*;
 
 /// Returns content without repeated parts, so that a wrong offset is detected.
 pub(crate) fn varied(bytes: usize) -> Vec<u8> {

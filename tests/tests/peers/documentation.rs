@@ -1,20 +1,13 @@
 //! Fetches all files of the rendered documentation over few connections, and compares them byte by byte. `cargo xtask nightly` builds
 //! the documentation first.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::thread;
-
-use rudy_tests::{Connection, Server, binary, long, skip};
+use rudy_tests::prelude::*;
 
 const CONNECTIONS: usize = 4;
 
 #[test]
 fn the_documentation_of_this_workspace_is_served_unchanged() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let target = binary().parent().and_then(Path::parent).expect("rudy is in target/PROFILE");
     let documentation = target.join("doc");
     if !documentation.join("rudy_http/index.html").is_file() {
@@ -58,8 +51,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 fn fetch(address: SocketAddr, root: &Path, files: &[PathBuf]) {
     let mut connection = Connection::open(address);
     let mut compare = |target: &str, content: &[u8]| {
-        connection.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
-        let response = connection.response();
+        let response = connection.get(target, &["Host: localhost"]);
         assert_eq!(response.status, 200, "{target}");
         assert!(response.body == content, "{target} has other content");
     };

@@ -1,9 +1,7 @@
 //! h2spec, the tests of RFC 9113 (then RFC 7540) and RFC 7541 for servers. It sends valid and invalid frames, and checks each reaction.
 
-use std::fs;
-use std::process::Command;
-
-use rudy_tests::{Server, go_program, long};
+use rudy_tests::go_program;
+use rudy_tests::prelude::*;
 
 /// All tests, with those for what a server should do (`--strict`): there is no known deviation.
 const PASSED: &str = "146 tests, 146 passed, 0 skipped, 0 failed";
@@ -15,7 +13,7 @@ const FILES: &[(&str, &[u8])] = &[("index.html", &[b'x'; 100_000])];
 fn all_tests_pass_for_files_and_errors() {
     let server = Server::config("listen = [\"127.0.0.1:0,h2c\"]\n[[site]]\nroot = \".\"\n");
     for (name, content) in FILES {
-        fs::write(server.path().join(name), content).expect("a temp folder can be written");
+        server.path().write(name, content);
     }
     for path in ["/", "/missing"] {
         check(&server, &["--path", path]);
@@ -24,7 +22,7 @@ fn all_tests_pass_for_files_and_errors() {
 
 #[test]
 fn all_tests_pass_with_tls() {
-    let state = tempfile::tempdir().expect("a temp folder can be created");
+    let state = Folder::new();
     let server = Server::build().files(FILES).args(["--tls", "internal"]);
     check(&server.env("STATE_DIRECTORY", state.path()).start(), &["--tls", "--insecure"]);
 }
@@ -38,9 +36,7 @@ fn all_tests_pass_for_a_proxy() {
 }
 
 fn check(server: &Server, arguments: &[&str]) {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(h2spec) = go_program("h2spec") else { return };
     let port = server.address().port().to_string();
     let mut command = Command::new(h2spec);

@@ -1,28 +1,24 @@
 //! `rudy tls` against nginx, checked with `openssl s_client`, and with what curl measures over the same simulated path.
 
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::net::Ipv4Addr;
 
 use rudy_load::Relay;
-use rudy_tests::{Certificates, Valid, binary, eventually, free_port, long, program};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 /// Starts nginx with the configuration of the lab. The folder has its files.
-fn nginx(certificates: &Certificates, folder: &std::path::Path) -> Option<(Killed, SocketAddr)> {
+fn nginx(certificates: &Certificates, folder: &Path) -> Option<(Stopped, SocketAddr)> {
     let nginx = program("nginx")?;
     certificates.signed("a", "localhost", Valid::Now);
     let path = certificates.path("a");
     let pem = [fs::read_to_string(path.replace(".pem", ".key")), fs::read_to_string(&path)];
     let pem = pem.map(|text| text.expect("the file exists")).concat();
-    fs::write(folder.join("a.pem"), pem).expect("the file can be written");
+    folder.write("a.pem", pem);
     let port = free_port();
     let text = include_str!("../../../labs/peers/nginx-tls.conf")
         .replace("{folder}", &folder.display().to_string())
         .replace("{key}", "a")
         .replace("7107", &port.to_string());
-    fs::write(folder.join("nginx.conf"), text).expect("the file can be written");
+    folder.write("nginx.conf", text);
     let prefix = format!("{}/", folder.display());
     let child = Command::new(nginx)
         .args(["-c", &folder.join("nginx.conf").display().to_string(), "-p", &prefix])
@@ -30,19 +26,19 @@ fn nginx(certificates: &Certificates, folder: &std::path::Path) -> Option<(Kille
         .spawn()
         .expect("nginx can be started");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let server = Killed(child);
+    let server = Stopped(child);
     eventually("nginx listens", || TcpStream::connect(address).ok());
     Some((server, address))
 }
 
 /// A process that ends with the test.
-struct Killed(std::process::Child);
+struct Stopped(Child);
 
-impl Drop for Killed {
+impl Drop for Stopped {
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
+        let pid = Pid::from_child(&self.0);
         // nginx ends its workers on SIGTERM, and not on SIGKILL.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = kill_process(pid, Signal::TERM);
         let _ = self.0.wait();
     }
 }
@@ -50,22 +46,26 @@ impl Drop for Killed {
 fn tls(certificates: &Certificates, port: u16, arguments: &[&str]) -> Value {
     let address = format!("localhost:{port}");
     let authority = certificates.path("authority");
-    let output = Command::new(binary())
-        .args(["tls", "--json", "--cacert", &authority, "--connect", &format!("127.0.0.1:{port}"), &address])
-        .args(arguments)
-        .output()
-        .expect("rudy can be started");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    let output = Rudy::command([
+        "tls",
+        "--json",
+        "--cacert",
+        &authority,
+        "--connect",
+        &format!("127.0.0.1:{port}"),
+        &address,
+    ])
+    .args(arguments)
+    .output();
+    output.json()
 }
 
 #[test]
 fn openssl_agrees_on_the_version_the_certificates_and_early_data() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(certificates), Some(openssl)) = (Certificates::new(), program("openssl")) else { return };
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let Some((_server, address)) = nginx(&certificates, folder.path()) else { return };
+    let folder = Folder::new();
+    let Some((_server, address)) = nginx(&certificates, &folder) else { return };
     let report = tls(&certificates, address.port(), &[]);
     let mut client = Command::new(openssl);
     client.args(["s_client", "-connect", &address.to_string(), "-servername", "localhost"]);
@@ -73,7 +73,7 @@ fn openssl_agrees_on_the_version_the_certificates_and_early_data() {
     let mut child =
         client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("openssl can be started");
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    std::io::Write::write_all(child.stdin.as_mut().expect("it is piped"), request).expect("openssl reads");
+    Write::write_all(child.stdin.as_mut().expect("it is piped"), request).expect("openssl reads");
     let text = String::from_utf8_lossy(&child.wait_with_output().expect("it ends").stdout).into_owned();
     let version = report["version"].as_str().expect("text");
     assert!(text.contains(&format!("New, {version},")), "{version}: {text}");
@@ -88,24 +88,19 @@ fn openssl_agrees_on_the_version_the_certificates_and_early_data() {
 /// Both measure the same path, whose round trip is long enough that a busy machine adds no whole one.
 #[test]
 fn curl_measures_the_same_phases_over_a_path_of_200_ms() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(certificates), Some(curl)) = (Certificates::new(), program("curl")) else { return };
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let Some((_server, address)) = nginx(&certificates, folder.path()) else { return };
+    let folder = Folder::new();
+    let Some((_server, address)) = nginx(&certificates, &folder) else { return };
     let round_trip = Duration::from_millis(200);
     let relay = Relay::start(address, round_trip).expect("a free port");
     let url = format!("https://localhost:{}/", relay.address().port());
-    let output = Command::new(curl)
-        .args(["-sS", "-o", "/dev/null", "--cacert", &certificates.path("authority"), &url, "-w"])
-        .arg("%{time_appconnect} %{time_starttransfer}")
-        .output()
-        .expect("curl can be started");
-    let times: Vec<f64> = String::from_utf8_lossy(&output.stdout)
-        .split(' ')
-        .map(|time| time.parse().expect("a time"))
-        .collect();
+    let output = Output::of(
+        Command::new(curl)
+            .args(["-sS", "-o", "/dev/null", "--cacert", &certificates.path("authority"), &url, "-w"])
+            .arg("%{time_appconnect} %{time_starttransfer}"),
+    );
+    let times: Vec<f64> = output.stdout.split(' ').map(|time| time.parse().expect("a time")).collect();
     let report = tls(&certificates, address.port(), &["--round-trip", "200ms"]);
     let at = |phase: &str| report["full"]["phases"][phase]["at_s"].as_f64().expect("a time");
     for (curl, own) in [(times[0], at("tls_done")), (times[1], at("first_byte"))] {

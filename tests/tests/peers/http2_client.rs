@@ -1,17 +1,10 @@
 //! The client of HTTP/2 with servers that have their own implementations: Apache, h2o, nghttpd, Go and Node.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-use rudy_tests::{Certificates, Peer, Valid, binary, long, program, write_files};
-use serde_json::Value;
+use rudy_tests::prelude::*;
+use rudy_tests::{Peer, write_files};
 
 fn rudy(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.args(arguments).env_remove("https_proxy").env_remove("http_proxy").stdin(Stdio::null());
-    command.output().expect("rudy can be started")
+    Rudy::run(arguments)
 }
 
 /// Fetches `/hello` and `/large` over HTTP/2, and sends requests on several connections and streams.
@@ -19,9 +12,8 @@ fn check(peer: &Peer, scheme: &str, trust: &[&str]) {
     let urls = [peer.url(scheme, "/hello"), peer.url(scheme, "/large")];
     let http2: &[&str] = if scheme == "http" { &["--http2-prior-knowledge"] } else { &[] };
     let command = [&["get", "--json"], trust, http2, &[&urls[0], &urls[1], &urls[0]]].concat();
-    let output = rudy(&command);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let output = rudy(&command).with_code(0);
+    let text = &output.stdout;
     let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let seen: Vec<_> = reports
         .iter()
@@ -33,22 +25,14 @@ fn check(peer: &Peer, scheme: &str, trust: &[&str]) {
     assert_eq!(seen, expected.map(|(bytes, reused)| (Some("2"), Some(bytes), Some(reused))));
     let fixed = ["bench", "--http2", "--streams", "20", "-c", "3", "-n", "3000", "--json", "-"];
     let output = rudy(&[&fixed[..], trust, &[&urls[0], &urls[1]]].concat());
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-    assert_eq!(
-        (&report["succeeded"], &report["body_bytes"]),
-        (&3000.into(), &(1500 * 300_005).into()),
-        "{report}"
-    );
+    let report: Value = output.json();
+    assert_members!(report, "succeeded": 3000, "body_bytes": 1500 * 300_005);
 }
 
 /// Checks a server program with TLS. `prepare` gets the folder, the address, and the files of a certificate and its key.
 fn check_with_tls(name: &str, prepare: impl FnOnce(&Path, SocketAddr, &str, &str) -> Vec<String>) {
-    if !long() {
-        return;
-    }
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("server", "localhost", Valid::Now);
+    needs!(long());
+    let Some(certificates) = Certificates::for_host("server", "localhost") else { return };
     let (file, authority) = (certificates.path("server"), certificates.path("authority"));
     let key = file.replace(".pem", ".key");
     let Some(peer) = Peer::start(name, |folder, address| {
@@ -77,7 +61,7 @@ fn apache() {
              ErrorLog {here}/error.log\nDefaultRuntimeDir {here}\nProtocols h2 http/1.1\nUser #65534\nGroup #65534\n\
              DocumentRoot {here}/www\nSSLEngine on\nSSLCertificateFile {certificate}\nSSLCertificateKeyFile {key}\n"
         );
-        fs::write(folder.join("httpd.conf"), text).expect("the folder is ours");
+        folder.write("httpd.conf", text);
         make_readable(folder);
         vec!["-DFOREGROUND".into(), "-f".into(), format!("{here}/httpd.conf")]
     });
@@ -87,13 +71,13 @@ fn apache() {
 fn h2o() {
     check_with_tls("h2o", |folder, address, certificate, key| {
         let here = folder.display();
-        let user = if rustix::process::geteuid().is_root() { "user: root\n" } else { "" };
+        let user = if geteuid().is_root() { "user: root\n" } else { "" };
         let (host, port) = (address.ip(), address.port());
         let text = format!(
             "{user}listen:\n  host: {host}\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    \
              key-file: {key}\nhosts:\n  default:\n    paths:\n      /:\n        file.dir: {here}/www\n"
         );
-        fs::write(folder.join("h2o.conf"), text).expect("the folder is ours");
+        folder.write("h2o.conf", text);
         vec!["-c".into(), format!("{here}/h2o.conf")]
     });
 }
@@ -119,29 +103,25 @@ fn node() {
             address.port(),
             address.ip()
         );
-        fs::write(folder.join("server.js"), text).expect("the folder is ours");
+        folder.write("server.js", text);
         vec!["server.js".into()]
     });
 }
 
 #[test]
 fn go() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(compiler) = program("go") else { return };
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let source = "package main\n\
                   import (\"net/http\"; \"os\")\n\
                   func main() {\n\
                   \tpanic(http.ListenAndServeTLS(os.Args[1], os.Args[2], os.Args[3], http.FileServer(http.Dir(os.Args[4]))))\n\
                   }\n";
-    fs::write(folder.path().join("main.go"), source).expect("the folder is ours");
-    let built =
-        Command::new(compiler).args(["build", "-o", "server", "main.go"]).current_dir(folder.path()).output();
-    let built = built.expect("go can be started");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let server = folder.path().join("server").display().to_string();
+    folder.write("main.go", source);
+    let mut build = Command::new(compiler);
+    Output::of(build.args(["build", "-o", "server", "main.go"]).current_dir(&folder)).succeeded();
+    let server = folder.join("server").display().to_string();
     check_with_tls("env", |folder, address, certificate, key| {
         let root = folder.join("www").display().to_string();
         vec![server, address.to_string(), certificate.into(), key.into(), root]

@@ -1,21 +1,17 @@
 //! Built-in plans of the lab that compare Rudy with other programs.
 
-use std::fs;
-use std::process::{Command, Stdio};
-
-use rudy_tests::{binary, fastcgi_info, long, program};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 /// Runs the given variants and workloads of a plan once, and returns the records of the runs.
 fn runs(plan: &str, only: &[&str]) -> Vec<Value> {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let mut command = Command::new(binary());
-    command.args(["lab", "run", plan, "--quick", "--rounds", "1", "--out", "out"]).stdin(Stdio::null());
-    command.args(only.iter().flat_map(|name| ["--only", name])).current_dir(folder.path());
-    let output = command.output().expect("rudy can be started");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    let text = fs::read_to_string(folder.path().join("out/results.jsonl")).expect("there are results");
+    let folder = Folder::new();
+    let output = Rudy::command(["lab", "run", plan, "--quick", "--rounds", "1", "--out", "out"])
+        .args(only.iter().flat_map(|name| ["--only", name]))
+        .folder(folder.path())
+        .output();
+    let stderr = &output.stderr;
+    assert!(output.is_success(), "{stderr}");
+    let text = folder.read("out/results.jsonl");
     let records =
         text.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is a record"));
     let runs: Vec<_> = records.filter(|record| record["record"] == "run").collect();
@@ -31,9 +27,7 @@ fn metric(run: &Value, name: &str) -> f64 {
 
 #[test]
 fn the_output_of_generators_is_parsed() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let programs = ["wrk", "h2load", "ab"];
     if programs.iter().any(|name| program(name).is_none()) {
         return;
@@ -63,9 +57,7 @@ fn erlang_sends_as_many_messages_as_rudy() {
 
 #[test]
 fn one_app_process_responds_behind_each_web_server() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let programs = ["lighttpd", "nginx", "apache2"];
     if programs.iter().any(|name| program(name).is_none()) {
         return;

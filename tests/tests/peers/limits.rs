@@ -1,13 +1,9 @@
 //! A flood from ten million addresses against a rate limit: its memory is bounded, and clients over the limit stay over it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::process::Command;
-use std::thread;
 
-use rudy_tests::{Connection, Server, binary, long};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 /// Five requests a day for each address.
 const CONFIGURATION: &str = "listen = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
@@ -61,16 +57,14 @@ fn statuses(server: &Server, address: u32, count: usize) -> Vec<u16> {
 }
 
 fn resident_bytes(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("the server runs");
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("the server runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
 #[test]
 fn ten_million_addresses_fit_into_the_memory_and_limited_ones_stay_limited() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let server = Server::config(CONFIGURATION);
     let limited: Vec<_> = (0..50).map(|number| LIMITED + number * 1000).collect();
     for address in &limited {
@@ -96,9 +90,8 @@ fn ten_million_addresses_fit_into_the_memory_and_limited_ones_stay_limited() {
     }
     let growth = resident_bytes(&server).saturating_sub(before);
     assert!(growth < 32 << 20, "the server has grown by {growth} bytes");
-    let output =
-        Command::new(binary()).args(["limits", "--json", "--pid", &server.pid().to_string()]).output();
-    let json: Value = serde_json::from_slice(&output.expect("rudy can be started").stdout).expect("JSON");
+    let output = server.rudy(&["limits", "--json"]);
+    let json = output.json();
     let limit = &json["limits"][0];
     assert_eq!(limit["memory_bytes"], 2 << 20);
     // The rest needed the allowance of its networks: it passed with that, or was rejected.

@@ -1,6 +1,8 @@
 //! Tests with other programs: clients, servers, applications and linters with their own implementations of
 //! HTTP and FastCGI, and many clients at once.
 
+#![allow(unused_qualifications, reason = "the prelude has more names than a module uses")]
+
 mod applications;
 mod auth_request;
 mod browser_codings;

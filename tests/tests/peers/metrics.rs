@@ -1,26 +1,12 @@
 //! Prometheus and its linter read the metrics.
 
-use std::fs;
-use std::io::Write;
-use std::process::{Child, Command, Stdio};
-
-use rudy_tests::{Curl, Server, eventually, free_port, program};
+use rudy_tests::prelude::*;
 
 const CONFIG: &str = "listen = ['127.0.0.1:0']
 [[site]]
 hosts = ['localhost', '127.0.0.1']
 route = [{ path = '/metrics', metrics = {} }, { path = '/*', respond = 'ok' }]
 ";
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // Fails only if it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[test]
 fn the_linter_of_prometheus_has_nothing_to_say() {
@@ -42,8 +28,8 @@ fn the_linter_of_prometheus_has_nothing_to_say() {
 fn prometheus_scrapes_the_metrics() {
     let (Some(prometheus), Some(curl)) = (program("prometheus"), Curl::find()) else { return };
     let server = Server::config(CONFIG);
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let (file, port) = (folder.path().join("prometheus.yml"), free_port());
+    let folder = Folder::new();
+    let (file, port) = (folder.join("prometheus.yml"), free_port());
     let config = format!(
         "scrape_configs:\n  - job_name: rudy\n    scrape_interval: 1s\n    static_configs:\n      - targets: ['{}']\n",
         server.address()
@@ -51,9 +37,10 @@ fn prometheus_scrapes_the_metrics() {
     fs::write(&file, config).expect("a temp folder can be written");
     let mut command = Command::new(prometheus);
     command.arg(format!("--config.file={}", file.display()));
-    command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
+    command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
     command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-    let _prometheus = Killed(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
+    let _prometheus =
+        Running::from(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
     for query in
         ["up{job=\"rudy\"}", "rudy_http_requests_total{site=\"localhost\",route=\"/metrics\",status=\"2xx\"}"]
     {
@@ -62,7 +49,7 @@ fn prometheus_scrapes_the_metrics() {
             let output =
                 curl.command().args(["-sG", &url, "--data-urlencode"]).arg(format!("query={query}")).output();
             let text = String::from_utf8(output.ok()?.stdout).ok()?;
-            let value = serde_json::from_str::<serde_json::Value>(&text).ok()?;
+            let value = serde_json::from_str::<Value>(&text).ok()?;
             let value = value["data"]["result"][0]["value"][1].as_str()?.parse::<f64>().ok()?;
             (value >= 1.0).then_some(())
         });

@@ -2,11 +2,8 @@
 //! repository. The URLs of the repositories are those that the clients on this machine are configured with.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use rudy_tests::{Server, free_port, long, program};
+use rudy_tests::prelude::*;
 
 /// The name resolution of the second mirror finds no host.
 const WITHOUT_NAMES: &str = "exec unshare --user --map-root-user --mount sh -c \
@@ -15,8 +12,8 @@ const WITHOUT_NAMES: &str = "exec unshare --user --map-root-user --mount sh -c \
 /// Calls `build` with the URL of a mirror and a new folder, once with an empty mirror, and once with what it has stored, without the
 /// repository. `url` is that of the repository. The mirror verifies what it can.
 fn build_twice(preset: &str, url: &str, hosts: &str, build: impl Fn(&str, &Path)) {
-    let (folder, port) = (tempfile::tempdir().expect("a temp folder can be created"), free_port());
-    let config = folder.path().join("rudy.toml");
+    let (folder, port) = (Folder::new(), free_port());
+    let config = folder.join("rudy.toml");
     let verify = matches!(preset, "maven" | "npm");
     let text = format!(
         "listen = \"127.0.0.1:{port}\"\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
@@ -34,7 +31,7 @@ fn build_twice(preset: &str, url: &str, hosts: &str, build: impl Fn(&str, &Path)
             is_offline,
             "whether the repository is reached"
         );
-        let project = tempfile::tempdir().expect("a temp folder can be created");
+        let project = Folder::new();
         build(&format!("http://127.0.0.1:{port}"), project.path());
         let lines = server.take_lines();
         assert!(!lines.iter().any(|line| line.contains("not verified")), "{lines:?}");
@@ -65,19 +62,11 @@ fn printed(program: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-fn write(folder: &Path, files: &[(&str, &str)]) {
-    for (name, content) in files {
-        let path = folder.join(name);
-        fs::create_dir_all(path.parent().expect("it is in a folder")).expect("a temp folder can be written");
-        fs::write(path, content).expect("a temp folder can be written");
-    }
-}
-
 #[test]
 fn npm_installs_a_project() {
     let (true, Some(npm), Some(node)) = (long(), program("npm"), program("node")) else { return };
     build_twice("npm", &printed(&npm, &["config", "get", "registry"]), "", |mirror, project| {
-        write(project, &[("package.json", r#"{"dependencies": {"is-odd": "3.0.1", "@types/ms": "2.1.0"}}"#)]);
+        project.add(&[("package.json", r#"{"dependencies": {"is-odd": "3.0.1", "@types/ms": "2.1.0"}}"#)]);
         run(&npm, &["install", "--registry", mirror, "--cache", "cache"], project, &[]);
         run(&node, &["-e", "if (!require('is-odd')(3)) throw 1"], project, &[]);
         // With the URLs of the lock file.
@@ -123,7 +112,7 @@ fn cargo_builds_a_project() {
         let manifest = "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n\
                         itoa = \"1.0.11\"\nserde = \"1.0.200\"\n[workspace]\n";
         let main = "fn main() { assert_eq!(itoa::Buffer::new().format(1), \"1\"); }\n";
-        write(project, &[(".cargo/config.toml", &source), ("Cargo.toml", manifest), ("src/main.rs", main)]);
+        project.add(&[(".cargo/config.toml", &*source), ("Cargo.toml", manifest), ("src/main.rs", main)]);
         let cargo_home = project.join("cargo");
         let variables = [("CARGO_HOME", cargo_home.as_os_str()), ("RUSTUP_HOME", toolchains.as_os_str())];
         run(&cargo, &["run", "--jobs", "1"], project, &variables);
@@ -139,7 +128,7 @@ fn index_of_cargo() -> Option<String> {
     Some(format!("https://{}", name.rsplit_once('-')?.0))
 }
 
-fn home() -> std::path::PathBuf {
+fn home() -> PathBuf {
     std::env::var_os("HOME").map_or_else(|| "/root".into(), Into::into)
 }
 
@@ -149,7 +138,7 @@ fn go_builds_a_module_and_checks_it_with_the_checksum_database() {
     let proxies = printed(&go, &["env", "GOPROXY"]);
     build_twice("go", proxies.split(',').next().unwrap_or_default(), "", |mirror, project| {
         let main = "package main\nimport \"github.com/google/uuid\"\nfunc main() { uuid.New() }\n";
-        write(project, &[("go.mod", "module a\ngo 1.21\n"), ("main.go", main)]);
+        project.add(&[("go.mod", "module a\ngo 1.21\n"), ("main.go", main)]);
         let (modules, cache) = (project.join("modules"), project.join("cache"));
         let variables = [
             ("GOPROXY", OsStr::new(mirror)),
@@ -174,7 +163,7 @@ fn maven_builds_a_project() {
         );
         let main = "public class A { public static void main(String[] a) { org.slf4j.LoggerFactory.class.getName(); } }\n";
         let files = [("settings.xml", settings.as_str()), ("pom.xml", POM), ("src/main/java/A.java", main)];
-        write(project, &files);
+        project.add(&files);
         let repository = format!("-Dmaven.repo.local={}", project.join("repository").display());
         run(&maven, &["--batch-mode", "--settings", "settings.xml", &repository, "package"], project, &[]);
         assert!(project.join("target/a-1.jar").is_file());
@@ -205,7 +194,7 @@ fn apt_downloads_a_package() {
     let Some((url, suite, key)) = source_of_apt() else { return };
     build_twice("apt", &url, "", |mirror, project| {
         let source = format!("deb [signed-by={key}] {mirror}/ {suite} main\n");
-        write(project, &[("sources.list", &source), ("lists/partial/x", ""), ("archives/partial/x", "")]);
+        project.add(&[("sources.list", &*source), ("lists/partial/x", ""), ("archives/partial/x", "")]);
         let path = |name: &str| project.join(name).display().to_string();
         let options = [
             format!("Dir::Etc::sourcelist={}", path("sources.list")),

@@ -1,9 +1,6 @@
 //! Paths: attempts to leave the folder, redirects of folders, and listings.
 
-use std::fs;
-use std::os::unix::fs::symlink;
-
-use rudy_tests::{Curl, Server};
+use rudy_tests::prelude::*;
 
 use crate::content::get;
 
@@ -13,14 +10,14 @@ const SECRET: &str = "the secret beside the folder";
 #[test]
 fn no_path_leads_out_of_the_folder() {
     let Some(curl) = Curl::find() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (root, secret) = (folder.path().join("root"), folder.path().join("secret.txt"));
+    let folder = Folder::new();
+    let (root, secret) = (folder.join("root"), folder.join("secret.txt"));
     fs::create_dir_all(root.join("a")).unwrap();
-    fs::create_dir(folder.path().join("outside")).unwrap();
+    fs::create_dir(folder.join("outside")).unwrap();
     fs::write(&secret, SECRET).unwrap();
-    fs::write(folder.path().join("outside/secret.txt"), SECRET).unwrap();
-    fs::write(root.join(".secret.txt"), SECRET).unwrap();
-    fs::write(root.join("page.html"), "<p>page").unwrap();
+    folder.write("outside/secret.txt", SECRET);
+    root.write(".secret.txt", SECRET);
+    root.write("page.html", "<p>page");
     symlink(&secret, root.join("absolute.txt")).unwrap();
     symlink("../secret.txt", root.join("relative.txt")).unwrap();
     symlink("../outside", root.join("linked")).unwrap();
@@ -93,5 +90,5 @@ fn a_listing_is_a_page_or_json() {
     assert!(String::from_utf8(page.body).unwrap().contains("a%20b.txt"));
     let json = get(&curl, &server, "/", &["--header", "Accept: application/json"]);
     assert_eq!(json.field("Content-Type"), Some("application/json"), "{}", json.heads);
-    assert!(serde_json::from_slice::<serde_json::Value>(&json.body).unwrap().to_string().contains("a b.txt"));
+    assert!(serde_json::from_slice::<Value>(&json.body).unwrap().to_string().contains("a b.txt"));
 }

@@ -1,9 +1,6 @@
 //! Pipelined requests, and requests byte by byte, which curl cannot send.
 
-use std::io::Write;
-use std::thread;
-
-use rudy_tests::{Connection, Server};
+use rudy_tests::prelude::*;
 
 use crate::content::varied;
 

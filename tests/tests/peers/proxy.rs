@@ -1,11 +1,7 @@
 //! The reverse proxy in front of servers with their own implementations of HTTP: Node, nginx, Go, Python and gRPC.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-use rudy_tests::{Certificates, ReservedPort, Server, Valid, eventually, grpc, program};
+use rudy_tests::grpc;
+use rudy_tests::prelude::*;
 
 /// Events, an echo, the fields of the request, and a WebSocket that sends back its bytes.
 const NODE: &str = r"
@@ -64,30 +60,9 @@ server.on('upgrade', (request, socket, head) => {
 server.listen(Number(port), '127.0.0.1');
 ";
 
-/// A program that listens on a port. Dropping this kills it.
-pub(super) struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only if it has already exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Running {
-    /// Starts a program, and waits until it accepts connections.
-    pub(super) fn start(command: &mut Command, port: &ReservedPort) -> Self {
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let running = Self(child.expect("the program can be started"));
-        eventually("the program listens", || std::net::TcpStream::connect(port.address()).ok());
-        running
-    }
-}
-
 /// Starts a program, and a proxy in front of it.
 pub(super) fn start(mut command: Command, port: &ReservedPort) -> (Running, Server) {
-    let running = Running::start(&mut command, port);
+    let running = Running::listening(&mut command, port);
     let server = Server::build()
         .args(["--listen", "127.0.0.1:0", "--proxy", &format!("http://{}", port.address())])
         .start();
@@ -113,19 +88,13 @@ fn node_receives_fields_and_sends_events_and_trailers() {
     let Some(command) = node(&port) else { return };
     let (_node, server) = start(command, &port);
     let fields = server.get("/fields");
-    for field in
-        ["\"x-forwarded-for\":\"127.0.0.1\"", "\"host\":\"localhost\"", "\"x-forwarded-proto\":\"http\""]
+    for (name, value) in
+        [("x-forwarded-for", "127.0.0.1"), ("host", "localhost"), ("x-forwarded-proto", "http")]
     {
-        assert!(fields.text().contains(field), "{}", fields.text());
+        assert_contains!(fields.text(), &format!("\"{name}\":\"{value}\""));
     }
     assert_eq!(server.get("/events").text(), "data: 1\n\ndata: 2\n\ndata: 3\n\n");
-    let body = "x".repeat(300_000);
-    let mut connection = server.connect();
-    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
-    let response = connection.response();
-    assert!(response.text() == body);
-    assert_eq!(response.trailers, "x-length: 300000\r\n");
+    echoes(&mut server.connect());
 }
 
 #[test]
@@ -134,11 +103,7 @@ fn node_speaks_websocket() {
     let Some(command) = node(&port) else { return };
     let (_node, server) = start(command, &port);
     let mut connection = server.connect();
-    // The first bytes come together with the request.
-    connection.send(HANDSHAKE);
-    let response = connection.response();
-    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(connection.read_exactly(5), b"first");
+    opens_websocket(&mut connection);
     connection.send(b"second");
     assert_eq!(connection.read_exactly(6), b"second");
 }
@@ -148,11 +113,28 @@ const HANDSHAKE: &[u8] =
     b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nfirst";
 
+/// Sends the handshake, and the first bytes together with it.
+fn opens_websocket(connection: &mut Connection) {
+    connection.send(HANDSHAKE);
+    assert_eq!(connection.response().field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!(connection.read_exactly(5), b"first");
+}
+
+/// Sends a large body, whose length is in a trailer of the response.
+fn echoes(connection: &mut Connection) {
+    let body = "x".repeat(300_000);
+    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    let response = connection.response();
+    assert!(response.text() == body);
+    assert_eq!(response.trailers.to_ascii_lowercase(), "x-length: 300000\r\n");
+}
+
 #[test]
 fn go_serves_requests_behind_its_own_reverse_proxy() {
     let Some(go) = program("go") else { return };
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
-    let binary = folder.path().join("reverse_proxy");
+    let (port, folder) = (ReservedPort::new(), Folder::new());
+    let binary = folder.join("reverse_proxy");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/applications/reverse_proxy.go");
     let built = Command::new(go).args(["build", "-o"]).arg(&binary).arg(source).status();
     assert!(built.expect("the program can be started").success());
@@ -160,40 +142,22 @@ fn go_serves_requests_behind_its_own_reverse_proxy() {
     command.arg(port.address().to_string());
     let (_go, server) = start(command, &port);
     assert_eq!(server.get("/events").text(), "data: 1\n\ndata: 2\n\ndata: 3\n\n");
-    let body = "x".repeat(300_000);
     let mut connection = server.connect();
-    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
-    let response = connection.response();
-    assert!(response.text() == body);
-    assert_eq!(response.trailers.to_ascii_lowercase(), "x-length: 300000\r\n");
+    echoes(&mut connection);
     connection.send(b"GET /fields HTTP/1.1\r\nHost: localhost\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
     assert_eq!(connection.next_response().status, 103);
     let fields = connection.response();
     assert!(fields.text().contains("\"X-Forwarded-For\":[\"127.0.0.1\"]"), "{}", fields.text());
     assert!(!fields.text().contains("X-Hop"), "{}", fields.text());
-    connection.send(HANDSHAKE);
-    let response = connection.response();
-    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(connection.read_exactly(5), b"first");
+    opens_websocket(&mut connection);
     connection.send(b"second");
     assert_eq!(connection.read_exactly(6), b"second");
 }
 
 fn check_http2(server: &Server, version: &str) {
     assert_eq!(server.get("/").text(), version);
-    let body = "x".repeat(300_000);
-    let mut connection = server.connect();
-    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
-    let response = connection.response();
-    assert!(response.text() == body);
-    assert_eq!(response.trailers, "x-length: 300000\r\n");
-    let mut connection = server.connect();
-    connection.send(HANDSHAKE);
-    let response = connection.response();
-    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(connection.read_exactly(5), b"first");
+    echoes(&mut server.connect());
+    opens_websocket(&mut server.connect());
 }
 
 #[test]
@@ -202,20 +166,19 @@ fn node_speaks_http2_and_websocket_over_it() {
     let Some(node) = program("node") else { return };
     let mut command = Command::new(node);
     command.args(["-e", NODE_HTTP2, "", &port.address().port().to_string()]);
-    let _node = Running::start(&mut command, &port);
+    let _node = Running::listening(&mut command, &port);
     check_http2(&proxy(&format!("upstreams = \"h2c://{}\"", port.address())), "2.0");
 }
 
 #[test]
 fn node_chooses_http2_over_tls_and_speaks_websocket_over_http11_only() {
-    let (port, certificates) = (ReservedPort::new(), Certificates::new());
+    let (port, certificates) = (ReservedPort::new(), Certificates::for_host("good", "localhost"));
     let (Some(node), Some(certificates)) = (program("node"), certificates) else { return };
-    certificates.signed("good", "localhost", Valid::Now);
     let pem = certificates.path("good");
     let number = port.address().port().to_string();
     let mut command = Command::new(node);
     command.args(["-e", NODE_HTTP2, "", &number, &pem, &pem.replace(".pem", ".key")]);
-    let _node = Running::start(&mut command, &port);
+    let _node = Running::listening(&mut command, &port);
     let table = format!(
         "upstreams = \"https://localhost:{number}\"\nhost = \"upstream\"\ntrusted_certificates = \"{}\"",
         certificates.path("authority")
@@ -230,20 +193,18 @@ fn grpc_passes_with_streams_trailers_and_cancellation() {
         (ReservedPort::new(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/grpc_calls.py"));
     let mut command = Command::new(&python);
     command.args([script, "serve", &port.address().to_string()]);
-    let _server = Running::start(&mut command, &port);
+    let _server = Running::listening(&mut command, &port);
     let server = proxy(&format!("upstreams = \"h2c://{}\"", port.address()));
-    let called = Command::new(python).args([script, "call", &server.address().to_string()]).output();
-    let called = called.expect("the program can be started");
-    let (stdout, stderr) = (String::from_utf8_lossy(&called.stdout), String::from_utf8_lossy(&called.stderr));
-    assert_eq!(stdout.trim(), "passed", "{stderr}");
+    let called = Output::of(Command::new(python).args([script, "call", &server.address().to_string()]));
+    assert_eq!(called.stdout.trim(), "passed", "{}", called.stderr);
 }
 
 #[test]
 fn nginx_serves_files_and_ranges() {
     let Some(nginx) = program("nginx") else { return };
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let (port, folder) = (ReservedPort::new(), Folder::new());
     let path = folder.path().display();
-    let mut file = fs::File::create(folder.path().join("a.txt")).expect("the folder is ours");
+    let mut file = fs::File::create(folder.join("a.txt")).expect("the folder is ours");
     file.write_all(&b"0123456789".repeat(10_000)).expect("the file is ours");
     // As root, nginx would start its workers as another user, who cannot read the folder.
     let config = format!(
@@ -256,9 +217,7 @@ fn nginx_serves_files_and_ranges() {
     command.args(["-c", &file, "-p", &path.to_string()]);
     let (_nginx, server) = start(command, &port);
     assert_eq!(server.get("/a.txt").body.len(), 100_000);
-    let mut connection = server.connect();
-    connection.send(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nRange: bytes=10-14\r\n\r\n");
-    let response = connection.response();
+    let response = server.get_with("/a.txt", &["Host: localhost", "Range: bytes=10-14"]);
     assert_eq!((response.status, response.text()), (206, "01234"));
     assert_eq!(server.get("/missing").status, 404);
 }
@@ -266,7 +225,7 @@ fn nginx_serves_files_and_ranges() {
 #[test]
 fn a_server_of_http10_is_used() {
     let Some(python) = program("python3") else { return };
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let (port, folder) = (ReservedPort::new(), Folder::new());
     write(folder.path(), "a.txt", "of Python");
     let mut command = Command::new(python);
     let number = port.address().port().to_string();
@@ -278,7 +237,6 @@ fn a_server_of_http10_is_used() {
 }
 
 pub(super) fn write(folder: &Path, name: &str, text: &str) -> String {
-    let file = folder.join(name);
-    fs::write(&file, text).expect("the folder is ours");
+    let file = folder.write(name, text);
     file.display().to_string()
 }

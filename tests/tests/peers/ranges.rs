@@ -1,11 +1,6 @@
 //! Range requests of curl, and resumed downloads.
 
-use std::fs;
-use std::path::Path;
-use std::process::Child;
-use std::time::Instant;
-
-use rudy_tests::{Curl, PATIENCE, Server};
+use rudy_tests::prelude::*;
 
 use crate::content::{get, make_older, text, varied};
 
@@ -64,11 +59,11 @@ fn an_interrupted_download_is_resumed() {
     let Some(curl) = Curl::find() else { return };
     let content = varied(8 << 20);
     let server = Server::files(&[("file.bin", &content)]);
-    let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("copy");
+    let folder = Folder::new();
+    let copy = folder.join("copy");
     let mut command = curl.command();
     command.args(["--limit-rate", "1M", "--output"]).arg(&copy).arg(server.url("/file.bin"));
-    let first = Running(command.spawn().unwrap());
+    let first = Running::start(&mut command);
     wait_for_bytes(&copy, 100_000);
     drop(first);
     let partial = fs::metadata(&copy).unwrap().len();
@@ -107,21 +102,6 @@ fn if_range_matches_only_the_same_representation() {
     }
 }
 
-/// Kills curl after a failed test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn wait_for_bytes(file: &Path, bytes: u64) {
-    let deadline = Instant::now() + PATIENCE;
-    while fs::metadata(file).map_or(0, |metadata| metadata.len()) < bytes {
-        assert!(Instant::now() < deadline, "{} does not grow", file.display());
-        std::thread::yield_now();
-    }
+    wait_until("the file grows", || fs::metadata(file).is_ok_and(|metadata| metadata.len() >= bytes));
 }

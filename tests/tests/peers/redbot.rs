@@ -1,33 +1,27 @@
 //! redbot and its linter check responses for conformance with RFC 9110 and RFC 9111.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use rudy_tests::{Curl, Server, program, redbot};
-use serde_json::Value;
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rudy_tests::redbot;
 
 use crate::content::{make_older, text};
 
 /// Creates a folder with a page, a text, and a precompressed style sheet.
-fn make_site() -> Option<TempDir> {
+fn make_site() -> Option<Folder> {
     let gzip = program("gzip")?;
-    let site = tempfile::tempdir().expect("a temp folder can be created");
+    let site = Folder::new();
     let page = format!("<!doctype html><title>A page</title><p>{}", text(200));
     let style = "body { color: black }\n".repeat(200);
     for (name, content) in [("page.html", page), ("text.txt", text(5000)), ("style.css", style)] {
-        fs::write(site.path().join(name), content).expect("a temp folder can be written");
-        make_older(&site.path().join(name));
+        site.write(name, content);
+        make_older(&site.join(name));
     }
-    fs::create_dir(site.path().join("folder")).expect("a temp folder can be written");
-    let zipped = Command::new(gzip).arg("--keep").arg(site.path().join("style.css")).status();
+    fs::create_dir(site.join("folder")).expect("a temp folder can be written");
+    let zipped = Command::new(gzip).arg("--keep").arg(site.join("style.css")).status();
     assert!(zipped.is_ok_and(|status| status.success()), "gzip does not work");
     Some(site)
 }
 
-fn serve(site: &TempDir, cache_control: &str) -> Server {
+fn serve(site: &Folder, cache_control: &str) -> Server {
     let root = site.path().display();
     Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n\

@@ -1,12 +1,6 @@
 //! Reloads a changed configuration every 100 ms while clients are served.
 
-use std::fs;
-use std::net::{SocketAddr, TcpStream};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rudy_tests::{Connection, Load, Response, Server};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 const RELOADS: u32 = 40;
 const PERIOD: Duration = Duration::from_millis(100);
@@ -40,8 +34,7 @@ fn check(target: &str, response: &Response) {
 }
 
 fn generation(connection: &mut Connection) -> u32 {
-    connection.send(b"GET /generation HTTP/1.1\r\nHost: test\r\n\r\n");
-    connection.response().text().parse().expect("a number")
+    connection.get("/generation", &[]).text().parse().expect("a number")
 }
 
 /// Reloads the server with configuration `generation`, and waits for the result. Returns the additional
@@ -66,8 +59,7 @@ fn no_request_is_lost_while_the_configuration_changes_every_100_ms() {
     large.set_len(LARGE_BYTES).unwrap();
     let mut first = server.connect();
     assert_eq!(generation(&mut first), 0);
-    let mut download = server.connect();
-    download.send(b"GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    let mut download = server.send(b"GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     let load = Load::start(server.address(), CLIENTS, &["/generation", "/rudy.toml"], check);
     let mut through_added: Vec<Connection> = Vec::new();
     let mut downloaded = 0;

@@ -1,17 +1,14 @@
 //! Scanners for weak TLS: `testssl.sh`, and `sslyze` with Mozilla's recommendations.
 
-use std::fs;
-use std::process::Command;
-
-use rudy_tests::{Server, long, program, sslyze};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rudy_tests::sslyze;
 
 /// A server with the local authority in this folder.
-fn server() -> (Server, TempDir, String) {
-    let state = tempfile::tempdir().expect("a temp folder can be created");
+fn server() -> (Server, Folder, String) {
+    let state = Folder::new();
     let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "internal"]);
     let server = server.env("STATE_DIRECTORY", state.path()).start();
-    let authority = state.path().join("authority.crt").display().to_string();
+    let authority = state.join("authority.crt").display().to_string();
     (server, state, authority)
 }
 
@@ -22,19 +19,16 @@ fn sslyze_finds_the_recommendations_of_mozilla() {
     let target = format!("localhost:{}", server.address().port());
     let arguments = ["--mozilla_config=intermediate", "--certinfo_ca_file", &authority, &target];
     let output = Command::new(sslyze).args(arguments).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains(&format!("{target}: OK - Compliant.")), "{text}");
+    assert_contains!(String::from_utf8_lossy(&output.stdout), &format!("{target}: OK - Compliant."));
 }
 
 /// The certificate is not what is tested: that of the local authority has no address of a revocation list.
 #[test]
 fn testssl_finds_nothing_of_medium_severity() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(testssl) = program("testssl") else { return };
     let (server, state, authority) = server();
-    let report = state.path().join("report.json");
+    let report = state.join("report.json");
     let output = Command::new(testssl)
         .args(["--quiet", "--color", "0", "--add-ca", &authority, "--jsonfile"])
         .arg(&report)
@@ -42,10 +36,10 @@ fn testssl_finds_nothing_of_medium_severity() {
         .output()
         .unwrap();
     let report = fs::read_to_string(report).unwrap_or_default();
-    let report: Vec<serde_json::Value> = serde_json::from_str(&report)
+    let report: Vec<Value> = serde_json::from_str(&report)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)));
     assert!(report.len() > 100, "{report:#?}");
-    let severe = |finding: &&serde_json::Value| {
+    let severe = |finding: &&Value| {
         let [severity, id] = ["severity", "id"].map(|key| finding[key].as_str().unwrap_or_default());
         matches!(severity, "MEDIUM" | "HIGH" | "CRITICAL") && !id.starts_with("cert_")
     };

@@ -1,13 +1,7 @@
 //! Deliberately slow clients, together with an ordinary one.
 
-use std::fs;
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use rudy_tests::{Server, descriptors};
+use rudy_tests::descriptors;
+use rudy_tests::prelude::*;
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 /// Clients that send a head byte by byte and never finish it.
@@ -33,7 +27,7 @@ fn serve() -> Server {
          [[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n\
          [[site.route]]\npath = \"/*\"\nfiles = { root = \".\" }\n",
     );
-    fs::write(server.path().join("page.html"), "x".repeat(1024)).expect("a temp folder can be written");
+    server.path().write("page.html", "x".repeat(1024));
     let large = fs::File::create(server.path().join("large")).expect("a temp folder can be written");
     large.set_len(LARGE_BYTES).expect("a hole costs nothing");
     server
@@ -74,16 +68,14 @@ fn dribble(streams: &[TcpStream], stop: &AtomicBool) {
 }
 
 fn open_connections(server: &Server) -> u64 {
-    let status: serde_json::Value = serde_json::from_slice(&server.get("/status").body).expect("JSON");
+    let status: Value = server.json("/status");
     status["connections"]["open"].as_u64().expect("a number")
 }
 
 /// The lab measures the speed; here every request must get its response while all slow clients are connected.
 #[test]
 fn an_ordinary_client_is_served_among_two_thousand_slow_ones() {
-    if !descriptors(3000) {
-        return;
-    }
+    needs!(descriptors(3000));
     let server = serve();
     let heads = begin_heads(server.address());
     let unread = request_without_reading(server.address());
@@ -93,8 +85,7 @@ fn an_ordinary_client_is_served_among_two_thousand_slow_ones() {
         scope.spawn(|| dribble(&heads, &stop));
         let _stop = StopAtEnd(&stop);
         for _ in 0..REQUESTS {
-            reused.send(b"GET /page.html HTTP/1.1\r\nHost: test\r\n\r\n");
-            assert_eq!(reused.response().status, 200);
+            assert_eq!(reused.get("/page.html", &[]).status, 200);
             assert_eq!(server.get("/page.html").status, 200);
         }
     });

@@ -4,14 +4,10 @@
 //! as well. These tests check the order instead: the ordinary client gets responses while all connections of
 //! the attack are open.
 
-use std::fs;
-use std::process::{Child, Command, Stdio};
-
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, Server, long, program};
+use rudy_tests::prelude::*;
 
 use crate::content::text;
-use crate::php::{Fpm, folder};
+use crate::php::Fpm;
 
 /// The number of connections of an attack, all opened within the first second.
 const CONNECTIONS: u64 = 500;
@@ -50,7 +46,7 @@ fn slow_bodies_do_not_block_an_app() {
 #[test]
 fn slow_bodies_do_not_block_a_php_site() {
     let Some(fpm) = long().then(|| Fpm::start("")).flatten() else { return };
-    let root = folder(&[("app.php", "<?php header('Content-Type: text/plain'); echo 'taken';")]);
+    let root = Folder::with(&[("app.php", "<?php header('Content-Type: text/plain'); echo 'taken';")]);
     let app = fpm.route(root.path(), "/app.php", "");
     let Some(outcome) = attack_on(&app, "/app.php", "/app.php", SLOW_BODIES) else { return };
     assert!(outcome.during_attack > 0, "the attack never had all its connections open");
@@ -96,7 +92,7 @@ fn attack_on(route: &str, app: &str, path: &str, mode: &[&str]) -> Option<Outcom
     let connections = CONNECTIONS.to_string();
     command.args(["-c", &connections, "-r", &connections, "-l", SECONDS]).args(mode);
     command.arg("-u").arg(server.url(path)).stdout(Stdio::null());
-    let mut attack = Attack(command.spawn().expect("slowhttptest starts"));
+    let mut attack = Running::start(&mut command);
     Some(send_requests_until_it_ends(&server, app, &mut attack))
 }
 
@@ -105,48 +101,32 @@ fn serve(route: &str) -> Server {
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = \".\"\n\
          [[site.route]]\npath = \"/status\"\nstatus = {{ allow = \"loopback\" }}\n{route}"
     ));
-    fs::write(server.path().join("text.txt"), text(500)).expect("a temp folder can be written");
+    server.path().write("text.txt", text(500));
     let large = fs::File::create(server.path().join("large")).expect("a temp folder can be written");
     large.set_len(LARGE_BYTES).expect("a hole costs nothing");
     server
 }
 
 /// Sends requests on one connection from before the attack, and on new ones.
-fn send_requests_until_it_ends(server: &Server, app: &str, attack: &mut Attack) -> Outcome {
+fn send_requests_until_it_ends(server: &Server, app: &str, attack: &mut Running) -> Outcome {
     let mut reused: Connection = server.connect();
     let (mut sent, mut during_attack) = (0, 0);
     let mut was_complete = false;
     loop {
-        reused.send(b"GET /text.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-        assert_eq!(reused.response().status, 200);
+        assert_eq!(reused.get("/text.txt", &[]).status, 200);
         assert_eq!(server.get("/text.txt").status, 200);
         assert_eq!(server.get(app).text(), "taken");
-        let status = status(server);
+        let status = server.json("/status");
         sent += 4;
         // Two more connections are ours: the reused one, and that of this status request.
         let is_complete = status["connections"]["open"].as_u64().expect("a number") >= CONNECTIONS + 2;
         during_attack += if is_complete && was_complete { 3 } else { 0 };
         was_complete = is_complete;
-        if let Some(end) = attack.0.try_wait().expect("the child is ours") {
+        if let Some(end) = attack.try_wait().expect("the child is ours") {
             assert!(end.success(), "slowhttptest: {end}");
             let responses = status["requests"]["received"].as_u64().expect("a number");
             // The status request itself is not counted yet.
             return Outcome { during_attack, to_the_attack: responses + 1 - sent };
         }
-    }
-}
-
-fn status(server: &Server) -> serde_json::Value {
-    serde_json::from_slice(&server.get("/status").body).expect("JSON")
-}
-
-/// An attack. Dropping this kills it.
-struct Attack(Child);
-
-impl Drop for Attack {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -1,12 +1,7 @@
 //! The packaged unit under systemd, which `systemd-nspawn` boots with the programs of this machine and an empty `/etc`, `/run` and
 //! `/var`. The commands and the configuration are those of `docs/systemd.md`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-use rudy_tests::{binary, children, eventually, long, program, skip};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rudy_tests::prelude::*;
 
 /// Where the container has the repository, which it cannot change.
 const REPOSITORY: &str = "/mnt";
@@ -53,9 +48,9 @@ impl Machine {
             |pid: &Pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "systemd\n");
         let first = eventually("systemd starts", || children(container.id()).into_iter().find(is_systemd));
         let machine = Self { container, first, nsenter };
-        eventually("systemd has booted", || {
+        wait_until("systemd has booted", || {
             let state = machine.shell("systemctl is-system-running").1;
-            ["running", "degraded"].contains(&state.trim()).then_some(())
+            ["running", "degraded"].contains(&state.trim())
         });
         Some(machine)
     }
@@ -163,8 +158,8 @@ fn commands_find_the_server(machine: &Machine) {
             machine.run(command);
         }
         machine.run("rudy reload --binary --pid $(systemctl show --property MainPID --value rudy)");
-        eventually("the new process is the main one", || {
-            machine.shell("set -e; rudy status; systemctl reload rudy").0.then_some(())
+        wait_until("the new process is the main one", || {
+            machine.shell("set -e; rudy status; systemctl reload rudy").0
         });
         assert_eq!(machine.run(GET), "hello\n");
         machine.run("systemctl restart rudy");

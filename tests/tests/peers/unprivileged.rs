@@ -1,19 +1,11 @@
 //! The server without root privileges, even if the tests run as root.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use rudy_tests::{Server, binary, program};
-use rustix::process::Signal;
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 /// Creates a folder with a copy of `rudy` that all users can access: the build folder may be private.
-fn accessible_folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    fs::copy(binary(), folder.path().join("rudy")).expect("a temp folder can be written");
+fn accessible_folder() -> Folder {
+    let folder = Folder::new();
+    fs::copy(binary(), folder.join("rudy")).expect("a temp folder can be written");
     set_mode(folder.path(), 0o755);
     folder
 }
@@ -24,25 +16,24 @@ fn set_mode(path: &Path, mode: u32) {
 
 /// Returns a script for [`rudy_tests::Builder::through_shell`] that runs the copy of `rudy` as user `nobody`.
 /// Returns `None` and skips the test if that is not possible.
-fn unprivileged_script(folder: &TempDir) -> Option<String> {
-    let rudy = folder.path().join("rudy");
+fn unprivileged_script(folder: &Folder) -> Option<String> {
+    let rudy = folder.join("rudy");
     let run = format!("shift; exec setpriv {{}} {} \"$@\"", rudy.display());
     program("setpriv")?;
     let options = "--reuid=65534 --regid=65534 --clear-groups";
-    Some(run.replace("{}", if rustix::process::geteuid().is_root() { options } else { "" }))
+    Some(run.replace("{}", if geteuid().is_root() { options } else { "" }))
 }
 
 #[test]
 fn an_unprivileged_server_runs_and_stops_without_errors() {
     let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
-    fs::write(folder.path().join("page.html"), "<p>hello").unwrap();
+    folder.write("page.html", "<p>hello");
     let listen = ["--listen", "127.0.0.1:0"];
     let mut server = Server::build().arg(folder.path()).args(listen).through_shell(&script).start();
     assert_eq!(server.get("/page.html").text(), "<p>hello");
     server.signal(Signal::TERM);
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    let stderr = server.exits_with(0);
     assert!(!stderr.contains("error"), "{stderr}");
 }
 
@@ -50,7 +41,7 @@ fn an_unprivileged_server_runs_and_stops_without_errors() {
 fn unreadable_files_return_403_and_are_logged() {
     let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
-    let (file, subfolder) = (folder.path().join("closed.txt"), folder.path().join("closed"));
+    let (file, subfolder) = (folder.join("closed.txt"), folder.join("closed"));
     fs::write(&file, "closed").unwrap();
     fs::create_dir(&subfolder).unwrap();
     set_mode(&file, 0);
@@ -59,8 +50,7 @@ fn unreadable_files_return_403_and_are_logged() {
     let mut server = Server::build().arg(folder.path()).args(listen).through_shell(&script).start();
     assert_eq!((server.get("/closed.txt").status, server.get("/closed/").status), (403, 403));
     server.wait_for_line(&format!("cannot read {}: Permission denied", file.display()));
-    server.signal(Signal::TERM);
-    let (_, stderr) = server.wait();
+    let (_, stderr) = server.stop();
     assert!(stderr.contains("cannot read a file: Permission denied (os error 13): 1 more"), "{stderr}");
 }
 
@@ -68,12 +58,10 @@ fn unreadable_files_return_403_and_are_logged() {
 fn an_inaccessible_folder_is_an_error_with_its_path() {
     let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
-    let closed = folder.path().join("closed");
+    let closed = folder.join("closed");
     fs::create_dir(&closed).unwrap();
     set_mode(&closed, 0);
-    let output = Server::build().arg(&closed).through_shell(&script).command().output().unwrap();
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{message}");
+    let message = Server::build().arg(&closed).through_shell(&script).output().failed_with(2);
     let expected = format!("error: cannot open the folder {}: Permission denied", closed.display());
     assert!(message.starts_with(&expected), "{message}");
 }
@@ -82,8 +70,7 @@ fn an_inaccessible_folder_is_an_error_with_its_path() {
 fn an_unreadable_log_is_reported_and_followed_once_it_is_readable() {
     let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
-    let log = folder.path().join("a.log");
-    fs::write(&log, "one\ntwo\n").unwrap();
+    let log = folder.write("a.log", "one\ntwo\n");
     set_mode(&log, 0);
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh", "rudy", "tail", "-n", "1"]).arg(&log).stdin(Stdio::null());

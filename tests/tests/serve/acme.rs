@@ -1,24 +1,14 @@
 //! Certificates from an authority, end to end with pebble: orders, failures, renewal, and processes that share a folder.
 
-use std::fs;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant};
-
+use rudy_tests::Pebble;
 use rudy_tests::pebble::{Proxy, Step};
-use rudy_tests::{Curl, Pebble, Server, binary, eventually, long, program, skip};
-use rustix::process::Signal;
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use serde_json::json;
 
 const SITE: &str = "[[site]]\nhosts = 'a.example.net'\ntls = 'auto'\n[[site.route]]\npath = '/*'\nrespond = { body = 'hello' }\n";
 
-fn temp() -> TempDir {
-    tempfile::tempdir().expect("a temp folder can be created")
+fn temp() -> Folder {
+    Folder::new()
 }
 
 fn start(config: &str, state: &Path) -> Server {
@@ -40,8 +30,8 @@ fn get(curl: &Curl, root: &str, server: SocketAddr, name: &str) -> (i32, String)
 /// Waits until the certificate of a name is served.
 fn wait_for(curl: &Curl, pebble: &Pebble, name: &str) {
     let root = pebble.root();
-    eventually("the certificate is served", || {
-        (get(curl, &root, pebble.tls.address(), name) == (0, "hello".to_owned())).then_some(())
+    wait_until("the certificate is served", || {
+        get(curl, &root, pebble.tls.address(), name) == (0, "hello".to_owned())
     });
 }
 
@@ -52,10 +42,7 @@ fn plain(curl: &Curl, server: SocketAddr, name: &str, path: &str) -> (u64, Strin
 }
 
 fn certificates(server: &Server) -> Value {
-    let output =
-        Command::new(binary()).args(["certificates", "--json", "--pid", &server.pid().to_string()]).output();
-    let output = output.expect("rudy can be started").stdout;
-    serde_json::from_slice::<Value>(&output).expect("JSON")["certificates"].clone()
+    server.rudy(&["certificates", "--json"]).json()["certificates"].clone()
 }
 
 /// The lock is a FIFO: reading it waits, as on a file server that hangs.
@@ -104,8 +91,7 @@ fn each_challenge_verifies_a_name() {
         server.wait_for_line("got a certificate for ");
         let result =
             curl.run(["-H", &format!("Host: {name}"), &format!("http://{}/x", pebble.http.address())]);
-        assert_eq!(result.transfers[0]["response_code"], 308);
-        assert_eq!(result.transfers[0]["redirect_url"], redirect);
+        assert_members!(result.transfers[0], "response_code": 308, "redirect_url": redirect);
         // Unknown tokens are not redirected.
         let unknown = plain(&curl, pebble.http.address(), name, "/.well-known/acme-challenge/x");
         assert_eq!(unknown, (200, "hello".to_owned()));
@@ -113,17 +99,17 @@ fn each_challenge_verifies_a_name() {
         let listed = eventually("the next attempt is known", || {
             Some(certificates(&server)).filter(|listed| listed[0]["next_attempt"].is_string())
         });
-        assert_eq!((&listed[0]["source"], &listed[0]["key_type"]), (&json!("auto"), &json!("ECDSA P-256")));
+        assert_members!(listed[0], "source": "auto", "key_type": "ECDSA P-256");
         assert!(listed[0]["last_error"].is_null(), "{listed}");
     }
-    let calls = fs::read_to_string(folder.path().join("hook.calls")).unwrap();
+    let calls = folder.read("hook.calls");
     assert_eq!(calls.lines().filter(|call| *call == "present").count(), 2);
     assert_eq!(calls.lines().filter(|call| *call == "cleanup").count(), 2);
     // Nothing is left of the challenges; keys are secret.
     let left =
         |name: &str| fs::read_dir(folder.path().join(name)).unwrap().map(|entry| entry.unwrap().path());
-    eventually("challenges and locks are removed", || {
-        (left("acme/challenges").chain(left("acme/locks")).count() == 0).then_some(())
+    wait_until("challenges and locks are removed", || {
+        left("acme/challenges").chain(left("acme/locks")).count() == 0
     });
     for path in left("certificates").chain(left("acme").filter(|path| path.is_file())) {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
@@ -170,26 +156,22 @@ fn without_a_certificate_handshakes_are_rejected_and_plain_requests_get_503() {
     assert!(listed[0]["last_error"]["message"].as_str().unwrap().contains("Connection refused"), "{listed}");
     // A challenge that another process has published.
     let challenges = folder.path().join("acme/challenges");
-    fs::write(challenges.join("1.json"), r#"{"type": "http-01", "token": "t_1-", "content": "t_1-.key"}"#)
-        .unwrap();
+    challenges.write("1.json", r#"{"type": "http-01", "token": "t_1-", "content": "t_1-.key"}"#);
     let path = "/.well-known/acme-challenge/t_1-";
-    eventually("the challenge is answered", || {
-        (plain(&curl, http, "other.example.net", path) == (200, "t_1-.key".to_owned())).then_some(())
+    wait_until("the challenge is answered", || {
+        plain(&curl, http, "other.example.net", path) == (200, "t_1-.key".to_owned())
     });
 }
 
 #[test]
 fn a_failure_is_explained_and_the_test_authority_spares_the_limits_of_the_other() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble), Some(test)) = (Curl::find(), Pebble::start(), Pebble::start()) else {
         return;
     };
     let folder = temp();
-    let authorities = folder.path().join("authorities.pem");
     let both = [pebble.authority(), test.authority()].map(|path| fs::read_to_string(path).unwrap()).concat();
-    fs::write(&authorities, both).unwrap();
+    let authorities = folder.path().write("authorities.pem", both);
     let config = format!(
         "listen = ['{}', '{},tls', '{}', '{},tls']\n[acme]\ndirectory = '{}'\ntest_directory = '{}'\nauthority = {authorities:?}\n{SITE}",
         pebble.http.address(),
@@ -203,25 +185,25 @@ fn a_failure_is_explained_and_the_test_authority_spares_the_limits_of_the_other(
     pebble.set_names("/set-default-ipv4", &json!({ "ip": "127.0.0.9" }));
     let mut server = start(&config, folder.path());
     let line = server.wait_for_line("cannot get a certificate");
-    assert!(line.contains("(http-01)") && line.contains("connection refused (connection)"), "{line}");
-    assert!(line.contains("check the A and AAAA records and the firewall"), "{line}");
+    assert_contains!(
+        line,
+        "(http-01)",
+        "connection refused (connection)",
+        "check the A and AAAA records and the firewall"
+    );
     let _silent = TcpListener::bind(("127.0.0.9", pebble.tls.address().port())).unwrap();
     server.forget_lines();
-    server.signal(Signal::HUP);
-    let line = server.wait_for_line("cannot get a certificate");
+    let line = server.reload("cannot get a certificate");
     assert!(line.contains("(tls-alpn-01)") && line.contains("Failed to connect to 127.0.0.9"), "{line}");
     pebble.set_names("/set-default-ipv4", &json!({ "ip": "127.0.0.1" }));
-    server.signal(Signal::HUP);
-    server.wait_for_line("could verify a.example.net");
+    server.reload("could verify a.example.net");
     server.wait_for_line("got a certificate for a.example.net");
     wait_for(&curl, &pebble, "a.example.net");
 }
 
 #[test]
 fn a_hook_that_fails_or_sets_nothing_is_explained() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(pebble) = Pebble::start() else { return };
     for (hook, expected) in [
         ("['/bin/sh', '-c', 'echo no zone >&2; exit 3']", "failed (exit status: 3): no zone"),
@@ -238,9 +220,7 @@ fn a_hook_that_fails_or_sets_nothing_is_explained() {
 
 #[test]
 fn responses_of_a_broken_authority_are_explained() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble)) = (Curl::find(), Pebble::start()) else { return };
     let folder = temp();
     let steps = [
@@ -275,12 +255,10 @@ fn responses_of_a_broken_authority_are_explained() {
     for (expected, _) in steps {
         let line = server.wait_for_line("cannot get a certificate");
         assert!(line.contains(expected), "{expected}: {line}");
-        server.forget_lines();
-        server.signal(Signal::HUP);
-        server.wait_for_line("reloaded");
+        server.reload("reloaded");
     }
     // The authority wanted a pause of two seconds, which a reload does not shorten.
-    eventually("another order", || (orders.lock().unwrap().len() > 5).then_some(()));
+    wait_until("another order", || orders.lock().unwrap().len() > 5);
     let orders = orders.lock().unwrap().clone();
     assert!(orders[5] - orders[4] >= Duration::from_secs(2), "{orders:?}");
     drop(orders);
@@ -289,9 +267,7 @@ fn responses_of_a_broken_authority_are_explained() {
 
 #[test]
 fn short_lived_certificates_are_renewed_without_a_failed_handshake() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble)) = (Curl::find(), Pebble::with_validity(60)) else { return };
     let folder = temp();
     // The sandbox must not be in the way of a renewal.
@@ -318,9 +294,7 @@ fn short_lived_certificates_are_renewed_without_a_failed_handshake() {
 
 #[test]
 fn processes_on_one_folder_order_once_and_take_over_from_one_that_was_killed() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble)) = (Curl::find(), Pebble::start()) else { return };
     let folder = temp();
     let orders = Arc::new(AtomicUsize::new(0));
@@ -347,15 +321,12 @@ fn processes_on_one_folder_order_once_and_take_over_from_one_that_was_killed() {
     // Rejected nonces are repeated; an order by each process would be more.
     let orders = orders.load(Ordering::Relaxed);
     drop(third);
-    let files = fs::read_dir(folder.path().join("acme/locks")).unwrap().count();
-    assert_eq!(files, 0, "{orders} orders");
+    assert_eq!(fs::read_dir(folder.path().join("acme/locks")).unwrap().count(), 0, "{orders} orders");
 }
 
 #[test]
 fn a_process_that_is_killed_in_any_step_of_an_order_begins_again() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble)) = (Curl::find(), Pebble::start()) else { return };
     for step in ["/sign-me-up", "/order-plz", "/authZ/", "/chalZ/", "/finalize-order/", "/certZ/"] {
         let folder = temp();
@@ -370,7 +341,7 @@ fn a_process_that_is_killed_in_any_step_of_an_order_begins_again() {
             Step::Pass
         });
         let server = start(&behind(&pebble, &proxy), folder.path());
-        hangs.recv_timeout(rudy_tests::PATIENCE).unwrap_or_else(|error| panic!("{step}: {error}"));
+        hangs.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{step}: {error}"));
         drop(server);
         let _server = start(&behind(&pebble, &proxy), folder.path());
         wait_for(&curl, &pebble, "a.example.net");
@@ -379,9 +350,7 @@ fn a_process_that_is_killed_in_any_step_of_an_order_begins_again() {
 
 #[test]
 fn an_account_that_the_authority_forgot_is_replaced() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble), Some(other)) = (Curl::find(), Pebble::start(), Pebble::start()) else {
         return;
     };
@@ -397,20 +366,17 @@ fn an_account_that_the_authority_forgot_is_replaced() {
     fs::remove_dir_all(folder.path().join("certificates")).unwrap();
     let mut server = start(&(pebble.config("") + SITE), folder.path());
     server.wait_for_line("cannot get a certificate");
-    server.signal(Signal::HUP);
-    server.wait_for_line("created an account");
+    server.reload("created an account");
     wait_for(&curl, &pebble, "a.example.net");
     drop(other);
 }
 
 #[test]
 fn domains_on_the_command_line_are_sites_with_certificates() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble)) = (Curl::find(), Pebble::start()) else { return };
     let (folder, state) = (temp(), temp());
-    fs::write(folder.path().join("index.html"), "hello").unwrap();
+    folder.write("index.html", "hello");
     let domains = ["--domain", "a.example.net", "--domain", "b.example.net", "--email", "a@example.net"];
     let authority = ["--acme-directory", &pebble.directory(), "--acme-authority", &pebble.authority()];
     let addresses = [
@@ -431,9 +397,7 @@ fn domains_on_the_command_line_are_sites_with_certificates() {
 
 #[test]
 fn a_full_disk_is_reported_before_a_certificate_is_ordered() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(pebble)) = (Curl::find(), Pebble::start()) else { return };
     let folder = temp();
     let orders = Arc::new(AtomicUsize::new(0));
@@ -488,15 +452,13 @@ fn what_no_authority_would_certify_is_an_error_of_check() {
     ] {
         let text = format!("[acme]\n{acme}\n[[site]]\n{site}\ntls = 'auto'\nroot = '/usr'\n");
         fs::write(&path, &text).unwrap();
-        let output = Command::new(binary()).arg("check").arg(&path).output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.success(), expected.is_empty(), "{text}{stderr}");
+        let output = Rudy::command(["check"]).arg(&path).output();
+        let stderr = &output.stderr;
+        assert_eq!(output.is_success(), expected.is_empty(), "{text}{stderr}");
         assert!(stderr.contains(expected), "{text}{stderr}");
         if expected.is_empty() {
             // The ports of the internet are the default.
-            let stdout = String::from_utf8_lossy(&output.stdout);
-            assert!(stdout.contains(":80") && stdout.contains(":443,tls"), "{stdout}");
-            assert!(stdout.contains(", from https://"), "{stdout}");
+            assert_contains!(output.stdout, ":80", ":443,tls", ", from https://");
         }
     }
 }
@@ -504,9 +466,7 @@ fn what_no_authority_would_certify_is_an_error_of_check() {
 #[test]
 fn profiles_external_accounts_and_renewal_information_are_used() {
     const KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
-    if !long() {
-        return;
-    }
+    needs!(long());
     let profile = |seconds: u32| json!({ "description": "one of two", "validityPeriod": seconds });
     let settings = json!({
         "externalAccountBindingRequired": true, "externalAccountMACKeys": { "kid-1": KEY },
@@ -515,8 +475,7 @@ fn profiles_external_accounts_and_renewal_information_are_used() {
     let (Some(openssl), Some(pebble)) = (program("openssl"), Pebble::with(&settings)) else { return };
     let folder = temp();
     let mut server = start(&(pebble.config("") + SITE), folder.path());
-    let line = server.wait_for_line("cannot get a certificate");
-    assert!(line.contains("set `external_account` in [acme]"), "{line}");
+    assert_contains!(server.wait_for_line("cannot get a certificate"), "set `external_account` in [acme]");
     drop(server);
     let acme = format!("profile = 'shortlived'\nexternal_account = {{ key_id = 'kid-1', key = '{KEY}' }}");
     let config = pebble.config(&acme) + SITE;
@@ -542,9 +501,7 @@ fn profiles_external_accounts_and_renewal_information_are_used() {
 
 #[test]
 fn a_server_stops_and_reloads_while_an_authority_does_not_respond() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(pebble) = Pebble::start() else { return };
     let folder = temp();
     let (reached, hangs) = mpsc::channel();
@@ -557,10 +514,8 @@ fn a_server_stops_and_reloads_while_an_authority_does_not_respond() {
     });
     let mut server = start(&behind(&pebble, &proxy), folder.path());
     hangs.recv().unwrap();
-    server.signal(Signal::HUP);
-    server.wait_for_line("reloaded");
-    server.signal(Signal::TERM);
-    let (status, _) = server.wait();
+    server.reload("reloaded");
+    let (status, _) = server.stop();
     assert!(status.success(), "{status}");
     assert_eq!(fs::read_dir(folder.path().join("acme/locks")).unwrap().count(), 0);
 }

@@ -1,16 +1,7 @@
 //! The admin socket, and the commands that use it.
 
-use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Command, Output};
-
-use rudy_tests::{Certificates, Server, Valid, binary, eventually, program};
+use rudy_tests::prelude::*;
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// A server with this admin socket, and a site with a self-signed certificate.
 fn config(socket: &str) -> String {
@@ -21,8 +12,7 @@ fn config(socket: &str) -> String {
 }
 
 fn certificates(arguments: &[&str]) -> Output {
-    let output = Command::new(binary()).arg("certificates").args(arguments).output();
-    output.expect("rudy can be started")
+    Rudy::command(["certificates"]).args(arguments).output()
 }
 
 /// Sends bytes, and returns the lines of the response.
@@ -41,16 +31,12 @@ fn listener(socket: &Path) -> u32 {
     u32::try_from(pid.as_raw_pid()).expect("a process id is positive")
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 #[test]
 fn certificates_are_listed_with_their_last_error() {
     let Some(authority) = Certificates::new() else { return };
     authority.signed("a", "a.test,DNS:b.test", Valid::Now);
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let folder = Folder::new();
+    let path = |name: &str| folder.join(name).display().to_string();
     fs::copy(authority.path("a"), path("cert.pem")).unwrap();
     fs::copy(authority.path("a").replace(".pem", ".key"), path("key.pem")).unwrap();
     let site = |host: &str| {
@@ -63,41 +49,37 @@ fn certificates_are_listed_with_their_last_error() {
     let mut server =
         Server::config(&format!("listen = '127.0.0.1:0,tls'\n{}{}", site("a.test"), site("b.test")));
     let pid = server.pid().to_string();
-    let output = certificates(&["--pid", &pid]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    let output = certificates(&["--pid", &pid]).with_code(0);
+    let text = output.stdout;
     let expected = format!("source   {}", path("cert.pem"));
     assert_eq!(text.matches(&expected).count(), 1, "two sites share it: {text}");
-    for part in [
+    assert_contains!(
+        text,
         "a.test, b.test\n  expires  2120-01-01 (in 34",
         "issuer   CN=authority",
         "key      ECDSA P-256",
-        &expected,
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+        &expected
+    );
     assert!(!text.contains("error"), "{text}");
     fs::write(path("cert.pem"), "x").unwrap();
     server.wait_for_line("the old TLS settings stay in use");
     let output = certificates(&["--pid", &pid, "--json"]);
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json = output.json();
     let certificate = &json["certificates"][0];
     assert_eq!(certificate["not_after"], "2120-01-01T00:00:00Z");
-    let message = certificate["last_error"]["message"].as_str().unwrap();
-    assert!(message.contains("the file has no certificate"), "{message}");
+    assert_contains!(certificate["last_error"]["message"].as_str().unwrap(), "the file has no certificate");
 }
 
 #[test]
 fn requests_are_answered_or_rejected_with_a_reason() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("admin.sock");
+    let folder = Folder::new();
+    let path = folder.join("admin.sock");
     let mut server =
         Server::build().config(&config(path.to_str().unwrap())).env("STATE_DIRECTORY", folder.path()).start();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let request = b"{\"command\":\"certificates\"}\n";
     assert!(send(&path, request)[0].starts_with("{\"certificates\":[{\"names\":["));
-    let two = send(&path, &[&request[..], b"{\"command\":\"certificates\",\"x\":1}\n"].concat());
-    assert_eq!(two.len(), 2);
+    assert_eq!(send(&path, &[&request[..], b"{\"command\":\"certificates\",\"x\":1}\n"].concat()).len(), 2);
     let long = vec![b' '; 70_000];
     for (request, expected) in [
         (&b"certificates\n"[..], "unknown request: expected"),
@@ -115,25 +97,22 @@ fn requests_are_answered_or_rejected_with_a_reason() {
     assert_eq!(send(&path, b""), Vec::<String>::new());
     // Silent clients delay neither the server nor, once they are gone, others.
     let silent: Vec<_> = (0..30).filter_map(|_| UnixStream::connect(&path).ok()).collect();
-    server.signal(Signal::HUP);
-    server.wait_for_line("was reloaded");
+    server.reload("was reloaded");
     drop(silent);
     assert_eq!(send(&path, request).len(), 1);
-    assert_eq!(certificates(&["--socket", path.to_str().unwrap()]).status.code(), Some(0));
+    assert_eq!(certificates(&["--socket", path.to_str().unwrap()]).code, Some(0));
 }
 
 #[test]
 fn the_socket_follows_reloads_and_is_removed_at_the_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let folder = Folder::new();
+    let path = |name: &str| folder.join(name);
     let text = |name: &str| config(path(name).to_str().unwrap());
     let mut server = Server::build().config(&text("one")).env("STATE_DIRECTORY", folder.path()).start();
     let file = server.path().join("rudy.toml");
     let mut reload = |name: &str, expected: &str| {
         fs::write(&file, text(name)).unwrap();
-        server.forget_lines();
-        server.signal(Signal::HUP);
-        server.wait_for_line(expected);
+        server.reload(expected);
     };
     reload("two", "was reloaded");
     assert!(!path("one").exists() && path("two").exists());
@@ -143,20 +122,15 @@ fn the_socket_follows_reloads_and_is_removed_at_the_end() {
     assert_eq!(fs::read(path("file")).unwrap(), b"x");
     assert_eq!(send(&path("two"), b"{\"command\":\"certificates\"}\n").len(), 1);
     // The socket of another server stays, too.
-    let mut other = Command::new(binary());
-    fs::write(path("other.toml"), text("two")).unwrap();
-    let output =
-        other.arg("serve").arg(path("other.toml")).env("STATE_DIRECTORY", folder.path()).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        !output.status.success() && stderr.contains("another process listens on this socket"),
-        "{stderr}"
-    );
-    server.signal(Signal::TERM);
-    server.wait();
+    folder.write("other.toml", text("two"));
+    let other =
+        Rudy::command(["serve"]).arg(path("other.toml")).env("STATE_DIRECTORY", folder.path()).output();
+    assert!(!other.is_success());
+    assert_contains!(other.stderr, "another process listens on this socket");
+    server.stop();
     assert!(!path("two").exists());
     // A stale socket is replaced.
-    drop(std::os::unix::net::UnixListener::bind(path("one")).unwrap());
+    drop(UnixListener::bind(path("one")).unwrap());
     let server = Server::build().config(&text("one")).env("STATE_DIRECTORY", folder.path()).start();
     assert_eq!(send(&path("one"), b"{\"command\":\"certificates\"}\n").len(), 1);
     drop(server);
@@ -164,8 +138,8 @@ fn the_socket_follows_reloads_and_is_removed_at_the_end() {
 
 #[test]
 fn an_upgrade_takes_over_the_socket() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("admin.sock");
+    let folder = Folder::new();
+    let path = folder.join("admin.sock");
     let text = config(path.to_str().unwrap()) + "[limits]\nidle_timeout = '1s'\n";
     let mut server = Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start();
     server.signal(Signal::USR2);
@@ -173,15 +147,14 @@ fn an_upgrade_takes_over_the_socket() {
     assert_eq!(send(&path, b"{\"command\":\"certificates\"}\n").len(), 1);
     assert_ne!(listener(&path), server.pid());
     // The old process forwards the signal.
-    server.signal(Signal::TERM);
-    server.wait();
-    eventually("the socket is removed", || (!path.exists()).then_some(()));
+    server.stop();
+    wait_until("the socket is removed", || !path.exists());
 }
 
 #[test]
 fn an_upgrade_replaces_no_file_of_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let folder = Folder::new();
+    let path = |name: &str| folder.join(name);
     let start = |name: &str| {
         let text = config(path(name).to_str().unwrap());
         Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start()
@@ -192,11 +165,10 @@ fn an_upgrade_replaces_no_file_of_others() {
         ("file", "the file at this path is not a socket"),
         ("other", "another process listens on this socket"),
     ] {
-        fs::write(server.path().join("rudy.toml"), config(path(name).to_str().unwrap())).unwrap();
+        server.path().write("rudy.toml", config(path(name).to_str().unwrap()));
         server.forget_lines();
         server.signal(Signal::USR2);
-        let line = server.wait_for_line("this process continues");
-        assert!(line.contains(expected), "{line}");
+        assert_contains!(server.wait_for_line("this process continues"), expected);
         assert_eq!(listener(&path("own")), server.pid());
     }
     assert_eq!(fs::read(path("file")).unwrap(), b"x");
@@ -205,8 +177,8 @@ fn an_upgrade_replaces_no_file_of_others() {
 
 #[test]
 fn the_old_process_opens_the_socket_again_if_the_new_one_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("admin.sock");
+    let folder = Folder::new();
+    let path = folder.join("admin.sock");
     let text = config(path.to_str().unwrap());
     let mut server = Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start();
     server.signal(Signal::USR2);
@@ -215,18 +187,17 @@ fn the_old_process_opens_the_socket_again_if_the_new_one_ends() {
     assert_ne!(new, server.pid());
     kill_process(Pid::from_raw(i32::try_from(new).unwrap()).unwrap(), Signal::KILL).unwrap();
     server.wait_for_line("accepts connections again");
-    eventually("the old process listens", || {
-        UnixStream::connect(&path).is_ok_and(|_| listener(&path) == server.pid()).then_some(())
+    wait_until("the old process listens", || {
+        UnixStream::connect(&path).is_ok_and(|_| listener(&path) == server.pid())
     });
     assert_eq!(send(&path, b"{\"command\":\"certificates\"}\n").len(), 1);
-    server.signal(Signal::TERM);
-    server.wait();
+    server.stop();
     assert!(!path.exists());
 }
 
 #[test]
 fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let start = || {
         let server = Server::build().files(&[("a.txt", b"a")]).env("STATE_DIRECTORY", folder.path());
         server.start()
@@ -234,10 +205,9 @@ fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
     let (hanging, other) = (start(), start());
     let pids = [hanging.pid(), other.pid()].map(|pid| pid.to_string());
     for pid in &pids {
-        let output = certificates(&["--pid", pid]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        certificates(&["--pid", pid]).with_code(0);
     }
-    let without_pid = stderr(&certificates(&[]));
+    let without_pid = certificates(&[]).stderr;
     assert!(without_pid.contains("several servers are running") && without_pid.contains(&pids[1]));
     let uid = geteuid().as_raw();
     let folders = ["/run/rudy".to_owned(), format!("/run/user/{uid}/rudy"), format!("/tmp/rudy-{uid}")];
@@ -247,7 +217,7 @@ fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
     let queued: Vec<_> = (0..1000).map_while(|_| rudy_socket_file::connect(socket).ok()).collect();
     assert!(queued.len() < 1000, "the queue is limited");
     let output = certificates(&["--pid", &pids[0]]);
-    assert!(stderr(&output).contains("does not respond"), "{}", stderr(&output));
+    assert!(output.stderr.contains("does not respond"), "{}", output.stderr);
     assert_eq!(start().get("/a.txt").text(), "a");
     assert!(socket.exists(), "the socket is live");
 }
@@ -255,19 +225,17 @@ fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
 #[test]
 fn another_user_is_rejected() {
     let Some(setpriv) = program("setpriv").filter(|_| geteuid().is_root()) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let folder = Folder::new();
+    folder.set_mode(".", 0o755);
+    let path = |name: &str| folder.join(name);
     fs::copy(binary(), path("rudy")).unwrap();
     let socket = path("admin.sock").display().to_string();
     let server =
-        Server::build().config(&config(&socket)).env("STATE_DIRECTORY", folder.path().join("state")).start();
+        Server::build().config(&config(&socket)).env("STATE_DIRECTORY", folder.join("state")).start();
     let as_other = |arguments: &[&str]| {
         let mut command = Command::new(&setpriv);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(path("rudy"));
-        let output = command.arg("certificates").args(arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        stderr(&output)
+        Output::of(command.arg("certificates").args(arguments)).failed_with(1)
     };
     let no_permission = "ask as root or as the user of the server";
     assert!(as_other(&["--socket", &socket]).contains(no_permission));
@@ -285,34 +253,34 @@ fn a_missing_server_is_explained() {
         (&["--pid", "4000000000"], "there is no process 4000000000"),
     ] {
         let output = certificates(arguments);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(1) && stderr.contains(expected), "{stderr}");
+        let stderr = &output.stderr;
+        assert!(output.code == Some(1) && stderr.contains(expected), "{stderr}");
     }
 }
 
 /// `rudy certificates` with a program that is no admin socket behind it.
 #[test]
 fn a_foreign_socket_is_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("other.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let foreign = std::thread::spawn(move || {
+    let folder = Folder::new();
+    let path = folder.join("other.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let foreign = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut request = [0; 10];
         stream.read_exact(&mut request).unwrap();
         stream.write_all(b"HTTP/1.1 400\n").unwrap();
     });
     let output = certificates(&["--socket", path.to_str().unwrap()]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("did not respond as an admin socket"));
+    assert!(output.stderr.contains("did not respond as an admin socket"));
     foreign.join().unwrap();
 }
 
 /// Another user may listen on the path that is given with `--socket`.
 #[test]
 fn what_a_false_admin_socket_responds_does_not_reach_the_terminal() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("false.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let folder = Folder::new();
+    let path = folder.join("false.sock");
+    let listener = UnixListener::bind(&path).unwrap();
     let text = "\\u001b[2J\\u009b2J\\u007f\\u202e\\rx";
     let limit = format!(
         "{{\"name\":\"{text}\",\"max\":\"{text}\",\"by\":\"\",\"rejected\":1,\"dry_run\":0,\"top\":[]}}"
@@ -326,21 +294,20 @@ fn what_a_false_admin_socket_responds_does_not_reach_the_terminal() {
         (&["upstreams", "--json"], format!("{{\"metrics\":\"{text}\"}}")),
     ];
     for (arguments, response) in commands {
-        let output = std::thread::scope(|scope| {
+        let output = thread::scope(|scope| {
             scope.spawn(|| {
                 let (stream, _) = listener.accept().unwrap();
                 let mut stream = BufReader::new(stream);
                 stream.read_line(&mut String::new()).unwrap();
                 stream.get_mut().write_all(format!("{response}\n").as_bytes()).unwrap();
             });
-            let mut command = Command::new(binary());
-            command.args(arguments).arg("--socket").arg(&path).output().expect("rudy can be started")
+            Rudy::command(arguments).arg("--socket").arg(&path).output()
         });
-        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let printed = output.text();
         let is_safe = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
         assert!(printed.contains("[2J") && printed.chars().all(is_safe), "{arguments:?}: {printed:?}");
         if arguments.contains(&"--json") && printed.starts_with('{') {
-            let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+            let value: Value = serde_json::from_str(&printed).unwrap();
             assert_eq!(value["limits"][0]["name"], "\x1b[2J\u{9b}2J\x7f\u{202e}\rx");
         }
     }

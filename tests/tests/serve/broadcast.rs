@@ -1,40 +1,27 @@
 //! Publish and subscribe over sockets: all subscribers of a path receive the published lines.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
-use rudy_net::engine::Model;
-use rudy_tests::{Connection, PATIENCE, Response, Server, engines};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 const SITE: &str = r#"
 listen = ["127.0.0.1:0"]
 keep_alive = true
 
 [[site]]
-
-[[site.route]]
-path = "/topics/*"
-broadcast = { publish = "loopback", retry = "3s", history = 3, heartbeat = "0s" }
-
-[[site.route]]
-path = "/beats"
-broadcast = { publish = "loopback", heartbeat = "1s" }
-
-[[site.route]]
-path = "/bulk"
-broadcast = { publish = "loopback", history_bytes = "1KiB" }
-
-[[site.route]]
-path = "/status"
-status = { allow = "loopback" }
+route = [
+    { path = "/topics/*", broadcast = { publish = "loopback", retry = "3s", history = 3, heartbeat = "0s" } },
+    { path = "/beats", broadcast = { publish = "loopback", heartbeat = "1s" } },
+    { path = "/bulk", broadcast = { publish = "loopback", history_bytes = "1KiB" } },
+    { path = "/status", status = { allow = "loopback" } },
+]
 "#;
 
 /// The default limit of topics of a site.
 const TOPICS: usize = 100;
 
 fn serve(model: Model) -> Server {
-    Server::build().config(SITE).args(["--engine", &model.to_string()]).start()
+    Server::build().config(SITE).engine(model).start()
 }
 
 fn publish(server: &Server, path: &str, body: &[u8]) -> Response {
@@ -42,9 +29,7 @@ fn publish(server: &Server, path: &str, body: &[u8]) -> Response {
         "POST {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    let mut connection = server.connect();
-    connection.send(&[head.as_bytes(), body].concat());
-    connection.response()
+    server.send([head.as_bytes(), body].concat()).response()
 }
 
 /// Returns the id of the last message that was published.
@@ -62,8 +47,7 @@ struct Subscriber {
 
 impl Subscriber {
     fn new(server: &Server, target: &str, fields: &str) -> Self {
-        let mut connection = server.connect();
-        connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
+        let mut connection = server.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"));
         let head = connection.head();
         assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")));
         let mut subscriber = Self { connection, text: String::new(), events: VecDeque::new() };
@@ -142,8 +126,8 @@ fn a_client_that_reconnects_resumes_after_its_last_message() {
 fn lines_are_published_as_they_arrive() {
     let server = serve(Model::PerCore);
     let mut subscriber = Subscriber::new(&server, "/topics/a", "");
-    let mut publisher = server.connect();
-    publisher.send(b"PUT /topics/a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut publisher =
+        server.send(b"PUT /topics/a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
     publisher.send(b"6\r\none\ntw\r\n");
     assert_eq!(subscriber.data(), "one");
     publisher.send(b"2\r\no\n\r\n");
@@ -190,7 +174,7 @@ fn a_stalled_subscriber_is_dropped_and_counted() {
     let lines = format!("{}\n", "x".repeat(60_000)).repeat(20);
     let deadline = Instant::now() + PATIENCE;
     let mut published = 0;
-    while status(&server)["connections"]["dropped"] != 1 {
+    while server.json("/status")["connections"]["dropped"] != 1 {
         assert!(Instant::now() < deadline, "it is not dropped");
         id(&publish(&server, "/bulk", lines.as_bytes()));
         published += 20;
@@ -224,13 +208,8 @@ fn subscribers_survive_a_reload() {
     let mut subscriber = Subscriber::new(&server, "/topics/a", "");
     let first = id(&publish(&server, "/topics/a", b"before\n"));
     assert_eq!(subscriber.data(), "before");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     let second = id(&publish(&server, "/topics/a", b"after\n"));
     assert_eq!(subscriber.data(), "after");
     assert_eq!((first.split_once('-').unwrap().0, "2"), second.split_once('-').unwrap());
-}
-
-fn status(server: &Server) -> serde_json::Value {
-    serde_json::from_slice(&server.get("/status").body).expect("the status is JSON")
 }

@@ -1,19 +1,9 @@
 //! The client address behind proxies: `trusted_proxies`, the PROXY protocol, and `allow` of restricted handlers.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::net::{Ipv4Addr, SocketAddrV4};
 
-use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{
-    Connection, Curl, ReservedPort, Response, Server, binary, engines, eventually, free_port, program,
-};
+use rudy_tests::prelude::*;
 use rustix::net;
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 /// A public `info` handler, which shows the client. 127.0.0.1 is a trusted proxy, `[::1]` is not.
 const INFO: &str = "[[site]]\n[[site.route]]\npath = \"/info\"\ninfo = { allow = \"anyone\" }\n";
@@ -157,8 +147,7 @@ fn apps_authorizers_and_logs_get_the_client_address() {
             assert!(line.starts_with("203.0.113.7 - - ["), "{line}");
         } else {
             let line: Value = serde_json::from_str(&line).expect("the text is JSON");
-            assert_eq!((&line["client"], &line["client_port"]), (&"203.0.113.7".into(), &4711.into()));
-            assert_eq!(line["proxy"], "127.0.0.1");
+            assert_members!(line, "client": "203.0.113.7", "client_port": 4711, "proxy": "127.0.0.1");
         }
     }
     // Without a port in the field, the app gets no port.
@@ -257,8 +246,8 @@ fn a_connection_without_a_proxy_header_is_closed_and_logged() {
 
 #[test]
 fn a_unix_socket_can_be_trusted_and_can_require_headers() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let socket = folder.path().join("rudy.sock");
+    let folder = Folder::new();
+    let socket = folder.join("rudy.sock");
     for (option, header) in [("", &b""[..]), (",proxy_protocol", V1)] {
         let listen = format!("listen = [\"unix:{},mode=600{option}\"]\n", socket.display());
         let _server = Server::config(&format!("{listen}trusted_proxies = [\"unix\"]\n{INFO}"));
@@ -266,8 +255,7 @@ fn a_unix_socket_can_be_trusted_and_can_require_headers() {
         let request =
             "GET /info HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n";
         stream.write_all(&[header, request.as_bytes()].concat()).expect("the server reads");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("the server responds");
+        let text = std::io::read_to_string(&mut stream).expect("the server responds");
         let expected = if header.is_empty() { "client: 203.0.113.7\n" } else { "client: 203.0.113.7:4711\n" };
         assert!(text.contains(expected), "{text}");
     }
@@ -280,10 +268,8 @@ fn a_reload_can_switch_the_proxy_protocol_of_an_address() {
     let text = |option: &str| format!("listen = [\"127.0.0.1:{port}{option}\"]\n{TRUST}{INFO}");
     let mut server = Server::config(&text(""));
     let mut reload = |text: &str| {
-        fs::write(server.path().join("rudy.toml"), text).expect("the folder is ours");
-        server.forget_lines();
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was reloaded");
+        server.path().write("rudy.toml", text);
+        server.reload("the configuration was reloaded");
     };
     assert!(fact(&get(address, "/info", ""), "client").starts_with("127.0.0.1:"));
     reload(&text(",proxy_protocol"));
@@ -301,10 +287,8 @@ fn a_reload_can_switch_the_proxy_protocol_of_an_address() {
 #[test]
 fn a_stop_does_not_wait_for_a_proxy_header() {
     let mut server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
-    let mut half = server.connect();
-    half.send(b"PROXY ");
-    server.signal(Signal::TERM);
-    let (status, text) = server.wait();
+    let mut half = server.send(b"PROXY ");
+    let (status, text) = server.stop();
     assert!(status.success() && !text.contains("aborted"), "{text}");
     assert_eq!(half.read_to_end(), b"");
 }
@@ -316,13 +300,9 @@ fn the_listen_flag_accepts_proxy_protocol_and_needs_trusted_proxies() {
         .args(["--listen", "127.0.0.1:0,proxy_protocol"])
         .start();
     assert_eq!(fact(&ask_behind(server.address(), V1, ""), "client"), "203.0.113.7:4711");
-    let output = Command::new(binary())
-        .args(["serve", "--listen", "127.0.0.1:0,proxy_protocol", "."])
-        .stdin(Stdio::null())
-        .output()
-        .expect("rudy can be started");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("`proxy_protocol` needs `trusted_proxies`"), "{text}");
+    let output = Rudy::run(["serve", "--listen", "127.0.0.1:0,proxy_protocol", "."]);
+    let text = &output.stderr;
+    assert!(!output.is_success() && text.contains("`proxy_protocol` needs `trusted_proxies`"), "{text}");
 }
 
 #[test]
@@ -371,15 +351,14 @@ fn the_proxy_header_of_curl_is_accepted() {
     let server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
     let fetched = curl.run(["--haproxy-protocol", &server.url("/info")]);
     assert_eq!(fetched.status(), 200);
-    let text = String::from_utf8(fetched.body).expect("the bytes are UTF-8");
-    assert!(text.contains("client: 127.0.0.1:"), "{text}");
+    assert_contains!(String::from_utf8(fetched.body).expect("the bytes are UTF-8"), "client: 127.0.0.1:");
 }
 
 /// nginx in front of Rudy, killed on drop.
 struct Nginx {
     child: Child,
     _port: ReservedPort,
-    _folder: tempfile::TempDir,
+    _folder: Folder,
     address: SocketAddr,
 }
 
@@ -387,10 +366,10 @@ impl Nginx {
     /// Starts nginx with these directives in its location, if it is installed.
     fn start(location: &str) -> Option<Self> {
         let nginx = program("nginx")?;
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let folder = Folder::new();
         let (here, port) = (folder.path().display(), ReservedPort::new());
         let address = port.address();
-        let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+        let user = if geteuid().is_root() { "user root;" } else { "" };
         let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
         let text = format!(
@@ -398,9 +377,9 @@ impl Nginx {
              events {{ worker_connections 64; }}\nhttp {{ access_log off; {temp}\n\
              server {{ listen {address}; location / {{ {location} }} }} }}\n"
         );
-        fs::write(folder.path().join("nginx.conf"), text).expect("the folder is ours");
+        folder.write("nginx.conf", text);
         let mut command = Command::new(nginx);
-        command.arg("-c").arg(folder.path().join("nginx.conf")).arg("-p").arg(folder.path());
+        command.arg("-c").arg(folder.join("nginx.conf")).arg("-p").arg(folder.path());
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("nginx can be started");
         eventually("nginx listens", || TcpStream::connect(address).ok());
         Some(Self { child, _port: port, _folder: folder, address })
@@ -424,9 +403,7 @@ fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
     let mut stream = TcpStream::from(socket);
     let request = format!("GET / HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("nginx reads");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("nginx responds");
-    text
+    std::io::read_to_string(&mut stream).expect("nginx responds")
 }
 
 #[test]
@@ -442,17 +419,16 @@ fn nginx_with_its_documented_configuration_forwards_the_client() {
     };
     let forged = "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: forged\r\n";
     let text = get_from([127, 0, 0, 2].into(), nginx.address, forged);
-    for expected in
-        ["REMOTE_ADDR=127.0.0.2\nREMOTE_PORT=\nREQUEST_SCHEME=http\nHTTPS=\n", "HTTP_HOST=own.test\n"]
-    {
-        assert!(text.contains(expected), "{text}");
-    }
+    assert_contains!(
+        text,
+        "REMOTE_ADDR=127.0.0.2\nREMOTE_PORT=\nREQUEST_SCHEME=http\nHTTPS=\n",
+        "HTTP_HOST=own.test\n"
+    );
     let line: Value =
         serde_json::from_str(&last_line(&server.path().join("access.log"))).expect("the text is JSON");
-    assert_eq!((&line["client"], &line["proxy"]), (&"127.0.0.2".into(), &"127.0.0.1".into()));
+    assert_members!(line, "client": "127.0.0.2", "proxy": "127.0.0.1");
     // nginx and this client have the same trusted address, so the client counts as a proxy too.
-    let text = get_from([127, 0, 0, 1].into(), nginx.address, forged);
-    assert!(text.contains("REMOTE_ADDR=203.0.113.7\n"), "{text}");
+    assert_contains!(get_from([127, 0, 0, 1].into(), nginx.address, forged), "REMOTE_ADDR=203.0.113.7\n");
 }
 
 #[test]

@@ -1,12 +1,7 @@
 //! Client certificates: which clients are accepted, and attempts to bypass it.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
-
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Certificates, Connection, Server, TlsClient, TlsConnection, Valid, eventually};
-use rustix::process::Signal;
+use rudy_tests::TlsConnection;
+use rudy_tests::prelude::*;
 
 /// The sites of the tests: who is accepted, and the settings after the server's certificate.
 const SITES: [(&str, &[&str], &str); 5] = [
@@ -21,7 +16,7 @@ const SITES: [(&str, &[&str], &str); 5] = [
 struct Setup {
     a: Certificates,
     b: Certificates,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Setup {
@@ -34,7 +29,7 @@ impl Setup {
         a.signed("expired", "expired.client", Valid::Once);
         a.revoke(&["revoked"]);
         b.signed("b", "b.client", Valid::Now);
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let folder = Folder::new();
         let setup = Self { a, b, folder };
         for (from, to) in [(&setup.a, "a.pem"), (&setup.b, "b.pem")] {
             setup.install(from, "authority", to);
@@ -44,7 +39,7 @@ impl Setup {
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
+        self.folder.join(name).display().to_string()
     }
 
     /// Replaces a file in one step.
@@ -84,9 +79,7 @@ impl Setup {
 
 fn replace_config(server: &mut Server, path: &Path, text: &str) {
     fs::write(path, text).expect("the file can be written");
-    server.forget_lines();
-    server.signal(Signal::HUP);
-    server.wait_for_line("reloaded");
+    server.reload("reloaded");
 }
 
 /// Each combination of client, server name and host, without a ticket and with a ticket of each site.
@@ -305,16 +298,14 @@ fn access_rules_use_the_subject_of_the_verified_certificate() {
 fn apps_and_the_access_log_get_the_facts_of_the_certificate() {
     let Some(setup) = Setup::new() else { return };
     setup.a.signed_for("/C=DE/O=Äpfel, Birnen\\+Co/CN=#alice ", "alice", "a.client,DNS:b.client", Valid::Now);
-    let app = App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            let mut text = String::from("Content-Type: text/plain\r\n\r\n");
-            let pairs = params
-                .iter()
-                .map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
-            let wanted = pairs.filter(|(name, _)| name.starts_with("SSL_") || name == "HTTPS");
-            text.extend(wanted.map(|(name, value)| format!("{name}={value}\n")));
-            peer.respond(text.as_bytes());
-        }
+    let app = App::serve(|peer, params| {
+        let mut text = String::from("Content-Type: text/plain\r\n\r\n");
+        let pairs = params
+            .iter()
+            .map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
+        let wanted = pairs.filter(|(name, _)| name.starts_with("SSL_") || name == "HTTPS");
+        text.extend(wanted.map(|(name, value)| format!("{name}={value}\n")));
+        peer.respond(text.as_bytes());
     });
     let log = setup.path("access.log");
     let route = format!("[[site.route]]\npath = '/*'\nfastcgi = {{ address = '{}' }}\n", app.address());

@@ -1,15 +1,15 @@
 //! Runs the cases of `tests/conformance` against the state machine, and over loopback on every engine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
-use std::path::Path;
-use std::sync::Arc;
 
-use rudy_net::engine::{self, Engine, Model, Options, Report};
+use rudy_net::engine;
+use rudy_net::engine::{Engine, Options, Report};
+use rudy_tests::all_engines;
 use rudy_tests::conformance::socket::{EngineServer, Listen, ends_with_wait};
 use rudy_tests::conformance::{Case, Http2, Sites, Step, Transcript, check, http2, load_all, pure};
+use rudy_tests::prelude::*;
 use rudy_tests::tls::LocalTls;
-use rudy_tests::{all_engines, long};
 
 /// Inputs up to this size are split at every position, longer ones only at every 97th byte, because the cost is quadratic.
 const ALL_SPLITS_BYTES: usize = 2048;
@@ -158,7 +158,7 @@ fn assert_conforms_over_http2(model: Model) {
         http2::run(server, case).err().map(|problem| format!("{}: {}: {problem}", case.place, case.name))
     };
     let server = EngineServer::start(Listen::H2c, start);
-    let mut failures: Vec<String> = std::thread::scope(|scope| {
+    let mut failures: Vec<String> = thread::scope(|scope| {
         let slow: Vec<_> = slow
             .into_iter()
             .map(|case| scope.spawn(move || failure(&EngineServer::start(Listen::H2c, start), case)))
@@ -174,7 +174,7 @@ fn assert_conforms(model: Model, listen: Listen<'_>, cases: &[Case]) {
     let start = move |sites| start(model, sites);
     let (slow, quick): (Vec<_>, Vec<_>) = cases.iter().partition(|case| ends_with_wait(case));
     let engine_server = EngineServer::start(listen, start);
-    let mut failures: Vec<String> = std::thread::scope(|scope| {
+    let mut failures: Vec<String> = thread::scope(|scope| {
         let slow = slow.into_iter().map(|case| {
             scope.spawn(move || difference(&EngineServer::start(listen, start), case, usize::MAX, usize::MAX))
         });

@@ -1,21 +1,11 @@
 //! Rudy as process 1 of a container: it starts the server as a child, reaps zombies, and forwards signals.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::symlink;
-use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
 
-use rudy_tests::{
-    Builder, Connection, Load, PATIENCE, Server, binary, children, eventually, fastcgi_info, program, skip,
-    without_openat2,
-};
+use rudy_tests::prelude::*;
+use rudy_tests::{Builder, without_openat2};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 
 /// Runs a command as process 1 of a new PID namespace.
 const UNSHARE: &str = "unshare --fork --pid --mount-proc --kill-child";
@@ -62,9 +52,10 @@ impl Container {
 
     /// Waits until the new process of an upgrade is the only child.
     fn has_reaped(&self, old: Pid) {
-        eventually("the old server is reaped", || {
-            matches!(children(self.first)[..], [server] if server != old).then_some(())
-        });
+        wait_until(
+            "the old server is reaped",
+            || matches!(children(self.first)[..], [server] if server != old),
+        );
     }
 
     /// The exit code of process 1, and its stderr.
@@ -83,16 +74,14 @@ fn with_app(script: &str) -> String {
 
 #[test]
 fn a_thousand_orphans_leave_no_zombie() {
-    if !can_be_first() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("done");
+    needs!(can_be_first());
+    let folder = Folder::new();
+    let path = folder.join("done");
     let orphans = "i=0; while [ $i -lt 1000 ]; do (sleep 0.01 &); i=$((i+1)); done";
     let app = format!("{orphans}; echo > {}; exec sleep 1000", path.display());
     let mut container = Container::start(Server::build().config(&with_app(&app)));
-    eventually("the orphans are started", || path.exists().then_some(()));
-    eventually("the orphans are reaped", || (children(container.first).len() == 1).then_some(()));
+    wait_until("the orphans are started", || path.exists());
+    wait_until("the orphans are reaped", || children(container.first).len() == 1);
     let server = container.child();
     let app = children(server);
     assert_eq!(app.len(), 1, "the server has other children than its app");
@@ -105,9 +94,7 @@ fn a_thousand_orphans_leave_no_zombie() {
 
 #[test]
 fn an_orphan_that_a_real_time_signal_killed_is_reaped_too() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     let app = "(sh -c \"kill -40 \\$\\$\" &); exec sleep 1000";
     let container = Container::start(Server::build().config(&with_app(app)));
     let server = eventually("the orphan is reaped", || {
@@ -121,9 +108,7 @@ fn an_orphan_that_a_real_time_signal_killed_is_reaped_too() {
 
 #[test]
 fn signals_are_forwarded_and_a_second_one_stops_the_server_at_once() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     let app = "trap \"\" TERM; while :; do sleep 1000; done";
     let mut container = Container::start(Server::build().config(&with_app(app)));
     container.signal(Signal::HUP);
@@ -140,9 +125,7 @@ fn signals_are_forwarded_and_a_second_one_stops_the_server_at_once() {
 
 #[test]
 fn process_1_exits_with_the_code_of_the_server() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     let ends = [(Signal::KILL, 137), (Signal::ABORT, 134), (Signal::QUIT, 131)];
     // Not SIGSEGV: the handler of the standard library expects the fault to happen again.
     for (signal, expected) in ends {
@@ -151,21 +134,19 @@ fn process_1_exits_with_the_code_of_the_server() {
         assert_eq!(container.end().0, expected, "{signal:?}");
     }
     let bad = Server::build().config("nonsense = 1\n").through_shell(&format!("exec {UNSHARE} \"$@\""));
-    assert_eq!(bad.command().output().unwrap().status.code(), Some(2));
+    assert_eq!(bad.output().code, Some(2));
 }
 
 #[test]
 fn the_server_and_its_app_end_with_process_1() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     let mut container = Container::start(Server::build().config(&with_app("exec sleep 1000")));
     let server = container.child();
     let app = eventually("the app runs", || children(server).first().copied());
     container.signal(Signal::KILL);
     container.server.wait();
     for process in [server, app] {
-        eventually("it has ended", || test_kill_process(process).is_err().then_some(()));
+        wait_until("it has ended", || test_kill_process(process).is_err());
     }
 }
 
@@ -174,8 +155,8 @@ fn process_1_continues_with_the_successor_of_the_server() {
     if !can_be_first() || program("nsenter").is_none() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let fifo = folder.path().join("fifo");
+    let folder = Folder::new();
+    let fifo = folder.join("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let mut container = Container::start(Server::build().config(&format!("{SITE}{HELLO}")));
     let server = container.child();
@@ -189,7 +170,7 @@ fn process_1_continues_with_the_successor_of_the_server() {
     let both = children(container.first);
     assert_eq!(both.len(), 2, "{both:?}");
     kill_process(server, Signal::TERM).unwrap();
-    eventually("the server is reaped", || (children(container.first).len() == 1).then_some(()));
+    wait_until("the server is reaped", || children(container.first).len() == 1);
     assert_ne!(container.child(), server);
     fs::write(&fifo, "7\n").unwrap();
     assert_eq!(container.end().0, 7);
@@ -205,9 +186,7 @@ fn with_upload() -> String {
 
 /// Begins a request that the current server has to finish.
 fn begin_upload(container: &Container) -> Connection {
-    let mut upload = container.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
-    upload
+    container.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab")
 }
 
 fn finish_upload(mut upload: Connection) {
@@ -217,9 +196,7 @@ fn finish_upload(mut upload: Connection) {
 
 #[test]
 fn two_upgrades_work_and_each_signal_arrives_once() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     let mut container = Container::start(Server::build().config(&with_upload()));
     let load = Load::start(container.server.address(), &[u64::MAX, 1], &["/", "/app"], |target, response| {
         assert_eq!(response.status, 200, "{target}: {}", response.head);
@@ -252,9 +229,7 @@ fn two_upgrades_work_and_each_signal_arrives_once() {
 
 #[test]
 fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     for (second, expected) in [(None, 0), (Some(Signal::INT), 130)] {
         let mut container = Container::start(Server::build().config(&with_upload()));
         let old = begin_upload(&container);
@@ -274,9 +249,7 @@ fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
 
 #[test]
 fn a_signal_that_a_server_did_not_forward_reaches_its_successor() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     // SIGQUIT kills a server, which therefore does not forward it. Process 1 sends it to the next one.
     let mut container = Container::start(Server::build().config(&with_upload()));
     let _upload = begin_upload(&container);
@@ -288,22 +261,16 @@ fn a_signal_that_a_server_did_not_forward_reaches_its_successor() {
 
 #[test]
 fn rudy_reload_in_the_container_finds_the_server_and_prints_the_result() {
-    if !can_be_first() {
-        return;
-    }
+    needs!(can_be_first());
     let Some(nsenter) = program("nsenter") else { return };
     let container = Container::start(Server::build().config(&with_upload()));
     let inside = |arguments: &[&str]| {
         let target = format!("--target={}", container.first);
-        let output = Command::new(&nsenter)
-            .args([&target, "--pid", "--mount"])
-            .arg(binary())
-            .arg("reload")
-            .args(arguments)
-            .output();
-        let output = output.unwrap();
-        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(output.status.success(), "{text}");
+        let mut command = Command::new(&nsenter);
+        command.args([&target, "--pid", "--mount"]).arg(binary()).arg("reload").args(arguments);
+        let output = Output::of(&mut command);
+        let text = output.text();
+        assert!(output.is_success(), "{text}");
         text
     };
     let upload = begin_upload(&container);
@@ -315,8 +282,8 @@ fn rudy_reload_in_the_container_finds_the_server_and_prints_the_result() {
     assert!(inside(&["--pid", "1", "--binary"]).contains(" has replaced process "));
     // Outside, the server has another process id, so it cannot report the result there.
     for pid in [container.first, container.child()] {
-        let output = Command::new(binary()).args(["reload", "--pid", &pid.to_string()]).output().unwrap();
-        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let output = Rudy::run(["reload", "--pid", &pid.to_string()]);
+        let text = output.text();
         assert!(text.starts_with("SIGHUP was sent to process "), "{text}");
         assert!(text.contains("the result is in its log"), "{text}");
     }
@@ -324,11 +291,9 @@ fn rudy_reload_in_the_container_finds_the_server_and_prints_the_result() {
 
 #[test]
 fn the_service_manager_does_not_receive_the_process_id_of_a_successor() {
-    if !can_be_first() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("notify");
+    needs!(can_be_first());
+    let folder = Folder::new();
+    let path = folder.join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let script = format!("NOTIFY_SOCKET='{}' exec {UNSHARE} \"$@\"", path.display());
@@ -370,20 +335,14 @@ fn the_server_is_in_the_foreground_of_the_terminal() {
     server.wait_for_line("^Z");
     assert_eq!(server.get("/").text(), "hello");
     keyboard.write_all(b"\x03").unwrap();
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("SIGINT: stopping"), "{stderr}");
+    assert_contains!(server.exits_with(0), "SIGINT: stopping");
 }
 
 #[test]
 fn sockets_passed_to_process_1_are_used_by_the_server() {
-    if !can_be_first() {
-        return;
-    }
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("a.txt"), "a").unwrap();
+    needs!(can_be_first());
+    let (listener, address) = listen();
+    let folder = Folder::with(&[("a.txt", "a")]);
     let script = format!("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=1 exec {UNSHARE} \"$@\"");
     let server = Server::build()
         .arg(folder.path())
@@ -397,12 +356,10 @@ fn sockets_passed_to_process_1_are_used_by_the_server() {
 
 #[test]
 fn a_killed_server_can_start_again() {
-    if !can_be_first() {
-        return;
-    }
-    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let socket = folder.path().join("rudy.sock");
-    let config = folder.path().join("rudy.toml");
+    needs!(can_be_first());
+    let (folder, temporary) = (Folder::new(), Folder::new());
+    let socket = folder.join("rudy.sock");
+    let config = folder.join("rudy.toml");
     let text = format!(
         "listen = [\"127.0.0.1:0\", \"unix:{}\"]\n[[site]]\n[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = [\"{}\"] }}\n",
         socket.display(),
@@ -429,20 +386,16 @@ fn a_killed_server_can_start_again() {
 fn response_over(socket: &Path) -> String {
     let mut stream = UnixStream::connect(socket).expect("the server responds");
     stream.write_all(b"GET /info HTTP/1.0\r\n\r\n").expect("the server responds");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("the server responds");
-    response
+    std::io::read_to_string(&mut stream).expect("the server responds")
 }
 
 #[test]
 fn a_profile_without_openat2_serves_files_and_links_within_the_folder_only() {
     for errno in [1, 38] {
         let Some(script) = without_openat2(errno) else { return };
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("secret"), "secret").unwrap();
-        let root = folder.path().join("root");
-        fs::create_dir_all(root.join("a/b")).unwrap();
-        fs::write(root.join("a/b/page.txt"), "page").unwrap();
+        let folder = Folder::with(&[("secret", "secret")]);
+        let root = folder.join("root");
+        root.write("a/b/page.txt", "page");
         for (name, target) in [("inside", "a/b/../b/page.txt"), ("outside", "../secret"), ("a/up", "../..")] {
             symlink(target, root.join(name)).unwrap();
         }

@@ -1,12 +1,6 @@
 //! Early data: requests that clients send before the handshake is complete.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
-use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Certificates, Server, TlsClient, Valid, engines, eventually};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 /// Sites `early.test` and `late.test` share a certificate, and only the first accepts early data. An app responds with the method and the
 /// variable of the field `Early-Data`.
@@ -17,14 +11,10 @@ struct Setup {
 
 impl Setup {
     fn new() -> Option<Self> {
-        let certificates = Certificates::new()?;
-        certificates.signed("a", "early.test,DNS:late.test", Valid::Now);
-        let app = App::start(|mut peer| {
-            while let Some(params) = peer.request() {
-                let text =
-                    ["REQUEST_METHOD", "HTTP_EARLY_DATA"].map(|name| variable(&params, name)).join(" ");
-                peer.respond(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
-            }
+        let certificates = Certificates::for_host("a", "early.test,DNS:late.test")?;
+        let app = App::serve(|peer, params| {
+            let text = ["REQUEST_METHOD", "HTTP_EARLY_DATA"].map(|name| variable(&params, name)).join(" ");
+            peer.respond(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
         });
         Some(Self { certificates, app })
     }
@@ -62,7 +52,7 @@ fn request(method: &str, host: &str) -> String {
 fn a_safe_request_is_answered_before_the_handshake_is_complete() {
     let Some(setup) = Setup::new() else { return };
     for engine in engines() {
-        let server = Server::build().config(&setup.config()).args(["--engine", &engine.to_string()]).start();
+        let server = Server::build().config(&setup.config()).engine(engine).start();
         let client = setup.client(&server, "early.test");
         let get = request("GET", "early.test");
         let mut early = client.connect_early(server.address(), "early.test", &get).unwrap();
@@ -95,8 +85,7 @@ fn other_requests_are_too_early() {
         let mut early = client.connect_early(server.address(), "early.test", &request).unwrap();
         assert_eq!(early.response().unwrap().status, status, "{method} {host}");
         let (mut connection, _) = early.complete();
-        let again = connection.exchange(&request);
-        assert_eq!(again.status, 200, "{method} {host}");
+        assert_eq!(connection.exchange(&request).status, 200, "{method} {host}");
     }
     let client = setup.client(&server, "late.test");
     assert!(client.connect_early(server.address(), "late.test", "").is_none(), "it was not offered");
@@ -132,13 +121,12 @@ fn recorded_early_data_is_not_accepted_again() {
 #[test]
 fn sessions_survive_a_reload_and_are_forgotten_at_a_restart() {
     let Some(setup) = Setup::new() else { return };
-    let state = tempfile::tempdir().unwrap();
+    let state = Folder::new();
     let start = || Server::build().config(&setup.config()).env("STATE_DIRECTORY", state.path()).start();
     let mut server = start();
     let client = setup.client(&server, "early.test");
     let get = request("GET", "early.test");
-    server.signal(Signal::HUP);
-    server.wait_for_line("reloaded");
+    server.reload("reloaded");
     let mut early = client.connect_early(server.address(), "early.test", &get).unwrap();
     assert_eq!(early.response().unwrap().status, 200);
     // The tickets are behind the next response.
@@ -166,7 +154,6 @@ fn a_client_that_does_not_complete_the_handshake_harms_only_itself() {
     let client = setup.client(&server, "early.test");
     let mut early = client.connect_early(server.address(), "early.test", &get).unwrap();
     assert_eq!(early.response().unwrap().status, 200);
-    let reason = early.fail();
-    assert!(reason.contains("alert"), "{reason}");
+    assert_contains!(early.fail(), "alert");
     setup.client(&server, "early.test");
 }

@@ -1,11 +1,6 @@
 //! Log files streamed to clients while they are written and rotated, on every engine.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-
-use rudy_net::engine::Model;
-use rudy_tests::{Connection, Server, engines};
+use rudy_tests::prelude::*;
 
 const SITE: &str = r#"
 listen = ["127.0.0.1:0"]
@@ -27,7 +22,7 @@ tail = { allow = "loopback", files = ["logs/*.log", "missing.log"] }
 
 /// Starts a server with a folder of logs: `app.log` has the lines 1, 2 and 3.
 fn serve(model: Model) -> Server {
-    let server = Server::build().config(SITE).args(["--engine", &model.to_string()]).start();
+    let server = Server::build().config(SITE).engine(model).start();
     fs::create_dir(server.path().join("logs")).expect("a temp folder can be written");
     append(&server.path().join("logs/app.log"), "1\n2\n3\n");
     server
@@ -39,8 +34,7 @@ fn append(path: &Path, text: &str) {
 }
 
 fn get(server: &Server, target: &str, fields: &str) -> Connection {
-    let mut connection = server.connect();
-    connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
+    let mut connection = server.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"));
     assert_eq!(connection.head().status, 200);
     connection
 }

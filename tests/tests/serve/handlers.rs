@@ -2,39 +2,22 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::fs::File;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use rudy_net::engine::Model;
-use rudy_tests::{Response, Server, engines};
+use rudy_tests::prelude::*;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
-use rustix::process::Signal;
-use tempfile::TempDir;
 
 const SITE: &str = r#"
 listen = ["127.0.0.1:0"]
 [[site]]
 root = "."
-
-[[site.route]]
-path = "/list/*"
-files = { root = ".", browse = true }
-
-[[site.route]]
-path = "/unkept/*"
-files = { root = ".", cache_size = 0 }
-
-[[site.route]]
-path = "/old/*"
-redirect = { to = "/{rest}{query}", status = 308 }
-
-[[site.route]]
-path = "/fixed"
-respond = { status = 203, body = "fixed", headers = { x-by = "hand" } }
-
-[[site.route]]
-path = "/later"
-delay = { time = "1ms" }
+route = [
+    { path = "/list/*", files = { root = ".", browse = true } },
+    { path = "/unkept/*", files = { root = ".", cache_size = 0 } },
+    { path = "/old/*", redirect = { to = "/{rest}{query}", status = 308 } },
+    { path = "/fixed", respond = { status = 203, body = "fixed", headers = { x-by = "hand" } } },
+    { path = "/later", delay = { time = "1ms" } },
+]
 "#;
 
 /// Requests for all kinds of responses: immediate, after disk access, from memory, with `sendfile`, with ranges, compressed on the
@@ -56,24 +39,24 @@ const REQUESTS: &[&str] = &[
     "GET /later HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
 
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+fn folder() -> Folder {
+    let folder = Folder::new();
     let (text, binary) = (b"a line of text\n".repeat(200_000), b"\x00\xff\x17".repeat(1_000_000));
     for (name, content) in
         [("page.html", b"<p>0123456789</p>".repeat(100)), ("large.txt", text), ("large.bin", binary)]
     {
-        std::fs::write(folder.path().join(name), content).expect("the folder is writable");
+        folder.write(name, content);
         // The ETag of a file that has just changed is weak, and becomes strong a moment later.
-        let file = File::options().write(true).open(folder.path().join(name)).expect("it was written");
+        let file = File::options().write(true).open(folder.join(name)).expect("it was written");
         let hour = Duration::from_hours(1);
         file.set_modified(SystemTime::now() - hour).expect("the file is ours");
     }
     folder
 }
 
-fn server(folder: &TempDir, model: Model, arguments: &[&str]) -> Server {
+fn server(folder: &Folder, model: Model, arguments: &[&str]) -> Server {
     let site = SITE.replace("\".\"", &format!("'{}'", folder.path().display()));
-    Server::build().config(&site).args(["--engine", &model.to_string()]).args(arguments).start()
+    Server::build().config(&site).engine(model).args(arguments).start()
 }
 
 /// Returns the head and the body without the date and the random boundary of parts.
@@ -117,8 +100,7 @@ fn engines_with_few_threads_close_after_each_response_by_default() {
     let folder = folder();
     for model in engines() {
         let server = server(&folder, model, &[]);
-        let mut connection = server.connect();
-        connection.send(REQUESTS[0].as_bytes());
+        let mut connection = server.send(REQUESTS[0].as_bytes());
         let response = connection.response();
         assert_eq!(
             response.field("connection") == Some("close"),
@@ -146,10 +128,8 @@ fn hexadecimal(bytes: usize) -> String {
 #[test]
 fn slow_clients_do_not_disable_compression_for_others() {
     let folder = folder();
-    std::fs::write(folder.path().join("huge.txt"), hexadecimal(12 * 1024 * 1024))
-        .expect("the folder is writable");
-    std::fs::write(folder.path().join("small.css"), "a { color: red }\n".repeat(200))
-        .expect("the folder is writable");
+    folder.write("huge.txt", hexadecimal(12 * 1024 * 1024));
+    folder.write("small.css", "a { color: red }\n".repeat(200));
     let server = server(&folder, Model::PerCore, &[]);
     // Cached in memory, and compressed on the fly.
     for path in ["/huge.txt", "/unkept/huge.txt"] {
@@ -159,18 +139,20 @@ fn slow_clients_do_not_disable_compression_for_others() {
                 let mut connection = server.connect();
                 set_socket_recv_buffer_size(connection.socket(), 4096).expect("a small buffer is allowed");
                 connection.send(request.as_bytes());
-                let head = connection.head();
-                assert_eq!(head.field("content-encoding"), Some("zstd"), "{path}");
+                assert_eq!(connection.head().field("content-encoding"), Some("zstd"), "{path}");
                 connection
             })
             .collect();
         for coding in ["gzip", "br"] {
             let mut connection = server.connect();
             let path = path.replace("huge.txt", "small.css");
-            connection.send(
-                format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n").as_bytes(),
+            assert_eq!(
+                connection
+                    .get(&path, &["Host: a", &format!("Accept-Encoding: {coding}")])
+                    .field("content-encoding"),
+                Some(coding),
+                "{path}"
             );
-            assert_eq!(connection.response().field("content-encoding"), Some(coding), "{path}");
         }
         drop(slow);
     }
@@ -181,24 +163,21 @@ fn a_reload_does_not_reopen_files() {
     let folder = folder();
     let mut server = server(&folder, Model::PerCore, &[]);
     let open = |server: &Server| {
-        let links = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the process is running");
-        let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
+        let links = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the process is running");
+        let links = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
         links.filter(|target| target.starts_with(folder.path())).count()
     };
     assert_eq!(open(&server), 0, "there was no request yet");
     // An hour old, because a file that has just changed does not stay open.
-    let file = File::options().write(true).open(folder.path().join("large.bin")).expect("the file exists");
+    let file = File::options().write(true).open(folder.join("large.bin")).expect("the file exists");
     file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is writable");
     let mut connections = Vec::new();
     for _ in 0..4 {
-        let mut connection = server.connect();
-        connection.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut connection = server.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(connection.response().status, 200);
         // The connection keeps its generation alive.
         connections.push(connection);
         assert_eq!(open(&server), 2, "the folder and the file");
-        server.forget_lines();
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was reloaded");
+        server.reload("the configuration was reloaded");
     }
 }

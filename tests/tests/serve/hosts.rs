@@ -1,11 +1,8 @@
 //! The hosts for which a folder is served: protection of local files against DNS rebinding.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 
-use rudy_tests::Server;
+use rudy_tests::prelude::*;
 
 const PAGE: &[(&str, &[u8])] = &[("index.html", b"page")];
 
@@ -111,15 +108,14 @@ fn a_public_server_responds_to_every_name_unless_some_are_given() {
 
 #[test]
 fn a_unix_socket_is_local() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let path = folder.path().join("sock");
+    let folder = Folder::new();
+    let path = folder.join("sock");
     let _server = Server::build().files(PAGE).arg("--listen").arg(format!("unix:{}", path.display())).start();
     for (host, status) in [("evil.example", "421"), ("localhost", "200")] {
         let mut socket = UnixStream::connect(&path).expect("the server listens");
         write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
             .expect("the server reads");
-        let mut response = String::new();
-        socket.read_to_string(&mut response).expect("the server responds");
+        let response = std::io::read_to_string(&mut socket).expect("the server responds");
         assert_eq!(&response[9..12], status, "{host}");
     }
 }
@@ -128,8 +124,7 @@ fn a_unix_socket_is_local() {
 fn inherited_sockets_are_local_if_their_addresses_are() {
     for (address, status) in [("127.0.0.1:0", "421"), ("0.0.0.0:0", "200")] {
         let socket = TcpListener::bind(address).expect("a port is free");
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        std::fs::write(folder.path().join("index.html"), "page").expect("the file can be written");
+        let folder = Folder::with(&[("index.html", "page")]);
         let server = Server::build()
             .arg(folder.path())
             .args(["--listen", "systemd"])
@@ -143,14 +138,14 @@ fn inherited_sockets_are_local_if_their_addresses_are() {
 #[test]
 fn a_configured_default_site_serves_every_host() {
     let server = Server::config("listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = \".\"\n");
-    std::fs::write(server.path().join("index.html"), "page").expect("the file can be written");
+    server.path().write("index.html", "page");
     assert_statuses(&server, &[("evil.example", "200")]);
 }
 
 #[test]
 fn a_reload_keeps_the_hosts() {
     let mut server = Server::build().files(PAGE).args(["--host", "a.test"]).start();
-    server.signal(rustix::process::Signal::HUP);
+    server.signal(Signal::HUP);
     server.wait_for_line("SIGHUP");
     assert_statuses(&server, &[("evil.example", "421"), ("a.test", "200")]);
 }

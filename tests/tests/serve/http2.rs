@@ -1,17 +1,10 @@
 //! HTTP/2 over real sockets: what a client may do to a server, and what the server makes of it.
 
-use std::io::Write;
-use std::net::Shutdown;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-
 use rudy_http::h2::PREFACE;
-use rudy_tests::fastcgi::{App, variable};
+use rudy_tests::Http2Response;
 use rudy_tests::http2::{END, END_HEADERS, block, encode, kind};
-use rudy_tests::{Certificates, Curl, Http2Connection, Http2Response, Server, Valid, binary, eventually};
+use rudy_tests::prelude::*;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
-use rustix::process::Signal;
 
 /// Error codes (RFC 9113 §7).
 const CANCEL: u32 = 8;
@@ -38,7 +31,7 @@ fn go_away_code(payload: &[u8]) -> u32 {
 fn log(server: &Server, lines: usize) -> String {
     let path = server.path().join("access.log");
     eventually("the requests are logged", || {
-        let log = std::fs::read_to_string(&path).unwrap_or_default();
+        let log = fs::read_to_string(&path).unwrap_or_default();
         (log.lines().count() >= lines).then_some(log)
     })
 }
@@ -57,7 +50,7 @@ fn a_file_that_shrinks_ends_its_stream_and_one_that_grows_is_sent_as_announced()
     let mut server =
         server("", "{ path = '/a.bin', files = '.' }, { path = '/*', respond = { body = 'hello' } }");
     let (path, content) = (server.path().join("a.bin"), vec![b'x'; 1 << 20]);
-    std::fs::write(&path, &content).unwrap();
+    fs::write(&path, &content).unwrap();
     // Without a window, a response waits behind its head.
     let mut connection = Http2Connection::open(server.address(), &[(4, 0)]);
     for (stream, is_whole) in [(1, true), (3, false)] {
@@ -66,7 +59,7 @@ fn a_file_that_shrinks_ends_its_stream_and_one_that_grows_is_sent_as_announced()
         while responses[0].status == 0 {
             assert!(connection.read_part(&[stream], &mut responses), "the connection is open");
         }
-        let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.set_len(if is_whole { 2 << 20 } else { 1 << 19 }).unwrap();
         connection.open_window(stream, 4 << 20);
         while !responses[0].is_over {
@@ -75,7 +68,7 @@ fn a_file_that_shrinks_ends_its_stream_and_one_that_grows_is_sent_as_announced()
         let [response] = responses;
         assert_eq!((response.status, response.reset.is_none()), (200, is_whole), "stream {stream}");
         assert_eq!(response.body == content, is_whole, "stream {stream}: {} bytes", response.body.len());
-        std::fs::write(&path, &content).unwrap();
+        fs::write(&path, &content).unwrap();
     }
     server.wait_for_line("a.bin: it became shorter while it was sent");
     connection.get(5, "/");
@@ -121,7 +114,7 @@ fn a_listener_speaks_both_protocols_wherever_the_preface_is_split() {
         connection.send(&input[..at]);
         // The next request is read only after the first part.
         connection.socket().flush().unwrap();
-        std::thread::yield_now();
+        thread::yield_now();
         connection.send(&input[at..]);
         connection.get(1, "/");
         assert_eq!(connection.response(1).text(), "hello", "{at}");
@@ -201,8 +194,7 @@ fn responses_are_the_same_over_http_1_and_2() {
 #[test]
 fn engines_with_a_thread_per_connection_offer_only_http_1() {
     let Some(curl) = Curl::find() else { return };
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
     let (path, authority) = (certificates.path("a"), certificates.path("authority"));
     let key = path.replace(".pem", ".key");
     for (engine, more, version) in [
@@ -224,11 +216,10 @@ fn engines_with_a_thread_per_connection_offer_only_http_1() {
         assert_eq!(result.number_or_text("http_version"), version, "{engine}");
     }
     let output = |config: &str| {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("rudy.toml");
-        std::fs::write(&path, config).unwrap();
-        let output = Command::new(binary()).arg("check").arg(&path).output().unwrap();
-        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+        let folder = Folder::new();
+        let path = folder.write("rudy.toml", config);
+        let output = Rudy::command(["check"]).arg(&path).output();
+        output.text()
     };
     let notice = "does not offer HTTP/2; `percore`, `task` and `mailbox` do";
     for (engine, http2, protocols, has_notice) in [
@@ -324,8 +315,7 @@ fn a_request_body_arrives_whatever_its_framing() {
     connection.frame(kind::HEADERS, END | END_HEADERS, 1, &block(&[("checksum", "1")]));
     assert_eq!(connection.response(1).text(), "HTTP/2.0 abcdef");
     connection.request(3, "POST", "/x", &[("expect", "100-continue"), ("content-length", "5")], false);
-    let head = connection.wait_for(kind::HEADERS);
-    assert_eq!(head.flags & END, 0, "100 Continue does not end the stream");
+    assert_eq!(connection.wait_for(kind::HEADERS).flags & END, 0, "100 Continue does not end the stream");
     connection.frame(kind::DATA, END, 3, b"hello");
     assert_eq!(connection.response(3).text(), "HTTP/2.0 hello");
 }
@@ -457,8 +447,7 @@ fn a_reload_and_a_stop_lose_no_request() {
     let mut server = server("", SLOW);
     let mut connection = open(&server);
     connection.get(1, "/slow");
-    server.signal(Signal::HUP);
-    server.wait_for_line("reloaded");
+    server.reload("reloaded");
     connection.get(3, "/slow");
     assert_eq!(connection.responses(&[1, 3]).iter().filter(|response| response.status == 200).count(), 2);
     connection.get(5, "/slow");
@@ -486,9 +475,8 @@ fn after_its_last_request_a_connection_ends() {
 
 #[test]
 fn an_event_stream_arrives_piece_by_piece_and_ends_with_the_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.log");
-    std::fs::write(&path, "").unwrap();
+    let folder = Folder::new();
+    let path = folder.write("a.log", "");
     let route = format!("{{ path = '/*', tail = {{ files = '{}', allow = 'loopback' }} }}", path.display());
     let server = server("", &route);
     let mut connection = open(&server);
@@ -505,6 +493,6 @@ fn an_event_stream_arrives_piece_by_piece_and_ends_with_the_server() {
 }
 
 fn append(path: &Path, text: &str) {
-    let file = std::fs::OpenOptions::new().append(true).open(path);
+    let file = fs::OpenOptions::new().append(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
 }

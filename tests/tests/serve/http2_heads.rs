@@ -2,11 +2,11 @@
 //!
 //! The cases of `tests/conformance` have the rules that HTTP/1.1 has too.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
-use rudy_tests::fastcgi::{App, variable};
+use rudy_tests::Http2Response;
 use rudy_tests::http2::{END, END_HEADERS, block, kind};
-use rudy_tests::{Http2Connection, Http2Response, Server};
+use rudy_tests::prelude::*;
 
 /// PROTOCOL_ERROR (RFC 9113 §7).
 const PROTOCOL_ERROR: u32 = 1;

@@ -1,13 +1,7 @@
 //! HTTPS with real clients: where certificates come from, the choice of the site, and certificates that are replaced.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
+use rudy_tests::prelude::*;
 use rudy_tests::tls::{Certificates, Valid};
-use rudy_tests::{Connection, Curl, Server, TlsClient, binary, free_port, long, program};
-use rustix::process::Signal;
 
 /// Copies a certificate and its key to `cert.pem` and `key.pem` in a folder. Each is replaced in one step.
 fn install(certificates: &Certificates, name: &str, folder: &Path) {
@@ -45,13 +39,13 @@ fn get(
 #[test]
 fn a_self_signed_certificate_is_the_same_in_the_next_run() {
     let Some(curl) = Curl::find() else { return };
-    let state = tempfile::tempdir().unwrap();
+    let state = Folder::new();
     let start = || {
         let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "self-signed"]);
         server.env("STATE_DIRECTORY", state.path()).start()
     };
     let trusted = || {
-        let folder = state.path().join("certificates");
+        let folder = state.join("certificates");
         let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
         file.to_str().unwrap().to_owned()
     };
@@ -75,8 +69,8 @@ fn a_self_signed_certificate_is_the_same_in_the_next_run() {
 #[test]
 fn the_local_authority_is_the_same_in_the_next_run() {
     let Some(curl) = Curl::find() else { return };
-    let state = tempfile::tempdir().unwrap();
-    let authority = state.path().join("authority.crt");
+    let state = Folder::new();
+    let authority = state.join("authority.crt");
     let mut first = None;
     for _ in 0..2 {
         let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "internal"]);
@@ -95,47 +89,35 @@ fn the_local_authority_is_the_same_in_the_next_run() {
 /// Changes the stores of this machine, and removes the change again.
 #[test]
 fn a_trusted_local_authority_needs_no_flag() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(certutil)) = (Curl::find(), program("certutil")) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (state, home) = (folder.path().join("state"), folder.path().join("home"));
+    let folder = Folder::new();
+    let (state, home) = (folder.join("state"), folder.join("home"));
     let database = home.join(".pki/nssdb");
     fs::create_dir_all(&database).unwrap();
     let certutil = |arguments: &[&str]| {
         let database = format!("sql:{}", database.display());
-        let output = Command::new(&certutil).args(arguments).args(["-d", &database]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        Output::of(Command::new(&certutil).args(arguments).args(["-d", &database])).stdout
     };
     certutil(&["-N", "--empty-password"]);
     let rudy = |command: &str| {
-        let mut rudy = Command::new(binary());
-        rudy.args(["certificates", command]).env("HOME", &home).env("STATE_DIRECTORY", &state);
-        rudy.output().unwrap()
+        Rudy::command(["certificates", command]).env("HOME", &home).env("STATE_DIRECTORY", &state).output()
     };
-    assert!(
-        String::from_utf8_lossy(&rudy("trust").stderr)
-            .contains("`rudy serve --tls internal` makes the authority")
-    );
-    assert!(
-        String::from_utf8_lossy(&rudy("untrust").stderr).contains("remove each `rudy-local-authority-*`")
-    );
+    assert_contains!(rudy("trust").stderr, "`rudy serve --tls internal` makes the authority");
+    assert_contains!(rudy("untrust").stderr, "remove each `rudy-local-authority-*`");
     let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "internal"]);
     let server = server.env("STATE_DIRECTORY", &state).start();
     let fetch = || curl.run([format!("https://localhost:{}/", server.address().port())]).exit;
     assert_eq!(fetch(), 60, "not trusted");
-    let output = rudy("trust");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = rudy("trust").succeeded();
     assert_eq!(fetch(), 0);
-    let line = String::from_utf8(output.stdout).unwrap();
     let installed = line.lines().find_map(|line| line.strip_prefix("system: installed as ")).unwrap();
     assert_eq!(fs::metadata(installed).unwrap().permissions().mode() & 0o777, 0o644, "readable by all");
     assert!(certutil(&["-L"]).contains("rudy-local-authority-"));
-    assert!(rudy("untrust").status.success());
+    assert!(rudy("untrust").is_success());
     assert_eq!(fetch(), 60, "no longer trusted");
     assert!(!certutil(&["-L"]).contains("rudy-local-authority-"));
-    assert!(rudy("untrust").status.success(), "a second time");
+    assert!(rudy("untrust").is_success(), "a second time");
 }
 
 /// Sites `a` and `b` share a certificate for both, `c` has another policy, `plain` has no TLS.
@@ -145,14 +127,10 @@ fn a_connection_serves_only_the_hosts_that_its_handshake_was_for() {
     for (name, host) in [("ab", "a.test,DNS:b.test"), ("c", "c.test")] {
         certificates.signed(name, host, Valid::Now);
     }
-    let table = |name: &str| {
-        let path = certificates.path(name);
-        format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
-    };
     let site = |name: &str, tls: &str| {
         format!("[[site]]\nhosts = ['{name}.test']\n{tls}\n[[site.route]]\npath = '/*'\nrespond = '{name}'\n")
     };
-    let (ab, c) = (table("ab"), table("c"));
+    let (ab, c) = (certificates.settings("ab"), certificates.settings("c"));
     let server = Server::config(
         &[
             "listen = ['127.0.0.1:0,tls']\n".to_owned(),
@@ -214,9 +192,9 @@ fn a_certificate_is_replaced_without_a_restart() {
     for (name, host) in [("first", "a.test"), ("second", "a.test,DNS:b.test"), ("other", "b.test")] {
         certificates.signed(name, host, Valid::Now);
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     install(&certificates, "first", folder.path());
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let path = |name: &str| folder.join(name).display().to_string();
     let mut server = Server::config(&format!(
         "listen = ['127.0.0.1:0,tls']\n[[site]]\nhosts = ['a.test']\n\
          tls = {{ certificate = '{}', key = '{}' }}\n[[site.route]]\npath = '/*'\nrespond = 'a'\n",
@@ -246,7 +224,7 @@ fn a_certificate_is_replaced_without_a_restart() {
 
 #[test]
 fn plain_http_is_redirected_to_the_same_url() {
-    let state = tempfile::tempdir().unwrap();
+    let state = Folder::new();
     let port = free_port();
     let text = format!(
         "listen = ['127.0.0.1:0', '127.0.0.1:{port},tls']\n[[site]]\nhosts = ['a.test']\ntls = 'self-signed'\n\
@@ -267,11 +245,9 @@ fn plain_http_is_redirected_to_the_same_url() {
         ("other.test", "/", 200, String::new()),
     ] {
         for method in ["GET", "POST"] {
-            let mut connection = server.connect();
-            connection.send(
-                format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n").as_bytes(),
-            );
-            let response = connection.response();
+            let response = server
+                .send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"))
+                .response();
             let expected = if status == 200 && method == "POST" { 405 } else { status };
             let got = response.field("location").unwrap_or_default().to_owned();
             assert_eq!((response.status, got), (expected, location.clone()), "{method} {host}{target}");
@@ -281,14 +257,11 @@ fn plain_http_is_redirected_to_the_same_url() {
 
 #[test]
 fn sessions_survive_a_reload_a_restart_and_another_process() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
-    let (state, path) = (tempfile::tempdir().unwrap(), certificates.path("a"));
-    let keys = state.path().join("shared-keys");
-    fs::write(&keys, [7; 48]).unwrap();
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
+    let (state, path) = (Folder::new(), certificates.path("a"));
+    let keys = state.write("shared-keys", [7; 48]);
     let given = format!("ticket_keys = '{}'\n", keys.display());
-    let other = state.path().join("other-keys");
-    fs::write(&other, [8; 48]).unwrap();
+    let other = state.write("other-keys", [8; 48]);
     for ticket_keys in ["", &given] {
         let text = |ticket_keys: &str| {
             format!(
@@ -311,28 +284,24 @@ fn sessions_survive_a_reload_a_restart_and_another_process() {
         // A reload that fails does not replace the keys.
         let with_other = text(&format!("ticket_keys = '{}'\n", other.display()));
         let failing = format!("{with_other}[[site]]\nroot = 'nowhere'\n");
-        fs::write(first.path().join("rudy.toml"), failing).unwrap();
-        first.signal(Signal::HUP);
-        first.wait_for_line("the configuration is unchanged");
+        first.path().write("rudy.toml", failing);
+        first.reload("the configuration is unchanged");
         assert!(resumes(&first));
-        fs::write(first.path().join("rudy.toml"), text(ticket_keys)).unwrap();
-        first.signal(Signal::HUP);
-        first.wait_for_line("reloaded");
+        first.path().write("rudy.toml", text(ticket_keys));
+        first.reload("reloaded");
         assert!(resumes(&first));
         drop((first, second));
         assert!(resumes(&start()));
     }
-    let mode = PermissionsExt::mode(&fs::metadata(state.path().join("ticket-keys")).unwrap().permissions());
+    let mode = PermissionsExt::mode(&fs::metadata(state.join("ticket-keys")).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
 fn hsts_is_sent_over_https_only() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test,DNS:b.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test,DNS:b.test") else { return };
     let path = certificates.path("a");
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("index.html"), "hello").unwrap();
+    let folder = Folder::with(&[("index.html", "hello")]);
     let tls = format!("tls = {{ certificate = '{path}', key = '{}' }}", path.replace(".pem", ".key"));
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0,tls', '127.0.0.1:0']\ntrusted_proxies = '127.0.0.1'\n\
@@ -365,20 +334,17 @@ fn hsts_is_sent_over_https_only() {
         assert_eq!(connection.response().field("strict-transport-security"), expected, "{scheme}");
     }
     let mut connection = Connection::open(plain.parse().unwrap());
-    connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    assert_eq!(connection.response().field("strict-transport-security"), None);
+    assert_eq!(connection.get("/", &["Host: a.test"]).field("strict-transport-security"), None);
 }
 
 #[test]
 fn failed_handshakes_are_counted_and_logged_with_their_reason() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
-    let path = certificates.path("a");
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
+    let tls = certificates.settings("a");
     let mut server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\naccess_log = '-'\n[limits]\nfirst_request_timeout = '300ms'\n\
-         [[site]]\nhosts = ['a.test']\ntls = {{ certificate = '{path}', key = '{}' }}\n\
+         [[site]]\nhosts = ['a.test']\ntls = {{ {tls} }}\n\
          [[site.route]]\npath = '/*'\nstatus = {{ allow = 'loopback' }}\n",
-        path.replace(".pem", ".key")
     ));
     let client = TlsClient::new(&certificates, None, false).remembering();
     for (bytes, reason) in [
@@ -395,7 +361,7 @@ fn failed_handshakes_are_counted_and_logged_with_their_reason() {
     server.wait_for_line("failed: no site with a certificate has this server name: b.test");
     assert_eq!(client.status(server.address(), "a.test", "a.test"), Some(200));
     let status = client.connect(server.address(), "a.test").unwrap().get("a.test").unwrap();
-    let status: serde_json::Value = serde_json::from_str(status.text()).unwrap();
+    let status: Value = serde_json::from_str(status.text()).unwrap();
     assert_eq!(status["handshakes"], serde_json::json!({ "completed": 2, "resumed": 1, "failed": 4 }));
 }
 
@@ -403,7 +369,7 @@ fn failed_handshakes_are_counted_and_logged_with_their_reason() {
 fn the_cipher_suite_is_ours_unless_the_client_prefers_chacha() {
     let Some(openssl) = program("openssl") else { return };
     let server = Server::build().files(&[]).args(["--tls", "self-signed"]);
-    let server = server.env("STATE_DIRECTORY", tempfile::tempdir().unwrap().path()).start();
+    let server = server.env("STATE_DIRECTORY", Folder::new().path()).start();
     let handshake = |arguments: &[&str]| {
         let address = server.address().to_string();
         let mut client = Command::new(&openssl);

@@ -1,18 +1,9 @@
 //! Sites that are served at their own addresses.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::Command;
 
 use rudy_tests::http2::{END, END_HEADERS, block, kind};
-use rudy_tests::{
-    Certificates, Connection, Http2Connection, Server, TlsClient, Upstream, Valid, binary, eventually,
-    free_port,
-};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 /// A site with these keys, which responds with `name`.
 fn site(name: &str, keys: &str) -> String {
@@ -21,8 +12,7 @@ fn site(name: &str, keys: &str) -> String {
 
 /// The status of the response to a request for this host, and its body if it is that of a site.
 fn get(connection: &mut Connection, host: &str) -> (u16, String) {
-    connection.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
-    let response = connection.response();
+    let response = connection.get("/", &[&format!("Host: {host}")]);
     (response.status, of_site(response.status, response.text()))
 }
 
@@ -81,8 +71,7 @@ fn a_site_is_served_only_at_its_addresses() {
 fn over_unix(path: &Path, host: &str) -> String {
     let mut socket = UnixStream::connect(path).expect("the server listens");
     write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("the server reads");
-    let mut response = String::new();
-    socket.read_to_string(&mut response).expect("the server responds");
+    let response = std::io::read_to_string(&mut socket).expect("the server responds");
     response[9..12].to_owned()
 }
 
@@ -117,11 +106,8 @@ fn a_certificate_is_offered_only_at_the_addresses_of_its_site() {
     let Some(certificates) = Certificates::new() else { return };
     let tls = |name: &str| {
         certificates.signed(name, &format!("{name}.test"), Valid::Now);
-        let path = certificates.path(name);
-        format!(
-            "hosts = '{name}.test'\ntls = {{ certificate = '{path}', key = '{}' }}",
-            path.replace(".pem", ".key")
-        )
+        let tls = certificates.settings(name);
+        format!("hosts = '{name}.test'\ntls = {{ {tls} }}")
     };
     let internal = format!("{}\nlisten = '127.0.0.2:0,tls'", tls("internal"));
     let text = [
@@ -164,22 +150,18 @@ fn a_reload_moves_sites_between_listeners_also_for_open_connections() {
         [at(0), at(1)]
     };
     assert_eq!(statuses(&mut open), [[200, 421, 200], [421, 200, 200]]);
-    std::fs::write(server.path().join("rudy.toml"), config("127.0.0.2", "127.0.0.1"))
-        .expect("a temp folder can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.path().write("rudy.toml", config("127.0.0.2", "127.0.0.1"));
+    server.reload("the configuration was reloaded");
     assert_eq!(statuses(&mut open), [[421, 200, 200], [200, 421, 200]]);
 }
 
 /// An upstream whose responses to all requests are fresh, and have this body.
 fn cacheable(body: &'static str) -> Upstream {
-    Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(format!(
+    Upstream::serve(move |peer, _| {
+        peer.send(format!(
                 "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nETag: \"1\"\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             ));
-        }
     })
 }
 
@@ -203,8 +185,7 @@ fn sites_with_the_same_host_at_different_addresses_have_separate_stored_response
         let (status, body) = get(&mut connection, "a.test");
         // The response is stored after it was sent.
         let hit = eventually("a hit", || {
-            connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-            let next = connection.response();
+            let next = connection.get("/", &["Host: a.test"]);
             next.field("cache-status")
                 .is_some_and(|status| status.contains("hit"))
                 .then(|| next.text().to_owned())
@@ -217,10 +198,12 @@ fn sites_with_the_same_host_at_different_addresses_have_separate_stored_response
     }
     for target in ["/", "/*"] {
         let mut connection = Connection::open(server.address_of(1));
-        connection.send(format!("PURGE {target} HTTP/1.1\r\nHost: a.test\r\n\r\n").as_bytes());
-        assert_eq!(connection.response().status, 200, "{target}");
-        connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\nCache-Control: only-if-cached\r\n\r\n");
-        assert_eq!(connection.response().status, 504, "{target}");
+        assert_eq!(connection.exchange("PURGE", target, &["Host: a.test"]).status, 200, "{target}");
+        assert_eq!(
+            connection.get("/", &["Host: a.test", "Cache-Control: only-if-cached"]).status,
+            504,
+            "{target}"
+        );
         assert_eq!(get(1).2, "internal");
     }
 }
@@ -240,15 +223,14 @@ fn sites_with_the_same_host_have_separate_names_in_metrics() {
     for number in [0, 1, 1] {
         assert_eq!(get(&mut Connection::open(server.address_of(number)), "a.test").0, 200);
     }
-    eventually("all requests are counted", || {
+    wait_until("all requests are counted", || {
         let mut connection = Connection::open(server.address_of(1));
-        connection.send(b"GET / HTTP/1.1\r\nHost: any\r\n\r\n");
-        let text = connection.response().text().to_owned();
+        let text = connection.get("/", &["Host: any"]).text().to_owned();
         let count = |site: &str, count: u64| {
             let labels = format!("{{site=\"{site}\",route=\"/*\",status=\"2xx\"}}");
             text.contains(&format!("rudy_http_requests_total{labels} {count}\n"))
         };
-        (count("a.test", 1) && count(&format!("a.test at 127.0.0.2:{own}"), 2)).then_some(())
+        count("a.test", 1) && count(&format!("a.test at 127.0.0.2:{own}"), 2)
     });
 }
 
@@ -267,13 +249,13 @@ fn flags_replace_the_shared_addresses_only() {
 
 #[test]
 fn a_request_is_explained_at_the_listener_with_its_port() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let text = [
         "listen = [':80', ':8443']\n".to_owned(),
         site("public", "hosts = 'a.test'"),
         site("internal", "listen = '127.0.0.1:9000'"),
     ];
-    std::fs::write(folder.path().join("rudy.toml"), text.concat()).expect("a temp folder can be written");
+    folder.write("rudy.toml", text.concat());
     for (url, listener, last) in [
         ("http://a.test/", "*:80", "Handler   respond: 200 with 6 bytes of text"),
         ("http://a.test:8443/", "*:8443", "Handler   respond: 200 with 6 bytes of text"),
@@ -284,10 +266,8 @@ fn a_request_is_explained_at_the_listener_with_its_port() {
         ("https://b.test/", "127.0.0.1:9000", "Handler   respond: 200 with 8 bytes of text"),
         ("/", "*:80", "Handler   respond: 200 with 6 bytes of text"),
     ] {
-        let mut command = Command::new(binary());
-        command.args(["check", "--explain", url]).current_dir(folder.path());
-        let output = command.output().expect("rudy can be started");
-        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let output = Rudy::command(["check", "--explain", url]).folder(folder.path()).output();
+        let text = output.stdout;
         assert_eq!(text.lines().next(), Some(&*format!("Listener  {listener}")), "{url}");
         assert_eq!(text.lines().last(), Some(last), "{url}");
     }

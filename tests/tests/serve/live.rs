@@ -1,52 +1,28 @@
 //! Slow responses on every engine: streams, delayed responses, and `info`.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-use std::time::Instant;
-
-use rudy_net::engine::Model;
-use rudy_tests::{Connection, Curl, PATIENCE, Server, engines};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 const SITE: &str = r#"
 listen = ["127.0.0.1:0"]
 keep_alive = true
 
 [[site]]
-
-[[site.route]]
-path = "/test/*"
-stream = { interval = "20ms" }
-
-[[site.route]]
-path = "/three/*"
-stream = { interval = "10ms", count = 3, text = "{n}", welcome = "" }
-
-[[site.route]]
-path = "/events"
-stream = { interval = "10ms", format = "sse" }
-
-[[site.route]]
-path = "/wait"
-delay = { time = "10ms" }
-
-[[site.route]]
-path = "/info"
-info = { allow = "loopback" }
-
-[[site.route]]
-path = "/status"
-status = { allow = "loopback" }
+route = [
+    { path = "/test/*", stream = { interval = "20ms" } },
+    { path = "/three/*", stream = { interval = "10ms", count = 3, text = "{n}", welcome = "" } },
+    { path = "/events", stream = { interval = "10ms", format = "sse" } },
+    { path = "/wait", delay = { time = "10ms" } },
+    { path = "/info", info = { allow = "loopback" } },
+    { path = "/status", status = { allow = "loopback" } },
+]
 "#;
 
 fn serve(site: &str, model: Model) -> Server {
-    Server::build().config(site).args(["--engine", &model.to_string()]).start()
+    Server::build().config(site).engine(model).start()
 }
 
 fn ask(server: &Server, method: &str, path: &str) -> Connection {
-    let mut connection = server.connect();
-    connection.send(format!("{method} {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-    connection
+    server.send(format!("{method} {path} HTTP/1.1\r\nHost: test\r\n\r\n"))
 }
 
 #[test]
@@ -82,8 +58,7 @@ fn a_connection_is_reused_after_a_finite_stream() {
     let server = serve(SITE, Model::PerCore);
     let mut connection = ask(&server, "GET", "/three/1");
     assert_eq!(connection.response().text(), "1\n2\n3\n");
-    connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.response().text(), "Delayed by 10ms.\n");
+    assert_eq!(connection.get("/wait", &[]).text(), "Delayed by 10ms.\n");
 }
 
 #[test]
@@ -102,8 +77,7 @@ fn a_head_request_gets_only_the_head() {
     let mut connection = ask(&server, "HEAD", "/events");
     let head = connection.head_response();
     assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")));
-    connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.response().status, 200);
+    assert_eq!(connection.get("/wait", &[]).status, 200);
 }
 
 #[test]
@@ -138,10 +112,7 @@ fn a_stalled_client_is_dropped_and_counted() {
     let site = SITE.replace("stream = { interval = \"20ms\" }", &stream);
     let server = serve(&site, Model::PerCore);
     let mut stalled = ask(&server, "GET", "/test/1");
-    let deadline = Instant::now() + PATIENCE;
-    while status(&server)["connections"]["dropped"] != 1 {
-        assert!(Instant::now() < deadline, "it is not dropped");
-    }
+    wait_until("it is dropped", || server.json("/status")["connections"]["dropped"] == 1);
     // The client still receives what the kernel has buffered; then the response ends early.
     let received = stalled.read_to_end();
     assert!(!received.ends_with(b"0\r\n\r\n"));
@@ -173,7 +144,7 @@ fn info_identifies_the_process_and_thread() {
         assert_eq!(fact("engine"), Some(model.to_string()));
         assert_eq!(fact("task").is_some(), !model.has_thread_per_connection(), "{model}: {text}");
         let thread = fact("thread").expect("each response names its thread");
-        let name = std::fs::read_to_string(format!("/proc/{}/task/{thread}/comm", server.pid()));
+        let name = fs::read_to_string(format!("/proc/{}/task/{thread}/comm", server.pid()));
         if model != Model::Thread {
             // The thread engine's thread may have ended with its connection.
             let name = name.expect("the thread belongs to the server");
@@ -191,8 +162,7 @@ fn info_numbers_the_requests_of_a_connection() {
     let mut connection = server.connect();
     let mut ask = || {
         connection.send(b"GET /info HTTP/1.1\r\nHost: test\r\nAccept: application/json\r\n\r\n");
-        let json: serde_json::Value =
-            serde_json::from_slice(&connection.response().body).expect("the text is JSON");
+        let json: Value = serde_json::from_slice(&connection.response().body).expect("the text is JSON");
         json
     };
     let (first, second) = (ask(), ask());
@@ -214,11 +184,6 @@ fn a_stop_ends_streams_cleanly() {
     // The last chunk shows the client that the stream is complete.
     while connection.chunk().is_some() {}
     drop(connection);
-    let (status, log) = server.wait();
-    assert_eq!(status.code(), Some(0), "{log}");
+    let log = server.exits_with(0);
     assert!(!log.contains("cut"), "{log}");
-}
-
-fn status(server: &Server) -> serde_json::Value {
-    serde_json::from_slice(&server.get("/status").body).expect("the status is JSON")
 }

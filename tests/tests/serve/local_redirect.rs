@@ -1,10 +1,6 @@
 //! Tests local redirects: an app returns only a `Location` with a path, and the server responds with that path.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
-
-use rudy_tests::Server;
+use rudy_tests::prelude::*;
 
 /// Record types of FastCGI 1.0, section 8.
 const END_REQUEST: u8 = 3;
@@ -15,8 +11,7 @@ const GET_VALUES: u8 = 9;
 /// Starts an app with one request per connection; `response` maps method and script to the response. The records are written by
 /// hand, because FastCGI libraries add a `Status` and so cannot produce local redirects.
 fn app(response: fn(&str, &str) -> String) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let address = listener.local_addr().expect("the server listens");
+    let (listener, address) = listen();
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             thread::spawn(move || {
@@ -74,9 +69,7 @@ fn a_local_redirect_responds_with_another_path_of_the_site() {
     let routes = ["/form", "/app/thanks", "/to-file", "/endless", "/lost"].map(route).concat();
     let text = "[[site.route]]\npath = '/file.txt'\nrespond = { body = 'a file' }";
     let mut server = Server::config(&format!("listen = ['127.0.0.1:0']\n[[site]]\n{routes}{text}"));
-    let mut connection = server.connect();
-    connection.send(b"POST /form HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=b");
-    let thanks = connection.response();
+    let thanks = server.send_body("POST", "/form", "a=b");
     assert_eq!((thanks.status, thanks.text()), (200, "GET thanks"));
     assert_eq!(server.get("/to-file").text(), "a file");
     assert_eq!(server.get("/lost").status, 404);

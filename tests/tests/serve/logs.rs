@@ -1,14 +1,6 @@
 //! The access log: its fields, conditions, rotation and destinations, and the ids of requests.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread;
-
-use rudy_tests::{Connection, PATIENCE, Server, Upstream, eventually, program};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 /// A configuration with this access log, more lines, and a site that responds with `ok`, or `gone` below `/gone`.
 fn config(access_log: &str, more: &str) -> String {
@@ -68,11 +60,8 @@ fn count_lines(path: &Path) -> usize {
 
 #[test]
 fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            peer.respond(request.field("x-request-id").unwrap_or("none"));
-        }
-    });
+    let upstream =
+        Upstream::serve(|peer, request| peer.respond(request.field("x-request-id").unwrap_or("none")));
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0']\nrequest_id = {{ response = true }}\n\
          access_log = {{ path = 'access.log', format = 'json' }}\n\
@@ -80,12 +69,12 @@ fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received()
          [[site.route]]\npath = '/api/*'\nproxy = '{}'\n",
         upstream.url()
     ));
-    let mut connection = server.connect();
-    connection.send(
-        b"POST /api/x?y HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine\r\nContent-Length: 5\r\n\
+    let response = server
+        .send(
+            b"POST /api/x?y HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine\r\nContent-Length: 5\r\n\
           traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\r\nhello",
-    );
-    let response = connection.response();
+        )
+        .response();
     let id = response.field("x-request-id").expect("responses have the id").to_owned();
     assert_eq!((response.text(), id.len()), (id.as_str(), 20), "the upstream has the same id");
     let fixed = server.get("/fixed");
@@ -93,7 +82,7 @@ fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received()
     let mut lines = lines(&server.path().join("access.log"), 2);
     // The connections are on different workers.
     lines.sort_by_key(|line| line.contains("/fixed"));
-    let line: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+    let line: Value = serde_json::from_str(&lines[0]).unwrap();
     for (name, value) in [
         ("request_id", id.as_str()),
         ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
@@ -103,9 +92,9 @@ fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received()
     ] {
         assert_eq!(line[name], value, "{name} of {line}");
     }
-    assert_eq!((&line["attempts"], &line["request_body_bytes"]), (&1.into(), &5.into()));
+    assert_members!(line, "attempts": 1, "request_body_bytes": 5);
     assert!(line["upstream_wait_us"].is_u64() && line["upstream_connect_us"].is_u64(), "{line}");
-    let line: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+    let line: Value = serde_json::from_str(&lines[1]).unwrap();
     assert_eq!((&line["route"], line.get("upstream")), (&"/fixed".into(), None));
 }
 
@@ -142,9 +131,12 @@ fn a_trusted_proxy_may_send_an_id_and_no_other_client() {
         let server = Server::config(&config("{ path = 'access.log', format = '{request_id}' }", &more));
         let request =
             format!("GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: {sent}\r\nConnection: close\r\n\r\n");
-        let mut connection = server.connect();
-        connection.send(request.as_bytes());
-        let id = connection.response().field("x-request-id").expect("it has an id").to_owned();
+        let id = server
+            .send(request.as_bytes())
+            .response()
+            .field("x-request-id")
+            .expect("it has an id")
+            .to_owned();
         assert_eq!(id == sent, is_kept, "{trusted}: {id}");
         assert_eq!(lines(&server.path().join("access.log"), 1), [id]);
     }
@@ -162,8 +154,8 @@ fn only_requests_that_meet_the_conditions_have_lines() {
 
 #[test]
 fn sites_have_logs_of_their_own_also_after_a_reload() {
-    let folder = tempfile::tempdir().expect("a temp folder");
-    let path = |name: &str| folder.path().join(name);
+    let folder = Folder::new();
+    let path = |name: &str| folder.join(name);
     let config = |of_server: &str, of_b: &str| {
         let site = |keys: &str| format!("[[site]]\n{keys}\nroute = [{{ path = '/*', respond = 'ok' }}]\n");
         let own = format!("hosts = 'a.test'\naccess_log = {{ path = {:?}, format = 'json' }}", path("a.log"));
@@ -195,10 +187,8 @@ fn sites_have_logs_of_their_own_also_after_a_reload() {
     assert_eq!(hosts("access.log", 2), ["c.test", "d.test"]);
     assert!(lines(&path("a.log"), 2)[0].starts_with('{'));
 
-    fs::write(server.path().join("rudy.toml"), config("other.log", "'b.log'"))
-        .expect("a temp folder can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.path().write("rudy.toml", config("other.log", "'b.log'"));
+    server.reload("the configuration was reloaded");
     send(&["a.test", "b.test", "c.test"]);
     assert!(lines(&server.path().join("b.log"), 1)[0].contains("/of-b.test"));
     assert_eq!(hosts("a.log", 3), ["a.test"; 3]);
@@ -228,7 +218,7 @@ fn rotation_under_load_loses_no_line() {
         let mut server = Server::config(&config(&log, ""));
         // At most one rotation a second: go on until there are three files.
         let mut sent = 0;
-        eventually("the log is rotated twice", || {
+        wait_until("the log is rotated twice", || {
             let address = server.address();
             thread::scope(|scope| {
                 for _ in 0..4 {
@@ -236,18 +226,14 @@ fn rotation_under_load_loses_no_line() {
                 }
             });
             sent += 2000;
-            (files(server.path()).len() >= 3).then_some(())
+            files(server.path()).len() >= 3
         });
         let end = if compress == "zstd" { "zst" } else { "gz" };
-        eventually("the older file is compressed", || {
-            files(server.path())
-                .iter()
-                .any(|path| path.extension().is_some_and(|found| found == end))
-                .then_some(())
+        wait_until("the older file is compressed", || {
+            files(server.path()).iter().any(|path| path.extension().is_some_and(|found| found == end))
         });
         let folder = server.path().to_owned();
-        server.signal(Signal::TERM);
-        let (status, stderr) = server.wait();
+        let (status, stderr) = server.stop();
         assert!(status.success(), "{stderr}");
         let is_partial = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
         let written = files(&folder);
@@ -280,8 +266,7 @@ fn renaming_the_log_and_a_signal_lose_no_line() {
         server.forget_lines();
     }
     let folder = server.path().to_owned();
-    server.signal(Signal::TERM);
-    server.wait();
+    server.stop();
     let written = files(&folder);
     assert_eq!(written.len(), 6, "{written:?}");
     assert_eq!(written.iter().map(|path| count_lines(path)).sum::<usize>(), sent);
@@ -294,19 +279,14 @@ fn a_full_disk_is_reported_once_and_requests_go_on() {
     server.wait_for_line("cannot write: No space left on device");
     send_many(server.address(), 1000);
     assert_eq!(server.get("/").status, 200);
-    server.signal(Signal::TERM);
-    let (status, stderr) = server.wait();
+    let (status, stderr) = server.stop();
     assert!(status.success(), "{stderr}");
     assert_eq!(stderr.matches("cannot write").count(), 1, "{stderr}");
 }
 
 #[test]
 fn the_error_log_has_lines_of_the_levels_in_force_with_their_routes() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("ok");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("ok"));
     let config = |level: &str| {
         format!(
             "listen = ['127.0.0.1:0']\n[error_log]\npath = 'error.log'\nformat = 'json'\n\
@@ -320,13 +300,13 @@ fn the_error_log_has_lines_of_the_levels_in_force_with_their_routes() {
     let requests =
         || lines(&log, 1).into_iter().filter(|line| line.contains("GET request")).collect::<Vec<_>>();
     assert_eq!(server.get("/api/1").status, 200);
-    fs::write(server.path().join("rudy.toml"), config("debug")).expect("the configuration can be written");
+    server.path().write("rudy.toml", config("debug"));
     server.signal(Signal::HUP);
     eventually("the level changes", || {
         assert_eq!(server.get("/api/2").status, 200);
         requests().pop()
     });
-    let line: serde_json::Value = serde_json::from_str(&requests()[0]).expect("a line is JSON");
+    let line: Value = serde_json::from_str(&requests()[0]).expect("a line is JSON");
     for (name, value) in
         [("severity", "debug"), ("target", "proxy"), ("site", "localhost"), ("route", "/api/*")]
     {
@@ -334,15 +314,15 @@ fn the_error_log_has_lines_of_the_levels_in_force_with_their_routes() {
     }
     fs::rename(&log, log.with_extension("old")).expect("the log can be renamed");
     server.signal(Signal::USR1);
-    eventually("the log is opened again", || log.exists().then_some(()));
+    wait_until("the log is opened again", || log.exists());
     assert_eq!(server.get("/api/3").status, 200);
     assert!(lines(&log, 1).iter().all(|line| line.starts_with('{')));
 }
 
 #[test]
 fn lines_go_to_syslog() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
+    let folder = Folder::new();
+    let path = folder.join("log");
     let receiver = UnixDatagram::bind(&path).unwrap();
     receiver.set_read_timeout(Some(PATIENCE)).unwrap();
     let log = format!("{{ syslog = 'unix:{}', format = '{{path}} {{status}}' }}", path.display());

@@ -1,6 +1,6 @@
 //! Property tests of the state machine, with an independent client.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -9,6 +9,7 @@ use rudy_http::Limits;
 use rudy_http::h1::{DateLine, Phase, ResponseHead, ServerConnection};
 use rudy_tests::conformance::wire::{WireResponse, read_responses};
 use rudy_tests::conformance::{Case, End, Expected, Http2, Step, Transcript, pure};
+use rudy_tests::prelude::*;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]

@@ -1,5 +1,7 @@
 //! The server over real sockets: listeners, protocols, TLS, routes, steps, logs, reload, upgrade, sandbox.
 
+#![allow(unused_qualifications, reason = "the prelude has more names than a module uses")]
+
 mod acme;
 mod admin;
 mod broadcast;

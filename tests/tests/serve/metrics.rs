@@ -1,8 +1,6 @@
 //! The metrics: the handler, the command, and what they count.
 
-use std::process::Command;
-
-use rudy_tests::{Connection, Server, Upstream, binary, eventually};
+use rudy_tests::prelude::*;
 
 /// The value of a sample, with its labels as they are written.
 fn value(text: &str, sample: &str) -> Option<f64> {
@@ -49,23 +47,18 @@ fn requests_are_counted_by_site_route_and_status() {
 #[test]
 fn idle_and_active_connections_are_counted() {
     let server = server("");
-    let mut idle = server.connect();
-    idle.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut idle = server.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(idle.response().status, 200);
-    eventually("one is idle, and the one that asks is active", || {
+    wait_until("one is idle, and the one that asks is active", || {
         let text = server.get("/metrics").text().to_owned();
         let of = |state: &str| value(&text, &format!("rudy_connections{{state=\"{state}\"}}"));
-        ((of("idle"), of("active")) == (Some(1.0), Some(1.0))).then_some(())
+        (of("idle"), of("active")) == (Some(1.0), Some(1.0))
     });
 }
 
 #[test]
 fn the_command_prints_the_metrics_and_those_of_upstreams() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("ok");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("ok"));
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0']\nadmin_socket = 'admin.sock'\n\
          [[site]]\nhosts = ['localhost']\n[[site.route]]\npath = '/*'\nproxy = '{}'\n",
@@ -73,9 +66,7 @@ fn the_command_prints_the_metrics_and_those_of_upstreams() {
     ));
     assert_eq!(server.get("/").status, 200);
     let socket = server.path().join("admin.sock");
-    let output = Command::new(binary()).args(["metrics", "--socket"]).arg(socket).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = Rudy::command(["metrics", "--socket"]).arg(socket).output().succeeded();
     let labels = format!("{{route=\"localhost/*\",upstream=\"{}\"}}", upstream.url());
     assert_eq!(value(&text, &format!("rudy_upstream_requests_total{labels}")), Some(1.0), "{text}");
     assert_eq!(value(&text, &format!("rudy_upstream_up{labels}")), Some(1.0));
@@ -88,11 +79,13 @@ fn the_command_prints_the_metrics_and_those_of_upstreams() {
 #[test]
 fn the_metrics_are_for_this_machine_unless_others_are_allowed() {
     let server = server("");
-    let mut connection = server.connect();
-    connection.send(
-        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.1\r\nConnection: close\r\n\r\n",
+    assert_eq!(
+        server
+            .get_with("/metrics", &["Host: localhost", "X-Forwarded-For: 192.0.2.1", "Connection: close"])
+            .status,
+        403,
+        "it came through a proxy"
     );
-    assert_eq!(connection.response().status, 403, "it came through a proxy");
 }
 
 #[test]
@@ -107,8 +100,7 @@ fn prometheus_gets_the_metrics_with_the_documented_configuration() {
     let site = site.replace(target, "127.0.0.2:0");
     let server = Server::config(&format!("listen = '127.0.0.1:0'\n{site}"));
     let mut connection = Connection::open(server.address_of(1));
-    connection.send(format!("GET /metrics HTTP/1.1\r\nHost: {target}\r\n\r\n").as_bytes());
-    let response = connection.response();
+    let response = connection.get("/metrics", &[&format!("Host: {target}")]);
     assert_eq!(response.status, 200);
     assert!(response.text().contains("rudy_build_info{"), "{}", response.text());
 }
@@ -116,12 +108,14 @@ fn prometheus_gets_the_metrics_with_the_documented_configuration() {
 #[test]
 fn open_metrics_is_sent_to_clients_that_accept_it() {
     let server = server("");
-    let mut connection = server.connect();
-    connection.send(
-        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n\
-          Connection: close\r\n\r\n",
+    let response = server.get_with(
+        "/metrics",
+        &[
+            "Host: localhost",
+            "Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1",
+            "Connection: close",
+        ],
     );
-    let response = connection.response();
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(response.field("content-type"), Some(media_type));
     assert!(
@@ -133,12 +127,12 @@ fn open_metrics_is_sent_to_clients_that_accept_it() {
 fn counters_survive_a_reload() {
     let mut server = server("metrics = true");
     let _response = server.get("/x");
-    server.signal(rustix::process::Signal::HUP);
+    server.signal(Signal::HUP);
     server.wait_for_line("the configuration was reloaded");
     let _response = server.get("/x");
-    eventually("both are counted", || {
+    wait_until("both are counted", || {
         let text = server.get("/metrics").text().to_owned();
         let sample = "rudy_http_requests_total{site=\"localhost\",route=\"/*\",status=\"2xx\"}";
-        (value(&text, sample) == Some(2.0)).then_some(())
+        value(&text, sample) == Some(2.0)
     });
 }

@@ -1,17 +1,9 @@
 //! Dropping root privileges with `user`, and the checks of `rudy check`. Most of these tests need root.
 
-use std::fs::{self, Permissions};
-use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::os::unix::fs::chown;
 
-use rudy_tests::{
-    Builder, Server, binary, children, eventually, fastcgi_info, program, skip, skip_unsupported,
-    without_openat2,
-};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rudy_tests::{Builder, without_openat2};
 
 /// The ids of a user and a group without a database entry and files.
 const USER: &str = "4000123:4000777";
@@ -30,12 +22,12 @@ fn is_root() -> bool {
 }
 
 /// A folder that every user can enter, with a configuration and a world-readable folder `public`.
-struct Place(TempDir);
+struct Place(Folder);
 
 impl Place {
     /// `text` is the configuration without `listen`.
     fn new(text: &str) -> Self {
-        let place = Self(tempfile::tempdir().expect("a temp folder can be written"));
+        let place = Self(Folder::new());
         place.set_mode(".", 0o755);
         fs::create_dir(place.path("public")).expect("a temp folder can be written");
         fs::write(place.path("public/page.txt"), "hello").expect("a temp folder can be written");
@@ -77,22 +69,18 @@ impl Place {
     }
 
     fn check(&self) -> Output {
-        Command::new(binary()).arg("check").arg(self.path("rudy.toml")).output().expect("rudy can be started")
+        Rudy::command(["check"]).arg(self.path("rudy.toml")).output()
     }
 
     /// The errors of `rudy check`.
     fn errors(&self) -> String {
-        let output = self.check();
-        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
-        String::from_utf8(output.stderr).expect("text in UTF-8")
+        let output = self.check().with_code(2);
+        output.stderr
     }
 
     /// The warnings of `rudy check`, which succeeds.
     fn warnings(&self) -> String {
-        let output = self.check();
-        let stderr = String::from_utf8(output.stderr).expect("text in UTF-8");
-        assert_eq!(output.status.code(), Some(0), "{stderr}");
-        stderr
+        self.check().failed_with(0)
     }
 }
 
@@ -113,7 +101,7 @@ fn app(place: &Path, more: &str) -> String {
 
 /// The values of `name:` in the status of a process or thread.
 fn status(path: &Path, name: &str) -> Vec<String> {
-    field(&fs::read_to_string(path.join("status")).expect("the process runs"), name)
+    field(&path.read("status"), name)
 }
 
 fn field(status: &str, name: &str) -> Vec<String> {
@@ -156,17 +144,9 @@ fn low_port() -> u16 {
     ports.into_iter().find(is_free).expect("some port below 1024 is free")
 }
 
-fn reload(server: &mut Server, outcome: &str) {
-    server.forget_lines();
-    server.signal(Signal::HUP);
-    server.wait_for_line(outcome);
-}
-
 #[test]
 fn every_thread_runs_as_the_user_and_keeps_one_capability() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user("access_log = { path = \"access.log\" }"));
     let server = place.start();
     // The blocking threads start with the first requests.
@@ -182,9 +162,7 @@ fn every_thread_runs_as_the_user_and_keeps_one_capability() {
 
 #[test]
 fn every_engine_drops_root() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     for engine in ["task", "mailbox", "thread", "pool:2", "serial"] {
         let place = Place::new(&with_user(&format!("engine = \"{engine}\"")));
         let server = place.start();
@@ -195,19 +173,16 @@ fn every_engine_drops_root() {
 
 #[test]
 fn a_user_of_the_database_has_its_groups() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let id = |flag: &str| {
-        let output = Command::new("id").args([flag, "nobody"]).output().unwrap();
-        let mut ids: Vec<_> =
-            String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect();
+        let output = Output::of(Command::new("id").args([flag, "nobody"]));
+        let mut ids: Vec<_> = output.stdout.split_whitespace().map(str::to_owned).collect();
         ids.sort();
         ids
     };
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    fs::write(folder.path().join("page.txt"), "hello").unwrap();
+    let folder = Folder::new();
+    folder.set_mode(".", 0o755);
+    folder.write("page.txt", "hello");
     // With the flag instead of a configuration.
     let server =
         Server::build().arg(folder.path()).args(["--listen", "127.0.0.1:0", "--user", "nobody"]).start();
@@ -220,9 +195,7 @@ fn a_user_of_the_database_has_its_groups() {
 
 #[test]
 fn a_file_that_only_root_can_read_is_not_served() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user(""));
     fs::write(place.path("public/secret.txt"), "secret").unwrap();
     place.set_mode("public/secret.txt", 0o600);
@@ -232,9 +205,7 @@ fn a_file_that_only_root_can_read_is_not_served() {
 
 #[test]
 fn an_app_runs_as_the_user_without_the_capability_and_is_restarted() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new("");
     place.write(&format!(
         "listen = [\"127.0.0.1:0\"]\nuser = \"{USER}\"\n{SITE}{}",
@@ -244,7 +215,7 @@ fn an_app_runs_as_the_user_without_the_capability_and_is_restarted() {
     let mut killed = Vec::new();
     for _ in 0..2 {
         // A request fails while the app restarts.
-        eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
+        wait_until("the app responds", || server.get("/info").status == 200);
         let child = eventually("a process runs", || {
             children(server.pid()).into_iter().find(|child| !killed.contains(child))
         });
@@ -257,45 +228,38 @@ fn an_app_runs_as_the_user_without_the_capability_and_is_restarted() {
         kill_process(child, Signal::KILL).unwrap();
         killed.push(child);
     }
-    eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
+    wait_until("the app responds", || server.get("/info").status == 200);
 }
 
 #[test]
 fn a_reload_binds_a_port_below_1024() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user(""));
     let mut server = place.start();
     let port = low_port();
     place.write(&format!("listen = [\"127.0.0.1:0\", \"127.0.0.1:{port}\"]\n{}", with_user("")));
-    reload(&mut server, "the configuration was reloaded");
-    let mut connection = rudy_tests::Connection::open(([127, 0, 0, 1], port).into());
-    connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.response().text(), "hello");
+    server.reload("the configuration was reloaded");
+    let mut connection = Connection::open(([127, 0, 0, 1], port).into());
+    assert_eq!(connection.get("/page.txt", &[]).text(), "hello");
     assert_dropped(&server);
 }
 
 #[test]
 fn a_reload_can_replace_an_address_by_all_addresses() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let port = low_port();
     let place = Place::new("");
     let listen = |address: &str| place.write(&format!("listen = [\"{address}:{port}\"]\n{}", with_user("")));
     listen("127.0.0.1");
     let mut server = place.start();
     listen("");
-    reload(&mut server, "the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert_eq!(server.get("/page.txt").text(), "hello");
 }
 
 #[test]
 fn a_renamed_log_is_reopened_as_the_user() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user("access_log = { path = \"logs/access.log\" }"));
     let logs = place.folder_of_user("logs");
     let mut server = place.start();
@@ -314,9 +278,7 @@ fn a_renamed_log_is_reopened_as_the_user() {
 
 #[test]
 fn an_existing_log_of_root_is_transferred_with_a_warning_about_rotation() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user("access_log = { path = \"access.log\" }"));
     let (log, old) = (place.path("access.log"), place.path("old.log"));
     fs::write(&log, "a line\n").unwrap();
@@ -341,18 +303,14 @@ fn an_existing_log_of_root_is_transferred_with_a_warning_about_rotation() {
 
 #[test]
 fn files_behind_a_link_are_not_transferred() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user("access_log = { path = \"logs/access.log\" }"));
     let logs = place.folder_of_user("logs");
     let secret = place.path("secret");
     fs::write(&secret, "").unwrap();
     place.set_mode("secret", 0o600);
     symlink(&secret, logs.join("access.log")).unwrap();
-    let output = place.build().command().output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let stderr = place.build().output().failed_with(1);
     assert!(stderr.starts_with("error: cannot open the access log "), "{stderr}");
     assert_eq!(fs::metadata(&secret).unwrap().uid(), 0);
     assert!(place.errors().contains("cannot open the access log"), "{}", place.errors());
@@ -360,9 +318,7 @@ fn files_behind_a_link_are_not_transferred() {
 
 #[test]
 fn folders_of_the_service_and_of_bodies_and_sockets_are_transferred() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new("");
     for name in ["state", "run", "logs", "bodies", "shared"] {
         fs::create_dir(place.path(name)).unwrap();
@@ -397,8 +353,7 @@ fn folders_of_the_service_and_of_bodies_and_sockets_are_transferred() {
     // A shared folder is not transferred, and the log has the reason for the failure.
     place.write(&text("shared"));
     assert!(place.errors().contains("cannot write to "), "{}", place.errors());
-    let output = build().command().output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    build().output().with_code(2);
     assert_eq!(fs::metadata(place.path("shared")).unwrap().uid(), 0);
 }
 
@@ -417,12 +372,10 @@ fn files_are_transferred_and_links_are_not_followed_without_openat2() {
     };
     let build = || place.build().through_shell(&script).env("RUNTIME_DIRECTORY", place.path("run"));
     place.write(&text("link"));
-    let output = build().command().output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "the user cannot create a file behind the link");
+    build().output().with_code(1);
     assert!(!place.path("logs/real/access.log").exists());
     place.write(&text("real"));
-    let server = build().start();
-    assert_eq!(server.get("/page.txt").text(), "hello");
+    assert_eq!(build().start().get("/page.txt").text(), "hello");
     for path in ["logs/real/access.log", "run", "rudy.sock"] {
         assert_eq!(fs::metadata(place.path(path)).unwrap().uid(), UID, "{path}");
     }
@@ -430,9 +383,7 @@ fn files_are_transferred_and_links_are_not_followed_without_openat2() {
 
 #[test]
 fn rudy_check_runs_as_the_user() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new("");
     for folder in ["closed", "logs"] {
         fs::create_dir(place.path(folder)).unwrap();
@@ -447,16 +398,15 @@ fn rudy_check_runs_as_the_user() {
          [[site.route]]\npath = \"/b\"\nfastcgi = {{ command = [\"/bin/true\"], processes.folder = \"closed\" }}\n"
     ));
     let errors = place.errors();
-    for part in [
+    assert_contains!(
+        errors,
         "closed/site: Permission denied",
         "script is not executable",
         "cannot run in ",
         &format!("{UID} cannot open the access log "),
         &format!("{UID} cannot open the error log "),
-        "5 errors in the configuration",
-    ] {
-        assert!(errors.contains(part), "{part}:\n{errors}");
-    }
+        "5 errors in the configuration"
+    );
     // Access through its group is sufficient.
     for folder in ["closed", "logs"] {
         chown(place.path(folder), None, Some(GID)).unwrap();
@@ -470,14 +420,11 @@ fn rudy_check_runs_as_the_user() {
 
 #[test]
 fn an_access_control_list_gives_access() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let Some(setfacl) = program("setfacl") else { return };
     let place = Place::new(&with_user(""));
     place.set_mode("public", 0o700);
-    let closed = place.errors();
-    assert!(closed.contains("Permission denied"), "{closed}");
+    assert_contains!(place.errors(), "Permission denied");
     let set = Command::new(setfacl).arg(format!("-m u:{UID}:rx")).arg(place.path("public")).status().unwrap();
     if !set.success() {
         return skip_unsupported("the file system of the temporary folder has no access control lists");
@@ -488,16 +435,14 @@ fn an_access_control_list_gives_access() {
 
 #[test]
 fn a_configuration_that_the_user_cannot_read_is_a_warning_at_the_start() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user(""));
     place.set_mode("rudy.toml", 0o600);
     let expected = format!("cannot read {}, so a reload fails", place.path("rudy.toml").display());
     assert!(place.warnings().contains(&expected), "{}", place.warnings());
     let mut server = place.start();
     server.wait_for_line(&expected);
-    reload(&mut server, "the configuration is unchanged");
+    server.reload("the configuration is unchanged");
     assert_eq!(server.get("/page.txt").text(), "hello");
 }
 
@@ -510,14 +455,16 @@ fn another_user_for_an_app_is_an_error_with_a_solution() {
     );
     place.write(&format!("user = \"root\"\n{SITE}{command}"));
     let errors = place.errors();
-    assert!(errors.contains("Rudy runs as `root` and cannot start an app as `nobody`"), "{errors}");
-    assert!(errors.contains("a separate systemd service"), "{errors}");
-    let output = place.build().command().output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    assert_contains!(
+        errors,
+        "Rudy runs as `root` and cannot start an app as `nobody`",
+        "a separate systemd service"
+    );
+    place.build().output().with_code(2);
     // The same user under another name is accepted.
     place.write(&format!("user = \"65534:65534\"\n{SITE}{command}"));
     let output = place.check();
-    assert!(!String::from_utf8(output.stderr).unwrap().contains("cannot start an app as"));
+    assert!(!output.stderr.contains("cannot start an app as"));
 }
 
 #[test]
@@ -530,18 +477,14 @@ fn an_unknown_user_is_an_error() {
     ] {
         let place = Place::new(&format!("user = \"{user}\"\n{SITE}"));
         assert!(place.errors().contains(expected), "{}", place.errors());
-        let output = place.build().command().output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        let stderr = place.build().output().failed_with(1);
         assert!(stderr.starts_with(&format!("error: cannot run as `{user}`: {expected}")), "{stderr}");
     }
 }
 
 #[test]
 fn running_as_root_without_a_user_is_a_warning() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(SITE);
     assert!(place.warnings().starts_with("warning: Rudy runs as root"), "{}", place.warnings());
     place.start().wait_for_line("notice: Rudy runs as root");
@@ -549,21 +492,18 @@ fn running_as_root_without_a_user_is_a_warning() {
     place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
     assert_eq!(place.warnings(), "");
     let mut server = place.start();
-    server.signal(Signal::TERM);
-    let (_, stderr) = server.wait();
+    let (_, stderr) = server.stop();
     assert!(!stderr.contains("runs as root"), "{stderr}");
 }
 
 #[test]
 fn a_reload_does_not_change_the_user() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&with_user(""));
     let mut server = place.start();
     for _ in 0..2 {
         place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
-        reload(&mut server, "a change of `user` needs a restart");
+        server.reload("a change of `user` needs a restart");
     }
     assert_dropped(&server);
 }
@@ -582,14 +522,10 @@ fn as_user(place: &Place, options: &str) -> Option<Builder> {
 
 #[test]
 fn an_ordinary_user_cannot_become_another_user() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&format!("user = {:?}\n{SITE}", "nobody"));
     let Some(build) = as_user(&place, "") else { return };
-    let output = build.command().output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let stderr = build.output().failed_with(1);
     let expected = format!(
         "error: cannot run as `nobody`: this needs root (CAP_SETUID and CAP_SETGID), and Rudy was started by user {UID}"
     );
@@ -598,9 +534,7 @@ fn an_ordinary_user_cannot_become_another_user() {
 
 #[test]
 fn the_own_user_is_accepted_and_can_bind_low_ports_with_the_capability() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let port = low_port();
     let place = Place::new("");
     place.write(&format!("listen = [\"127.0.0.1:{port}\"]\n{}", with_user("")));
@@ -619,17 +553,14 @@ fn the_own_user_is_accepted_and_can_bind_low_ports_with_the_capability() {
 
 #[test]
 fn rudy_check_by_an_ordinary_user_lists_open_questions() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let Some(setpriv) = program("setpriv") else { return };
     let place = Place::new(&format!("user = {:?}\n{SITE}", "nobody"));
     let rudy = place.path("rudy");
     fs::copy(binary(), &rudy).unwrap();
     let mut command = Command::new(setpriv);
     command.args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups"]);
-    let output = command.arg(rudy).arg("check").arg(place.path("rudy.toml")).output().unwrap();
-    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stdout = Output::of(command.arg(rudy).arg("check").arg(place.path("rudy.toml"))).stdout;
     assert!(stdout.contains("whether Rudy may run as `nobody` (you lack the permission)"), "{stdout}");
 }
 
@@ -658,7 +589,7 @@ fn upgrade(server: &mut Server, old: Pid) -> Successor {
     let (before, _) = line.split_once(" has replaced process").expect("the loop found this text");
     let new = before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
     let new = Successor(new.expect("a process id"));
-    eventually("the old process ends", || has_ended(old).then_some(()));
+    wait_until("the old process ends", || has_ended(old));
     new
 }
 
@@ -670,9 +601,7 @@ fn has_ended(process: Pid) -> bool {
 
 #[test]
 fn the_new_process_of_an_upgrade_keeps_the_user_and_the_capability() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new("");
     let logs = place.folder_of_user("logs");
     let sockets = place.folder_of_user("sockets");
@@ -691,7 +620,7 @@ fn the_new_process_of_an_upgrade_keeps_the_user_and_the_capability() {
         started.push(upgrade(&mut server, pid));
         pid = started[started.len() - 1].0;
         let stays_user = || {
-            eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
+            wait_until("the app responds", || server.get("/info").status == 200);
             assert_dropped_process(&pid.to_string());
             let [app] = children(pid)[..] else { panic!("{:?}", children(pid)) };
             let app = PathBuf::from(format!("/proc/{app}"));
@@ -705,21 +634,18 @@ fn the_new_process_of_an_upgrade_keeps_the_user_and_the_capability() {
     let second = low_port();
     write(&format!(", \"127.0.0.1:{second}\""));
     // Both root, which started the server, and the user itself can request an upgrade.
-    for command in [Command::new(binary()), command_as_user(&place)] {
-        let mut command = command;
-        let output = command.args(["reload", "--pid", &pid.to_string()]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for mut command in [Command::new(binary()), command_as_user(&place)] {
+        Output::of(command.args(["reload", "--pid", &pid.to_string()])).succeeded();
     }
-    let mut connection = rudy_tests::Connection::open(([127, 0, 0, 1], second).into());
-    connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.response().text(), "hello");
+    let mut connection = Connection::open(([127, 0, 0, 1], second).into());
+    assert_eq!(connection.get("/page.txt", &[]).text(), "hello");
     let (log, old_log) = (logs.join("access.log"), logs.join("old.log"));
     fs::rename(&log, &old_log).unwrap();
     kill_process(pid, Signal::USR1).unwrap();
     server.wait_for_line("the access log was reopened");
     assert_eq!(fs::metadata(&log).unwrap().uid(), UID);
     kill_process(pid, Signal::TERM).unwrap();
-    eventually("it ends", || has_ended(pid).then_some(()));
+    wait_until("it ends", || has_ended(pid));
     assert!(!socket.exists());
 }
 
@@ -733,9 +659,7 @@ fn command_as_user(place: &Place) -> Command {
 
 #[test]
 fn a_folder_is_served_as_the_user_after_an_upgrade() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new("");
     let mut server = start_copy(&place, &format!("public --listen 127.0.0.1:0 --user {USER}"));
     let old = Pid::from_raw(server.pid().cast_signed()).unwrap();
@@ -746,18 +670,13 @@ fn a_folder_is_served_as_the_user_after_an_upgrade() {
 
 #[test]
 fn a_reload_by_another_user_is_an_error() {
-    if !is_root() {
-        return;
-    }
+    needs!(is_root());
     let place = Place::new(&format!("user = \"root\"\n{SITE}"));
     let server = start_copy(&place, "--config rudy.toml");
     for more in [&[][..], &["--binary"]] {
         let mut command = command_as_user(&place);
-        let output =
-            command.args(["reload", "--pid", &server.pid().to_string()]).args(more).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
-        assert!(stderr.contains("no permission to signal process"), "{stderr}");
+        command.args(["reload", "--pid", &server.pid().to_string()]).args(more);
+        assert_contains!(Output::of(&mut command).failed_with(1), "no permission to signal process");
     }
     assert_eq!(server.get("/page.txt").text(), "hello");
 }

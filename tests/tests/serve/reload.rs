@@ -1,12 +1,7 @@
 //! A reload is one transaction: it applies completely from the next request, or changes nothing.
 
-use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::Command;
-
-use rudy_tests::{Connection, Load, Response, Server, binary, children, eventually, fastcgi_info, free_port};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use rudy_tests::prelude::*;
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
 const KEPT: &str = "the configuration is unchanged";
 const TAKEN_OVER: &str = "the configuration was reloaded";
@@ -25,25 +20,9 @@ fn app(path: &str, arguments: &str) -> String {
     format!("[[site.route]]\npath = \"{path}\"\nfastcgi = {{ command = [\"{program}\", {arguments}] }}\n")
 }
 
-fn rewrite(server: &Server, text: &str) {
-    fs::write(server.path().join("rudy.toml"), text).expect("a temp folder can be written");
-}
-
-/// Reloads the server and waits for the message.
-fn reload(server: &mut Server, outcome: &str) {
-    server.forget_lines();
-    server.signal(Signal::HUP);
-    server.wait_for_line(outcome);
-}
-
-fn ask(connection: &mut Connection, path: &str) -> Response {
-    connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-    connection.response()
-}
-
 /// The process id of the app.
 fn process(connection: &mut Connection) -> String {
-    let response = ask(connection, "/info");
+    let response = connection.get("/info", &[]);
     assert_eq!(response.status, 200, "{}", response.text());
     response.text().lines().next().expect("a process id").to_owned()
 }
@@ -74,8 +53,7 @@ impl Rig {
 
     /// Reloads an invalid configuration, and checks that nothing has changed. `keeps` is whether idle connections survive.
     fn fails(mut self, new: &str, why: &str, keeps: bool) {
-        rewrite(&self.server, new);
-        reload(&mut self.server, KEPT);
+        self.server.reload_with(new, KEPT);
         self.server.wait_for_line(why);
         self.stays(keeps);
     }
@@ -85,8 +63,8 @@ impl Rig {
         let mut fresh = self.server.connect();
         let connections = if keeps { vec![&mut self.kept, &mut fresh] } else { vec![&mut fresh] };
         for connection in connections {
-            assert_eq!(ask(connection, "/").text(), "old");
-            assert_eq!(ask(connection, "/new").status, 404);
+            assert_eq!(connection.get("/", &[]).text(), "old");
+            assert_eq!(connection.get("/new", &[]).status, 404);
             assert_eq!(process(connection), self.process);
         }
     }
@@ -103,7 +81,7 @@ fn changed(listen: &str, more: &str) -> String {
 fn a_file_that_cannot_be_read_changes_nothing() {
     let mut rig = Rig::start(ANY);
     fs::remove_file(rig.server.path().join("rudy.toml")).unwrap();
-    reload(&mut rig.server, KEPT);
+    rig.server.reload(KEPT);
     rig.stays(true);
     rig.fails("listen = [\n", "SIGHUP", true);
 }
@@ -121,17 +99,16 @@ fn a_configuration_that_does_not_compile_changes_nothing() {
 #[test]
 fn environment_values_stay_masked_after_a_failed_reload() {
     let text = |folder: &str| text(ANY, "old", &format!("access_log = {{ path = \"{folder}/access.log\" }}"));
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let old = folder.path().to_str().unwrap();
     let build = Server::build().config(&text("${OLD}")).env("OLD", old).env("NEW", "/nowhere/new");
     let mut server = build.start();
     for (bad, shown) in [("${NEW}", "${NEW}/access.log"), (&format!("{old}/none"), "${OLD}/none/access.log")]
     {
-        rewrite(&server, &text(bad));
+        server.path().write("rudy.toml", text(bad));
         server.forget_lines();
-        let output =
-            Command::new(binary()).args(["reload", "--pid", &server.pid().to_string()]).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let output = server.rudy(&["reload"]);
+        let stderr = output.stderr;
         let expected = format!("cannot open the access log {shown}: ");
         assert!(stderr.starts_with(&format!("error: {expected}")), "{stderr}");
         server.wait_for_line(&format!("SIGHUP: {expected}"));
@@ -140,11 +117,10 @@ fn environment_values_stay_masked_after_a_failed_reload() {
 
 #[test]
 fn environment_values_of_a_new_configuration_are_masked() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("secret.sock");
+    let folder = Folder::new();
+    let socket = folder.join("secret.sock");
     let mut server = Server::build().config(&text(ANY, "old", "")).env("SOCKET", &socket).start();
-    rewrite(&server, &text(&format!("{ANY}, \"unix:${{SOCKET}}\""), "new", ""));
-    reload(&mut server, TAKEN_OVER);
+    server.reload_with(&text(&format!("{ANY}, \"unix:${{SOCKET}}\""), "new", ""), TAKEN_OVER);
     server.wait_for_line("listening on unix:${SOCKET}");
     let lines = server.take_lines();
     assert!(!lines.iter().any(|line| line.contains("secret.sock")), "{lines:?}");
@@ -162,7 +138,7 @@ fn an_app_that_cannot_be_started_changes_nothing_and_closes_no_listener() {
     let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let more: String =
         (4..20).map(|number| app(&format!("/{number}"), &format!("\"--tasks\", \"{number}\""))).collect();
-    rewrite(&rig.server, &(changed(&format!("\":{port}\""), "") + &more));
+    rig.server.path().write("rudy.toml", changed(&format!("\":{port}\""), "") + &more);
     let pid = Pid::from_raw(rig.server.pid().try_into().unwrap());
     // With a few more descriptors, the file can be read and some apps can be started, but not all.
     let open: Vec<u64> = fs::read_dir(format!("/proc/{}/fd", rig.server.pid()))
@@ -173,7 +149,7 @@ fn an_app_that_cannot_be_started_changes_nothing_and_closes_no_listener() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let few = Rlimit { current: fifth_free, maximum };
     let before = prlimit(pid, Resource::Nofile, few).unwrap();
-    reload(&mut rig.server, KEPT);
+    rig.server.reload(KEPT);
     prlimit(pid, Resource::Nofile, before).unwrap();
     rig.server.wait_for_line("cannot start an app");
     rig.stays(true);
@@ -184,8 +160,7 @@ fn an_address_in_use_changes_nothing() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("\"127.0.0.2:0\", \"{}\", {ANY}", taken.local_addr().unwrap());
     let mut rig = Rig::start(ANY);
-    rewrite(&rig.server, &changed(&listen, ""));
-    reload(&mut rig.server, KEPT);
+    rig.server.reload_with(&changed(&listen, ""), KEPT);
     rig.server.wait_for_line("the address is in use by");
     rig.stays(true);
 }
@@ -196,8 +171,7 @@ fn an_address_in_use_is_found_before_another_one_is_replaced() {
     let port = free_port();
     let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let listen = format!("\":{port}\", \"{}\"", taken.local_addr().unwrap());
-    rewrite(&rig.server, &changed(&listen, ""));
-    reload(&mut rig.server, KEPT);
+    rig.server.reload_with(&changed(&listen, ""), KEPT);
     rig.stays(true);
 }
 
@@ -221,16 +195,15 @@ fn a_connection_to_a_removed_address_is_closed_when_idle_or_after_its_next_respo
     let (mut idle, mut fresh, mut kept) =
         (Connection::open(second), Connection::open(second), server.connect());
     for connection in [&mut idle, &mut kept] {
-        assert_eq!(ask(connection, "/").text(), "old");
+        assert_eq!(connection.get("/", &[]).text(), "old");
     }
-    rewrite(&server, &text(ANY, "new", ""));
-    reload(&mut server, TAKEN_OVER);
+    server.reload_with(&text(ANY, "new", ""), TAKEN_OVER);
     assert!(idle.is_closed());
     assert!(TcpStream::connect(second).is_err());
-    let last = ask(&mut fresh, "/");
+    let last = fresh.get("/", &[]);
     assert_eq!((last.text(), last.field("connection")), ("new", Some("close")));
     assert!(fresh.is_closed());
-    let next = ask(&mut kept, "/");
+    let next = kept.get("/", &[]);
     assert_eq!((next.text(), next.field("connection")), ("new", None));
 }
 
@@ -238,17 +211,16 @@ fn a_connection_to_a_removed_address_is_closed_when_idle_or_after_its_next_respo
 fn idle_connections_are_closed_when_keep_alive_is_turned_off() {
     let mut server = Server::config(&text(ANY, "old", ""));
     let mut connection = server.connect();
-    assert_eq!(ask(&mut connection, "/").text(), "old");
-    rewrite(&server, &text(ANY, "new", "keep_alive = false"));
-    reload(&mut server, TAKEN_OVER);
+    assert_eq!(connection.get("/", &[]).text(), "old");
+    server.reload_with(&text(ANY, "new", "keep_alive = false"), TAKEN_OVER);
     assert!(connection.is_closed());
 }
 
 #[test]
 fn a_stream_continues_without_the_rest_of_its_configuration() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-        fs::write(folder.path().join(name), name).unwrap();
+        folder.write(name, name);
     }
     // Each configuration differs, in the table of its app too.
     let text = |generation: u32| {
@@ -263,22 +235,18 @@ fn a_stream_continues_without_the_rest_of_its_configuration() {
     let mut client = server.connect();
     let (mut streams, mut first) = (Vec::new(), None);
     for generation in 1..=6 {
-        let mut stream = server.connect();
-        stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+        let mut stream = server.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
         assert_eq!(stream.head().status, 200);
         streams.push(stream);
         process(&mut client);
         for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-            assert_eq!(ask(&mut client, &format!("/files/{name}")).text(), name);
+            assert_eq!(client.get(&format!("/files/{name}"), &[]).text(), name);
         }
         eventually("the app of one generation runs", || has_one_child(&server));
         let first = *first.get_or_insert_with(|| descriptors_of(&server));
         let most = first + streams.len() - 1;
-        eventually("only the stream is left of a generation", || {
-            (descriptors_of(&server) <= most).then_some(())
-        });
-        rewrite(&server, &text(generation));
-        reload(&mut server, TAKEN_OVER);
+        wait_until("only the stream is left of a generation", || descriptors_of(&server) <= most);
+        server.reload_with(&text(generation), TAKEN_OVER);
     }
     for stream in &mut streams {
         assert!(stream.chunk().is_some());
@@ -329,8 +297,7 @@ fn no_response_is_lost_over_many_reloads() {
     let mut server = Server::config(&generation_text(0));
     let mut kept = server.connect();
     let app = process(&mut kept);
-    let mut stream = server.connect();
-    stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+    let mut stream = server.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(stream.head().status, 200);
     let load = Load::start(server.address(), &[u64::MAX, u64::MAX, 10, 1], &["/", "/info"], check);
     let mut now = 0;
@@ -338,15 +305,15 @@ fn no_response_is_lost_over_many_reloads() {
         if reload_number % 10 == 5 {
             let (text, why) = fault(reload_number / 10, taken.local_addr().unwrap());
             rewrite_at_once(server.path(), &text);
-            reload(&mut server, KEPT);
+            server.reload(KEPT);
             server.wait_for_line(why);
         } else {
             now = reload_number;
             rewrite_at_once(server.path(), &generation_text(now));
-            reload(&mut server, TAKEN_OVER);
+            server.reload(TAKEN_OVER);
         }
         for connection in [&mut kept, &mut server.connect()] {
-            assert_eq!(ask(connection, "/").text(), now.to_string());
+            assert_eq!(connection.get("/", &[]).text(), now.to_string());
         }
     }
     assert_eq!(process(&mut kept), app, "an app whose table stays is not started again");
@@ -357,6 +324,6 @@ fn no_response_is_lost_over_many_reloads() {
 
 /// Replaces the file by renaming, so that no partial file is read.
 fn rewrite_at_once(folder: &Path, text: &str) {
-    fs::write(folder.join("rudy.new"), text).expect("a temp folder can be written");
+    folder.write("rudy.new", text);
     fs::rename(folder.join("rudy.new"), folder.join("rudy.toml")).expect("a temp folder can be written");
 }

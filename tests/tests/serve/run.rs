@@ -1,25 +1,14 @@
 //! The life of a server: start, addresses, signals, reload, logs, stop.
 
-use std::fs;
-use std::io::Read;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::Path;
-use std::time::Instant;
 
-use rudy_tests::{PATIENCE, Server, free_port};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 /// A configuration with one site that always responds with `body`, and more lines before the site.
 fn config_with_response(body: &str, more: &str) -> String {
     format!(
         "listen = [\"127.0.0.1:0\"]\n{more}\n[[site]]\n[[site.route]]\npath = \"/*\"\nrespond = {{ body = \"{body}\" }}\n"
     )
-}
-
-fn rewrite(server: &Server, text: &str) {
-    fs::write(server.path().join("rudy.toml"), text).expect("a temp folder can be written");
 }
 
 /// Serves more zeroes at `target` than any socket buffer holds.
@@ -41,8 +30,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 #[test]
 fn a_folder_is_served_at_the_printed_address() {
     let server = Server::files(&[("index.html", b"<p>hello"), (".secret", b"no")]);
-    let response = server.get("/");
-    assert_eq!((response.status, response.text()), (200, "<p>hello"));
+    assert_eq!(server.get("/").status_and_text(), (200, "<p>hello"));
     assert_eq!(server.get("/.secret").status, 404);
 }
 
@@ -65,37 +53,33 @@ fn listings_and_the_fallback_page_need_their_flags() {
 
 #[test]
 fn a_configuration_needs_no_flag_and_is_reloaded() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("site.toml");
-    fs::write(&path, config_with_response("first", "")).unwrap();
+    let folder = Folder::new();
+    let path = folder.write("site.toml", config_with_response("first", ""));
     let mut server = Server::build().arg(&path).start();
     assert_eq!(server.get("/").text(), "first");
     fs::write(&path, config_with_response("second", "")).unwrap();
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "second");
     // It stays a configuration when its path becomes a folder.
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration is unchanged");
+    server.reload("the configuration is unchanged");
     assert_eq!(server.get("/").text(), "second");
 }
 
 #[test]
 fn a_folder_with_the_suffix_toml_is_a_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.toml");
+    let folder = Folder::new();
+    let path = folder.join("a.toml");
     fs::create_dir(&path).unwrap();
-    fs::write(path.join("index.html"), "page").unwrap();
+    path.write("index.html", "page");
     assert_eq!(Server::folder(&path).get("/").text(), "page");
 }
 
 #[test]
 fn the_error_page_404_html_of_the_folder_is_used() {
     let server = Server::files(&[("404.html", b"<p>lost"), ("index.html", b"page")]);
-    let response = server.get("/nowhere");
-    assert_eq!((response.status, response.text()), (404, "<p>lost"));
+    assert_eq!(server.get("/nowhere").status_and_text(), (404, "<p>lost"));
 }
 
 #[test]
@@ -115,8 +99,8 @@ fn the_start_up_lines_name_surprising_defaults() {
 
 #[test]
 fn a_server_listens_on_several_addresses_of_several_kinds() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("rudy.sock");
+    let folder = Folder::new();
+    let socket = folder.join("rudy.sock");
     let server = Server::build()
         .config(&config_with_response("hello", ""))
         .args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0", "--listen"])
@@ -125,9 +109,8 @@ fn a_server_listens_on_several_addresses_of_several_kinds() {
     assert_eq!(server.addresses().len(), 3);
     assert_eq!(server.get("/").text(), "hello");
     let mut stream = UnixStream::connect(&socket).unwrap();
-    std::io::Write::write_all(&mut stream, b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
+    Write::write_all(&mut stream, b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let response = std::io::read_to_string(&mut stream).unwrap();
     assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("hello"), "{response}");
 }
 
@@ -135,19 +118,14 @@ fn a_server_listens_on_several_addresses_of_several_kinds() {
 fn a_port_in_use_is_an_error_with_its_owner_and_exit_code_1() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let output = Server::build().args(["/", "--listen", &address.to_string()]).command().output().unwrap();
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{message}");
+    let message = Server::build().args(["/", "--listen", &address.to_string()]).output().failed_with(1);
     assert!(message.contains(&format!("cannot listen on {address}")), "{message}");
     assert!(message.contains(&std::process::id().to_string()), "{message}");
 }
 
 #[test]
 fn an_access_log_that_cannot_be_opened_is_an_error_with_exit_code_1() {
-    let output =
-        Server::build().args(["/", "--access-log", "/nowhere/access.log"]).command().output().unwrap();
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{message}");
+    let message = Server::build().args(["/", "--access-log", "/nowhere/access.log"]).output().failed_with(1);
     assert!(
         message.starts_with("error: cannot open the access log /nowhere/access.log: No such file"),
         "{message}"
@@ -157,42 +135,35 @@ fn an_access_log_that_cannot_be_opened_is_an_error_with_exit_code_1() {
 #[test]
 fn a_response_in_progress_is_finished_after_sigterm() {
     let mut server = serve_large_file();
-    let mut connection = server.connect();
-    connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut connection = server.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.read_exactly(16);
     server.signal(Signal::TERM);
     server.wait_for_line("SIGTERM: stopping");
     let rest = connection.read_to_end().len() as u64;
     assert!(rest > LARGE, "{rest} bytes after the first 16");
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    let stderr = server.exits_with(0);
     assert!(stderr.ends_with("notice: stopped"), "{stderr}");
 }
 
 #[test]
 fn an_idle_connection_does_not_delay_the_stop() {
     let mut server = Server::config(&config_with_response("hello", ""));
-    let mut connection = server.connect();
-    connection.send(GET);
+    let mut connection = server.send(GET);
     assert_eq!(connection.response().text(), "hello");
     server.signal(Signal::INT);
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    server.exits_with(0);
     assert!(connection.is_closed());
 }
 
 #[test]
 fn a_second_signal_stops_at_once_and_logs_the_aborted_connections() {
     let mut server = serve_large_file();
-    let mut connection = server.connect();
-    connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut connection = server.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.read_exactly(16);
     server.signal(Signal::TERM);
     server.wait_for_line("SIGTERM: stopping");
     server.signal(Signal::INT);
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("1 connection was aborted"), "{stderr}");
+    assert_contains!(server.exits_with(130), "1 connection was aborted");
     assert!((connection.read_to_end().len() as u64) < LARGE);
 }
 
@@ -201,24 +172,19 @@ fn requests_that_exceed_the_shutdown_timeout_are_aborted() {
     let mut server =
         Server::config("listen = [\"127.0.0.1:0\"]\nshutdown_timeout = \"1ms\"\n[[site]]\nroot = \".\"\n");
     make_large_file(server.path());
-    let mut connection = server.connect();
-    connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut connection = server.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.read_exactly(16);
     server.signal(Signal::TERM);
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    let stderr = server.exits_with(0);
     assert!(stderr.ends_with("notice: stopped; 1 connection was aborted"), "{stderr}");
 }
 
 #[test]
 fn a_new_configuration_applies_to_the_next_request_of_every_connection() {
     let mut server = Server::config(&config_with_response("old", ""));
-    let mut connection = server.connect();
-    connection.send(GET);
+    let mut connection = server.send(GET);
     assert_eq!(connection.response().text(), "old");
-    rewrite(&server, &config_with_response("new", ""));
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload_with(&config_with_response("new", ""), "the configuration was reloaded");
     assert_eq!(server.get("/").text(), "new");
     connection.send(GET);
     assert_eq!(connection.response().text(), "new");
@@ -227,15 +193,14 @@ fn a_new_configuration_applies_to_the_next_request_of_every_connection() {
 #[test]
 fn an_invalid_configuration_is_reported_and_the_old_one_stays() {
     let mut server = Server::config(&config_with_response("old", ""));
-    rewrite(&server, "lisen = []\n[[site]]\nrot = \"/\"\n");
-    server.signal(Signal::HUP);
-    server.wait_for_line("errors in the configuration; the configuration is unchanged");
+    server.reload_with(
+        "lisen = []\n[[site]]\nrot = \"/\"\n",
+        "errors in the configuration; the configuration is unchanged",
+    );
     server.wait_for_line("unknown key `lisen`");
     server.wait_for_line("unknown key `rot`");
     assert_eq!(server.get("/").text(), "old");
-    rewrite(&server, &config_with_response("fixed", ""));
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload_with(&config_with_response("fixed", ""), "the configuration was reloaded");
     assert_eq!(server.get("/").text(), "fixed");
 }
 
@@ -244,18 +209,15 @@ fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
     let text = config_with_response("hello", "");
     let mut server = Server::config(&text);
     let kept = server.address();
-    rewrite(&server, &text.replace("[\"127", "[\"[::1]:0\", \"127"));
-    server.signal(Signal::HUP);
-    let line = server.wait_for_line("listening on http://[::1]:");
+    let line =
+        server.reload_with(&text.replace("[\"127", "[\"[::1]:0\", \"127"), "listening on http://[::1]:");
     let added: SocketAddr = line.split("http://").nth(1).unwrap().trim_end_matches('/').parse().unwrap();
     server.wait_for_line("the configuration was reloaded");
     TcpStream::connect(added).unwrap();
     server.forget_lines();
-    rewrite(&server, &text);
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload_with(&text, "the configuration was reloaded");
     assert!(TcpStream::connect(added).is_err());
-    assert_eq!(rudy_tests::Connection::open(kept).socket().peer_addr().unwrap(), kept);
+    assert_eq!(Connection::open(kept).socket().peer_addr().unwrap(), kept);
 }
 
 #[test]
@@ -265,17 +227,16 @@ fn all_addresses_replace_one_address_of_the_same_port() {
     let at =
         |addresses: &str, body: &str| config_with_response(body, "").replace("\"127.0.0.1:0\"", addresses);
     let mut server = Server::config(&at(&format!("\"127.0.0.1:{port}\""), "one"));
-    rewrite(&server, &at(&format!("\":{port}\""), "every"));
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload_with(&at(&format!("\":{port}\""), "every"), "the configuration was reloaded");
     assert_eq!(server.get("/").text(), "every");
 
     // If binding another address fails, the old listeners are restored.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = taken.local_addr().unwrap();
-    rewrite(&server, &at(&format!("\"127.0.0.1:{port}\", \"{other}\""), "one"));
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration is unchanged");
+    server.reload_with(
+        &at(&format!("\"127.0.0.1:{port}\", \"{other}\""), "one"),
+        "the configuration is unchanged",
+    );
     assert_eq!(server.get("/").text(), "every");
 }
 
@@ -285,23 +246,18 @@ fn an_address_that_cannot_be_bound_changes_nothing() {
     let mut server = Server::config(&text);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = format!("[\"{}\", ", taken.local_addr().unwrap());
-    rewrite(&server, &config_with_response("new", "").replacen('[', &other, 1));
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration is unchanged");
+    server.reload_with(
+        &config_with_response("new", "").replacen('[', &other, 1),
+        "the configuration is unchanged",
+    );
     assert_eq!(server.get("/").text(), "old");
 }
 
 /// Waits until `ready` returns true for the content of the file.
 fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        if ready(&text) {
-            return text;
-        }
-        assert!(Instant::now() < deadline, "{} holds only:\n{text}", path.display());
-        std::thread::yield_now();
-    }
+    eventually(&format!("{} has the text", path.display()), || {
+        fs::read_to_string(path).ok().filter(|text| ready(text))
+    })
 }
 
 #[test]
@@ -315,8 +271,8 @@ fn sigusr1_reopens_a_renamed_access_log() {
 }
 
 fn assert_reopens_a_renamed_access_log(signal: Signal, message: &str) {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let (log, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
+    let folder = Folder::new();
+    let (log, renamed) = (folder.join("access.log"), folder.join("access.log.1"));
     let mut server =
         Server::build().config(&config_with_response("hello", "")).arg("--access-log").arg(&log).start();
     assert_eq!(server.get("/before").status, 200);
@@ -332,8 +288,8 @@ fn assert_reopens_a_renamed_access_log(signal: Signal, message: &str) {
 
 #[test]
 fn the_access_log_is_the_same_for_cached_and_uncached_files() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let log = folder.path().join("access.log");
+    let folder = Folder::new();
+    let log = folder.join("access.log");
     let server = Server::build().files(&[("a.txt", b"text")]);
     let server = server.args(["--json-log", "--access-log"]).arg(&log).start();
     let request = b"GET /a.txt?b HTTP/1.1\r\nHost: localhost\r\nReferer: one\r\nReferer: two\r\nUser-Agent: me\r\nConnection: close\r\n\r\n";
@@ -342,7 +298,7 @@ fn the_access_log_is_the_same_for_cached_and_uncached_files() {
     }
     let text = wait_for_text(&log, |text| text.lines().count() == 2);
     for line in text.lines() {
-        let mut line: serde_json::Value = serde_json::from_str(line).expect("a line is JSON");
+        let mut line: Value = serde_json::from_str(line).expect("a line is JSON");
         let members = line.as_object_mut().expect("a line is an object");
         members.retain(|name, _| {
             !["time", "client_port", "connection", "duration_us", "wait_us"].contains(&&**name)
@@ -370,36 +326,31 @@ fn the_log_of_an_old_configuration_stays_open_until_its_last_exchange() {
         text.replace("respond = { body = \"hello\" }", "stream = { interval = \"10ms\" }")
     };
     let mut server = Server::config(&logging_to("old.log"));
-    let mut connection = server.connect();
-    connection.send(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut connection = server.send(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(connection.head().status, 200);
-    rewrite(&server, &logging_to("new.log"));
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload_with(&logging_to("new.log"), "the configuration was reloaded");
     assert_eq!(access_log_threads(&server), 2);
     drop(connection);
-    let deadline = Instant::now() + PATIENCE;
-    while access_log_threads(&server) != 1 {
-        assert!(Instant::now() < deadline, "the old configuration is still held");
-    }
+    wait_until("the old configuration is released", || access_log_threads(&server) == 1);
     let old = wait_for_text(&server.path().join("old.log"), |text| text.contains("/late"));
     assert_eq!(old.lines().count(), 1, "{old}");
-    assert_eq!(fs::read_to_string(server.path().join("new.log")).unwrap(), "");
+    assert_eq!(server.path().read("new.log"), "");
 }
 
 #[test]
 fn a_log_that_cannot_be_opened_changes_nothing() {
     let mut server = Server::config(&config_with_response("old", ""));
-    rewrite(&server, &config_with_response("new", "access_log = { path = \"/nowhere/access.log\" }"));
-    server.signal(Signal::HUP);
-    server.wait_for_line("cannot open the access log /nowhere/access.log");
+    server.reload_with(
+        &config_with_response("new", "access_log = { path = \"/nowhere/access.log\" }"),
+        "cannot open the access log /nowhere/access.log",
+    );
     assert_eq!(server.get("/").text(), "old");
 }
 
 #[test]
 fn the_last_request_is_logged_before_the_server_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("access.log");
+    let folder = Folder::new();
+    let log = folder.join("access.log");
     let mut server = Server::build()
         .config(&config_with_response("hello", ""))
         .arg("--json-log")
@@ -409,12 +360,11 @@ fn the_last_request_is_logged_before_the_server_ends() {
     for n in 0..100 {
         assert_eq!(server.get(&format!("/{n}")).status, 200);
     }
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait().0.code(), Some(0));
+    assert_eq!(server.stop().0.code(), Some(0));
     let text = fs::read_to_string(&log).unwrap();
     let targets = text.lines().map(|line| {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!((&line["status"], &line["ended"]), (&200.into(), &"complete".into()), "{line}");
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_members!(line, "status": 200, "ended": "complete");
         line["target"].as_str().unwrap().trim_start_matches('/').parse::<u32>().unwrap()
     });
     let mut targets: Vec<_> = targets.collect();
@@ -431,27 +381,24 @@ fn the_access_log_can_go_to_standard_output() {
         .stdout(writer)
         .start();
     assert_eq!(server.get("/a").status, 200);
-    server.signal(Signal::TERM);
-    let (_, stderr) = server.wait();
+    let (_, stderr) = server.stop();
     drop(server);
-    let mut text = String::new();
-    reader.read_to_string(&mut text).unwrap();
+    let text = std::io::read_to_string(&mut reader).unwrap();
     assert!(text.contains("] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\" "), "{text}");
     assert!(!stderr.contains("GET /a"), "{stderr}");
 }
 
 #[test]
 fn a_rejected_request_is_logged_and_its_kind_is_reported_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("access.log");
+    let folder = Folder::new();
+    let log = folder.join("access.log");
     let mut server =
         Server::build().config(&config_with_response("hello", "")).arg("--access-log").arg(&log).start();
     for _ in 0..3 {
         let response = server.exchange(b"GET / HTTP/1.1\r\n\r\n");
         assert!(response.starts_with(b"HTTP/1.1 400 "), "{}", String::from_utf8_lossy(&response));
     }
-    server.signal(Signal::TERM);
-    let (_, stderr) = server.wait();
+    let (_, stderr) = server.stop();
     let lines: Vec<_> = stderr.lines().filter(|line| line.contains(" client: ")).collect();
     assert_eq!(lines.len(), 2, "{stderr}");
     assert!(lines[1].ends_with(": 2 more since the last line about it"), "{stderr}");
@@ -461,8 +408,8 @@ fn a_rejected_request_is_logged_and_its_kind_is_reported_once() {
 
 #[test]
 fn the_service_manager_is_notified_of_state_changes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("notify");
+    let folder = Folder::new();
+    let path = folder.join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let next = || {
@@ -478,7 +425,7 @@ fn the_service_manager_is_notified_of_state_changes() {
     assert_eq!(next(), "READY=1");
     server.signal(Signal::TERM);
     assert_eq!(next(), "STOPPING=1");
-    assert_eq!(server.wait().0.code(), Some(0));
+    server.exits_with(0);
 }
 
 #[test]
@@ -509,11 +456,10 @@ fn an_unused_inherited_socket_is_reported() {
 
 #[test]
 fn file_system_errors_are_logged() {
-    let folder = tempfile::tempdir().unwrap();
-    let current = folder.path().join("current");
-    fs::create_dir(folder.path().join("release")).unwrap();
-    fs::write(folder.path().join("release/a.txt"), "a").unwrap();
-    std::os::unix::fs::symlink("release", &current).unwrap();
+    let folder = Folder::new();
+    let current = folder.join("current");
+    folder.write("release/a.txt", "a");
+    symlink("release", &current).unwrap();
     let files = format!("files = {{ root = \"{}\", revalidate_after = \"0s\" }}", current.display());
     let mut server =
         Server::config(&config_with_response("", "").replace("respond = { body = \"\" }", &files));
@@ -525,7 +471,7 @@ fn file_system_errors_are_logged() {
 
 #[test]
 fn a_server_ends_with_its_terminal() {
-    if rudy_tests::program("script").is_none() {
+    if program("script").is_none() {
         return;
     }
     // `script` creates a terminal for the stderr of the server, and copies it to its own stdout.
@@ -535,8 +481,6 @@ fn a_server_ends_with_its_terminal() {
         .start();
     assert_eq!(server.get("/").text(), "hello");
     server.signal(Signal::KILL);
-    let deadline = Instant::now() + PATIENCE;
-    while TcpStream::connect(server.address()).is_ok() {
-        assert!(Instant::now() < deadline, "it lives on without anybody who could stop it");
-    }
+    // Else it would live on without anybody who could stop it.
+    wait_until("it stops", || TcpStream::connect(server.address()).is_err());
 }

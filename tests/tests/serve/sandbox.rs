@@ -1,16 +1,7 @@
 //! `sandbox = true`: a server that is restricted to the folders of its configuration.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
 use rudy_fastcgi::ProtocolStatus;
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Server, binary, engines, eventually, free_port, program, skip, skip_unsupported};
-use rustix::process::{Signal, geteuid};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 const TAKEN_OVER: &str = "the configuration was reloaded";
 const KEPT: &str = "the configuration is unchanged";
@@ -18,12 +9,12 @@ const OUTSIDE: &str = "outside the sandbox, which a reload cannot extend";
 
 /// Folders beside each other: `config` with the configuration, `site` with a page, `logs` and `bodies`, and `other`, which no
 /// configuration names. A link leads from the site to a file there.
-struct Place(TempDir);
+struct Place(Folder);
 
 impl Place {
     /// `None` if the test is skipped, because this kernel does not support Landlock.
     fn new() -> Option<Self> {
-        let place = Self(tempfile::tempdir().expect("a temp folder can be written"));
+        let place = Self(Folder::new());
         for folder in ["config", "site", "logs", "bodies", "other"] {
             fs::create_dir(place.path(folder)).expect("a temp folder can be written");
         }
@@ -33,7 +24,7 @@ impl Place {
             .expect("a temp folder can be written");
         symlink(place.path("other"), place.path("site/folder")).expect("a temp folder can be written");
         place.write("true", "");
-        let errors = String::from_utf8(place.check().stderr).expect("text in UTF-8");
+        let errors = place.check().stderr;
         if errors.contains("does not support Landlock") {
             skip_unsupported("this kernel does not support Landlock");
             return None;
@@ -66,24 +57,13 @@ impl Place {
     }
 
     fn run(&self, command: &str) -> Output {
-        let mut rudy = Command::new(binary());
-        let config = self.path("config/rudy.toml");
-        match command {
-            "check" => rudy.arg("check").arg(config),
-            _ => rudy.args([command, "--config"]).arg(config),
-        };
-        rudy.output().expect("rudy can be started")
+        let option = (command != "check").then_some("--config");
+        Rudy::command([command]).args(option).arg(self.path("config/rudy.toml")).output()
     }
 
     fn check(&self) -> Output {
         self.run("check")
     }
-}
-
-fn reload(server: &mut Server, outcome: &str) {
-    server.forget_lines();
-    server.signal(Signal::HUP);
-    server.wait_for_line(outcome);
 }
 
 fn route(path: &str, handler: &str) -> String {
@@ -96,7 +76,7 @@ fn files_outside_cannot_be_opened_on_any_engine_and_files_inside_are_served() {
     for engine in engines() {
         let start = || {
             let build = Server::build().arg("--config").arg(place.path("config/rudy.toml"));
-            build.args(["--engine", &engine.to_string()]).start()
+            build.engine(engine).start()
         };
         place.write("false", "");
         let server = start();
@@ -153,9 +133,8 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_other_changes_apply() {
     ];
     for more in outside {
         place.write("true", &more);
-        reload(&mut server, KEPT);
-        let line = server.wait_for_line(OUTSIDE);
-        assert!(line.contains("SIGHUP: cannot read "), "{line}");
+        server.reload(KEPT);
+        assert_contains!(server.wait_for_line(OUTSIDE), "SIGHUP: cannot read ");
         assert_eq!(server.get("/page.txt").text(), "hello");
     }
     for (top, what) in [
@@ -169,13 +148,13 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_other_changes_apply() {
         let changed: Vec<_> =
             text.lines().map(|line| if line.starts_with(key) { top } else { line }).collect();
         fs::write(place.path("config/rudy.toml"), changed.join("\n")).unwrap();
-        reload(&mut server, KEPT);
+        server.reload(KEPT);
         let line = server.wait_for_line(OUTSIDE);
         assert!(line.contains("write in ") && line.contains("other"), "{what}: {line}");
     }
     assert!(!place.path("other/rudy.sock").exists() && !place.path("other/access.log").exists());
     place.write("true", &route("/i/*", "files = { root = \"../site/inner\" }"));
-    reload(&mut server, TAKEN_OVER);
+    server.reload(TAKEN_OVER);
     assert_eq!(server.get("/i/page.txt").text(), "inner");
     // A reload does not change the sandbox.
     assert!([403, 404].contains(&server.get("/link.txt").status));
@@ -186,10 +165,10 @@ fn a_reload_does_not_leave_the_sandbox() {
     let Some(place) = Place::new() else { return };
     let mut server = place.start();
     place.write("false", "");
-    reload(&mut server, "a change of `sandbox` needs a restart");
+    server.reload("a change of `sandbox` needs a restart");
     assert!([403, 404].contains(&server.get("/link.txt").status));
     place.write("false", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
-    reload(&mut server, KEPT);
+    server.reload(KEPT);
     server.wait_for_line("an app cannot be started in the sandbox");
     assert_eq!(server.get("/page.txt").text(), "hello");
 }
@@ -202,14 +181,12 @@ fn an_upgrade_needs_a_restart_and_changes_nothing() {
     for sandbox in ["true", "false"] {
         place.write(sandbox, "");
         let pid = server.pid().to_string();
-        let output = Command::new(binary()).args(["reload", "--binary", "--pid", &pid]).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        let stderr = Rudy::run(["reload", "--binary", "--pid", &pid]).failed_with(1);
         let expected = "the sandbox does not allow starting programs; restart Rudy to run a new binary";
         assert!(stderr.starts_with(&format!("error: upgrade failed: {expected}")), "{stderr}");
         server.wait_for_line("this process continues");
         assert_eq!(server.get("/page.txt").text(), "hello");
-        reload(&mut server, TAKEN_OVER);
+        server.reload(TAKEN_OVER);
     }
 }
 
@@ -224,11 +201,11 @@ fn a_replaced_body_file_needs_a_restart() {
     assert_eq!(server.get("/body").text(), "body");
     assert!([403, 404].contains(&server.get("/link.txt").status), "the file, and not its folder");
     fs::write(&body, "changed").unwrap();
-    reload(&mut server, TAKEN_OVER);
+    server.reload(TAKEN_OVER);
     assert_eq!(server.get("/body").text(), "changed");
     fs::write(place.path("other/new.txt"), "new").unwrap();
     fs::rename(place.path("other/new.txt"), &body).unwrap();
-    reload(&mut server, KEPT);
+    server.reload(KEPT);
     server.wait_for_line(OUTSIDE);
     assert_eq!(server.get("/body").text(), "changed");
 }
@@ -257,14 +234,14 @@ fn error_pages_and_redirects_are_read_at_the_start_and_by_a_reload() {
     fs::write(place.path("errors/400.html"), "<p>bad").unwrap();
     fs::write(place.path("lists/new.txt"), "/old /newer\n").unwrap();
     fs::rename(place.path("lists/new.txt"), place.path("lists/redirects.txt")).unwrap();
-    reload(&mut server, TAKEN_OVER);
+    server.reload(TAKEN_OVER);
     assert_eq!((server.get("/none").text(), server.get("/..").text()), ("<p>changed", "<p>bad"));
     assert_eq!(server.get("/old").field("location"), Some("/newer"));
     fs::write(place.path("other/404.html"), "<p>other").unwrap();
     for (errors, redirects) in [("../other", "../lists/redirects.txt"), ("../errors", "../other/secret.txt")]
     {
         settings(errors, redirects);
-        reload(&mut server, KEPT);
+        server.reload(KEPT);
         server.wait_for_line(OUTSIDE);
         assert_eq!(server.get("/none").text(), "<p>changed");
         assert_eq!(server.get("/old").field("location"), Some("/newer"));
@@ -292,7 +269,7 @@ fn a_file_behind_a_link_is_read_at_the_start_and_after_it_was_replaced() {
     assert_eq!(server.get("/secret").status, 401);
     assert_eq!(server.get("/old").field("location"), Some("/new"));
     replace("redirects2.txt", "/old /newer\n");
-    reload(&mut server, TAKEN_OVER);
+    server.reload(TAKEN_OVER);
     assert_eq!(server.get("/old").field("location"), Some("/newer"));
 }
 
@@ -301,11 +278,8 @@ fn an_app_cannot_be_started_in_the_sandbox() {
     let Some(place) = Place::new() else { return };
     place.write("true", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
     for command in ["check", "serve"] {
-        let output = place.run(command);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains("an app cannot be started in the sandbox"), "{stderr}");
-        assert!(stderr.contains("a separate systemd service"), "{stderr}");
+        let stderr = place.run(command).failed_with(2);
+        assert_contains!(stderr, "an app cannot be started in the sandbox", "a separate systemd service");
     }
 }
 
@@ -316,16 +290,14 @@ fn an_app_works_with_stored_bodies_and_sendfile() {
     fs::create_dir(place.path("files")).unwrap();
     fs::write(place.path("files/sent.txt"), "sent").unwrap();
     // The socket of the app is in a folder outside the configuration.
-    let app = App::start(|mut peer| {
-        while peer.request().is_some() {
-            let response = match peer.body() {
-                Some(LENGTH) => "Status: 200\r\nX-Sendfile: sent.txt\r\n\r\n",
-                _ => "Status: 500\r\n\r\n",
-            };
-            peer.stdout(response.as_bytes());
-            peer.stdout_end();
-            peer.end(ProtocolStatus::RequestComplete);
-        }
+    let app = App::serve(|peer, _| {
+        let response = match peer.body() {
+            Some(LENGTH) => "Status: 200\r\nX-Sendfile: sent.txt\r\n\r\n",
+            _ => "Status: 500\r\n\r\n",
+        };
+        peer.stdout(response.as_bytes());
+        peer.stdout_end();
+        peer.end(ProtocolStatus::RequestComplete);
     });
     let table = format!("fastcgi = {{ address = \"{}\", sendfile_root = \"../files\" }}", app.address());
     place.write_with("buffer_memory = 0", "true", &route("/app", &table));
@@ -348,8 +320,7 @@ fn files_are_followed_over_a_rotation() {
         &route("/tail", "tail = { files = \"../app/*.log\", names = false, allow = \"loopback\" }"),
     );
     let server = place.start();
-    let mut connection = server.connect();
-    connection.send(b"GET /tail HTTP/1.1\r\nHost: test\r\n\r\n");
+    let mut connection = server.send(b"GET /tail HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(connection.head().status, 200);
     let mut read = String::new();
     let mut until = |end: &str| {
@@ -379,18 +350,17 @@ fn status_and_sockets_work_and_a_stop_removes_the_socket_file() {
     };
     listening("\"unix:../run/one.sock\"");
     let mut server = place.start();
-    let status: serde_json::Value = serde_json::from_str(server.get("/status").text()).unwrap();
+    let status: Value = serde_json::from_str(server.get("/status").text()).unwrap();
     assert!(status["memory"]["resident_bytes"].is_u64(), "{status}");
     // Replace the socket by another one in the same folder, and the address by all addresses.
     let port = free_port();
     listening(&format!("\"unix:../run/two.sock\", \"127.0.0.1:{port}\""));
-    reload(&mut server, TAKEN_OVER);
+    server.reload(TAKEN_OVER);
     listening(&format!("\"unix:../run/two.sock\", \":{port}\""));
-    reload(&mut server, TAKEN_OVER);
+    server.reload(TAKEN_OVER);
     assert!(place.path("run/two.sock").exists() && !place.path("run/one.sock").exists());
     server.signal(Signal::TERM);
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    server.exits_with(0);
     assert_eq!(fs::read_dir(place.path("run")).unwrap().count(), 0);
 }
 
@@ -408,7 +378,7 @@ fn the_sandbox_works_with_a_user() {
     assert_eq!(server.get("/page.txt").text(), "hello");
     assert!([403, 404].contains(&server.get("/link.txt").status));
     fs::rename(place.path("logs/access.log"), place.path("logs/old")).unwrap();
-    reload(&mut server, TAKEN_OVER);
+    server.reload(TAKEN_OVER);
     assert!(place.path("logs/access.log").exists());
 }
 
@@ -433,14 +403,12 @@ fn a_kernel_without_landlock_is_an_error() {
     for arguments in [&["check"][..], &["serve", "--config"]] {
         let mut command = Command::new(&python);
         command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).args(arguments).arg(&config);
-        let output = command.output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        let stderr = Output::of(&mut command).failed_with(2);
         assert!(stderr.contains("error: the kernel does not support Landlock"), "{stderr}");
     }
     // Landlock is not needed without `sandbox`.
     place.write("false", "");
     let mut command = Command::new(python);
     command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).arg("check").arg(&config);
-    assert!(command.output().unwrap().status.success());
+    assert!(Output::of(&mut command).is_success());
 }

@@ -1,14 +1,7 @@
 //! `rudy status` and the dashboard, on a running server.
 
-use std::fs;
-use std::process::{Command, Output};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-
 use rudy_tests::http2::kind;
-use rudy_tests::{Connection, Http2Connection, Server, Upstream, binary, eventually};
-use rustix::process::Signal;
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 /// An upstream that responds to `/fast` at once, to `/echo` with a change of protocol, and otherwise when the gate opens.
 struct Slow {
@@ -56,15 +49,11 @@ fn config(upstream: &Upstream, more: &str) -> String {
 }
 
 fn status(server: &Server, arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.args(["status", "--pid", &server.pid().to_string()]).args(arguments);
-    command.output().expect("rudy can be started")
+    server.rudy(&[&["status"], arguments].concat())
 }
 
 fn json(server: &Server, arguments: &[&str]) -> Value {
-    let output = status(server, &[&["--json"], arguments].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
+    status(server, &[&["--json"], arguments].concat()).json()
 }
 
 /// Waits until there are as many active requests. Returns them.
@@ -90,13 +79,9 @@ fn a_request_to_a_slow_upstream_is_shown_with_what_it_waits_for() {
     let slow = Slow::start();
     let server = Server::config(&config(&slow.upstream, ""));
     assert_eq!(active(&server, 0, &[]), Vec::<Value>::new());
-    let mut connection = server.connect();
-    connection.send(&get("/report?token=secret"));
+    let mut connection = server.send(get("/report?token=secret"));
     let request = wait_for_phase(&server, "waiting");
-    assert_eq!(
-        (&request["method"], &request["host"], &request["path"], &request["client"]),
-        (&"GET".into(), &"a.test".into(), &"/report".into(), &"127.0.0.1".into())
-    );
+    assert_members!(request, "method": "GET", "host": "a.test", "path": "/report", "client": "127.0.0.1");
     assert!(request["id"].as_str().is_some_and(|id| id.ends_with(".1")), "{request}");
     assert_eq!(active(&server, 1, &["--queries"])[0]["path"], "/report?token=secret");
     for (arguments, count) in [
@@ -111,21 +96,19 @@ fn a_request_to_a_slow_upstream_is_shown_with_what_it_waits_for() {
         active(&server, count, &arguments);
     }
     let output = status(&server, &[]);
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(text.contains("waiting") && text.contains("GET a.test/report"), "{text}");
-    assert!(
-        text.contains("active       1 request: 0 receiving, 1 waiting, 0 sending, 0 in tunnels"),
-        "{text}"
+    let text = output.stdout;
+    assert_contains!(
+        text,
+        "waiting",
+        "GET a.test/report",
+        "active       1 request: 0 receiving, 1 waiting, 0 sending, 0 in tunnels"
     );
     assert!(!text.contains("secret"), "{text}");
     let report = json(&server, &[]);
-    assert_eq!((&report["connections"]["open"], &report["connections"]["idle"]), (&1.into(), &0.into()));
+    assert_members!(report["connections"], "open": 1, "idle": 0);
     assert_eq!(report["upstreams"][0]["active"], 1);
     assert_eq!(report["top"]["paths"][0]["name"], "/report");
-    assert_eq!(
-        (&report["holders"][0]["client"], &report["holders"][0]["active"]),
-        (&"127.0.0.1".into(), &1.into())
-    );
+    assert_members!(report["holders"][0], "client": "127.0.0.1", "active": 1);
     slow.gate.send(()).expect("the upstream runs");
     assert_eq!(connection.response().text(), "slow");
     active(&server, 0, &[]);
@@ -137,15 +120,13 @@ fn a_request_is_listed_while_its_body_and_its_response_are_transferred() {
     let slow = Slow::start();
     let route = "[[site.route]]\npath = \"/stream\"\nstream = { interval = \"10ms\" }\n";
     let server = Server::config(&config(&slow.upstream, route));
-    let mut upload = server.connect();
-    upload.send(b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n0123456789");
+    let upload = server.send(b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n0123456789");
     let request = eventually("the start of the body is counted", || {
         let request = wait_for_phase(&server, "receiving");
         (request["received_bytes"] == 10).then_some(request)
     });
-    assert_eq!((&request["method"], &request["path"]), (&"POST".into(), &"/upload".into()));
-    let mut stream = server.connect();
-    stream.send(&get("/stream"));
+    assert_members!(request, "method": "POST", "path": "/upload");
+    let mut stream = server.send(get("/stream"));
     stream.head();
     assert!(stream.chunk().is_some());
     let request = eventually("the first chunk is counted", || {
@@ -170,10 +151,7 @@ fn a_killed_request_ends_and_is_logged() {
     second.send(&get("/second"));
     active(&server, 2, &[]);
     let output = status(&server, &["--kill", &id]);
-    assert_eq!(
-        (String::from_utf8_lossy(&output.stdout).as_ref(), output.status.code()),
-        ("ended 1 request\n", Some(0))
-    );
+    assert_eq!((output.stdout.as_ref(), output.code), ("ended 1 request\n", Some(0)));
     assert_eq!(first.read_to_end(), b"");
     assert_eq!(active(&server, 1, &[])[0]["path"], "/second");
     server.wait_for_line("by `rudy status`, 1 active request of");
@@ -184,13 +162,10 @@ fn a_killed_request_ends_and_is_logged() {
     });
     assert!(line.contains("\"ended\":\"killed\""), "{line}");
     let output = status(&server, &["--kill", &id]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        (stderr.as_ref(), output.status.code()),
-        (&*format!("error: no active request is {id}\n"), Some(1))
-    );
-    assert_eq!(status(&server, &["--kill-client", "192.0.2.0/24"]).status.code(), Some(1));
-    assert_eq!(status(&server, &["--kill-client", "127.0.0.1"]).status.code(), Some(0));
+    let stderr = &output.stderr;
+    assert_eq!((stderr.as_ref(), output.code), (&*format!("error: no active request is {id}\n"), Some(1)));
+    assert_eq!(status(&server, &["--kill-client", "192.0.2.0/24"]).code, Some(1));
+    assert_eq!(status(&server, &["--kill-client", "127.0.0.1"]).code, Some(0));
     assert_eq!(second.read_to_end(), b"");
     // The upstream and the connection pool are not harmed.
     assert_eq!(server.get("/fast").text(), "fast");
@@ -206,8 +181,7 @@ fn a_stream_of_http2_is_killed_without_the_others() {
     let requests = active(&server, 2, &[]);
     let first = requests.iter().find(|request| request["path"] == "/first").expect("it is active");
     assert_eq!(first["version"], "HTTP/2.0");
-    let output = status(&server, &["--kill", first["id"].as_str().expect("an id")]);
-    assert_eq!(output.status.code(), Some(0));
+    status(&server, &["--kill", first["id"].as_str().expect("an id")]).with_code(0);
     let reset = connection.wait_for(kind::RST_STREAM);
     assert_eq!((reset.stream, &*reset.payload), (1, &[0, 0, 0, 8][..]));
     assert_eq!(active(&server, 1, &[])[0]["path"], "/second");
@@ -220,8 +194,7 @@ fn a_stream_of_http2_is_killed_without_the_others() {
 fn a_tunnel_is_listed_with_its_bytes_and_can_be_killed() {
     let slow = Slow::start();
     let server = Server::config(&config(&slow.upstream, ""));
-    let mut connection = server.connect();
-    connection.send(
+    let mut connection = server.send(
         b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
           Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
     );
@@ -229,10 +202,9 @@ fn a_tunnel_is_listed_with_its_bytes_and_can_be_killed() {
     connection.send(b"hello");
     assert_eq!(connection.read_exactly(5), b"hello");
     let request = wait_for_phase(&server, "tunnel");
-    assert_eq!((&request["received_bytes"], &request["sent_bytes"]), (&5.into(), &5.into()));
+    assert_members!(request, "received_bytes": 5, "sent_bytes": 5);
     assert_eq!(json(&server, &[])["connections"]["tunnels"], 1);
-    let output = status(&server, &["--kill", request["id"].as_str().expect("an id")]);
-    assert_eq!(output.status.code(), Some(0));
+    status(&server, &["--kill", request["id"].as_str().expect("an id")]).with_code(0);
     assert_eq!(connection.read_to_end(), b"");
     active(&server, 0, &[]);
 }
@@ -241,11 +213,9 @@ fn a_tunnel_is_listed_with_its_bytes_and_can_be_killed() {
 fn active_requests_survive_a_reload_and_end_with_the_server() {
     let slow = Slow::start();
     let mut server = Server::config(&config(&slow.upstream, ""));
-    let mut connection = server.connect();
-    connection.send(&get("/slow"));
+    let mut connection = server.send(get("/slow"));
     active(&server, 1, &[]);
-    server.signal(Signal::HUP);
-    server.wait_for_line("was reloaded");
+    server.reload("was reloaded");
     assert_eq!(active(&server, 1, &[])[0]["path"], "/slow");
     server.signal(Signal::TERM);
     server.wait_for_line("stopping");
@@ -259,11 +229,11 @@ fn active_requests_survive_a_reload_and_end_with_the_server() {
 fn a_live_view_repeats_the_report() {
     let slow = Slow::start();
     let server = Server::config(&config(&slow.upstream, ""));
-    let mut command = Command::new(binary());
-    command.args(["status", "--live", "--json", "-i", "10ms", "--pid", &server.pid().to_string()]);
-    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("rudy can be started");
-    let output = std::io::BufReader::new(child.stdout.take().expect("it is a pipe"));
-    let reports: Vec<Value> = std::io::BufRead::lines(output)
+    let mut child =
+        Rudy::command(["status", "--live", "--json", "-i", "10ms", "--pid", &server.pid().to_string()])
+            .spawn();
+    let output = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let reports: Vec<Value> = BufRead::lines(output)
         .take(3)
         .map(|line| serde_json::from_str(&line.expect("a line")).expect("a report"))
         .collect();
@@ -294,8 +264,7 @@ fn two_dashboards_get_the_same_updates_until_they_are_closed() {
         viewer.send(b"GET /dashboard?events HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert_eq!(viewer.head().field("content-type"), Some("text/event-stream"));
     }
-    let mut connection = server.connect();
-    connection.send(&get("/it's?secret=1"));
+    let _connection = server.send(get("/it's?secret=1"));
     for viewer in &mut viewers {
         let update = loop {
             let update = event(viewer);
@@ -318,7 +287,7 @@ fn two_dashboards_get_the_same_updates_until_they_are_closed() {
     };
     assert_eq!(thread("dashboard"), 1);
     drop(viewers);
-    eventually("the thread ends without viewers", || (thread("dashboard") == 0).then_some(()));
+    wait_until("the thread ends without viewers", || thread("dashboard") == 0);
 }
 
 #[test]
@@ -339,7 +308,5 @@ fn the_page_has_a_strict_policy_and_its_parts() {
     }
     // A request through a proxy is not one from this machine.
     let request = b"GET /dashboard?events HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n";
-    let mut connection = server.connect();
-    connection.send(request);
-    assert_eq!(connection.response().status, 403);
+    assert_eq!(server.send(request).response().status, 403);
 }

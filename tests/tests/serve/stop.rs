@@ -1,11 +1,7 @@
 //! Stopping a server with app processes.
 
-use std::fs;
-use std::path::Path;
-
-use rudy_tests::{Server, eventually};
+use rudy_tests::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, test_kill_process};
 
 /// A configuration with an app that a shell runs.
 fn with_app(script: &str, more: &str) -> String {
@@ -30,9 +26,9 @@ fn pids(path: &Path, count: usize) -> Vec<Pid> {
 /// A server with an app that ignores SIGTERM and has started another process.
 const STUBBORN: &str = "trap \"\" TERM; sh -c \"sleep 1000 & wait\" & printf \"%s\\n%s\\n\" $$ $! > PIDS; while :; do sleep 1000; done";
 
-fn stubborn() -> (Server, Vec<Pid>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let path = folder.path().join("pids");
+fn stubborn() -> (Server, Vec<Pid>, Folder) {
+    let folder = Folder::new();
+    let path = folder.join("pids");
     let script = STUBBORN.replace("PIDS", &path.display().to_string());
     let server = Server::config(&with_app(&script, "processes = { stop_timeout = \"1h\" }"));
     let pids = pids(&path, 2);
@@ -41,7 +37,7 @@ fn stubborn() -> (Server, Vec<Pid>, tempfile::TempDir) {
 
 fn assert_gone(pids: &[Pid]) {
     for pid in pids {
-        eventually("the app is killed", || test_kill_process(*pid).is_err().then_some(()));
+        wait_until("the app is killed", || test_kill_process(*pid).is_err());
     }
 }
 
@@ -52,8 +48,7 @@ fn a_second_signal_kills_app_processes_that_are_stopping() {
     server.wait_for_line("SIGTERM: stopping");
     // No connection is open, so the server waits for the app.
     server.signal(Signal::INT);
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(130), "{stderr}");
+    let stderr = server.exits_with(130);
     assert!(stderr.ends_with("notice: stopped"), "{stderr}");
     assert_gone(&pids);
 }
@@ -61,13 +56,11 @@ fn a_second_signal_kills_app_processes_that_are_stopping() {
 #[test]
 fn a_second_signal_during_a_request_kills_app_processes_too() {
     let (mut server, pids, _folder) = stubborn();
-    let mut waiting = server.connect();
-    waiting.send(b"GET /app HTTP/1.1\r\nHost: test\r\n\r\n");
+    let _waiting = server.send(b"GET /app HTTP/1.1\r\nHost: test\r\n\r\n");
     server.signal(Signal::INT);
     server.wait_for_line("SIGINT: stopping");
     server.signal(Signal::TERM);
-    let (status, stderr) = server.wait();
-    assert_eq!(status.code(), Some(143), "{stderr}");
+    server.exits_with(143);
     assert_gone(&pids);
 }
 
@@ -80,17 +73,15 @@ fn replace_by_pipe(path: &Path) {
 
 #[test]
 fn a_named_pipe_in_place_of_a_watched_file_is_not_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("htpasswd");
-    fs::write(&path, "").unwrap();
+    let folder = Folder::new();
+    let path = folder.write("htpasswd", "");
     let mut server = Server::config(&format!(
         "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = '{}'\n[[site.route]]\npath = '/*'\nrespond = 'x'\n",
         path.display()
     ));
     replace_by_pipe(&path);
     server.wait_for_line("it is not a regular file; its old users stay valid");
-    server.signal(Signal::TERM);
-    assert!(server.wait().0.success());
+    assert!(server.stop().0.success());
 }
 
 #[test]
@@ -102,16 +93,15 @@ fn a_server_stops_during_a_reload_that_waits_for_a_file() {
     server.signal(Signal::HUP);
     // Returns when the server has opened the other end, which it reads until this one is closed.
     let _writer = fs::File::options().write(true).open(&path).unwrap();
-    server.signal(Signal::TERM);
-    let (status, stderr) = server.wait();
+    let (status, stderr) = server.stop();
     assert!(status.success(), "{stderr}");
     assert!(stderr.contains("the configuration is unchanged"), "{stderr}");
 }
 
 #[test]
 fn a_failed_start_leaves_no_socket_folder() {
-    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let config = folder.path().join("rudy.toml");
+    let (folder, temporary) = (Folder::new(), Folder::new());
+    let config = folder.join("rudy.toml");
     let second = "[[site.route]]\npath = \"/second\"\nfastcgi = { command = [\"/bin/sh\", \"-c\", \"exec sleep 1001\"] }\n";
     let text = with_app("exec sleep 1000", "") + second;
     fs::write(&config, text).unwrap();
@@ -124,11 +114,11 @@ fn a_failed_start_leaves_no_socket_folder() {
             temporary.path().display()
         );
         let builder = Server::build().arg("--config").arg(&config).through_shell(&limited);
-        let output = builder.command().output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{error}");
+        let output = builder.output();
+        let error = &output.stderr;
+        assert!(!output.is_success(), "{error}");
         assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "{descriptors} descriptors: {error}");
-        errors += &error;
+        errors += error;
         if error.contains(last) {
             break;
         }

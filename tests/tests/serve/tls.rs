@@ -1,9 +1,7 @@
 //! Tests `rudy tls`: every fault of a chain, in words, with servers of OpenSSL; phases, resumption and early data with `rudy serve`.
 
-use std::process::{Command, Output, Stdio};
-
-use rudy_tests::{Certificates, Server, TlsServer, Valid, binary};
-use serde_json::Value;
+use rudy_tests::TlsServer;
+use rudy_tests::prelude::*;
 
 /// Responds at once, with something that is not HTTP.
 const NO_HTTP: &str = "-rev";
@@ -12,15 +10,13 @@ const NO_HTTP: &str = "-rev";
 const ALLOW_WEAK: [&str; 2] = ["-cipher", "DEFAULT@SECLEVEL=0"];
 
 fn tls(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.arg("tls").args(arguments).stdin(Stdio::null());
-    command.output().expect("rudy can be started")
+    Rudy::command(["tls"]).args(arguments).output()
 }
 
 fn report(arguments: &[&str]) -> (Option<i32>, Value) {
     let output = tls(&[&["--json"], arguments].concat());
-    let value = serde_json::from_slice(&output.stdout);
-    (output.status.code(), value.unwrap_or_else(|error| panic!("{error}: {output:?}")))
+    let value = serde_json::from_str(&output.stdout);
+    (output.code, value.unwrap_or_else(|error| panic!("{error}: {output:?}")))
 }
 
 /// Returns the exit code, the kinds of problems, and their texts.
@@ -56,8 +52,8 @@ fn a_valid_chain_has_no_problem_and_one_that_expires_soon_fails_a_monitor() {
     let text =
         tls(&["--cacert", &authority, "--expires-within", "14d", &format!("localhost:{}", server.port)]);
     let why = "expires in 1 day, and so within 14 days";
-    assert!(String::from_utf8_lossy(&text.stderr).contains(why), "{text:?}");
-    assert!(String::from_utf8_lossy(&text.stdout).contains("No problem with the certificates"), "{text:?}");
+    assert!(text.stderr.contains(why), "{text:?}");
+    assert!(text.stdout.contains("No problem with the certificates"), "{text:?}");
 }
 
 #[test]
@@ -96,8 +92,8 @@ fn the_reason_for_missing_trust_is_the_chain_the_authority_or_the_certificate_it
     let trusted = problems(&alone, &certificates.path("alone"), &[]);
     assert_eq!(trusted.0, Some(0), "{trusted:?}");
 
-    let chain = ["middle", "authority"].map(|name| std::fs::read_to_string(certificates.path(name)).unwrap());
-    std::fs::write(certificates.path("chain"), chain.concat()).unwrap();
+    let chain = ["middle", "authority"].map(|name| fs::read_to_string(certificates.path(name)).unwrap());
+    fs::write(certificates.path("chain"), chain.concat()).unwrap();
     let known = certificates.serve_with("leaf", &[NO_HTTP, "-cert_chain", "chain.pem"]);
     let text = "the chain ends with CN=authority, which is not trusted";
     assert_problem(&problems(&known, &certificates.path("alone"), &[]), "untrusted_authority", text);
@@ -187,20 +183,17 @@ fn a_server_without_tls_and_a_closed_port_are_different_errors() {
     let port = server.address().port();
     let (code, report) = report(&[&format!("127.0.0.1:{port}")]);
     assert_eq!(code, Some(1), "{report}");
-    let error = report["error"].as_str().expect("text");
-    assert!(error.contains("the server does not speak TLS on this port"), "{error}");
-    let output = tls(&["http://127.0.0.1/"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_contains!(report["error"].as_str().expect("text"), "the server does not speak TLS on this port");
+    tls(&["http://127.0.0.1/"]).with_code(2);
 }
 
 /// A server with early data, and a URL of it.
 fn early_server(certificates: &Certificates) -> (Server, String) {
     certificates.signed("a", "localhost", Valid::Now);
-    let path = certificates.path("a");
-    let key = path.replace(".pem", ".key");
+    let tls = certificates.settings("a");
     let config = format!(
         "listen = '127.0.0.1:0,tls'\n[[site]]\n\
-         tls = {{ certificate = '{path}', key = '{key}', early_data = true }}\n\
+         tls = {{ {tls}, early_data = true }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'hello'\n"
     );
     let server = Server::build().config(&config).start();
@@ -218,11 +211,12 @@ fn bench_counts_full_and_resumed_handshakes_and_early_data() {
         (&["--tls-resume", "on"], 49..=49),
         (&["--tls-early-data"], 30..=49),
     ] {
-        let mut command = Command::new(binary());
-        command.args(["bench", "--plain", "--json", "-", "-c", "1", "-n", "50", "--disable-keepalive"]);
-        command.args(["--cacert", &certificates.path("authority"), &url]).args(arguments);
-        let output = command.output().expect("rudy can be started");
-        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        let output =
+            Rudy::command(["bench", "--plain", "--json", "-", "-c", "1", "-n", "50", "--disable-keepalive"])
+                .args(["--cacert", &certificates.path("authority"), &url])
+                .args(arguments)
+                .output();
+        let report = output.json();
         let count = |key: &str| report[key].as_u64().expect("a count");
         assert_eq!((count("succeeded"), count("handshakes")), (50, 50), "{report}");
         assert!(resumed.contains(&count("handshakes_resumed")), "{arguments:?}: {report}");
@@ -230,9 +224,7 @@ fn bench_counts_full_and_resumed_handshakes_and_early_data() {
         assert_eq!(count("early_data_accepted"), early_data, "{arguments:?}");
         assert!(report["handshake_cpu_s"].as_f64() > Some(0.0), "{report}");
     }
-    let output =
-        Command::new(binary()).args(["bench", "--tls-resume", "off", "http://127.0.0.1:1/"]).output();
-    assert_eq!(output.expect("rudy can be started").status.code(), Some(2));
+    Rudy::run(["bench", "--tls-resume", "off", "http://127.0.0.1:1/"]).with_code(2);
 }
 
 #[test]
@@ -252,16 +244,16 @@ fn a_simulated_round_trip_is_in_every_phase_but_that_of_early_data() {
 fn get_shows_the_handshake_and_what_k_accepts() {
     let Some(certificates) = Certificates::new() else { return };
     let (_server, url) = early_server(&certificates);
-    let output = Command::new(binary()).args(["get", "-k", "--http1.1", &url, &url]).output();
-    let output = output.expect("rudy can be started");
-    let text = String::from_utf8_lossy(&output.stderr);
-    for part in
-        ["X25519MLKEM768", "tls_handshake       full", "certificate         expires 2120-01-01T00:00:00Z"]
-    {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+    let output = Rudy::run(["get", "-k", "--http1.1", &url, &url]);
+    let text = &output.stderr;
+    assert_contains!(
+        text,
+        "X25519MLKEM768",
+        "tls_handshake       full",
+        "certificate         expires 2120-01-01T00:00:00Z"
+    );
     // A machine without trusted authorities cannot judge.
-    if std::path::Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
+    if Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
         assert!(text.contains("problem             an intermediate certificate is missing"), "{text}");
     }
 }

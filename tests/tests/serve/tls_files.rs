@@ -1,54 +1,44 @@
 //! What `rudy check` and the start say about the files of `tls`, and the file with secrets that `--tls-key-log` writes.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
-
-use rudy_tests::{Certificates, Server, TlsClient, Valid, binary, skip_unsupported};
+use rudy_tests::prelude::*;
 
 /// Checks a site with this `tls` table and these lines before it. Returns whether it is valid, and what was printed.
 fn check(top: &str, tls: &str) -> (bool, String) {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let path = folder.path().join("rudy.toml");
+    let folder = Folder::new();
+    let path = folder.join("rudy.toml");
     let text = format!(
         "listen = '127.0.0.1:0,tls'\n{top}\n[[site]]\nhosts = ['a.test']\ntls = {{ {tls} }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'a'\n"
     );
     fs::write(&path, text).expect("the file can be written");
     // Other users can read it.
-    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("it is ours");
-    let output = Command::new(binary()).arg("check").arg(&path).output().expect("rudy can be started");
-    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
-fn files(certificates: &Certificates, name: &str) -> String {
-    let path = certificates.path(name);
-    format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
+    folder.set_mode(".", 0o755);
+    let output = Rudy::command(["check"]).arg(&path).output();
+    (output.is_success(), output.stderr)
 }
 
 #[test]
 fn a_certificate_that_expires_soon_is_reported() {
     let Some(certificates) = Certificates::new() else { return };
     certificates.signed("a", "a.test", Valid::ForAnotherDayAndAHalf);
-    let (is_valid, text) = check("", &files(&certificates, "a"));
+    let (is_valid, text) = check("", &certificates.settings("a"));
     let expected =
         format!("warning: the certificate for a.test ({}) expires in 35 hours (", certificates.path("a"));
     assert!(is_valid && text.contains(&expected), "{text}");
     let mut server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['a.test']\ntls = {{ {} }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'a'\n",
-        files(&certificates, "a")
+        certificates.settings("a")
     ));
     server.wait_for_line(" expires in 35 hours (");
 }
 
 #[test]
 fn an_unusable_file_is_reported_with_its_key() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
     certificates.signed("old", "a.test", Valid::Once);
     certificates.revoke(&[]);
-    let tls = files(&certificates, "a");
+    let tls = certificates.settings("a");
     let file = |content: &[u8]| {
         let path = certificates.path(&format!("file-{}-{}", content.len(), content.last().unwrap_or(&0)));
         fs::write(&path, content).unwrap();
@@ -57,7 +47,7 @@ fn an_unusable_file_is_reported_with_its_key() {
     let clients = |rest: String| format!("{tls}, client_certificates = {{ {rest} }}");
     let authority = certificates.path("authority");
     for (tls, expected) in [
-        (files(&certificates, "old"), "the certificate has expired (2020-01-02T00:00:00Z)"),
+        (certificates.settings("old"), "the certificate has expired (2020-01-02T00:00:00Z)"),
         (format!("{tls}, ocsp = '{}'", file(b"x")), "the file is no OCSP response in DER"),
         (format!("{tls}, ocsp = '{}'", file(&[0x30, 3, 10, 1, 6])), "reports an error instead of a status"),
         (format!("{tls}, ocsp = '/nonexistent'"), "cannot read /nonexistent"),
@@ -85,12 +75,12 @@ fn an_unusable_file_is_reported_with_its_key() {
 #[test]
 fn files_are_checked_as_the_user_of_the_server() {
     let Some(certificates) = Certificates::new() else { return };
-    if !rustix::process::geteuid().is_root() {
+    if !geteuid().is_root() {
         skip_unsupported("only root can become another user");
         return;
     }
     certificates.signed("a", "a.test", Valid::Now);
-    let (is_valid, text) = check("user = '65534'", &files(&certificates, "a"));
+    let (is_valid, text) = check("user = '65534'", &certificates.settings("a"));
     let expected =
         "let the group of Rudy's user read it, or pass it with `LoadCredential=` in the systemd unit";
     assert!(!is_valid && text.contains(expected), "{text}");
@@ -98,8 +88,7 @@ fn files_are_checked_as_the_user_of_the_server() {
 
 #[test]
 fn secrets_are_written_only_with_the_flag() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "a.test", Valid::Now);
+    let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
     let secrets = certificates.path("secrets");
     let path = certificates.path("a");
     let key = path.replace(".pem", ".key");
@@ -120,13 +109,8 @@ fn secrets_are_written_only_with_the_flag() {
         server.wait_for_line("its readers can decrypt all traffic");
         assert_eq!(fs::metadata(&secrets).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    let mut serve = Command::new(binary());
-    let output = serve
-        .args(["serve", ".", "--listen", "127.0.0.1:0", "--tls-key-log"])
-        .env_remove("SSLKEYLOGFILE")
-        .output()
-        .unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("the variable SSLKEYLOGFILE is not set"));
+    let output = Rudy::run(["serve", ".", "--listen", "127.0.0.1:0", "--tls-key-log"]);
+    assert!(output.stderr.contains("the variable SSLKEYLOGFILE is not set"));
 }
 
 /// The file is published: a private key in it would be, too.
@@ -145,10 +129,9 @@ fn only_the_certificate_of_an_authority_can_be_trusted() {
         ("x".to_owned(), "the file has 0 certificates"),
     ] {
         fs::write(&file, content).unwrap();
-        let output =
-            Command::new(binary()).args(["certificates", "trust", "--authority", &file]).output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && error.contains(expected), "{error}");
+        let output = Rudy::run(["certificates", "trust", "--authority", &file]);
+        let error = &output.stderr;
+        assert!(!output.is_success() && error.contains(expected), "{error}");
     }
 }
 

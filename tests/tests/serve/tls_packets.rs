@@ -1,17 +1,11 @@
 //! Compares the packets that `rudy tls` reports with those that `ss` shows for the other end of the connection.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
-use rudy_tests::{Certificates, PATIENCE, Valid, binary, eventually, program};
+use rudy_tests::prelude::*;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use serde_json::Value;
 
 /// The packets of a connection, as its server sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +21,7 @@ impl Packets {
 
     /// Returns what `ss` shows for the end of the server, when the client has acknowledged everything.
     fn of(socket: &TcpStream, ss: &Path) -> Self {
-        let port = |address: std::io::Result<std::net::SocketAddr>| address.expect("an address").port();
+        let port = |address: std::io::Result<SocketAddr>| address.expect("an address").port();
         let filter =
             format!("sport = :{} and dport = :{}", port(socket.local_addr()), port(socket.peer_addr()));
         eventually("the client acknowledges the response", || {
@@ -97,8 +91,8 @@ impl Observed {
 }
 
 fn rudy(arguments: &[&str]) -> Output {
-    let output = Command::new(binary()).args(arguments).output().expect("rudy can be started");
-    assert!(output.status.success(), "{output:?}");
+    let output = Rudy::run(arguments);
+    assert!(output.is_success(), "{output:?}");
     output
 }
 
@@ -117,7 +111,7 @@ fn the_packets_of_both_visits_are_those_of_the_other_end() {
     // The second connection only gets a ticket for the third.
     let server = server.serve(3);
     let output = rudy(&["tls", "--json", "--cacert", &certificates.path("authority"), &address]);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let report = output.json();
     let of_server = server.join().expect("the server does not fail");
     assert_eq!(report["is_resumed"], true, "{report}");
     for (visit, connection) in [("full", 0), ("resumed", 2)] {

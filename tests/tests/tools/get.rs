@@ -1,53 +1,24 @@
 //! Tests `rudy get` with `rudy serve`, with faulty servers and over TLS.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 
-use rudy_tests::{Certificates, Server, TlsServer, binary};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use rudy_tests::TlsServer;
+use rudy_tests::prelude::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command.arg("get").args(arguments).stdin(Stdio::null());
-    for name in ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"]
-    {
-        command.env_remove(name);
-    }
-    command
+fn command(arguments: &[&str]) -> Rudy {
+    Rudy::command(["get"]).args(arguments)
 }
 
 fn get(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("rudy can be started")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Parses the objects that `--json` writes.
-fn objects(output: &Output) -> Vec<Value> {
-    stdout(output)
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("each line is a JSON object"))
-        .collect()
+    command(arguments).output()
 }
 
 /// Starts a server that accepts one connection at a time. `script` lists the responses of each connection. The server closes a
 /// connection after its last response. The receiver gets the requests.
 fn start_scripted_server(script: Vec<Vec<&'static str>>) -> (SocketAddr, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("a bound socket has an address");
+    let (listener, address) = listen();
     let (sender, requests) = mpsc::channel();
     thread::spawn(move || {
         for responses in script {
@@ -74,29 +45,28 @@ fn read_head(stream: &mut impl BufRead) -> String {
 fn the_body_goes_to_stdout_and_the_phases_to_stderr() {
     let server = Server::files(&[("a.txt", b"hello\n")]);
     let output = get(&[&server.url("/a.txt")]);
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "hello\n"));
-    let report = stderr(&output);
-    for name in [
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), "hello\n"));
+    let report = output.stderr;
+    assert_contains!(
+        report,
         "time_namelookup ",
         "time_connect ",
         "time_appconnect ",
         "time_starttransfer ",
         "time_total ",
-        "6 bytes",
-    ] {
-        assert!(report.contains(name), "{name}: {report}");
-    }
+        "6 bytes"
+    );
     assert!(report.contains("by us, after the last request"), "{report}");
     let quiet = get(&["-q", "-i", &server.url("/a.txt")]);
-    assert!(stdout(&quiet).starts_with("HTTP/1.1 200 OK\r\n") && stdout(&quiet).ends_with("\r\n\r\nhello\n"));
-    assert_eq!(stderr(&quiet), "");
+    assert!(quiet.stdout.starts_with("HTTP/1.1 200 OK\r\n") && quiet.stdout.ends_with("\r\n\r\nhello\n"));
+    assert_eq!(quiet.stderr, "");
 }
 
 #[test]
 fn several_urls_share_one_connection() {
     let server = Server::files(&[("a", b"a"), ("b", b"b")]);
     let output = get(&["--json", "--repeat", "2", &server.url("/a"), &server.url("/b")]);
-    let objects = objects(&output);
+    let objects = output.json_lines();
     let reused: Vec<_> = objects.iter().map(|object| object["reused"] == true).collect();
     assert_eq!(reused, [false, true, true, true]);
     assert!(objects.iter().all(|object| object["local"] == objects[0]["local"]));
@@ -106,7 +76,7 @@ fn several_urls_share_one_connection() {
         assert_eq!(object["closed"], if index == 3 { "by_us" } else { "kept" });
     }
     let output = get(&["--json", "--no-keepalive", "--repeat", "2", &server.url("/a")]);
-    assert!(self::objects(&output).iter().all(|object| object["reused"] == false));
+    assert!(output.json_lines().iter().all(|object| object["reused"] == false));
 }
 
 #[test]
@@ -116,9 +86,9 @@ fn each_server_has_its_own_persistent_connection() {
     let (other, _other_requests) = start_scripted_server(vec![vec![OK], vec![OK; 3]]);
     let (one, other) = (format!("http://{one}/"), format!("http://{other}/"));
     let output = get(&["--json", "--repeat", "3", "--interval", "10ms", &one, &other]);
-    let objects = objects(&output);
+    let objects = output.json_lines();
     let reused: Vec<_> = objects.iter().map(|object| object["reused"] == true).collect();
-    assert_eq!(reused, [false, false, true, false, true, true], "{}", stdout(&output));
+    assert_eq!(reused, [false, false, true, false, true, true], "{}", output.stdout);
     assert_eq!(objects[1]["new_because"], "the last one was to another server");
     assert_eq!(objects[5]["closed"], "by_us");
 }
@@ -128,11 +98,14 @@ fn an_incomplete_body_is_written_and_reported_as_an_error() {
     let (address, _requests) =
         start_scripted_server(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]]);
     let output = get(&[&format!("http://{address}/")]);
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
-    let report = stderr(&output);
-    assert!(report.contains("3 bytes of 9"), "{report}");
-    assert!(report.contains("after 3 of 9 bytes of the body"), "{report}");
-    assert!(report.contains("by the server, before the response was complete"), "{report}");
+    assert_eq!((output.code, output.stdout.as_str()), (Some(1), "hel"));
+    let report = output.stderr;
+    assert_contains!(
+        report,
+        "3 bytes of 9",
+        "after 3 of 9 bytes of the body",
+        "by the server, before the response was complete"
+    );
 }
 
 #[test]
@@ -141,11 +114,11 @@ fn interim_responses_trailers_and_close_delimited_bodies_are_reported() {
     let until_close = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello";
     let (address, _requests) = start_scripted_server(vec![vec![chunked, until_close]]);
     let url = format!("http://{address}/");
-    let objects = objects(&get(&["--json", &url, &url]));
+    let objects = get(&["--json", &url, &url]).json_lines();
     assert_eq!(objects[0]["interim_statuses"], serde_json::json!([103]));
     assert_eq!(objects[0]["trailers"], serde_json::json!([["x-sum", "7"]]));
-    assert_eq!((&objects[0]["body_bytes"], &objects[0]["closed"]), (&2.into(), &"kept".into()));
-    assert_eq!((&objects[1]["body_bytes"], &objects[1]["closed"]), (&5.into(), &"by_server".into()));
+    assert_members!(objects[0], "body_bytes": 2, "closed": "kept");
+    assert_members!(objects[1], "body_bytes": 5, "closed": "by_server");
 }
 
 #[test]
@@ -154,8 +127,8 @@ fn a_safe_request_is_retried_if_the_persistent_connection_was_closed() {
     let (address, requests) = start_scripted_server(vec![vec![OK, ""], vec![OK]]);
     let url = format!("http://{address}/");
     let output = get(&["--json", &url, &url]);
-    let objects = objects(&output);
-    assert_eq!((output.status.code(), requests.iter().count()), (Some(0), 3));
+    let objects = output.json_lines();
+    assert_eq!((output.code, requests.iter().count()), (Some(0), 3));
     assert!(
         objects[1]["new_because"].as_str().is_some_and(|why| why.contains("sent again")),
         "{}",
@@ -165,7 +138,7 @@ fn a_safe_request_is_retried_if_the_persistent_connection_was_closed() {
     let (address, requests) = start_scripted_server(vec![vec![OK, ""], vec![OK]]);
     let url = format!("http://{address}/");
     let output = get(&["--json", "-m", "POST", &url, &url]);
-    assert_eq!((output.status.code(), requests.iter().take(2).count()), (Some(1), 2), "a POST is sent once");
+    assert_eq!((output.code, requests.iter().take(2).count()), (Some(1), 2), "a POST is sent once");
 }
 
 #[test]
@@ -177,9 +150,8 @@ fn a_redirect_is_followed_only_with_the_flag_and_without_credentials() {
     let response: &'static str = response.leak();
     let (address, _requests) = start_scripted_server(vec![vec![response], vec![response]]);
     let url = format!("http://{address}/");
-    assert_eq!(stdout(&get(&[&url])), "no");
-    let output = get(&["-L", "-H", "Authorization: secret", "-b", "x", &url]);
-    assert_eq!(stdout(&output), "hello");
+    assert_eq!(get(&[&url]).stdout, "no");
+    assert_eq!(get(&["-L", "-H", "Authorization: secret", "-b", "x", &url]).stdout, "hello");
     let request = other_requests.recv().expect("a request arrives");
     assert!(request.starts_with("GET /x HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
 }
@@ -190,9 +162,9 @@ fn short_flags_mean_the_same_as_for_curl() {
         start_scripted_server(vec![vec![OK], vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"]]);
     let url = format!("http://{address}/");
     let output = get(&["-s", "-X", "PUT", "-d", "x=1", &url]);
-    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("hello", ""));
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("hello", ""));
     assert!(requests.recv().expect("a request arrives").starts_with("PUT / HTTP/1.1\r\n"));
-    assert_eq!(stdout(&get(&["-sI", &url])), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+    assert_eq!(get(&["-sI", &url]).stdout, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
     assert!(requests.recv().expect("a request arrives").starts_with("HEAD / HTTP/1.1\r\n"));
 }
 
@@ -200,17 +172,16 @@ fn short_flags_mean_the_same_as_for_curl() {
 fn redirects_end_at_the_limit() {
     let redirect = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
     let (address, _requests) = start_scripted_server(vec![vec![redirect; 4]]);
-    let output = get(&["-L", "--max-redirs", "2", &format!("http://{address}/")]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("more than 2 consecutive redirects"), "{}", stderr(&output));
+    let output = get(&["-L", "--max-redirs", "2", &format!("http://{address}/")]).with_code(1);
+    assert!(output.stderr.contains("more than 2 consecutive redirects"), "{}", output.stderr);
 }
 
 #[test]
 fn an_error_status_is_exit_code_22_only_with_fail() {
     let server = Server::files(&[]);
-    assert_eq!(get(&[&server.url("/none")]).status.code(), Some(0));
+    assert_eq!(get(&[&server.url("/none")]).code, Some(0));
     let output = get(&["--fail", &server.url("/none")]);
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(22), ""));
+    assert_eq!((output.code, output.stdout.as_str()), (Some(22), ""));
 }
 
 #[test]
@@ -219,32 +190,21 @@ fn a_proxy_is_not_used_and_a_notice_says_so() {
     let url = format!("http://{address}/");
     let with_proxy = |arguments: &[&str]| {
         // The port of no server.
-        command(arguments)
-            .env("http_proxy", "http://user:secret@127.0.0.1:1")
-            .output()
-            .expect("rudy can be started")
+        command(arguments).env("http_proxy", "http://user:secret@127.0.0.1:1").output()
     };
     let output = with_proxy(&[&url]);
-    assert_eq!(stdout(&output), "hello");
-    let stderr = stderr(&output);
+    assert_eq!(output.stdout, "hello");
+    let stderr = output.stderr;
     assert!(stderr.starts_with("notice: http_proxy is set, but") && !stderr.contains("secret"), "{stderr}");
-    assert_eq!(self::stderr(&with_proxy(&["-q", &url])), "");
+    assert_eq!(with_proxy(&["-q", &url]).stderr, "");
 }
 
 /// Starts `rudy get` and waits for its first output.
 fn first_bytes(arguments: &[&str]) -> (Child, String) {
-    let mut child = command(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("rudy can be started");
+    let mut child = command(arguments).spawn();
     let mut bytes = [0; 5];
-    child
-        .stdout
-        .as_mut()
-        .expect("the output is piped")
-        .read_exact(&mut bytes)
-        .expect("data is shown at once");
+    let stdout = child.stdout.as_mut().expect("the output is piped");
+    stdout.read_exact(&mut bytes).expect("data is shown at once");
     (child, String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -256,9 +216,7 @@ fn a_stream_is_shown_at_once_and_ctrl_c_ends_it_with_a_partial_report() {
     let (child, shown) = first_bytes(&[&format!("http://{address}/")]);
     assert_eq!(shown, "hello");
     kill_process(Pid::from_child(&child), Signal::INT).expect("rudy is running");
-    let output = child.wait_with_output().expect("rudy exits");
-    assert_eq!(output.status.code(), Some(130));
-    assert!(stderr(&output).contains("cut by us"), "{}", stderr(&output));
+    assert_contains!(Output::wait(child).failed_with(130), "cut by us");
 }
 
 #[test]
@@ -272,8 +230,7 @@ fn retry_after_is_respected_until_ctrl_c() {
     kill_process(Pid::from_child(&child), Signal::INT).expect("rudy is running");
     assert_eq!(child.wait().expect("rudy exits").code(), Some(130));
     let (address, _requests) = start_scripted_server(vec![vec![busy, OK]]);
-    let output = get(&["--repeat", "2", "--no-backoff", &format!("http://{address}/")]);
-    assert_eq!(stdout(&output), "laterhello");
+    assert_eq!(get(&["--repeat", "2", "--no-backoff", &format!("http://{address}/")]).stdout, "laterhello");
 }
 
 #[test]
@@ -281,8 +238,8 @@ fn a_timeout_ends_a_request() {
     let (address, _requests) =
         start_scripted_server(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel", ""]]);
     let output = get(&["--timeout", "200ms", &format!("http://{address}/")]);
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
-    assert!(stderr(&output).contains("within the time"), "{}", stderr(&output));
+    assert_eq!((output.code, output.stdout.as_str()), (Some(1), "hel"));
+    assert!(output.stderr.contains("within the time"), "{}", output.stderr);
 }
 
 /// Starts a TLS server with a self-signed certificate.
@@ -294,8 +251,7 @@ fn start_tls_server() -> Option<(TlsServer, Certificates)> {
 
 /// Starts a relay of one connection. With `drops_close_notify`, the client never receives the `close_notify` of TLS.
 fn start_relay(to: SocketAddr, drops_close_notify: bool) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("a bound socket has an address");
+    let (listener, address) = listen();
     thread::spawn(move || {
         let Ok((client, _)) = listener.accept() else { return };
         let server = TcpStream::connect(to).expect("the server listens");
@@ -333,14 +289,9 @@ fn a_close_delimited_body_is_incomplete_without_close_notify() {
     let Some((server, _certificates)) = start_tls_server() else { return };
     for (drops_close_notify, exit) in [(false, 0), (true, 1)] {
         let relay = start_relay(([127, 0, 0, 1], server.port).into(), drops_close_notify);
-        let output = get(&["-k", &format!("https://{relay}/")]);
-        assert_eq!(output.status.code(), Some(exit), "{}", stderr(&output));
-        assert!(
-            stdout(&output).contains("</HTML>") || stdout(&output).contains("</html>"),
-            "{}",
-            stdout(&output)
-        );
-        assert_eq!(stderr(&output).contains("may be truncated"), drops_close_notify, "{}", stderr(&output));
+        let output = get(&["-k", &format!("https://{relay}/")]).with_code(exit);
+        assert!(output.stdout.contains("</HTML>") || output.stdout.contains("</html>"), "{}", output.stdout);
+        assert_eq!(output.stderr.contains("may be truncated"), drops_close_notify, "{}", output.stderr);
     }
 }
 
@@ -354,13 +305,12 @@ fn a_reset_is_distinguished_from_a_close() {
         read_head(&mut stream);
         let stream = stream.into_inner();
         (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel").expect("the client reads");
-        rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO))
-            .expect("TCP supports it");
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("TCP supports it");
     });
     let output = get(&["--json", &url]);
     server.join().expect("the server does not panic");
-    let object = &objects(&output)[0];
-    assert_eq!((output.status.code(), &object["closed"]), (Some(1), &"broken".into()), "{object}");
+    let object = &output.json_lines()[0];
+    assert_eq!((output.code, &object["closed"]), (Some(1), &"broken".into()), "{object}");
     assert_eq!(object["error_kind"], "read");
 }
 
@@ -369,11 +319,11 @@ fn certificates_are_verified_and_tls_is_reported() {
     let Some((server, certificates)) = start_tls_server() else { return };
     let certificate = certificates.path("own");
     let rejected = get(&["--json", &server.url()]);
-    assert_eq!((rejected.status.code(), &objects(&rejected)[0]["error_kind"]), (Some(1), &"tls".into()));
+    assert_eq!((rejected.code, &rejected.json_lines()[0]["error_kind"]), (Some(1), &"tls".into()));
     for trust in [&["-k"][..], &["--cacert", &certificate]] {
         let output = get(&[trust, &["--json", &server.url()]].concat());
-        let object = &objects(&output)[0];
-        assert_eq!(output.status.code(), Some(0), "{object} {}", stderr(&output));
+        let object = &output.json_lines()[0];
+        assert_eq!(output.code, Some(0), "{object} {}", output.stderr);
         assert!(object["tls"].as_str().is_some_and(|tls| tls.starts_with("TLSv1.3 / TLS_")), "{object}");
         assert!(object["time_appconnect_s"].as_f64() > object["time_connect_s"].as_f64(), "{object}");
     }

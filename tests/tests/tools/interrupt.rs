@@ -1,16 +1,10 @@
 //! Tests Ctrl-C in all client commands: the first one ends the run with a partial report, the second one kills the process.
 
-use std::io::{BufRead, BufReader, PipeReader, Read, Write};
-use std::net::TcpListener;
+use std::io::PipeReader;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use rudy_tests::{PATIENCE, binary};
+use rudy_tests::prelude::*;
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process};
 
 /// Commands that run longer than the timeout of a test.
 const COMMANDS: [&[&str]; 3] = [
@@ -41,10 +35,7 @@ fn server() -> (String, Receiver<()>) {
 /// Starts a command and waits for its request. By then, the signal handlers are installed.
 fn start(command: &[&str], stdout: Stdio) -> Child {
     let (url, requests) = server();
-    let mut rudy = Command::new(binary());
-    rudy.args(command).arg(url).env_remove("http_proxy").env_remove("all_proxy").env_remove("ALL_PROXY");
-    let child =
-        rudy.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn().expect("rudy can be started");
+    let child = Rudy::command(command).arg(url).stdout(stdout).spawn();
     requests.recv_timeout(PATIENCE).expect("the server receives a request");
     child
 }
@@ -58,9 +49,8 @@ fn the_first_ctrl_c_ends_a_run_with_a_partial_report() {
     for command in COMMANDS {
         let child = start(command, Stdio::piped());
         interrupt(&child);
-        let output = child.wait_with_output().expect("the process exits");
-        assert_eq!(output.status.code(), Some(130), "{command:?}");
-        assert!(output.stdout.len() > 100, "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
+        let output = Output::wait(child).with_code(130);
+        assert!(output.stdout.len() > 100, "{command:?}: {}", output.stdout);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The other commands: help and errors, `get`, `tail`, the manual, trust.
 
+#![allow(unused_qualifications, reason = "the prelude has more names than a module uses")]
+
 mod cli;
 mod get;
 mod interrupt;

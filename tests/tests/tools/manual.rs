@@ -1,32 +1,25 @@
 //! Tests shell completions and manual pages with the real shells and `mandoc`.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-use rudy_tests::{binary, program};
+use rudy_tests::prelude::*;
 
 /// Runs a command, which must succeed. Returns its stdout and stderr.
 fn run(command: &mut Command) -> (String, String) {
-    let Output { status, stdout, stderr } =
-        command.stdin(Stdio::null()).output().expect("the program can be started");
-    let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(status.success(), "{command:?}\n{stdout}{stderr}");
-    (stdout, stderr)
+    let output = Output::of(command.stdin(Stdio::null()));
+    (output.clone().succeeded(), output.stderr)
 }
 
 fn rudy(arguments: &[&str]) -> String {
-    let (stdout, stderr) = run(Command::new(binary()).args(arguments));
+    let (stdout, stderr) = run(&mut Rudy::command(arguments).into_command());
     assert_eq!(stderr, "");
     stdout
 }
 
 /// Runs `script` in a shell, in a folder with the completions as `rudy`. Returns the words of its output.
 fn in_shell(shell: &Path, script: &str) -> Vec<String> {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let name = shell.file_name().and_then(|name| name.to_str()).expect("a shell has a name");
-    fs::write(folder.path().join("rudy"), rudy(&["completions", name])).expect("the file can be written");
-    fs::create_dir(folder.path().join("public")).expect("the folder can be created");
+    folder.write("rudy", rudy(&["completions", name]));
+    fs::create_dir(folder.join("public")).expect("the folder can be created");
     // Stop a shell that hangs.
     let mut command = Command::new("timeout");
     command.arg("60").arg(shell).args(["-c", script]).current_dir(folder.path()).env("HOME", folder.path());
@@ -88,8 +81,8 @@ fn zsh_completes_commands_and_flags() {
 
 #[test]
 fn manual_pages_are_written_and_valid() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let target = folder.path().join("new/man");
+    let folder = Folder::new();
+    let target = folder.join("new/man");
     let target = target.to_str().expect("a temp folder has a name in UTF-8");
     // The second time they are replaced.
     rudy(&["manual", target]);
@@ -102,11 +95,7 @@ fn manual_pages_are_written_and_valid() {
     assert!(page.contains(".TH rudy-serve 1 ") && page.contains(".SH EXAMPLES\n"), "{page}");
     let Some(mandoc) = program("mandoc") else { return };
     for file in written {
-        let output = Command::new(&mandoc)
-            .args(["-Tlint", "-Wwarning", file])
-            .output()
-            .expect("the program can be started");
-        let report = String::from_utf8_lossy(&output.stdout);
+        let report = Output::of(Command::new(&mandoc).args(["-Tlint", "-Wwarning", file])).stdout;
         // Pages have no date, so that builds are reproducible. The paragraphs are from `clap_mangen`, for lists of values.
         let is_expected =
             |line: &str| line.contains("missing date") || line.contains("skipping paragraph macro: br");
@@ -117,11 +106,8 @@ fn manual_pages_are_written_and_valid() {
 
 #[test]
 fn pages_that_cannot_be_written_are_reported() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    fs::write(folder.path().join("file"), "").expect("the file can be written");
-    let output = Command::new(binary()).args(["manual", "file"]).current_dir(folder.path()).output();
-    let output = output.expect("rudy can be started");
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(message, "error: cannot write file/man1/rudy.1: Not a directory (os error 20)\n");
+    let folder = Folder::with(&[("file", "")]);
+    let output = Rudy::command(["manual", "file"]).folder(folder.path()).output();
+    assert_eq!((output.code, output.stdout.len()), (Some(1), 0));
+    assert_eq!(output.stderr, "error: cannot write file/man1/rudy.1: Not a directory (os error 20)\n");
 }

@@ -1,26 +1,19 @@
 //! `rudy tail` with files that are written, rotated and created again.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 
-use rudy_tests::{PATIENCE, binary};
-use rustix::process::{Pid, Signal, kill_process};
+use rudy_tests::prelude::*;
 
 /// A running `rudy tail`. Dropping this kills it.
 struct Tail {
-    child: Child,
+    child: Running,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
 }
 
 impl Tail {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut child = command(folder, arguments).spawn().expect("rudy can be started");
+        let mut child = Running::from(command(folder, arguments).spawn());
         let stdout = lines_of(child.stdout.take().expect("the stream is piped"));
         let stderr = lines_of(child.stderr.take().expect("the stream is piped"));
         Self { child, stdout, stderr }
@@ -39,30 +32,8 @@ impl Tail {
     }
 }
 
-impl Drop for Tail {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command.arg("tail").args(arguments).current_dir(folder).env("TZ", "UTC");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            // The receiver may be gone; read on, so that the pipe does not fill.
-            let _ = sender.send(line);
-        }
-    });
-    lines
+fn command(folder: &Path, arguments: &[&str]) -> Rudy {
+    Rudy::command(["tail"]).args(arguments).folder(folder)
 }
 
 fn append(path: &Path, text: &str) {
@@ -70,22 +41,14 @@ fn append(path: &Path, text: &str) {
     file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
 }
 
-fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    for (name, content) in files {
-        fs::write(folder.path().join(name), content).expect("the file can be written");
-    }
-    folder
-}
-
 fn once(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, &[arguments, &["--no-follow"]].concat()).output().expect("rudy can be started")
+    command(folder, &[arguments, &["--no-follow"]].concat()).output()
 }
 
 #[test]
 fn lines_are_printed_as_they_are_written_across_rotation() {
-    let folder = folder_with(&[("app.log", "1\n2\n3\n")]);
-    let log = folder.path().join("app.log");
+    let folder = Folder::with(&[("app.log", "1\n2\n3\n")]);
+    let log = folder.join("app.log");
     let tail = Tail::start(folder.path(), &["-f", "-n", "2", "app.log"]);
     assert_eq!([tail.line(), tail.line()], ["2", "3"]);
     append(&log, "4\nhal");
@@ -93,8 +56,8 @@ fn lines_are_printed_as_they_are_written_across_rotation() {
     append(&log, "f\n");
     assert_eq!(tail.line(), "half");
 
-    fs::rename(&log, folder.path().join("app.log.1")).unwrap();
-    append(&folder.path().join("app.log.1"), "late\n");
+    fs::rename(&log, folder.join("app.log.1")).unwrap();
+    append(&folder.join("app.log.1"), "late\n");
     assert_eq!(tail.line(), "late");
     append(&log, "5\n");
     assert_eq!(tail.line(), "5");
@@ -112,83 +75,74 @@ fn lines_are_printed_as_they_are_written_across_rotation() {
 
 #[test]
 fn a_pattern_matches_files_and_folders_that_appear_later() {
-    let folder = folder_with(&[]);
+    let folder = Folder::new();
     let tail = Tail::start(folder.path(), &["*/app.log", "other.log"]);
     assert_eq!(tail.message(), "error: cannot follow other.log: it does not exist yet");
-    fs::create_dir(folder.path().join("x")).unwrap();
-    append(&folder.path().join("x/app.log"), "one\n");
+    fs::create_dir(folder.join("x")).unwrap();
+    append(&folder.join("x/app.log"), "one\n");
     assert_eq!(tail.line(), "x/app.log | one");
-    append(&folder.path().join("other.log"), "two\n");
+    append(&folder.join("other.log"), "two\n");
     assert_eq!(tail.line(), "other.log | two");
 }
 
 #[test]
 fn lines_of_several_files_have_names_and_can_be_filtered() {
-    let folder = folder_with(&[("a.log", "x 1\ny 2\nx 3\n"), ("longer.log", "x 4\nx 5")]);
+    let folder = Folder::with(&[("a.log", "x 1\ny 2\nx 3\n"), ("longer.log", "x 4\nx 5")]);
     let output = once(folder.path(), &["*.log", "--grep", "^x"]);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "a.log      | x 1\na.log      | x 3\nlonger.log | x 4\nlonger.log | x 5\n"
-    );
-    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    assert_eq!(output.stdout, "a.log      | x 1\na.log      | x 3\nlonger.log | x 4\nlonger.log | x 5\n");
+    assert_eq!((output.code, &*output.stderr), (Some(0), ""));
 }
 
 #[test]
 fn with_json_every_line_is_an_object() {
-    let folder = folder_with(&[("a.log", "say \"x\"\n")]);
+    let folder = Folder::with(&[("a.log", "say \"x\"\n")]);
     let output = once(folder.path(), &["--json", "a.log"]);
-    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&object["file"], &object["line"]), (&"a.log".into(), &"say \"x\"".into()));
+    let object = output.json();
+    assert_members!(object, "file": "a.log", "line": "say \"x\"");
     assert!(object["time"].as_str().unwrap().ends_with("+00:00"), "{object}");
 }
 
 #[test]
 fn the_last_lines_of_a_large_file_are_found_from_its_end() {
-    let folder = folder_with(&[]);
-    let path = folder.path().join("large.log");
+    let folder = Folder::new();
+    let path = folder.join("large.log");
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
     append(&path, "\nlast\n");
-    let output = once(folder.path(), &["-n", "1", "large.log"]);
-    assert_eq!(output.stdout, b"last\n");
+    assert_eq!(once(folder.path(), &["-n", "1", "large.log"]).stdout, "last\n");
 }
 
 #[test]
 fn without_following_a_missing_file_is_exit_code_1_and_others_are_printed() {
-    let folder = folder_with(&[("a.log", "x\n")]);
-    let output = once(folder.path(), &["missing.log", "a.log"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "a.log | x\n");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stderr),
-        "error: cannot follow missing.log: it does not exist yet\n"
-    );
+    let folder = Folder::with(&[("a.log", "x\n")]);
+    let output = once(folder.path(), &["missing.log", "a.log"]).with_code(1);
+    assert_eq!(output.stdout, "a.log | x\n");
+    assert_eq!(output.stderr, "error: cannot follow missing.log: it does not exist yet\n");
 }
 
 #[test]
 fn a_number_of_lines_with_a_sign_is_an_error() {
-    let folder = folder_with(&[("a.log", "1\n2\n3\n")]);
+    let folder = Folder::with(&[("a.log", "1\n2\n3\n")]);
     let output = once(folder.path(), &["-n", "+2", "a.log"]);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("expected a number of lines, such as 10"), "{message}");
+    assert_eq!(output.stdout, "");
+    assert_contains!(output.failed_with(2), "expected a number of lines, such as 10");
 }
 
 #[test]
 fn it_ends_without_error_when_its_reader_has_gone() {
-    let folder = folder_with(&[("a.log", "x\n")]);
-    let mut child = command(folder.path(), &["a.log"]).spawn().unwrap();
+    let folder = Folder::with(&[("a.log", "x\n")]);
+    let mut child = command(folder.path(), &["a.log"]).spawn();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
     // There will be no other line.
     drop(stdout);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
+    let output = Output::wait(child);
+    assert_eq!((output.code, &*output.stderr), (Some(0), ""));
 }
 
 #[test]
 fn ctrl_c_ends_it_with_sigint() {
-    let folder = folder_with(&[("a.log", "x\n")]);
+    let folder = Folder::with(&[("a.log", "x\n")]);
     let mut tail = Tail::start(folder.path(), &["a.log"]);
     assert_eq!(tail.line(), "x");
     kill_process(Pid::from_child(&tail.child), Signal::INT).unwrap();
@@ -197,19 +151,15 @@ fn ctrl_c_ends_it_with_sigint() {
 
 #[test]
 fn a_full_disk_is_reported_with_exit_code_1() {
-    let folder = folder_with(&[("a.log", "x\n")]);
+    let folder = Folder::with(&[("a.log", "x\n")]);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = command(folder.path(), &["a.log"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let message = String::from_utf8_lossy(&output.stderr);
+    let message = command(folder.path(), &["a.log"]).stdout(full).output().failed_with(1);
     assert!(message.starts_with("error: cannot write to standard output: No space left"), "{message}");
 }
 
 #[test]
 fn a_url_is_rejected_with_the_command_that_follows_it() {
-    let folder = folder_with(&[]);
+    let folder = Folder::new();
     let output = once(folder.path(), &["http://127.0.0.1:8080/log"]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr.contains("`curl -N http://127.0.0.1:8080/log`"), "{stderr}");
+    assert_contains!(output.failed_with(2), "`curl -N http://127.0.0.1:8080/log`");
 }

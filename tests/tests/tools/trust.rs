@@ -1,27 +1,19 @@
 //! Tests the verification of certificates by `get`, `bench` and `flood`, with `openssl s_server`.
 
-use std::process::{Command, Output, Stdio};
-
-use rudy_tests::{Certificates, TlsServer, Valid, binary};
+use rudy_tests::TlsServer;
+use rudy_tests::prelude::*;
 
 /// Commands with few requests, one connection at a time, because the server handles no more.
 const COMMANDS: [&[&str]; 3] =
     [&["get", "-q"], &["bench", "-c", "1", "-n", "3"], &["flood", "-c", "1", "--ramp", "10ms"]];
 
 fn run(command: &[&str], flags: &[&str], server: &TlsServer) -> Output {
-    let mut rudy = Command::new(binary());
-    rudy.args(command).args(flags).arg(server.url()).stdin(Stdio::null());
-    for name in ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
-        rudy.env_remove(name);
-    }
-    rudy.output().expect("rudy can be started")
+    Rudy::command(command).args(flags).arg(server.url()).output()
 }
 
 fn accepted(flags: &[&str], server: &TlsServer) {
     for command in COMMANDS {
-        let output = run(command, flags, server);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = run(command, flags, server).succeeded();
         match command[0] {
             "get" => assert!(text.contains("TLSv1.3"), "{text}"),
             "bench" => assert!(text.contains("100 % of 3 requests"), "{text}"),
@@ -35,9 +27,7 @@ fn accepted(flags: &[&str], server: &TlsServer) {
 
 fn rejected(flags: &[&str], server: &TlsServer, message: &str) {
     for command in COMMANDS {
-        let output = run(command, flags, server);
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{command:?} {text}");
+        let text = run(command, flags, server).failed_with(1);
         assert!(text.contains(&format!("TLS failed: {message}")), "{command:?}: {text}");
         assert!(text.contains("-k accepts"), "{command:?}: {text}");
     }
@@ -45,8 +35,7 @@ fn rejected(flags: &[&str], server: &TlsServer, message: &str) {
 
 #[test]
 fn a_certificate_of_a_trusted_authority_is_accepted() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("server", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("server", "localhost") else { return };
     let server = certificates.serve("server");
     accepted(&["--cacert", &certificates.path("authority")], &server);
     accepted(&["-k"], &server);

@@ -1,25 +1,11 @@
 //! `rudy cache`, and PURGE requests.
 
-use std::fs;
-use std::process::Command;
-
-use rudy_tests::{Server, binary, eventually};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 use crate::cache::{Origin, config, config_with_host, get, handled, request, server};
 
-/// Runs `rudy cache` with these arguments. Returns its exit code and output.
-fn cache(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    ask(server, &[&["cache"], arguments].concat())
-}
-
-/// Runs a command that asks the server. Returns its exit code and output.
-fn ask(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(binary());
-    command.args(arguments).args(["--pid", &server.pid().to_string()]);
-    let output = command.output().expect("rudy can be started");
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).expect("the output is UTF-8"))
+fn cache(server: &Server, arguments: &[&str]) -> Output {
+    server.rudy(&[&["cache"], arguments].concat())
 }
 
 /// An origin whose responses have tags.
@@ -57,17 +43,16 @@ fn responses_are_purged_by_url_prefix_and_tag() {
             store(&server, target);
         }
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let (code, text) = cache(&server, &arguments);
-        assert_eq!((code, text.as_str()), (Some(0), "purged\n"), "{arguments:?}");
+        assert_eq!(cache(&server, &arguments).with_code(0).text(), "purged\n", "{arguments:?}");
         assert_eq!(handled(&get(&server, purged, &[])), "uri-miss", "{arguments:?}");
         assert_eq!(handled(&get(&server, kept, &[])), "hit", "{arguments:?}");
     }
     store(&server, "/news/1");
-    assert_eq!(cache(&server, &["purge", &url("/news/1"), "--soft"]).0, Some(0));
+    cache(&server, &["purge", &url("/news/1"), "--soft"]).with_code(0);
     assert_eq!(handled(&get(&server, "/news/1", &[])), "stale");
-    let (code, text) = cache(&server, &["purge", "a.example/x"]);
-    assert!(code == Some(1) && text.contains("it begins with https:// or http://"), "{text}");
-    assert_eq!(cache(&server, &["purge"]).0, Some(2));
+    let purged = cache(&server, &["purge", "a.example/x"]).with_code(1);
+    assert_contains!(purged.text(), "it begins with https:// or http://");
+    cache(&server, &["purge"]).with_code(2);
 }
 
 #[test]
@@ -78,8 +63,7 @@ fn stored_responses_are_listed_and_counted() {
         store(&server, target);
     }
     let json = |arguments: &[&str]| -> Value {
-        let (code, text) = cache(&server, &[arguments, &["--json"]].concat());
-        assert_eq!(code, Some(0), "{text}");
+        let text = cache(&server, &[arguments, &["--json"]].concat()).with_code(0).text();
         serde_json::from_str(&text).expect("the output is JSON")
     };
     let urls = |arguments: &[&str]| -> Vec<String> {
@@ -90,14 +74,12 @@ fn stored_responses_are_listed_and_counted() {
     assert_eq!(urls(&["list", "--prefix", "http://a.example/n"]), ["http://a.example/news/1"]);
     assert_eq!(urls(&["list", "--limit", "1"]).len(), 1);
     assert_eq!(urls(&["get", "http://a.example/other"]), ["http://a.example/other"]);
-    let (_, text) = cache(&server, &["get", "http://a.example/other"]);
-    assert!(text.contains("surrogate-key: all other"), "{text}");
+    assert_contains!(cache(&server, &["get", "http://a.example/other"]).text(), "surrogate-key: all other");
     let stats = &json(&["stats"])["caches"][0];
     assert_eq!((stats["objects"].as_u64(), stats["is_writer"].as_bool()), (Some(2), Some(true)));
     let plain =
         Server::config("listen = [\"127.0.0.1:0\"]\n[[site]]\nroute = [{ path = \"/\", respond = 204 }]\n");
-    let (code, text) = cache(&plain, &["stats"]);
-    assert!(code == Some(1) && text.contains("no route of this server has a cache"), "{text}");
+    assert_contains!(cache(&plain, &["stats"]).with_code(1).text(), "no route of this server has a cache");
 }
 
 #[test]
@@ -121,8 +103,7 @@ fn listed_addresses_purge_over_http() {
     // A field that is removed before the cache is remembered.
     assert_eq!(request(&server, "PURGE", "/other", &["X-Real-IP: 127.0.0.1"]).status, 403);
     let open = Server::config(&config(&origin.upstream, "{ purge_from = \"loopback\" }"));
-    let foreign = request(&open, "PURGE", "/other", &[]);
-    assert_eq!(foreign.status, 403, "a web page could have this host");
+    assert_eq!(request(&open, "PURGE", "/other", &[]).status, 403, "a web page could have this host");
 }
 
 #[test]
@@ -134,23 +115,20 @@ fn a_purge_by_tag_over_http_is_for_its_site() {
         "{top}[[site]]\nhosts = [\"a.example\", \"www.a.example\"]\n{site}[[site]]\nhosts = [\"b.example\"]\n{site}"
     ));
     let send = |method: &str, host: &str, fields: &str| {
-        let mut connection = server.connect();
-        connection.send(format!("{method} /news/1 HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").as_bytes());
-        connection.response()
+        server.send(format!("{method} /news/1 HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")).response()
     };
     let hosts = ["a.example", "www.a.example", "b.example"];
     for host in hosts {
-        eventually("it is stored", || (handled(&send("GET", host, "")) == "hit").then_some(()));
+        wait_until("it is stored", || handled(&send("GET", host, "")) == "hit");
     }
     assert_eq!(send("PURGE", "www.a.example", "Surrogate-Key: news\r\n").status, 200);
     let response = send("GET", "b.example", "");
     assert_eq!((handled(&response).as_str(), response.field("rudy-cache-site")), ("hit", None));
     assert_eq!(hosts.map(|host| handled(&send("GET", host, ""))), ["uri-miss", "uri-miss", "hit"]);
     for host in hosts {
-        eventually("it is stored", || (handled(&send("GET", host, "")) == "hit").then_some(()));
+        wait_until("it is stored", || handled(&send("GET", host, "")) == "hit");
     }
-    let (code, text) = cache(&server, &["purge", "--tag", "news"]);
-    assert_eq!(code, Some(0), "{text}");
+    cache(&server, &["purge", "--tag", "news"]).with_code(0);
     assert_eq!(
         hosts.map(|host| handled(&send("GET", host, ""))),
         ["uri-miss"; 3],
@@ -176,9 +154,8 @@ fn a_folder_is_verified_without_a_server() {
     store(&server, "/other");
     let file = server.path().join("rudy.toml");
     let verify = || {
-        let output = Command::new(binary()).args(["cache", "verify", "--json"]).arg(&file).output();
-        let output = output.expect("rudy can be started");
-        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).expect("the output is JSON"))
+        let output = Rudy::command(["cache", "verify", "--json"]).arg(&file).output();
+        (output.code, output.json())
     };
     let (code, found) = verify();
     assert_eq!((code, found["objects"].as_u64()), (Some(0), Some(1)), "{found}");
@@ -189,7 +166,7 @@ fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
     let origin = Origin::start(|_, _| "Cache-Control: max-age=600|body".to_owned());
     let log = "access_log = { path = \"access.log\", format = \"{path} {cache}\" }\nmetrics = true\n";
     let server = Server::config(&format!("{log}{}", config(&origin.upstream, "true")));
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     get(&server, "/b", &["Cache-Control: only-if-cached"]);
     request(&server, "POST", "/c", &["Content-Length: 0"]);
     let log = eventually("all lines are written", || {
@@ -200,8 +177,8 @@ fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
     for line in ["/a uri-miss", "/a hit", "/b only-if-cached", "/c method"] {
         assert!(log.lines().any(|written| written == line), "{line}: {log}");
     }
-    let (_, output) = ask(&server, &["metrics"]);
-    assert!(output.contains("rudy_cache_disk_errors_total{operation=\"read\"} 0\n"), "{output}");
+    let output = server.rudy(&["metrics"]).text();
+    assert_contains!(output, "rudy_cache_disk_errors_total{operation=\"read\"} 0\n");
     for word in ["hit", "uri-miss", "only-if-cached", "method"] {
         let count = log.lines().filter(|line| line.ends_with(&format!(" {word}"))).count();
         let line = format!("rudy_cache_requests_total{{result=\"{word}\"}} {count}\n");

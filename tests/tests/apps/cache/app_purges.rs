@@ -1,16 +1,6 @@
 //! Purges by apps that Rudy starts, on their socket.
 
-use std::fs::{self, Permissions};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::Shutdown;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-
-use rudy_tests::{Server, Upstream, eventually};
-use rustix::process::{Signal, geteuid, kill_process};
+use rudy_tests::prelude::*;
 
 use crate::cache::{Origin, config, get, handled, send, upgrade};
 
@@ -54,7 +44,7 @@ fn ask(socket: &Path, bytes: &[u8]) -> Vec<String> {
 const PURGE: &[u8] = b"{\"command\":\"cache_purge\",\"by\":[{\"tag\":\"a\"}]}\n";
 
 fn is_stored(server: &Server) {
-    eventually("it is stored", || (handled(&get(server, "/x", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(server, "/x", &[])) == "hit");
 }
 
 #[test]
@@ -87,23 +77,21 @@ fn a_socket_for_purges_accepts_nothing_else() {
     // An app that hangs, with many connections, delays neither the server nor later purges.
     let silent: Vec<_> =
         (0..500).map(|_| UnixStream::connect(&socket).expect("the queue has room")).collect();
-    server.signal(Signal::HUP);
-    server.wait_for_line("was reloaded");
+    server.reload("was reloaded");
     assert_eq!(handled(&get(&server, "/x", &[])), "hit");
     drop(silent);
     assert_eq!(ask(&socket, PURGE), ["\"cache_purged\""]);
     assert_eq!(handled(&get(&server, "/x", &[])), "uri-miss");
-    server.signal(Signal::TERM);
-    server.wait();
+    server.stop();
     assert!(!socket.exists());
 }
 
 #[test]
 fn an_app_purges_by_the_library_also_as_another_user() {
     let origin = tagged();
-    let place = tempfile::tempdir().expect("a temp folder can be created");
-    fs::set_permissions(place.path(), Permissions::from_mode(0o755)).expect("it is ours");
-    let program = place.path().join("app");
+    let place = Folder::new();
+    place.set_mode(".", 0o755);
+    let program = place.join("app");
     fs::copy(env!("CARGO_BIN_EXE_fastcgi-app"), &program).expect("a temp folder can be written");
     let command = format!("[{program:?}, \"purge\"]");
     let users: &[_] = if geteuid().is_root() { &["", "user = \"65534\""] } else { &[""] };
@@ -124,16 +112,14 @@ fn an_app_purges_by_the_library_also_as_another_user() {
 fn purges_of_an_app_reach_the_process_that_replaces_its_server() {
     let (release, wait) = channel::<()>();
     let wait = Mutex::new(wait);
-    let origin = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            if request.target() == "/hangs" {
-                // Returns when the test ends.
-                let _ = wait.lock().expect("no test fails").recv();
-            }
-            peer.send(
-                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n\r\na",
-            );
+    let origin = Upstream::serve(move |peer, request| {
+        if request.target() == "/hangs" {
+            // Returns when the test ends.
+            let _ = wait.lock().expect("no test fails").recv();
         }
+        peer.send(
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n\r\na",
+        );
     });
     let (mut server, socket) = server_with_socket(&origin, "shutdown_timeout = \"60s\"\n");
     is_stored(&server);

@@ -1,12 +1,6 @@
 //! One request to the origin for many clients.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::thread;
-
-use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Connection, Server, Upstream, UpstreamPeer, eventually};
+use rudy_tests::prelude::*;
 
 use crate::cache::{config, config_with_host, get, handled, request, send, server};
 
@@ -14,7 +8,7 @@ use crate::cache::{config, config_with_host, get, handled, request, send, server
 fn gated(
     head: &'static str,
     respond: impl Fn(&mut UpstreamPeer) + Send + Sync + 'static,
-) -> (Upstream, Arc<AtomicUsize>, std::sync::mpsc::Sender<()>) {
+) -> (Upstream, Arc<AtomicUsize>, mpsc::Sender<()>) {
     let (open, gate) = channel();
     let (gate, count) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
     let counter = count.clone();
@@ -99,7 +93,7 @@ fn clients_receive_the_response_while_it_arrives() {
         assert_eq!((client.chunk().as_deref(), client.chunk()), (Some("two"), None));
     }
     assert_eq!(count.load(Ordering::SeqCst), 1);
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
 }
 
 #[test]
@@ -121,7 +115,7 @@ fn clients_of_a_response_that_is_not_for_others_send_their_own_requests() {
     for client in &mut clients {
         send(client, "GET", "/a", &[]);
     }
-    eventually("both requests are sent", || (count.load(Ordering::SeqCst) == 7).then_some(()));
+    wait_until("both requests are sent", || count.load(Ordering::SeqCst) == 7);
 }
 
 #[test]
@@ -143,7 +137,7 @@ fn a_request_that_has_waited_too_long_is_sent_too_and_its_response_is_not_stored
     let server = server(&origin, "{ wait_timeout = \"10ms\" }");
     let mut first = server.connect();
     send(&mut first, "GET", "/a", &[]);
-    eventually("it is sent", || (count.load(Ordering::SeqCst) == 1).then_some(()));
+    wait_until("it is sent", || count.load(Ordering::SeqCst) == 1);
     for number in ["2", "3"] {
         let response = get(&server, "/a", &[]);
         assert_eq!((response.text(), handled(&response).as_str()), (number, "bypass"));
@@ -184,19 +178,17 @@ fn a_client_with_other_fields_in_vary_leaves_at_the_head() {
 
 #[test]
 fn a_request_that_is_redirected_internally_does_not_wait_for_itself() {
-    let app = App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            peer.body();
-            let response = match variable(&params, "REQUEST_URI") {
-                "/ok?utm_source=1" => "Location: /ok\n\n",
-                "/endless" => "Location: /endless\n\n",
-                _ => "Cache-Control: max-age=60\nContent-Type: text/plain\n\nbody",
-            };
-            peer.respond(response.as_bytes());
-        }
+    let app = App::serve(|peer, params| {
+        peer.body();
+        let response = match variable(&params, "REQUEST_URI") {
+            "/ok?utm_source=1" => "Location: /ok\n\n",
+            "/endless" => "Location: /endless\n\n",
+            _ => "Cache-Control: max-age=60\nContent-Type: text/plain\n\nbody",
+        };
+        peer.respond(response.as_bytes());
     });
-    let (root, address) = (tempfile::tempdir().expect("a temp folder can be created"), app.address());
-    std::fs::write(root.path().join("index.php"), "").expect("a temp folder can be written");
+    let (root, address) = (Folder::new(), app.address());
+    root.write("index.php", "");
     let route = |path: &str, handler: &str| format!("[[site.route]]\npath = \"{path}\"\n{handler}\n");
     let php = format!("php = {{ root = \"{}\", address = \"{address}\" }}", root.path().display());
     let fastcgi = format!("fastcgi = {{ address = \"{address}\" }}");
@@ -209,7 +201,7 @@ fn a_request_that_is_redirected_internally_does_not_wait_for_itself() {
         ));
         for target in targets {
             assert_eq!(get(&server, target, &[]).text(), "body", "{target}");
-            eventually("it is stored", || (handled(&get(&server, target, &[])) == "hit").then_some(()));
+            wait_until("it is stored", || handled(&get(&server, target, &[])) == "hit");
         }
         if routes.contains("fastcgi") {
             assert_eq!(get(&server, "/endless", &[]).status, 502);
@@ -245,7 +237,7 @@ fn a_request_after_a_purge_does_not_wait_for_one_before_it() {
         let (path, first, second) = (format!("/{case}"), 2 * case + 1, 2 * case + 2);
         let mut before = server.connect();
         send(&mut before, "GET", &path, &[]);
-        eventually("it is sent", || (count.load(Ordering::SeqCst) == first).then_some(()));
+        wait_until("it is sent", || count.load(Ordering::SeqCst) == first);
         assert_eq!(request(&server, method, target, fields).status, 200);
         assert_eq!(get(&server, &path, &[]).text(), second.to_string(), "{method} {target}");
         open.send(()).expect("the origin waits");
@@ -302,13 +294,11 @@ fn a_client_that_does_not_read_holds_no_other_if_the_response_is_too_long() {
 
 #[test]
 fn clients_of_a_long_response_that_this_process_cannot_store_send_their_own_requests() {
-    let origin = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send(CHUNKED);
-            send_long(peer);
-        }
+    let origin = Upstream::serve(|peer, _| {
+        peer.send(CHUNKED);
+        send_long(peer);
     });
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let config = config(&origin, "true").replace("\"cache\"", &format!("\"{}\"", folder.path().display()));
     let (_writer, mut server) = (Server::config(&config), Server::config(&config));
     server.wait_for_line("another process uses the cache");

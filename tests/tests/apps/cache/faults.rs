@@ -1,14 +1,7 @@
 //! Origins that die, hang, lie about their length, or send parts that do not fit; clients that leave; restarts.
 
-use std::fs;
-use std::io::Write as _;
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-
-use rudy_tests::{Server, Upstream, binary, eventually, without_openat2};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
+use rudy_tests::without_openat2;
 
 use crate::cache::{Origin, config, get, handled, send, server};
 
@@ -34,8 +27,7 @@ fn a_response_that_breaks_off_is_not_sent_again_as_a_whole() {
     let mut broken = server.connect();
     send(&mut broken, "GET", "/a", &[]);
     assert!(broken.read_to_end().ends_with(b"01234"), "the connection is closed");
-    let whole = get(&server, "/a", &[]);
-    assert_eq!((whole.status, whole.text()), (200, "0123456789"));
+    assert_eq!(get(&server, "/a", &[]).status_and_text(), (200, "0123456789"));
     let again = eventually("it is stored", || {
         Some(get(&server, "/a", &[])).filter(|response| handled(response) == "hit")
     });
@@ -44,17 +36,18 @@ fn a_response_that_breaks_off_is_not_sent_again_as_a_whole() {
 
 #[test]
 fn a_folder_that_cannot_be_created_is_named_at_the_start() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let file = folder.path().join("rudy.toml");
+    let folder = Folder::new();
+    let file = folder.join("rudy.toml");
     let cache = "[cache]\npath = \"rudy.toml/cache\"\n";
     let site = "[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"http://127.0.0.1:9\"\ncache = true\n";
     fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{cache}{site}"))
         .expect("a temp folder can be written");
-    let output = Command::new(binary()).arg("serve").arg(&file).output().expect("rudy can be started");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("error: cannot create the folder of the cache "), "{errors}");
-    assert!(errors.contains("rudy.toml/cache (`path` in [cache]): "), "{errors}");
+    let errors = Rudy::command(["serve"]).arg(&file).output().failed_with(1);
+    assert_contains!(
+        errors,
+        "error: cannot create the folder of the cache ",
+        "rudy.toml/cache (`path` in [cache]): "
+    );
 }
 
 #[test]
@@ -69,9 +62,7 @@ fn a_part_of_another_version_is_not_combined() {
     });
     let server = server(&origin.upstream, "true");
     assert_eq!(get(&server, "/a", &["Range: bytes=0-4"]).text(), "aaaaa");
-    eventually("it is stored", || {
-        (handled(&get(&server, "/a", &["Range: bytes=0-4"])) == "hit").then_some(())
-    });
+    wait_until("it is stored", || handled(&get(&server, "/a", &["Range: bytes=0-4"])) == "hit");
     assert_eq!(get(&server, "/a", &["Range: bytes=5-9"]).text(), "bbbbb");
     assert_eq!(get(&server, "/a", &[]).text(), "cccccccccc");
 }
@@ -114,8 +105,7 @@ fn a_part_that_is_not_what_it_claims_is_never_stored_as_the_whole() {
         send(&mut client, "GET", "/a", &["Range: bytes=0-", "Connection: close"]);
         drop(client.read_to_end());
         for _ in 0..3 {
-            let whole = get(&server, "/a", &[]);
-            assert_eq!((whole.status, whole.text()), (200, "0123456789"), "{name}");
+            assert_eq!(get(&server, "/a", &[]).status_and_text(), (200, "0123456789"), "{name}");
         }
     }
 }
@@ -159,7 +149,7 @@ fn an_origin_that_is_gone_or_hangs_costs_only_what_is_not_stored() {
         }
     });
     let server = server(&origin, "true");
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     let mut waiting = server.connect();
     send(&mut waiting, "GET", "/hangs", &[]);
     assert_eq!(get(&server, "/a", &[]).text(), "body");
@@ -212,12 +202,12 @@ fn a_client_that_leaves_early_cancels_the_request_and_one_that_leaves_late_does_
 fn a_client_that_gets_304_for_what_is_not_stored_does_not_end_the_transfer() {
     let (release, may_continue) = channel::<()>();
     let may_continue = Mutex::new(may_continue);
-    let origin = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nCache-Control: max-age=60\r\nETag: W/\"a\"\r\n\r\n");
-            may_continue.lock().expect("no test fails").recv().expect("the test continues");
-            peer.send(vec![b'x'; 100_000]);
-        }
+    let origin = Upstream::serve(move |peer, _| {
+        peer.send(
+            "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nCache-Control: max-age=60\r\nETag: W/\"a\"\r\n\r\n",
+        );
+        may_continue.lock().expect("no test fails").recv().expect("the test continues");
+        peer.send(vec![b'x'; 100_000]);
     });
     let server = server(&origin, "true");
     let response = get(&server, "/a", &["If-None-Match: W/\"a\""]);
@@ -233,12 +223,12 @@ fn a_client_that_gets_304_for_what_is_not_stored_does_not_end_the_transfer() {
 #[test]
 fn a_restart_keeps_what_is_stored() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=600|{number}"));
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let text = config(&origin.upstream, "true")
-        .replace("path = \"cache\"", &format!("path = \"{}\"", folder.path().join("cache").display()));
+        .replace("path = \"cache\"", &format!("path = \"{}\"", folder.join("cache").display()));
     for signal in [Some(Signal::TERM), None] {
         let mut server = Server::config(&text);
-        eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+        wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
         if let Some(signal) = signal {
             server.signal(signal);
             assert!(server.wait().0.success());
@@ -253,12 +243,12 @@ fn a_restart_keeps_what_is_stored() {
 fn objects_on_the_disk_are_used_without_openat2() {
     let Some(script) = without_openat2(38) else { return };
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=600|{number}"));
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let text = config(&origin.upstream, "true")
-        .replace("path = \"cache\"", &format!("path = \"{}\"", folder.path().join("cache").display()));
+        .replace("path = \"cache\"", &format!("path = \"{}\"", folder.join("cache").display()));
     let start = || Server::build().config(&text).through_shell(&script).start();
     let server = start();
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     drop(server);
     assert_eq!(handled(&get(&start(), "/a", &[])), "hit");
     assert_eq!(origin.count(), 1);
@@ -267,12 +257,12 @@ fn objects_on_the_disk_are_used_without_openat2() {
 #[test]
 fn a_changed_byte_on_the_disk_is_never_sent() {
     let origin = Origin::start(|_, _| format!("Cache-Control: max-age=600|{}", "x".repeat(10_000)));
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let cache = folder.path().join("cache");
+    let folder = Folder::new();
+    let cache = folder.join("cache");
     let text = config(&origin.upstream, "true")
         .replace("path = \"cache\"", &format!("path = \"{}\"", cache.display()));
     let server = Server::config(&text);
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     drop(server);
     for file in files(&cache) {
         let mut bytes = fs::read(&file).expect("the file can be read");
@@ -288,7 +278,7 @@ fn a_changed_byte_on_the_disk_is_never_sent() {
 }
 
 /// All files below a folder.
-pub(crate) fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder exists").flatten();
     entries
         .flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] })

@@ -1,14 +1,9 @@
 //! Full disks, missing descriptors, users and sandboxes, and ends of the process at any time.
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::Path;
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
+use std::os::unix::fs::chown;
 
-use rudy_tests::{Server, Upstream, binary, eventually, skip_unsupported, small_disk};
-use rustix::process::{Signal, geteuid, kill_process};
+use rudy_tests::prelude::*;
+use rudy_tests::small_disk;
 
 use crate::cache::faults::files;
 use crate::cache::{Origin, config, get, handled, send, upgrade};
@@ -24,19 +19,19 @@ fn origin_of(bytes: usize) -> Origin {
 }
 
 fn is_stored(server: &Server, target: &str) {
-    eventually("it is stored", || (handled(&get(server, target, &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(server, target, &[])) == "hit");
 }
 
 #[test]
 fn on_a_full_disk_responses_are_whole_and_stored_ones_are_hits() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let Some(script) = small_disk(folder.path()) else { return };
     // A tenth of the disk, and more than all of it.
     let origin = Origin::start(|request, _| {
         let bytes = if request.target() == "/large" { 300_000 } else { 6000 };
         format!("Cache-Control: max-age=600|{}", "x".repeat(bytes))
     });
-    let text = config_in(&origin.upstream, &folder.path().join("cache"));
+    let text = config_in(&origin.upstream, &folder.join("cache"));
     let mut server = Server::build().config(&text).through_shell(&script).start();
     is_stored(&server, "/small");
     for _ in 0..3 {
@@ -78,9 +73,9 @@ fn without_descriptors_requests_fail_or_succeed_and_later_ones_are_hits() {
 #[test]
 fn the_folder_works_for_another_user_and_in_the_sandbox() {
     let origin = origin_of(200_000);
-    let place = tempfile::tempdir().expect("a temp folder can be created");
-    fs::set_permissions(place.path(), Permissions::from_mode(0o755)).expect("it is ours");
-    let folder = place.path().join("cache");
+    let place = Folder::new();
+    place.set_mode(".", 0o755);
+    let folder = place.join("cache");
     let text = config_in(&origin.upstream, &folder);
     let mut settings = vec![("sandbox", "sandbox = true\n")];
     if geteuid().is_root() {
@@ -90,10 +85,9 @@ fn the_folder_works_for_another_user_and_in_the_sandbox() {
             vec![("user", "user = \"65534:65534\"\n"), ("both", "user = \"65534:65534\"\nsandbox = true\n")];
     }
     for (name, setting) in settings {
-        let file = place.path().join("rudy.toml");
-        fs::write(&file, format!("{setting}{text}")).expect("a temp folder can be written");
-        let output = Command::new(binary()).arg("check").arg(&file).output().expect("rudy can be started");
-        if String::from_utf8_lossy(&output.stderr).contains("does not support Landlock") {
+        let file = place.write("rudy.toml", format!("{setting}{text}"));
+        let output = Rudy::command(["check"]).arg(&file).output();
+        if output.stderr.contains("does not support Landlock") {
             return skip_unsupported("this kernel does not support Landlock");
         }
         for _ in 0..2 {
@@ -111,15 +105,15 @@ fn the_folder_works_for_another_user_and_in_the_sandbox() {
 fn a_reload_and_a_purge_in_the_middle_of_a_response_interrupt_no_client() {
     let (release, may_continue) = channel::<()>();
     let may_continue = Mutex::new(may_continue);
-    let origin = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n\r\n");
-            peer.send(vec![b'x'; 100_000]);
-            if request.target() == "/slow" {
-                may_continue.lock().expect("no test fails").recv().expect("the test continues");
-            }
-            peer.send(vec![b'x'; 100_000]);
+    let origin = Upstream::serve(move |peer, request| {
+        peer.send(
+            "HTTP/1.1 200 OK\r\nContent-Length: 200000\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n\r\n",
+        );
+        peer.send(vec![b'x'; 100_000]);
+        if request.target() == "/slow" {
+            may_continue.lock().expect("no test fails").recv().expect("the test continues");
         }
+        peer.send(vec![b'x'; 100_000]);
     });
     let mut server = Server::config(&config(&origin, "{ purge_from = \"127.0.0.1\" }"));
     let mut clients: Vec<_> = (0..20)
@@ -137,9 +131,7 @@ fn a_reload_and_a_purge_in_the_middle_of_a_response_interrupt_no_client() {
     for setting in ["sort_query = true", "ignore_query = \"x\""] {
         fs::write(&file, text.replace("{ purge", &format!("{{ {setting}, purge")))
             .expect("it can be written");
-        server.forget_lines();
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was reloaded");
+        server.reload("the configuration was reloaded");
         is_stored(&server, "/other");
     }
     assert_eq!(crate::cache::request(&server, "PURGE", "/slow", &[]).status, 200);
@@ -157,14 +149,12 @@ fn what_a_request_changes_in_the_old_process_of_an_upgrade_is_removed_in_the_new
     let (begun, has_begun) = channel();
     let (release, may_continue) = channel::<()>();
     let (begun, may_continue) = (Mutex::new(begun), Mutex::new(may_continue));
-    let origin = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            if request.head.starts_with("POST ") {
-                begun.lock().expect("no test fails").send(()).expect("the test waits");
-                may_continue.lock().expect("no test fails").recv().expect("the test continues");
-            }
-            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\n\r\na");
+    let origin = Upstream::serve(move |peer, request| {
+        if request.head.starts_with("POST ") {
+            begun.lock().expect("no test fails").send(()).expect("the test waits");
+            may_continue.lock().expect("no test fails").recv().expect("the test continues");
         }
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\n\r\na");
     });
     let mut server = Server::config(&format!("shutdown_timeout = \"60s\"\n{}", config(&origin, "true")));
     is_stored(&server, "/a");
@@ -188,8 +178,8 @@ fn what_was_purged_does_not_come_back_after_sigkill() {
             number.to_string().repeat(20_000)
         )
     });
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let text = config_in(&origin.upstream, &folder.path().join("cache"))
+    let folder = Folder::new();
+    let text = config_in(&origin.upstream, &folder.join("cache"))
         .replace("cache = true", "cache = { purge_from = \"loopback\" }")
         .replace("[[site]]\n", "[[site]]\nhosts = \"a.example\"\n");
     for (target, fields) in [("/a", &[][..]), ("/*", &[]), ("/", &["Cache-Tag: a"])] {
@@ -209,8 +199,8 @@ fn what_was_purged_does_not_come_back_after_sigkill() {
 #[test]
 fn ends_in_the_middle_of_writes_leave_whole_responses_or_none() {
     let origin = origin_of(150_000);
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let text = config_in(&origin.upstream, &folder.path().join("cache"));
+    let folder = Folder::new();
+    let text = config_in(&origin.upstream, &folder.join("cache"));
     for round in 0..5 {
         let server = Server::config(&text);
         let mut clients: Vec<_> = (0..40)
@@ -237,8 +227,8 @@ fn ends_in_the_middle_of_writes_leave_whole_responses_or_none() {
 #[test]
 fn ends_of_files_that_were_lost_with_the_power_are_never_sent() {
     let origin = origin_of(150_000);
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let cache = folder.path().join("cache");
+    let folder = Folder::new();
+    let cache = folder.join("cache");
     let text = config_in(&origin.upstream, &cache);
     let damages: [fn(&Path, u64); 3] = [
         |path, length| cut(path, length / 2, None),

@@ -9,10 +9,7 @@ mod rules;
 mod settings;
 mod statuses;
 
-use std::sync::{Arc, Mutex};
-
-use rudy_tests::{Connection, Response, Server, Upstream, UpstreamRequest};
-use rustix::process::{Pid, Signal};
+use rudy_tests::prelude::*;
 
 /// An origin, and the requests that it has received.
 struct Origin {
@@ -25,16 +22,14 @@ impl Origin {
     fn start(respond: impl Fn(&UpstreamRequest, usize) -> String + Send + Sync + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = requests.clone();
-        let upstream = Upstream::start(move |peer| {
-            while let Some(request) = peer.request() {
-                let number = {
-                    let mut seen: std::sync::MutexGuard<'_, Vec<UpstreamRequest>> =
-                        seen.lock().expect("no test fails");
-                    seen.push(request.clone());
-                    seen.len()
-                };
-                peer.send(message(&respond(&request, number)));
-            }
+        let upstream = Upstream::serve(move |peer, request| {
+            let number = {
+                let mut seen: std::sync::MutexGuard<'_, Vec<UpstreamRequest>> =
+                    seen.lock().expect("no test fails");
+                seen.push(request.clone());
+                seen.len()
+            };
+            peer.send(message(&respond(&request, number)));
         });
         Self { upstream, requests }
     }
@@ -88,9 +83,7 @@ fn get(server: &Server, target: &str, fields: &[&str]) -> Response {
 }
 
 fn request(server: &Server, method: &str, target: &str, fields: &[&str]) -> Response {
-    let mut connection = server.connect();
-    send(&mut connection, method, target, fields);
-    if method == "HEAD" { connection.head_response() } else { connection.response() }
+    server.request(method, target, &[&["Host: a.example"], fields].concat())
 }
 
 fn send(connection: &mut Connection, method: &str, target: &str, fields: &[&str]) {

@@ -1,6 +1,6 @@
 //! The rules of RFC 9111, end to end. `rudy-cache` has a case for each section.
 
-use rudy_tests::{Server, eventually};
+use rudy_tests::prelude::*;
 
 use crate::cache::{Origin, config, config_with_host, get, handled, request, server};
 
@@ -106,14 +106,12 @@ fn a_page_that_an_authorizer_has_allowed_is_for_one_user() {
         }
     }
     assert_eq!(get(&server, "/a", &[]).status, 403);
-    eventually("the application allows it", || {
-        (handled(&get(&server, "/shared", &["Cookie: u=bob"])) == "hit").then_some(())
+    wait_until("the application allows it", || {
+        handled(&get(&server, "/shared", &["Cookie: u=bob"])) == "hit"
     });
     assert_eq!(get(&server, "/shared", &[]).status, 403);
     let server = with("{ ignore_authorization = true }");
-    eventually("the operator allows it", || {
-        (handled(&get(&server, "/a", &["Cookie: u=bob"])) == "hit").then_some(())
-    });
+    wait_until("the operator allows it", || handled(&get(&server, "/a", &["Cookie: u=bob"])) == "hit");
 }
 
 #[test]
@@ -127,15 +125,18 @@ fn the_application_receives_one_spelling_of_the_host() {
     let server = server(&origin.upstream, "true");
     for (number, host) in ["A.Example", "a.example:80", "a.example:", "a.EXAMPLE:80"].into_iter().enumerate()
     {
-        let mut connection = server.connect();
-        connection.send(format!("GET /{number} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
-        assert_eq!(connection.response().field("location"), Some("http://a.example/"), "{host}");
+        assert_eq!(
+            server.get_with(&format!("/{number}"), &[&format!("Host: {host}")]).field("location"),
+            Some("http://a.example/"),
+            "{host}"
+        );
         let other = get(&server, &format!("/{number}"), &[]);
         assert_eq!(other.field("location"), Some("http://a.example/"), "{host}");
     }
-    let mut connection = server.connect();
-    connection.send(b"GET http://A.example:80/x HTTP/1.1\r\nHost: b.example\r\n\r\n");
-    assert_eq!(connection.response().field("location"), Some("http://a.example/"));
+    assert_eq!(
+        server.get_with("http://A.example:80/x", &["Host: b.example"]).field("location"),
+        Some("http://a.example/")
+    );
     assert_eq!(
         (origin.last("host").as_deref(), origin.last("x-forwarded-host").as_deref()),
         (Some("a.example"), Some("a.example"))
@@ -196,9 +197,9 @@ fn a_stale_response_is_validated_and_updated() {
     });
     let server = server(&origin.upstream, "true");
     assert_eq!(get(&server, "/a", &[]).field("x-number"), Some("1"));
-    eventually("it is stored", || {
+    wait_until("it is stored", || {
         let response = get(&server, "/a", &["Cache-Control: only-if-cached, max-stale"]);
-        (response.status == 200).then_some(())
+        response.status == 200
     });
     let second = get(&server, "/a", &[]);
     assert_eq!((handled(&second).as_str(), second.status, second.text()), ("stale", 200, "body"));
@@ -217,15 +218,15 @@ fn a_process_that_cannot_store_responds_with_the_fields_of_a_304() {
         }
         "ETag: \"a\"\nCache-Control: max-age=0\nX-From: 200|body".into()
     });
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let config = config(&origin.upstream, "true");
     let config = config.replace("\"cache\"", &format!("\"{}\"", folder.path().display()));
     let (writer, mut reader) = (Server::config(&config), Server::config(&config));
     reader.wait_for_line("another process uses the cache");
     assert_eq!(get(&writer, "/a", &[]).field("x-from"), Some("200"));
-    eventually("it is stored", || {
+    wait_until("it is stored", || {
         let response = get(&writer, "/a", &["Cache-Control: only-if-cached, max-stale"]);
-        (response.status == 200).then_some(())
+        response.status == 200
     });
     for _ in 0..2 {
         let response = get(&reader, "/a", &[]);
@@ -233,18 +234,18 @@ fn a_process_that_cannot_store_responds_with_the_fields_of_a_304() {
         assert_eq!(response.field("x-from"), Some("304"));
     }
     drop(writer);
-    eventually("it stores now", || (handled(&get(&reader, "/a", &[])) == "hit").then_some(()));
+    wait_until("it stores now", || handled(&get(&reader, "/a", &[])) == "hit");
 }
 
 #[test]
 fn a_process_that_cannot_store_does_not_send_what_a_request_has_changed() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60\nCache-Tag: a|{number}"));
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let config = config_with_host(&origin.upstream, "{ purge_from = \"loopback\" }");
     let config = config.replace("\"cache\"", &format!("\"{}\"", folder.path().display()));
     let (writer, mut reader) = (Server::config(&config), Server::config(&config));
     reader.wait_for_line("another process uses the cache");
-    eventually("it is stored", || (handled(&get(&writer, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&writer, "/a", &[])) == "hit");
     assert_eq!(handled(&get(&reader, "/a", &[])), "hit");
     assert_eq!(request(&reader, "POST", "/a", &["Content-Length: 0"]).status, 200);
     assert_eq!(handled(&get(&reader, "/a", &[])), "uri-miss");
@@ -264,11 +265,11 @@ fn the_fields_in_vary_select_the_response() {
         let field = format!("Accept-Language: {language}");
         assert_eq!(get(&server, "/a", &[&field]).text(), language);
     }
-    eventually("both are stored", || {
+    wait_until("both are stored", || {
         let hits = ["de", "en"].map(|language| {
             handled(&get(&server, "/a", &[&format!("Accept-Language: {language}")])) == "hit"
         });
-        (hits == [true, true]).then_some(())
+        hits == [true, true]
     });
     assert_eq!(handled(&get(&server, "/a", &["Accept-Language: fr"])), "vary-miss");
 }
@@ -284,7 +285,7 @@ fn the_origin_sees_one_spelling_of_accepted_codings() {
     let server = server(&origin.upstream, "true");
     assert_eq!(get(&server, "/a", &["Accept-Encoding: gzip;q=0.5, deflate, br"]).text(), "br, gzip");
     let spelled = ["Accept-Encoding: br, x-gzip"];
-    eventually("it is stored", || (handled(&get(&server, "/a", &spelled)) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &spelled)) == "hit");
     assert_eq!(get(&server, "/a", &[]).text(), "identity");
 }
 
@@ -301,7 +302,7 @@ fn a_response_to_a_condition_for_the_origin_changes_nothing_that_is_stored() {
     assert_eq!((handled(&bypassed).as_str(), bypassed.text()), ("bypass", "deflate"));
     assert_eq!(bypassed.field("cache-status"), Some("Rudy; fwd=bypass; fwd-status=200"));
     assert_eq!(get(&server, "/a", &[]).text(), "identity");
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     // Its response has another tag.
     assert_eq!(handled(&request(&server, "HEAD", "/a", &conditional)), "bypass");
     assert_eq!(handled(&get(&server, "/a", &[])), "hit");
@@ -354,9 +355,7 @@ fn a_stale_response_is_sent_while_it_is_validated_and_in_place_of_an_error() {
         Some(get(&server, "/swr", &[])).filter(|response| handled(response) == "hit")
     });
     assert_eq!(stale.text(), first);
-    eventually("it is validated in the background", || {
-        (get(&server, "/swr", &[]).text() != first).then_some(())
-    });
+    wait_until("it is validated in the background", || get(&server, "/swr", &[]).text() != first);
 }
 
 #[test]
@@ -375,9 +374,9 @@ fn a_validation_in_the_background_is_for_its_variant() {
     };
     for (language, expected) in [("en", "en 1"), ("de", "de 2")] {
         assert_eq!(with(language, &[]).text(), expected);
-        eventually("it is stored", || {
+        wait_until("it is stored", || {
             let response = with(language, &["Cache-Control: only-if-cached, max-stale"]);
-            (response.status == 200).then_some(())
+            response.status == 200
         });
     }
     assert_eq!(with("en", &[]).text(), "en 1", "it is validated in the background");
@@ -421,7 +420,7 @@ fn a_small_part_is_not_stored_with_a_large_one() {
     let origin = in_parts("0123456789".repeat(10));
     let server = server(&origin.upstream, "true");
     let part = |range: &str| get(&server, "/a", &[&format!("Range: bytes={range}")]);
-    let hit = |range: &str| eventually("it is stored", || (handled(&part(range)) == "hit").then_some(()));
+    let hit = |range: &str| wait_until("it is stored", || handled(&part(range)) == "hit");
     assert_eq!(part("0-79").body.len(), 80);
     hit("0-79");
     let small = part("90-90");

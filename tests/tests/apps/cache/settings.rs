@@ -1,10 +1,8 @@
 //! The settings of `cache`.
 
 use std::ffi::OsStr;
-use std::process::Command;
 
-use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Server, binary, eventually};
+use rudy_tests::prelude::*;
 
 use crate::cache::{Origin, config, get, handled, request, server};
 
@@ -15,7 +13,7 @@ fn cookies_bypass_the_cache() {
     let own = get(&server, "/a", &["Cookie: a=b; session_id=1"]);
     assert_eq!((own.text(), handled(&own).as_str()), ("1", "bypass"));
     assert_eq!(get(&server, "/a", &["Cookie: a=b"]).text(), "2");
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     assert_eq!(get(&server, "/a", &["Cookie: a=b; session_id=1"]).text(), "3");
     assert_eq!(handled(&get(&server, "/a", &["Cookie: a=b; Session.id=1"])), "bypass");
 }
@@ -28,9 +26,7 @@ fn parts_of_the_request_are_added_to_the_key_or_removed() {
     let first = get(&server, "/a?b=1&utm_x=2&a=0", &["Cookie: lang=de; id=1"]);
     assert_eq!(first.text(), "/a?b=1&utm_x=2&a=0", "the origin receives all of it");
     assert_eq!(first.field("vary"), Some("Cookie"));
-    eventually("it is stored", || {
-        (handled(&get(&server, "/a?a=0&b=1", &["Cookie: id=2; lang=de"])) == "hit").then_some(())
-    });
+    wait_until("it is stored", || handled(&get(&server, "/a?a=0&b=1", &["Cookie: id=2; lang=de"])) == "hit");
     assert_eq!(handled(&get(&server, "/a?a=0&b=1", &["Cookie: lang=en"])), "vary-miss");
     assert_eq!(handled(&get(&server, "/a?a=0&b=2", &["Cookie: lang=de"])), "uri-miss");
 }
@@ -42,9 +38,7 @@ fn ignored_parameters_are_no_part_of_the_key_after_a_rewrite() {
     let config = config(&origin.upstream, "{ ignore_query = [\"utm_*\"] }").replace("[[site]]\n", rewrite);
     let server = Server::config(&config);
     assert_eq!(get(&server, "/shop/x?utm_source=1", &[]).text(), "/c/x?utm_source=1");
-    eventually("it is stored", || {
-        (handled(&get(&server, "/shop/x?utm_source=1", &[])) == "hit").then_some(())
-    });
+    wait_until("it is stored", || handled(&get(&server, "/shop/x?utm_source=1", &[])) == "hit");
     assert_eq!(handled(&get(&server, "/shop/x?utm_source=2", &[])), "hit");
     assert_ne!(handled(&get(&server, "/shop/x?page=2", &[])), "hit");
 }
@@ -65,7 +59,7 @@ fn accepted_languages_are_reduced_to_those_of_a_list() {
         ("fr;q=0.3", "none 3"),
     ] {
         let get = || get(&reduced, "/a", &[&format!("Accept-Language: {accept}")]);
-        eventually("it is stored", || (handled(&get()) == "hit").then_some(()));
+        wait_until("it is stored", || handled(&get()) == "hit");
         assert_eq!(get().text(), expected, "{accept}");
     }
     let plain = server(&origin.upstream, "true");
@@ -91,15 +85,13 @@ fn a_compressed_copy_is_kept_for_each_coding() {
 
 #[test]
 fn a_compressed_copy_of_a_response_of_an_app_is_kept_for_each_coding() {
-    let app = App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            peer.body();
-            peer.respond(format!("{FIELDS}\n\n{}", text_at(variable(&params, "REQUEST_URI"))).as_bytes());
-        }
+    let app = App::serve(|peer, params| {
+        peer.body();
+        peer.respond(format!("{FIELDS}\n\n{}", text_at(variable(&params, "REQUEST_URI"))).as_bytes());
     });
-    let root = tempfile::tempdir().expect("a temp folder can be created");
+    let root = Folder::new();
     for script in ["small.php", "large.php"] {
-        std::fs::write(root.path().join(script), "").expect("a temp folder can be written");
+        root.write(script, "");
     }
     let address = app.address();
     // The responses of `php` from the head alone may also be files, which are compressed elsewhere.
@@ -117,14 +109,14 @@ fn copies_are_kept(server: &Server) {
     let compressed = || -> u64 {
         let command = [OsStr::new("cache"), "stats".as_ref(), "--json".as_ref(), "--pid".as_ref()];
         let pid = server.pid().to_string();
-        let output = Command::new(binary()).args(command).arg(pid).output().expect("rudy can be started");
-        let stats: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
+        let output = Rudy::command(command).arg(pid).output();
+        let stats = output.json();
         stats["caches"][0]["compressed_bytes"].as_u64().expect("a number")
     };
     for target in ["/small.php", "/large.php"] {
         for coding in ["gzip", "br", "zstd"] {
             let accept = format!("Accept-Encoding: {coding}");
-            eventually("it is stored", || (handled(&get(server, target, &[&accept])) == "hit").then_some(()));
+            wait_until("it is stored", || handled(&get(server, target, &[&accept])) == "hit");
             let before = compressed();
             let copies: Vec<_> = (0..4).map(|_| get(server, target, &[&accept])).collect();
             for copy in &copies {
@@ -173,23 +165,21 @@ fn a_reload_of_the_client_validates_or_is_ignored() {
         let origin =
             Origin::start(|_, number| format!("Cache-Control: max-age=600\nAge: 100\nETag: \"a\"|{number}"));
         let server = server(&origin.upstream, settings);
-        eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
-        eventually("more than a second has passed", || {
-            (handled(&get(&server, "/a", &["Cache-Control: no-cache"])) == expected).then_some(())
+        wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
+        wait_until("more than a second has passed", || {
+            handled(&get(&server, "/a", &["Cache-Control: no-cache"])) == expected
         });
     }
 }
 
 #[test]
 fn the_application_receives_the_port_of_the_url() {
-    let app = App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            peer.body();
-            let [host, port] = ["HTTP_HOST", "SERVER_PORT"].map(|name| variable(&params, name));
-            peer.respond(
-                format!("Cache-Control: max-age=60\nContent-Type: text/plain\n\n{host} {port}").as_bytes(),
-            );
-        }
+    let app = App::serve(|peer, params| {
+        peer.body();
+        let [host, port] = ["HTTP_HOST", "SERVER_PORT"].map(|name| variable(&params, name));
+        peer.respond(
+            format!("Cache-Control: max-age=60\nContent-Type: text/plain\n\n{host} {port}").as_bytes(),
+        );
     });
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
@@ -199,9 +189,11 @@ fn the_application_receives_the_port_of_the_url() {
     for (number, (host, expected)) in
         [("A.example:80", "a.example 80"), ("a.example:8080", "a.example:8080 8080")].into_iter().enumerate()
     {
-        let mut connection = server.connect();
-        connection.send(format!("GET /{number} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
-        assert_eq!(connection.response().text(), expected, "{host}");
+        assert_eq!(
+            server.get_with(&format!("/{number}"), &[&format!("Host: {host}")]).text(),
+            expected,
+            "{host}"
+        );
     }
 }
 
@@ -230,12 +222,8 @@ fn settings_without_an_effect_are_errors() {
         ("{ heuristic_percent = 101 }", "101"),
         ("\"yes\"", "`true`, `false` or a table"),
     ] {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        let file = folder.path().join("rudy.toml");
-        std::fs::write(&file, config(&origin.upstream, settings)).expect("it can be written");
-        let output = Command::new(binary()).arg("check").arg(&file).output().expect("rudy can be started");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && stderr.contains(expected), "{settings}: {stderr}");
+        let output = Rudy::check(&config(&origin.upstream, settings));
+        assert!(!output.is_success() && output.stderr.contains(expected), "{settings}: {output:?}");
     }
 }
 
@@ -243,7 +231,7 @@ fn settings_without_an_effect_are_errors() {
 fn a_reload_keeps_what_is_stored() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
     let mut server = server(&origin.upstream, "true");
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     reload_with(&mut server, "cache = true", "cache = { sort_query = true }");
     assert_eq!(handled(&get(&server, "/a", &[])), "hit");
     assert_eq!(handled(&request(&server, "HEAD", "/a", &[])), "hit");
@@ -254,17 +242,17 @@ fn a_reload_keeps_what_is_stored() {
 fn a_reload_with_another_size_continues_to_store() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
     let mut server = server(&origin.upstream, "true");
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
     assert_eq!(handled(&get(&server, "/a", &[])), "hit");
     reload_with(&mut server, "path = \"cache\"", "path = \"cache\"\nsize = \"1G\"");
-    eventually("it is stored", || (handled(&get(&server, "/b", &[])) == "hit").then_some(()));
+    wait_until("it is stored", || handled(&get(&server, "/b", &[])) == "hit");
 }
 
 /// Changes the configuration of a server, and reloads it.
 fn reload_with(server: &mut Server, old: &str, new: &str) {
     let file = server.path().join("rudy.toml");
-    let text = std::fs::read_to_string(&file).expect("the configuration can be read");
-    std::fs::write(&file, text.replace(old, new)).expect("it can be written");
-    server.signal(rustix::process::Signal::HUP);
+    let text = fs::read_to_string(&file).expect("the configuration can be read");
+    fs::write(&file, text.replace(old, new)).expect("it can be written");
+    server.signal(Signal::HUP);
     server.wait_for_line("the configuration was reloaded");
 }

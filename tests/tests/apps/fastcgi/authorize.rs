@@ -1,15 +1,8 @@
 //! Authorizers: only a complete response of 200 allows a request, on every engine.
 
-use std::fs;
-use std::path::Path;
-use std::sync::mpsc::{self, Receiver, Sender};
-
 use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::{ProtocolStatus, Role};
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{PATIENCE, Response, Server, engines};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{SHORT_HALF_CLOSE, respond_with, wait_for_end};
 
@@ -131,7 +124,7 @@ struct ProtectedSite {
     server: Server,
     authorizer: App,
     _app: App,
-    _files: TempDir,
+    _files: Folder,
     events: Receiver<String>,
 }
 
@@ -165,9 +158,7 @@ impl ProtectedSite {
                 peer.respond(text.as_bytes());
             }
         });
-        let files = tempfile::tempdir().expect("a temp folder can be created");
-        fs::create_dir(files.path().join("folder")).expect("the folder is ours");
-        fs::write(files.path().join("folder/a.txt"), "0123456789").expect("the folder is ours");
+        let files = Folder::with(&[("folder/a.txt", "0123456789")]);
         let server = Self::server(model, &authorizer, &app, files.path());
         Self { server, authorizer, _app: app, _files: files, events }
     }
@@ -186,7 +177,7 @@ impl ProtectedSite {
              [[site.route]]\npath = \"/*\"\nfiles = {{ root = '{}', browse = true }}\n",
             files.display()
         );
-        Server::build().config(&config).args(["--engine", &model.to_string()]).start()
+        Server::build().config(&config).engine(model).start()
     }
 
     /// Sends a request without a body and with these additional fields.
@@ -207,7 +198,7 @@ fn behavior(what: &str) -> String {
 }
 
 fn on_every_engine(test: fn(Model)) {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for model in engines() {
             scope.spawn(move || test(model));
         }
@@ -245,8 +236,7 @@ fn a_rejection_is_passed_on_to_the_client() {
     let response = site.request("GET /page", &behavior("require-a-password"));
     assert_eq!(response.field("www-authenticate"), Some("Basic realm=x"));
     for what in ["redirect-to-log-in", "redirect-locally-to-log-in"] {
-        let sent = site.request("GET /page", &behavior(what));
-        assert_eq!(sent.field("location"), Some("/login"), "{what}");
+        assert_eq!(site.request("GET /page", &behavior(what)).field("location"), Some("/login"), "{what}");
     }
     let sent = site.request("GET /page", &behavior("redirect-to-log-in"));
     assert_eq!(sent.field("set-cookie"), Some("back=1"));
@@ -288,8 +278,7 @@ fn remote_user_comes_only_from_the_authorizer() {
     let forged = "Remote-User: root\r\nVariable-REMOTE_USER: root\r\nVariable-Remote-User: root\r\n";
     let response = site.request("GET /app/x", &(behavior("allow") + forged));
     assert_eq!(response.text(), "Some(\"ann\") with 0 bytes");
-    let response = site.request("GET /open-app/x", forged);
-    assert_eq!(response.text(), "None with 0 bytes");
+    assert_eq!(site.request("GET /open-app/x", forged).text(), "None with 0 bytes");
 }
 
 #[test]
@@ -323,8 +312,7 @@ fn a_body_is_sent_to_the_app_only_after_the_authorizer_allows_the_request() {
 #[test]
 fn a_disconnect_cancels_the_request_to_the_authorizer() {
     let site = ProtectedSite::start(Model::PerCore, authorize);
-    let mut client = site.server.connect();
-    client.send(b"GET /patient HTTP/1.1\r\nHost: test\r\n\r\n");
+    let client = site.server.send(b"GET /patient HTTP/1.1\r\nHost: test\r\n\r\n");
     let next = || site.events.recv_timeout(PATIENCE).expect("the authorizer sends an event");
     assert_eq!(next(), "GET /patient");
     drop(client);

@@ -1,11 +1,6 @@
 //! An app that accepts no connections for a while, with a full backlog in the kernel.
 
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-
-use rudy_net::engine::Model;
-use rudy_tests::Server;
-use rudy_tests::fastcgi::{App, Peer};
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::queue::send_request;
 use crate::fastcgi::site::{Site, respond_with};

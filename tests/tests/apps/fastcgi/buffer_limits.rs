@@ -1,11 +1,6 @@
 //! Little or no space to buffer bodies: each body is transferred completely or rejected, and none blocks another.
 
-use std::sync::mpsc;
-use std::thread;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, engines};
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::half_close::get;
 use crate::fastcgi::request_buffering::{begin, echo};
@@ -25,9 +20,7 @@ fn responses_are_sent_without_any_buffer_space() {
                     for client in 0..6 {
                         scope.spawn(move || {
                             let mut connection = Connection::open(address);
-                            connection
-                                .send(b"GET /app/large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-                            let body = connection.response().body;
+                            let body = connection.get("/app/large", &["Connection: close"]).body;
                             assert_same(&body, &pattern(LARGE_BYTES), &format!("{model}: {client}"));
                         });
                     }
@@ -73,8 +66,7 @@ fn a_buffered_response_that_the_app_truncated_is_truncated_for_a_slow_client() {
             }
         });
         let site = Site { server: Site::server(Model::PerCore, &app, ""), app, events };
-        let mut client = site.server.connect();
-        client.send(&get("/app/x"));
+        let mut client = site.server.send(get("/app/x"));
         assert_eq!(site.next_event(), "closes");
         let bytes = client.read_to_end();
         let head =
@@ -90,8 +82,7 @@ fn a_buffered_response_that_the_app_truncated_is_truncated_for_a_slow_client() {
 #[test]
 fn an_http_1_0_client_gets_a_buffered_response() {
     let site = Site::start(Model::PerCore, send);
-    let mut client = site.server.connect();
-    client.send(b"GET /app/large HTTP/1.0\r\n\r\n");
+    let mut client = site.server.send(b"GET /app/large HTTP/1.0\r\n\r\n");
     assert_eq!(site.next_event(), "sent");
     assert_same(&client.response().body, &pattern(LARGE_BYTES), "the response");
 }

@@ -1,16 +1,8 @@
 //! Clients and an app that fail at random while the server reloads its configuration. Each client gets its own response or an error,
 //! and nothing leaks.
 
-use std::net::SocketAddr;
-use std::sync::mpsc::Sender;
-use std::thread;
-use std::time::Duration;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::Peer;
-use rudy_tests::{Connection, engines};
+use rudy_tests::prelude::*;
 use rustix::net::sockopt;
-use rustix::process::Signal;
 
 use crate::fastcgi::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, post};
 
@@ -133,9 +125,7 @@ fn run_chaos(model: Model) {
             });
         }
         for _ in 0..5 {
-            site.server.forget_lines();
-            site.server.signal(Signal::HUP);
-            site.server.wait_for_line("the configuration was reloaded");
+            site.server.reload("the configuration was reloaded");
         }
     });
     site.assert_all_connections_free(model, "everything at once");

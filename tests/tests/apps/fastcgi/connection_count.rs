@@ -1,6 +1,6 @@
 //! The default number of connections to an app: as many as it reports, or one.
 
-use rudy_tests::Server;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::half_close::get;
 

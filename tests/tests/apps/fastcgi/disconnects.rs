@@ -1,14 +1,8 @@
 //! Clients that disconnect, idle connections that the app has closed, and an app that does not run.
 
-use std::io::Write;
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Sender};
-use std::time::Duration;
-
-use rudy_net::engine::Model;
 use rudy_observe::Process;
-use rudy_tests::fastcgi::{App, Peer, Received};
-use rudy_tests::{PATIENCE, Response, engines};
+use rudy_tests::fastcgi::Received;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{SHORT_HALF_CLOSE, Site, post, respond_with, wait_for_end};
 
@@ -51,7 +45,7 @@ fn client_leaves(model: Model) {
 
 #[test]
 fn a_disconnect_cancels_the_request_and_frees_its_connection() {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for model in engines() {
             scope.spawn(move || client_leaves(model));
         }
@@ -68,8 +62,7 @@ fn a_disconnect_closes_the_connection_to_an_app_that_ignores_aborts() {
         sender.send("closed".to_owned()).expect("the test listens");
         false
     });
-    let mut client = site.server.connect();
-    client.send(b"GET /app/at-work HTTP/1.1\r\nHost: test\r\n\r\n");
+    let client = site.server.send(b"GET /app/at-work HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(site.next_event(), "/at-work");
     drop(client);
     assert_eq!(site.next_event(), "closed");

@@ -1,12 +1,7 @@
 //! Request bodies that do not fit on the disk.
 
-use std::path::Path;
-use std::sync::mpsc;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, small_disk};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rudy_tests::small_disk;
 
 use crate::fastcgi::site::{Site, respond_with};
 
@@ -15,7 +10,7 @@ use crate::fastcgi::site::{Site, respond_with};
 fn assert_disk_full(folder: &Path, script: &str, why: &str) {
     let app = App::start(|mut peer| {
         while let Some(params) = peer.request() {
-            let length = rudy_tests::fastcgi::variable(&params, "CONTENT_LENGTH").to_owned();
+            let length = variable(&params, "CONTENT_LENGTH").to_owned();
             if !respond_with(&mut peer, &length) {
                 return;
             }
@@ -40,8 +35,7 @@ fn assert_disk_full(folder: &Path, script: &str, why: &str) {
         site.wait_for_descriptors(before + 2, why);
     }
     let line = format!("cannot store the body: {}: {why}", folder.display());
-    let line = site.server.wait_for_line(&line);
-    assert!(line.contains("POST /app/x from 127.0.0.1"), "{line}");
+    assert_contains!(site.server.wait_for_line(&line), "POST /app/x from 127.0.0.1");
 }
 
 /// Sends a chunked POST of this many kilobytes.
@@ -55,14 +49,14 @@ fn send_in_chunks(client: &mut Connection, kilobytes: usize) {
 
 #[test]
 fn a_body_that_does_not_fit_on_the_disk_is_507_and_the_next_one_is_served() {
-    let folder = TempDir::new().unwrap();
+    let folder = Folder::new();
     let Some(script) = small_disk(folder.path()) else { return };
     assert_disk_full(folder.path(), &script, "No space left on device");
 }
 
 #[test]
 fn a_body_over_the_file_size_limit_is_507_and_the_server_keeps_running() {
-    let folder = TempDir::new().unwrap();
+    let folder = Folder::new();
     // The unit is 512 or 1024 bytes. Beyond the limit the process gets SIGXFSZ, which by default terminates it.
     assert_disk_full(folder.path(), "ulimit -f 100; exec \"$@\"", "File too large");
 }

@@ -1,11 +1,7 @@
 //! An app that closes, hangs or violates the protocol in each phase.
 
-use std::sync::mpsc::Sender;
-
 use rudy_fastcgi::ProtocolStatus;
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Peer};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{Site, wait_for_end};
 
@@ -233,8 +229,7 @@ fn the_stderr_rate_limit_applies_to_all_requests_of_an_app() {
     for _ in 0..20 {
         assert_eq!(get(&site, "/app/logs-100-lines").0, 200);
     }
-    site.server.signal(Signal::TERM);
-    let (_, log) = site.server.wait();
+    let (_, log) = site.server.stop();
     let lines = log.matches("stderr: PHP Warning").count();
     // The initial burst, and a few lines for each second of the test.
     assert!((500..1000).contains(&lines), "{lines} of 2000 lines are logged");

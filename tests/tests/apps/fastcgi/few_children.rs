@@ -1,13 +1,9 @@
 //! An app with fewer children than connections, where each child serves one connection until it is closed, such as php-fpm. An idle
 //! connection occupies a child that connections in the accept backlog need.
 
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, engines};
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{Site, post, respond_with};
 
@@ -40,8 +36,7 @@ fn every_request_is_served(model: Model, clients: usize) {
             scope.spawn(move || {
                 let mut connection = Connection::open(address);
                 for request in 0..REQUESTS {
-                    connection.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\n\r\n");
-                    let response = connection.response();
+                    let response = connection.get("/app/x", &[]);
                     assert_eq!(response.status, 200, "{model}: {client}, {request}: {}", response.text());
                 }
             });

@@ -1,13 +1,8 @@
 //! Clients that shut down their sending side, as `nc -N`, socat and health checks do. They are served. A client that has closed its
 //! connection looks the same, until no write to it has succeeded for `half_close_timeout`.
 
-use std::sync::{Mutex, mpsc};
-use std::thread;
-use std::time::Duration;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Received};
-use rudy_tests::{Connection, PATIENCE, Server, engines};
+use rudy_tests::fastcgi::Received;
+use rudy_tests::prelude::*;
 use rustix::net::sockopt;
 
 use crate::fastcgi::site::{Site, post, respond_with};
@@ -23,13 +18,12 @@ fn server(model: Model, top: &str, app: &App) -> Server {
          [[site.route]]\npath = \"/events\"\nbroadcast = {{ publish = \"loopback\", heartbeat = \"0s\" }}\n\
          [[site.route]]\npath = \"/status\"\nstatus = {{ allow = \"loopback\" }}\n"
     );
-    Server::build().config(&config).args(["--engine", &model.to_string()]).start()
+    Server::build().config(&config).engine(model).start()
 }
 
 /// Sends a request and shuts down the sending side.
 fn send_and_finish(server: &Server, request: &[u8]) -> Connection {
-    let mut client = server.connect();
-    client.send(request);
+    let mut client = server.send(request);
     client.finish();
     client
 }
@@ -96,9 +90,7 @@ fn a_half_closed_subscriber_gets_messages() {
         assert_eq!(client.head().status, 200, "{model}");
         assert!(client.chunk().is_some_and(|text| text.starts_with("retry: ")), "{model}");
         for message in ["one", "two"] {
-            let mut publisher = server.connect();
-            publisher.send(&post("/events", message.as_bytes()));
-            assert_eq!(publisher.response().status, 204, "{model}");
+            assert_eq!(server.send(post("/events", message.as_bytes())).response().status, 204, "{model}");
             let event = client.chunk().expect("the stream has no end");
             assert!(event.contains(&format!("data: {message}\n")), "{model}: {event}");
         }
@@ -122,8 +114,7 @@ fn assert_closed_after(model: Model, clients: usize, half_close_timeout: &str, c
     for target in ["/app/silent", "/long", "/events"] {
         let mut open = Vec::new();
         for _ in 0..clients {
-            let mut client = site.server.connect();
-            client.send(&get(target));
+            let mut client = site.server.send(get(target));
             match target {
                 "/app/silent" => assert_eq!(site.next_event(), "request", "{model}"),
                 "/events" => assert_eq!(client.head().status, 200, "{model}"),

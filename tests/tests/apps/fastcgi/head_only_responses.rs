@@ -1,11 +1,6 @@
 //! Responses of which the client gets only the head.
 
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, Sender};
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{Connection, PATIENCE};
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{Site, wait_for_end};
 

@@ -1,15 +1,9 @@
 //! Apps addressed by name. Each server has its own `/etc/hosts` in a mount namespace.
 
-use std::fs;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::net::{IpAddr, Ipv6Addr};
 
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Hosts, PATIENCE, Server, binary, eventually, free_port, skip_unsupported};
-use rustix::process::Signal;
+use rudy_tests::Hosts;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::respond_with;
 
@@ -79,9 +73,9 @@ fn send_event(sender: &Sender<&'static str>, what: &'static str) {
 
 /// Sends requests until the app with this address responds. The server looks a name up at most once a second.
 fn wait_for_response_from(server: &Server, host: IpAddr) {
-    eventually(&format!("{host} responds"), || {
+    wait_until(&format!("{host} responds"), || {
         let response = server.get("/app/x");
-        (response.status == 200 && response.text() == host.to_string()).then_some(())
+        response.status == 200 && response.text() == host.to_string()
     });
 }
 
@@ -96,9 +90,7 @@ fn has_ipv6() -> bool {
 #[test]
 fn an_app_on_either_address_of_localhost_is_reached() {
     let Some(hosts) = Hosts::new("::1 localhost\n127.0.0.1 localhost\n") else { return };
-    if !has_ipv6() {
-        return;
-    }
+    needs!(has_ipv6());
     for host in [host(1), Ipv6Addr::LOCALHOST.into()] {
         let port = free_port();
         let instance = Instance::start(host, port);
@@ -138,8 +130,7 @@ fn a_changed_address_is_used_and_requests_at_the_old_one_finish() {
     let port = free_port();
     let mut old = Instance::start(host(2), port);
     let mut server = server(&hosts, &format!("app.test:{port}"), "");
-    let mut held = server.connect();
-    held.send(b"GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    let mut held = server.send(b"GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     assert_eq!(old.next_event(), "held");
     // Replace the app as a container is replaced: the new one runs while the old one finishes its requests.
     let _new = Instance::start(host(3), port);
@@ -206,10 +197,8 @@ fn a_hanging_lookup_delays_no_start_reload_or_stop() {
     server.wait_for_line("the name is being looked up");
     for (route, status) in [("/more", 404), ("/less", 403)] {
         let more = format!("{config}[[site.route]]\npath = \"{route}\"\nrespond = {{ status = {status} }}\n");
-        fs::write(server.path().join("rudy.toml"), more).expect("the folder is the server's");
-        server.forget_lines();
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was reloaded");
+        server.path().write("rudy.toml", more);
+        server.reload("the configuration was reloaded");
         assert_eq!(server.get(route).status, status);
     }
     // The reloads have not started another lookup, so this ends all of them.
@@ -218,8 +207,7 @@ fn a_hanging_lookup_delays_no_start_reload_or_stop() {
     let mut other = start(&hosts, &config);
     for server in [&mut server, &mut other] {
         server.signal(Signal::TERM);
-        let (status, log) = server.wait();
-        assert_eq!(status.code(), Some(0), "{log}");
+        server.exits_with(0);
     }
 }
 

@@ -2,13 +2,8 @@
 //!
 //! `tests/src/bin/spellings.rs` sends the same requests to any server.
 
-use std::collections::BTreeMap;
-use std::fs;
-
 use rudy_fastcgi::Role;
-use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{Response, Server};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 /// Responds with all variables, one per line, and the length of the body. As an authorizer it rejects paths that begin with
 /// `/secret`.
@@ -46,16 +41,16 @@ struct Site {
     // Dropped first: the application's threads end when the server closes its connections.
     server: Server,
     _app: App,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl Site {
     /// Replaces `{app}` and `{root}` in the routes by the application's address and a folder with these files.
     fn start(files: &[(&str, &str)], routes: &str) -> Self {
         let app = App::start(echo);
-        let folder = tempfile::tempdir().expect("a folder can be created");
+        let folder = Folder::new();
         for (name, text) in files {
-            let path = folder.path().join(name);
+            let path = folder.join(name);
             fs::create_dir_all(path.parent().expect("the path has a parent")).expect("the folder is ours");
             fs::write(path, text).expect("the folder is ours");
         }

@@ -1,12 +1,6 @@
 //! More requests than connections to the app: they wait for a limited time.
 
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::Instant;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, PATIENCE, Server};
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, respond_with};
 
@@ -53,14 +47,9 @@ impl Full {
     /// Asserts that a request is served. Retries, because a permit is released shortly after the client gets its response.
     fn assert_serves_again(&self) {
         self.go.send(()).expect("the app listens");
-        let deadline = Instant::now() + PATIENCE;
-        let response = loop {
-            let response = self.server.get("/app/x");
-            if response.status != 503 {
-                break response;
-            }
-            assert!(Instant::now() < deadline, "no connection becomes free");
-        };
+        let response = eventually("a connection becomes free", || {
+            Some(self.server.get("/app/x")).filter(|response| response.status != 503)
+        });
         assert_eq!(response.text(), "fine");
     }
 
@@ -78,29 +67,22 @@ impl Full {
 }
 
 pub(crate) fn send_request(server: &Server) -> Connection {
-    let mut client = server.connect();
-    client.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-    client
+    server.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
 }
 
 #[test]
-fn a_full_queue_is_503_at_once_with_retry_after() {
-    let mut full = Full::start(Model::PerCore, ", queue = 0");
-    let rejected = send_request(&full.server).response();
-    assert_eq!((rejected.status, rejected.field("retry-after")), (503, Some("1")));
-    full.server.wait_for_line("the queue is full: 0 requests are waiting for a connection (`queue`)");
-    full.respond_to_all();
-    full.assert_serves_again();
-}
-
-#[test]
-fn a_request_that_waits_longer_than_queue_timeout_gets_503() {
-    let mut full = Full::start(Model::PerCore, ", queue_timeout = \"50ms\"");
-    let rejected = send_request(&full.server).response();
-    assert_eq!((rejected.status, rejected.field("retry-after")), (503, Some("1")));
-    full.server.wait_for_line("no connection became free within 50ms (`queue_timeout`)");
-    full.respond_to_all();
-    full.assert_serves_again();
+fn a_full_queue_and_a_wait_longer_than_queue_timeout_are_503_with_retry_after() {
+    for (more, line) in [
+        (", queue = 0", "the queue is full: 0 requests are waiting for a connection (`queue`)"),
+        (", queue_timeout = \"50ms\"", "no connection became free within 50ms (`queue_timeout`)"),
+    ] {
+        let mut full = Full::start(Model::PerCore, more);
+        let rejected = send_request(&full.server).response();
+        assert_eq!((rejected.status, rejected.field("retry-after")), (503, Some("1")), "{more}");
+        full.server.wait_for_line(line);
+        full.respond_to_all();
+        full.assert_serves_again();
+    }
 }
 
 #[test]
@@ -133,15 +115,8 @@ fn a_client_that_disconnects_leaves_the_queue() {
 /// Waits until the server has this many connections, because it has accepted a client or noticed a disconnect. `status` is one of
 /// the connections.
 pub(crate) fn wait_for_connections(status: &mut Connection, expected: usize) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        status.send(b"GET /status HTTP/1.1\r\nHost: test\r\n\r\n");
-        let status: serde_json::Value = serde_json::from_slice(&status.response().body).expect("JSON");
-        let open = &status["connections"]["open"];
-        if *open == expected {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{open} connections, not {expected}");
-        std::thread::yield_now();
-    }
+    wait_until(&format!("{expected} connections are open"), || {
+        let status: Value = serde_json::from_slice(&status.get("/status", &[]).body).expect("JSON");
+        status["connections"]["open"] == expected
+    });
 }

@@ -1,11 +1,7 @@
 //! Buffering of request bodies: a slow client does not occupy a connection to the app.
 
-use std::sync::mpsc;
-use std::time::Duration;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Peer, Received};
-use rudy_tests::{Connection, PATIENCE};
+use rudy_tests::fastcgi::Received;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{CONNECTIONS, Site, assert_same, pattern, post};
 
@@ -25,8 +21,7 @@ pub(crate) type Upload = (Connection, Vec<u8>);
 pub(crate) fn begin(site: &Site, body: &[u8], sent: usize) -> Upload {
     let mut request = post("/app/echo", body);
     let rest = request.split_off(request.len() - body.len() + sent);
-    let mut client = site.server.connect();
-    client.send(&request);
+    let client = site.server.send(&request);
     (client, rest)
 }
 
@@ -65,16 +60,16 @@ fn a_body_over_the_total_limit_is_507_without_a_request_to_the_app() {
     let top = "buffer_total = \"1 MiB\"\n";
     let site = Site::start_with(Model::PerCore, top, "", |_, peer, _| echo(peer));
     // With a length, with a length and `Expect`, and chunked.
-    let mut client = site.server.connect();
-    client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2000000\r\n\r\n");
+    let mut client =
+        site.server.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2000000\r\n\r\n");
     assert_eq!(client.response().status, 507);
     let mut client = site.server.connect();
     let head =
         "POST /app/echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2000000\r\n\r\n";
     client.send(head.as_bytes());
     assert_eq!(client.next_response().status, 507, "the server does not request the body");
-    let mut client = site.server.connect();
-    client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut client =
+        site.server.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
     let chunk = [b"186a0\r\n".as_slice(), &pattern(100_000), b"\r\n"].concat();
     // Send little enough that the server can discard the rest. Otherwise a reset might overtake the response.
     (0..14).for_each(|_| client.send(&chunk));
@@ -87,13 +82,11 @@ fn a_body_over_the_total_limit_is_507_without_a_request_to_the_app() {
 #[test]
 fn an_endless_body_is_streamed_to_the_app() {
     let (sender, events) = mpsc::channel();
-    let app = App::start(move |mut peer| {
-        while peer.request().is_some() {
-            while let Received::Body(piece) = peer.receive() {
-                sender.send(piece).expect("the test listens");
-            }
-            peer.respond(b"Content-Type: text/plain\r\n\r\nfine");
+    let app = App::serve(move |peer, _| {
+        while let Received::Body(piece) = peer.receive() {
+            sender.send(piece).expect("the test listens");
         }
+        peer.respond(b"Content-Type: text/plain\r\n\r\nfine");
     });
     // Other apps need the length of a body, so the media type alone must not disable buffering.
     let server = Site::server(Model::PerCore, &app, ", buffer_chunked = false");
@@ -141,8 +134,9 @@ fn without_request_buffering_only_bodies_with_a_length_are_streamed() {
     assert_eq!(site.next_event(), "request");
     client.send(&rest);
     assert_eq!(client.response().text(), "abc");
-    let mut client = site.server.connect();
-    client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    let mut client = site
+        .server
+        .send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     assert!(site.events.recv_timeout(Duration::from_millis(100)).is_err(), "the length is not known yet");
     client.send(b"0\r\n\r\n");
     assert_eq!(site.next_event(), "request");

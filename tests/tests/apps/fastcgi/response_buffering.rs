@@ -1,14 +1,7 @@
 //! Buffering of responses: a client that reads slowly does not occupy a connection to the app.
 
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Sender};
-use std::time::Duration;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{Connection, PATIENCE, small_disk};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rudy_tests::small_disk;
 
 use crate::fastcgi::site::{CONNECTIONS, Site, assert_same, pattern};
 
@@ -33,9 +26,7 @@ pub(crate) fn send(name: &str, peer: &mut Peer, sender: &Sender<String>) -> bool
 
 /// Sends a request without reading the response.
 pub(crate) fn send_request(site: &Site, target: &str) -> Connection {
-    let mut client = site.server.connect();
-    client.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").as_bytes());
-    client
+    site.server.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"))
 }
 
 #[test]
@@ -69,7 +60,7 @@ fn files_are_freed_when_readers_disconnect() {
         drop(clients);
         site.wait_for_descriptors(before + CONNECTIONS as u64, "readers that left");
     }
-    site.server.signal(rustix::process::Signal::TERM);
+    site.server.signal(Signal::TERM);
     let (_, log) = site.server.wait();
     assert!(!log.contains("cannot store the body"), "{log}");
 }
@@ -79,59 +70,48 @@ fn files_are_freed_when_readers_disconnect() {
 fn assert_waits_for_client(top: &str, more: &str, script: &str, target: &str, why: Option<&str>) {
     let mut site = Site::start_with_shell(Model::PerCore, top, more, script, send);
     let mut client = send_request(&site, target);
-    assert_eq!(client.head().status, 200, "{top}{more}");
+    assert_eq!(client.head().status, 200, "{target} {top}{more}");
     if let Some(why) = why {
         site.server.wait_for_line(&format!("cannot store the body: {why}"));
     }
     let early = site.events.recv_timeout(Duration::from_millis(200));
-    assert!(early.is_err(), "{top}{more}: the app does not wait for the client");
+    assert!(early.is_err(), "{target} {top}{more}: the app does not wait for the client");
     // The other connection is still usable.
     for _ in 0..10 {
-        assert_eq!(site.server.get("/app/ok").text(), "fine", "{top}{more}");
+        assert_eq!(site.server.get("/app/ok").text(), "fine", "{target} {top}{more}");
     }
     let mut body = Vec::new();
     while client.chunk_bytes(&mut body) {}
-    assert_same(&body, &pattern(HUGE_BYTES), &format!("{top}{more}"));
+    assert_same(&body, &pattern(HUGE_BYTES), &format!("{target} {top}{more}"));
     assert_eq!(site.next_event(), "sent");
     site.assert_all_connections_free(Model::PerCore, target);
-    site.server.signal(rustix::process::Signal::TERM);
+    site.server.signal(Signal::TERM);
     let (_, log) = site.server.wait();
-    assert_eq!(log.contains("cannot store the body"), why.is_some(), "{top}{more}: {log}");
+    assert_eq!(log.contains("cannot store the body"), why.is_some(), "{target} {top}{more}: {log}");
 }
 
 #[test]
-fn with_response_buffer_0_the_app_waits_for_the_client() {
-    assert_waits_for_client("", ", response_buffer = 0", "exec \"$@\"", "/app/huge", None);
-}
-
-#[test]
-fn over_response_buffer_the_app_waits_for_the_client() {
-    assert_waits_for_client("", ", response_buffer = \"1 MiB\"", "exec \"$@\"", "/app/huge", None);
-}
-
-#[test]
-fn over_buffer_total_the_app_waits_for_the_client() {
-    let why = "more than 512KiB in all files (half of `buffer_total`)";
-    assert_waits_for_client("buffer_total = \"1 MiB\"\n", "", "exec \"$@\"", "/app/huge", Some(why));
+fn the_app_waits_for_the_client_if_its_response_cannot_be_buffered() {
+    let small = "more than 512KiB in all files (half of `buffer_total`)";
+    for (top, more, target, why) in [
+        ("", ", response_buffer = 0", "/app/huge", None),
+        ("", ", response_buffer = \"1 MiB\"", "/app/huge", None),
+        ("buffer_total = \"1 MiB\"\n", "", "/app/huge", Some(small)),
+        (&folder_without_files(), "", "/app/huge", Some("/proc: ")),
+        // Event streams are never buffered in a file.
+        (&folder_without_files(), "", "/app/huge-events", None),
+    ] {
+        assert_waits_for_client(top, more, "exec \"$@\"", target, why);
+    }
 }
 
 #[test]
 fn with_a_full_disk_the_app_waits_for_the_client() {
-    let folder = TempDir::new().unwrap();
+    let folder = Folder::new();
     let Some(script) = small_disk(folder.path()) else { return };
     let top = format!("{}buffer_total = \"1 GiB\"\n", buffer_dir(folder.path()));
     let why = format!("{}: No space left on device", folder.path().display());
     assert_waits_for_client(&top, "", &script, "/app/huge", Some(&why));
-}
-
-#[test]
-fn without_a_writable_folder_the_app_waits_for_the_client() {
-    assert_waits_for_client(&folder_without_files(), "", "exec \"$@\"", "/app/huge", Some("/proc: "));
-}
-
-#[test]
-fn event_streams_are_never_buffered_in_a_file() {
-    assert_waits_for_client(&folder_without_files(), "", "exec \"$@\"", "/app/huge-events", None);
 }
 
 fn buffer_dir(folder: &Path) -> String {
@@ -147,18 +127,16 @@ fn folder_without_files() -> String {
 fn each_piece_is_passed_on_at_once() {
     let (go, permits) = mpsc::channel::<()>();
     let permits = Mutex::new(permits);
-    let app = App::start(move |mut peer| {
-        while let Some(params) = peer.request() {
-            let fields = variable(&params, "QUERY_STRING").replace('&', "\r\n").replace('=', ": ");
-            peer.body();
-            peer.stdout(format!("{fields}\r\n\r\n").as_bytes());
-            for n in 0..5 {
-                // It fails after the end of the test.
-                let _ = permits.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
-                peer.stdout(format!("data: {n}\n\n").as_bytes());
-            }
-            peer.respond(b"");
+    let app = App::serve(move |peer, params| {
+        let fields = variable(&params, "QUERY_STRING").replace('&', "\r\n").replace('=', ": ");
+        peer.body();
+        peer.stdout(format!("{fields}\r\n\r\n").as_bytes());
+        for n in 0..5 {
+            // It fails after the end of the test.
+            let _ = permits.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
+            peer.stdout(format!("data: {n}\n\n").as_bytes());
         }
+        peer.respond(b"");
     });
     let server = Site::build(Model::PerCore, &app.address(), &folder_without_files(), "").start();
     for fields in [
@@ -167,8 +145,7 @@ fn each_piece_is_passed_on_at_once() {
         "Content-Type=text/plain&X-Accel-Buffering=no",
         "Content-Type=text/plain",
     ] {
-        let mut client = server.connect();
-        client.send(format!("GET /app/x?{fields} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+        let mut client = server.send(format!("GET /app/x?{fields} HTTP/1.1\r\nHost: test\r\n\r\n"));
         let head = client.head();
         assert_eq!((head.status, head.field("x-accel-buffering")), (200, None), "{fields}");
         for n in 0..5 {

@@ -1,15 +1,10 @@
 //! Reload and stop while bodies are buffered and requests wait: no request is lost.
 
-use std::fs;
-
-use rudy_net::engine::Model;
-use rudy_tests::Server;
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::queue::{Full, send_request, wait_for_connections};
-use crate::fastcgi::request_buffering;
-use crate::fastcgi::response_buffering;
 use crate::fastcgi::site::{Site, assert_same, pattern};
+use crate::fastcgi::{request_buffering, response_buffering};
 
 /// Replaces `from` by `to` in the configuration, and reloads it.
 fn reload(server: &mut Server, from: &str, to: &str) {
@@ -17,15 +12,12 @@ fn reload(server: &mut Server, from: &str, to: &str) {
     let text = fs::read_to_string(&path).expect("the configuration exists");
     assert!(text.contains(from), "{text}");
     fs::write(&path, text.replace(from, to)).expect("the folder is ours");
-    server.forget_lines();
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
 }
 
 /// Asserts that the server stops without closing any connection early.
 fn assert_stops_cleanly(server: &mut Server) {
-    let (status, log) = server.wait();
-    assert_eq!(status.code(), Some(0), "{log}");
+    let log = server.exits_with(0);
     assert!(log.ends_with("notice: stopped"), "{log}");
 }
 
@@ -67,7 +59,7 @@ fn a_reload_and_a_stop_lose_no_buffered_response() {
         assert_eq!(site.next_event(), "sent");
     }
     // Change the folder, while the files stay in the old one.
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let buffer_dir = format!("buffer_dir = \"{}\"\n[[site]]", folder.path().display());
     reload(&mut site.server, "[[site]]", &buffer_dir);
     for mut client in clients.split_off(3) {

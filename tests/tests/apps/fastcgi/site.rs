@@ -1,13 +1,11 @@
 //! A server in front of a scripted app, with assertions for the end of each test.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Barrier;
 
-use rudy_net::engine::Model;
 use rudy_observe::Process;
-use rudy_tests::fastcgi::{App, Peer, Received, variable};
-use rudy_tests::{Builder, PATIENCE, Response, Server};
+use rudy_tests::Builder;
+use rudy_tests::fastcgi::Received;
+use rudy_tests::prelude::*;
 
 use crate::fastcgi::request_buffering::echo;
 
@@ -120,14 +118,12 @@ impl Site {
             table("1m"),
             table("2s")
         );
-        Server::build().config(&config).args(["--engine", &model.to_string()])
+        Server::build().config(&config).engine(model)
     }
 
     /// Sends a POST with a body and returns the response.
     pub(crate) fn post(&self, target: &str, body: &[u8]) -> Response {
-        let mut connection = self.server.connect();
-        connection.send(&post(target, body));
-        connection.response()
+        self.server.send(post(target, body)).response()
     }
 
     /// Waits for the next event from the app.
@@ -155,7 +151,7 @@ impl Site {
         let deadline = Instant::now() + PATIENCE;
         while self.descriptors() > most {
             assert!(Instant::now() < deadline, "{} descriptors after {what}, not {most}", self.descriptors());
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
     }
 

@@ -1,12 +1,8 @@
 //! Apps that the server starts: `fastcgi-info`, which responds with its process id in the first line.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::time::Instant;
 
-use rudy_net::engine::Model;
-use rudy_tests::{PATIENCE, Server, fastcgi_info};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rudy_tests::prelude::*;
 
 /// Starts a server on `model` that starts `fastcgi-info` with these arguments and this `processes` table.
 fn server(model: Model, flavour: &str, processes: &str) -> Server {
@@ -38,7 +34,7 @@ fn wait_for_end_of(process: u32) {
     let begun = Instant::now();
     while test_kill_process(pid(process)).is_ok() {
         assert!(begun.elapsed() < PATIENCE, "process {process} is still running");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -48,11 +44,9 @@ fn a_process_survives_a_reload_and_ends_with_the_server() {
     let process = responding_process(&server);
     let seen: BTreeSet<_> = (0..50).map(|_| responding_process(&server)).collect();
     assert_eq!(seen, BTreeSet::from([process]));
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert_eq!(responding_process(&server), process);
-    server.signal(Signal::TERM);
-    server.wait();
+    server.stop();
     assert!(test_kill_process(pid(process)).is_err(), "the app outlives its server");
 }
 
@@ -60,10 +54,8 @@ fn a_process_survives_a_reload_and_ends_with_the_server() {
 fn a_changed_table_starts_a_new_process() {
     let mut server = server(Model::PerCore, "\"--tasks\", \"10\"", "max = 1");
     let before = responding_process(&server);
-    fs::write(server.path().join("rudy.toml"), text(Model::PerCore, "\"--tasks\", \"11\"", "max = 1"))
-        .unwrap();
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.path().write("rudy.toml", text(Model::PerCore, "\"--tasks\", \"11\"", "max = 1"));
+    server.reload("the configuration was reloaded");
     assert_ne!(responding_process(&server), before);
     wait_for_end_of(before);
 }
@@ -93,17 +85,15 @@ fn a_process_is_started_on_demand_and_replaced_after_its_request_limit() {
 
 #[test]
 fn a_missing_program_is_502_and_logged() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let program = folder.path().join("app");
-    std::os::unix::fs::symlink("/bin/true", &program).expect("a temp folder can be written");
+    let folder = Folder::new();
+    let program = folder.join("app");
+    symlink("/bin/true", &program).expect("a temp folder can be written");
     let mut server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/\"\nfastcgi = {{ command = [\"{}\"], \
          processes.min = 0 }}\n",
         program.display()
     ));
     fs::remove_file(&program).expect("a temp folder can be written");
-    let response = server.get("/");
-    assert_eq!(response.status, 502);
-    let line = server.wait_for_line("cannot start ");
-    assert!(line.contains("app: No such file or directory"), "{line}");
+    assert_eq!(server.get("/").status, 502);
+    assert_contains!(server.wait_for_line("cannot start "), "app: No such file or directory");
 }

@@ -1,13 +1,6 @@
 //! The CGI variables of an app.
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-
-use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Peer};
-use rudy_tests::{Connection, Server};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 /// Responds with all variables, one per line.
 fn respond_with_variables(mut peer: Peer) {
@@ -78,9 +71,11 @@ fn fields_that_only_proxies_set_do_not_come_from_clients() {
              fastcgi = {{ address = \"{}\" }}\n",
             app.address()
         ));
-        let mut client = server.connect();
-        client.send(format!("GET /app/x HTTP/1.1\r\nHost: a\r\nX-Other: 1\r\n{lines}\r\n").as_bytes());
-        let text = client.response().text().to_owned();
+        let text = server
+            .send(format!("GET /app/x HTTP/1.1\r\nHost: a\r\nX-Other: 1\r\n{lines}\r\n"))
+            .response()
+            .text()
+            .to_owned();
         let names = names.map(|name| format!("HTTP_{name}"));
         let mut expected = vec![("HTTP_X_OTHER", Some("1"))];
         expected.extend(names.iter().map(|name| (name.as_str(), value)));
@@ -91,8 +86,7 @@ fn fields_that_only_proxies_set_do_not_come_from_clients() {
 #[test]
 fn an_ipv6_address_has_no_brackets_in_server_addr_and_has_them_in_server_name() {
     let (server, _app) = start(Model::PerCore, "\"[::1]:0\"");
-    let mut client = server.connect();
-    client.send(b"GET /app/x HTTP/1.0\r\n\r\n");
+    let mut client = server.send(b"GET /app/x HTTP/1.0\r\n\r\n");
     let expected =
         [("SERVER_ADDR", Some("::1")), ("SERVER_NAME", Some("[::1]")), ("REMOTE_ADDR", Some("::1"))];
     assert_variables(client.response().text(), &expected, "HTTP/1.0 over IPv6");
@@ -100,15 +94,14 @@ fn an_ipv6_address_has_no_brackets_in_server_addr_and_has_them_in_server_name() 
 
 #[test]
 fn a_unix_socket_has_no_address_and_the_port_is_from_host() {
-    let folder = TempDir::new().unwrap();
-    let socket = folder.path().join("rudy.sock");
+    let folder = Folder::new();
+    let socket = folder.join("rudy.sock");
     let (_server, _app) = start(Model::PerCore, &format!("\"unix:{}\"", socket.display()));
     for (host, port) in [("example.org:8443", "8443"), ("example.org", "80")] {
         let mut client = UnixStream::connect(&socket).unwrap();
         let request = format!("GET /app/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         client.write_all(request.as_bytes()).unwrap();
-        let mut text = String::new();
-        client.read_to_string(&mut text).unwrap();
+        let text = std::io::read_to_string(&mut client).unwrap();
         let expected = [
             ("SERVER_ADDR", None),
             ("SERVER_PORT", Some(port)),
@@ -122,8 +115,7 @@ fn a_unix_socket_has_no_address_and_the_port_is_from_host() {
 #[test]
 fn fields_become_variables_and_cannot_forge_others() {
     let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
-    let mut client = server.connect();
-    client.send(
+    let mut client = server.send(
         b"POST /app/x HTTP/1.1\r\nHost: a\r\nX-User: one\r\nX_User: two\r\nX.User: two\r\nx-user: three\r\n\
           Authorization: Basic YTpi\r\nProxy: evil.test\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\
           Content_Length: 4\r\nCookie: a=1\r\nCookie: b=2\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\n\
@@ -153,8 +145,7 @@ fn fields_become_variables_and_cannot_forge_others() {
 #[test]
 fn the_host_of_an_absolute_target_replaces_host() {
     let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
-    let mut client = server.connect();
-    client.send(b"GET http://right.test:81/app/x?y HTTP/1.1\r\nHost: wrong.test\r\n\r\n");
+    let mut client = server.send(b"GET http://right.test:81/app/x?y HTTP/1.1\r\nHost: wrong.test\r\n\r\n");
     let expected = [
         ("HTTP_HOST", Some("right.test:81")),
         ("SERVER_NAME", Some("right.test")),

@@ -1,11 +1,6 @@
 //! Repositories that lie, and damaged files.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use rudy_tests::binary;
+use rudy_tests::prelude::*;
 
 use crate::mirror::{Folder, Origin, get, get_stored, message};
 
@@ -18,8 +13,7 @@ fn a_file_that_is_shorter_than_its_declared_length_is_not_stored() {
     });
     let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"apt\" }}", origin.upstream.url()));
     let server = folder.serve();
-    let mut connection = server.connect();
-    connection.send(b"GET /pool/a.deb HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut connection = server.send(b"GET /pool/a.deb HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(connection.read_to_end().ends_with(b"\r\n\r\nhalf"), "the connection is closed");
     assert_eq!(get(&server, "/pool/a.deb", &[]).text(), "whole");
     assert_eq!(get_stored(&server, "/pool/a.deb").text(), "whole");
@@ -55,27 +49,22 @@ fn verify_finds_a_damaged_file() {
     drop(server);
     damage(&folder.path().join("cache"));
     let config = folder.path().join("rudy.toml");
-    let output =
-        Command::new(binary()).args(["cache", "verify"]).arg(config).output().expect("rudy can be started");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("1 damaged files"), "{text}");
+    assert_contains!(Rudy::command(["cache", "verify"]).arg(config).output().stdout, "1 damaged files");
 }
 
 #[test]
 fn a_repository_of_unknown_kind_is_an_error_with_the_presets() {
     let folder = Folder::new("\"https://repo.example\"");
     let config = folder.path().join("rudy.toml");
-    let output = Command::new(binary()).arg("check").arg(config).output().expect("rudy can be started");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("does not name the kind of the repository"), "{text}");
-    assert!(text.contains("preset = \"...\"") && text.contains("\"npm\""), "{text}");
+    let text = Rudy::command(["check"]).arg(config).output().stderr;
+    assert_contains!(text, "does not name the kind of the repository", "preset = \"...\"", "\"npm\"");
 }
 
 /// Changes a byte in the middle of the largest file below a folder.
 fn damage(folder: &Path) {
     let path =
         files(folder).into_iter().max_by_key(|path| path.metadata().map_or(0, |metadata| metadata.len()));
-    let path = path.expect("a file is stored");
+    let path = path.expect("there are files");
     let mut bytes = fs::read(&path).expect("it can be read");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

@@ -1,6 +1,6 @@
 //! Forms of the same resource: content codings, HTML and JSON, full and short documents. The repositories here send no `Vary`.
 
-use rudy_tests::{Response, eventually};
+use rudy_tests::prelude::*;
 
 use crate::mirror::{Folder, Origin, get, get_stored, message};
 
@@ -76,10 +76,10 @@ fn each_client_gets_the_form_that_it_prefers() {
             ("Accept: */*".to_owned(), usual),
         ];
         for (accept, expected) in &spellings {
-            eventually("it is stored", || {
+            wait_until("it is stored", || {
                 let response = get(&server, path, &[accept]);
                 assert_eq!(form(&response), *expected, "{preset} {accept}");
-                response.field("cache-status").is_some_and(|status| status.contains("; hit")).then_some(())
+                response.field("cache-status").is_some_and(|status| status.contains("; hit"))
             });
         }
         drop((origin, server));

@@ -1,6 +1,7 @@
 //! Links in metadata, which lead to the mirror.
 
-use rudy_tests::{Hosts, Server};
+use rudy_tests::Hosts;
+use rudy_tests::prelude::*;
 
 use crate::mirror::{Folder, Origin, get, get_stored, message, path_of, request};
 

@@ -7,10 +7,7 @@ mod presets;
 mod verify;
 mod versions;
 
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-use rudy_tests::{Response, Server, Upstream, UpstreamRequest, eventually};
+use rudy_tests::prelude::*;
 use tempfile::TempDir;
 
 /// A repository, and the requests that it has received.
@@ -78,7 +75,7 @@ impl Folder {
         let folder = tempfile::tempdir().expect("a temp folder can be created");
         let site = format!("[[site]]\n[[site.route]]\n{route}");
         let config = format!("listen = \"127.0.0.1:0,h2c\"\n[cache]\npath = \"cache\"\n{site}");
-        std::fs::write(folder.path().join("rudy.toml"), config).expect("a temp folder can be written");
+        folder.path().write("rudy.toml", config);
         Self(folder)
     }
 
@@ -98,11 +95,7 @@ fn get(server: &Server, target: &str, fields: &[&str]) -> Response {
 }
 
 fn request(server: &Server, method: &str, target: &str, fields: &[&str]) -> Response {
-    let fields = fields.iter().fold(String::new(), |lines, field| lines + field + "\r\n");
-    let mut connection = server.connect();
-    connection
-        .send(format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", server.address()).as_bytes());
-    if method == "HEAD" { connection.head_response() } else { connection.response() }
+    server.request(method, target, &[&[&*format!("Host: {}", server.address())], fields].concat())
 }
 
 /// Requests a file until it is stored.

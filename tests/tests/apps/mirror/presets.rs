@@ -1,9 +1,6 @@
 //! What each kind of repository stores forever, and what it validates.
 
-use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use rudy_tests::{Server, eventually};
+use rudy_tests::prelude::*;
 
 use crate::mirror::{Folder, Origin, get, get_stored, message, request};
 
@@ -195,8 +192,7 @@ fn an_audit_of_npm_reaches_the_registry_and_is_not_stored() {
     let folder = Folder::new(&format!("{{ url = \"{}/npm\", preset = \"npm\" }}", origin.upstream.url()));
     let server = folder.serve();
     let post = |path: &str, fields: &str, body: &[u8]| {
-        let mut connection = server.connect();
-        connection.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+        let mut connection = server.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
         connection.send(body);
         connection.response()
     };
@@ -239,10 +235,10 @@ fn a_browser_gets_a_page_about_the_mirror() {
     let folder = Folder::with_route(&routes);
     let server = folder.serve();
     let mut requests = 0;
-    eventually("it is stored", || {
+    wait_until("it is stored", || {
         requests += 1;
         let response = get(&server, "/deb/pool/a.deb", &[]);
-        response.field("cache-status").is_some_and(|status| status.contains("; hit")).then_some(())
+        response.field("cache-status").is_some_and(|status| status.contains("; hit"))
     });
     let saved = requests - origin.count();
     let stored = "Stored by all mirrors and caches of this server</dt><dd>1 file, ".to_owned();

@@ -1,10 +1,6 @@
 //! Files that the mirror verifies by the checksums of their repository.
 
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
-
-use rudy_tests::{Http2Connection, Upstream, binary};
+use rudy_tests::prelude::*;
 
 use crate::mirror::{Folder, Origin, get, get_stored, message};
 
@@ -80,10 +76,7 @@ fn a_wrong_file_is_not_stored_and_never_sent_whole() {
             format!("GET {path} HTTP/1.1\r\nHost: a\r\nRange: bytes=1-\r\nConnection: close\r\n\r\n");
         let wrong = server.exchange(request.as_bytes());
         assert!(!wrong.ends_with(b"!"), "{preset}: {}", String::from_utf8_lossy(&wrong));
-        let line = server.wait_for_line("wrong file, not stored");
-        for part in [path, declared, received] {
-            assert!(line.contains(part), "{part}: {line}");
-        }
+        assert_contains!(server.wait_for_line("wrong file, not stored"), path, declared, received);
 
         assert_eq!(get(&server, path, &[]).text(), content, "{preset}");
         let stored = get_stored(&server, path);
@@ -147,10 +140,8 @@ fn a_file_is_sent_while_it_is_received() {
         }
     });
     let server = verifying(&upstream, "maven").serve();
-    let mut connection = server.connect();
-    connection.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-    let head = connection.head();
-    assert_eq!(head.field("content-length"), Some("3000000"));
+    let mut connection = server.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_eq!(connection.head().field("content-length"), Some("3000000"));
     let start = connection.read_exactly(1_000_000);
     resume.send(()).expect("the repository waits");
     let content = [start, connection.read_exactly(2_000_000)].concat();
@@ -171,8 +162,7 @@ fn a_file_without_a_checksum_is_sent_but_not_one_with_an_unknown_checksum() {
         let folder = verifying(&origin.upstream, "maven");
         let mut server = folder.serve();
         assert_eq!(get(&server, JAR, &[]).status, expected, "{status}");
-        let line = server.wait_for_line(line);
-        assert!(line.contains(JAR) && line.contains(".sha1"), "{line}");
+        assert_contains!(server.wait_for_line(line), JAR, ".sha1");
         assert_eq!(origin.count(), if expected == 200 { 2 } else { 1 }, "{status}");
     }
 }
@@ -201,8 +191,7 @@ fn a_client_that_does_not_wait_for_a_checksum_ends_its_request() {
         let _ = event.send(None);
     });
     let server = verifying(&upstream, "maven").serve();
-    let mut connection = server.connect();
-    connection.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+    let connection = server.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!(events.recv(), Ok(Some(format!("{JAR}.sha1"))));
     drop(connection);
     assert_eq!(events.recv(), Ok(None), "the connection is closed, without a request for the file");
@@ -212,7 +201,6 @@ fn a_client_that_does_not_wait_for_a_checksum_ends_its_request() {
 fn a_kind_without_checksums_cannot_be_verified() {
     let folder = Folder::new("{ url = \"https://repo.example\", preset = \"apt\", verify = true }");
     let config = folder.path().join("rudy.toml");
-    let output = Command::new(binary()).arg("check").arg(config).output().expect("rudy can be started");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("`verify` is for maven and npm, not for apt"), "{text}");
+    let output = Rudy::command(["check"]).arg(config).output();
+    assert_contains!(output.stderr, "`verify` is for maven and npm, not for apt");
 }

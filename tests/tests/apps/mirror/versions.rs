@@ -1,10 +1,7 @@
 //! Metadata that belongs together: of one version, also if its files are requested at different times.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use rudy_tests::eventually;
+use rudy_tests::prelude::*;
 
 use crate::mirror::{Folder, Origin, get, message, request};
 

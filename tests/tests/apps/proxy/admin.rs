@@ -1,31 +1,17 @@
 //! `rudy upstreams`.
 
-use std::fs;
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-
-use rudy_tests::{Server, Upstream, binary, eventually};
-use rustix::process::Signal;
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 use crate::proxy::choice::named;
 use crate::proxy::proxy_to_all;
 
-/// Runs `rudy upstreams` with these arguments. Returns its exit code and output.
-pub(crate) fn upstreams(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(binary());
-    command.arg("upstreams").args(arguments).args(["--pid", &server.pid().to_string()]);
-    let output = command.output().expect("rudy can be started");
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).expect("the output is UTF-8"))
+pub(crate) fn upstreams(server: &Server, arguments: &[&str]) -> Output {
+    server.rudy(&[&["upstreams"], arguments].concat())
 }
 
 /// The value of a key of each upstream.
 pub(crate) fn json(server: &Server, key: &str) -> Vec<Value> {
-    let (code, text) = upstreams(server, &["--json"]);
-    assert_eq!(code, Some(0), "{text}");
-    let json: Value = serde_json::from_str(&text).expect("the output is JSON");
+    let json = upstreams(server, &["--json"]).with_code(0).json();
     json["upstreams"].as_array().expect("a list").iter().map(|upstream| upstream[key].clone()).collect()
 }
 
@@ -34,21 +20,18 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     let (begun, has_begun) = channel();
     let (release, may_respond) = channel();
     let (begun, may_respond) = (Mutex::new(begun), Mutex::new(may_respond));
-    let slow = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            begun.lock().expect("no test fails").send(()).expect("the test waits");
-            may_respond.lock().expect("no test fails").recv().expect("the test continues");
-            peer.respond("slow");
-        }
+    let slow = Upstream::serve(move |peer, _| {
+        begun.lock().expect("no test fails").send(()).expect("the test waits");
+        may_respond.lock().expect("no test fails").recv().expect("the test continues");
+        peer.respond("slow");
     });
     let other = named("other");
     let list = format!("\"{}\", \"{}\"", slow.url(), other.url());
     let mut server = proxy_to_all(&list, "choice = \"round-robin\"");
-    let mut first = server.connect();
-    first.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut first = server.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     has_begun.recv().expect("the upstream gets the first request");
-    let (code, text) = upstreams(&server, &["drain", &slow.address().to_string()]);
-    assert!(code == Some(0) && text.contains("draining"), "{text}");
+    let drained = upstreams(&server, &["drain", &slow.address().to_string()]).with_code(0);
+    assert_contains!(drained.text(), "draining");
     server.wait_for_line("is drained: it finishes its requests and gets no new ones");
     assert_eq!(json(&server, "state"), ["draining", "up"]);
     assert_eq!(json(&server, "active"), [1, 0]);
@@ -57,28 +40,27 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     let file = server.path().join("rudy.toml");
     let text = fs::read_to_string(&file).expect("the configuration can be read");
     fs::write(&file, text.replace("\"round-robin\"", "\"least-busy\"")).expect("it can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert!((0..4).all(|_| server.get("/a").text() == "other"));
     assert_eq!(json(&server, "state"), ["draining", "drained", "up"], "the first one is of the old pool");
     release.send(()).expect("the upstream waits");
     assert_eq!(first.response().text(), "slow");
-    eventually("the old pool is gone", || (json(&server, "state") == ["drained", "up"]).then_some(()));
+    wait_until("the old pool is gone", || json(&server, "state") == ["drained", "up"]);
     // The last upstream: requests fail at once.
-    assert_eq!(upstreams(&server, &["drain", &other.url()]).0, Some(0));
+    upstreams(&server, &["drain", &other.url()]).with_code(0);
     let response = server.get("/a");
     assert_eq!(
         (response.status, response.field("proxy-status")),
         (503, Some("rudy; error=destination_unavailable"))
     );
     for url in [slow.url(), other.url()] {
-        assert_eq!(upstreams(&server, &["up", &url]).0, Some(0));
+        upstreams(&server, &["up", &url]).with_code(0);
     }
     assert_eq!(json(&server, "state"), ["up", "up"]);
     release.send(()).expect("the upstream exists");
-    eventually("the upstream gets requests", || (server.get("/a").text() == "slow").then_some(()));
-    let (code, text) = upstreams(&server, &["drain", "http://nowhere"]);
-    assert!(code == Some(1) && text.contains("no upstream is named \"http://nowhere\""), "{text}");
+    wait_until("the upstream gets requests", || server.get("/a").text() == "slow");
+    let unknown = upstreams(&server, &["drain", "http://nowhere"]).with_code(1);
+    assert_contains!(unknown.text(), "no upstream is named \"http://nowhere\"");
 }
 
 #[test]
@@ -90,15 +72,14 @@ fn the_state_of_each_upstream_is_shown_and_outlives_a_reload_of_other_routes() {
     let mut server = proxy_to_all(&list, ejection);
     assert_eq!(server.get("/a").text(), "fine");
     server.wait_for_line(&format!("{} is ejected and gets no requests: ", broken.url()));
-    let (_, text) = upstreams(&server, &[]);
+    let text = upstreams(&server, &[]).text();
     let state = "ejected for ";
     assert!(text.contains(&broken.url()) && text.contains(state) && text.contains("\n/*\n"), "{text}");
     let file = server.path().join("rudy.toml");
     let more = "[[site]]\nhosts = [\"b.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = 204\n";
     let text = fs::read_to_string(&file).expect("the configuration can be read");
     fs::write(&file, text + more).expect("it can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert_eq!(json(&server, "state"), ["ejected", "up"]);
     assert_eq!(json(&server, "failures"), [1, 0]);
     assert!((0..4).all(|_| server.get("/a").text() == "fine"));

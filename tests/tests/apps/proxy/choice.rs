@@ -1,20 +1,12 @@
 //! Which of several upstreams gets a request.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
-
-use rudy_tests::{Server, Upstream};
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy_to_all;
 
 /// An upstream that responds with its name.
 pub(crate) fn named(name: &'static str) -> Upstream {
-    Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.respond(name);
-        }
-    })
+    Upstream::serve(move |peer, _| peer.respond(name))
 }
 
 /// The number of responses of each upstream to `requests` requests, each on a connection of its own.
@@ -40,14 +32,12 @@ fn a_busy_upstream_gets_no_more_requests_than_an_idle_one() {
     /// Responds once it may.
     fn waiting(name: &'static str, begun: Sender<&'static str>, may_respond: Receiver<()>) -> Upstream {
         let may_respond = Mutex::new(may_respond);
-        Upstream::start(move |peer| {
-            while let Some(request) = peer.request() {
-                if request.target() == "/wait" {
-                    begun.send(name).expect("the test waits");
-                    may_respond.lock().expect("no test fails").recv().expect("the test continues");
-                }
-                peer.respond(name);
+        Upstream::serve(move |peer, request| {
+            if request.target() == "/wait" {
+                begun.send(name).expect("the test waits");
+                may_respond.lock().expect("no test fails").recv().expect("the test continues");
             }
+            peer.respond(name);
         })
     }
 
@@ -55,8 +45,7 @@ fn a_busy_upstream_gets_no_more_requests_than_an_idle_one() {
     let ((release_a, a), (release_b, b)) = (channel(), channel());
     let (a, b) = (waiting("a", begun.clone(), a), waiting("b", begun, b));
     let server = proxy_to_all(&format!("\"{}\", \"{}\"", a.url(), b.url()), "");
-    let mut first = server.connect();
-    first.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut first = server.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
     let busy = has_begun.recv().expect("an upstream got the request");
     let (idle, release) = if busy == "a" { ("b", release_a) } else { ("a", release_b) };
     assert_eq!(counts(&server, 10), [(idle.to_owned(), 10)].into());
@@ -91,7 +80,7 @@ fn a_key_leads_to_the_same_upstream_and_only_the_keys_of_a_lost_one_move() {
 #[test]
 fn a_cookie_leads_to_the_same_upstream_until_that_one_is_drained() {
     let (a, b) = (named("a"), named("b"));
-    let state = tempfile::tempdir().expect("a temp folder can be created");
+    let state = Folder::new();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
          upstreams = [\"{}\", \"{}\"]\nsticky = \"lb\"\nchoice = \"round-robin\"\n",
@@ -100,9 +89,7 @@ fn a_cookie_leads_to_the_same_upstream_until_that_one_is_drained() {
     );
     let start = || Server::build().config(&config).env("STATE_DIRECTORY", state.path()).start();
     let get = |server: &Server, cookie: &str| {
-        let mut connection = server.connect();
-        connection.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n").as_bytes());
-        let response = connection.response();
+        let response = server.get_with("/", &["Host: a", &format!("Cookie: {cookie}")]);
         (response.text().to_owned(), response.field("set-cookie").map(str::to_owned))
     };
     let server = start();
@@ -118,7 +105,7 @@ fn a_cookie_leads_to_the_same_upstream_until_that_one_is_drained() {
     assert_eq!(get(&server, pair), (first.clone(), None), "after a restart");
     let url = if first == "a" { a.url() } else { b.url() };
     let drained = crate::proxy::admin::upstreams(&server, &["drain", &url]);
-    assert_eq!(drained.0, Some(0), "{}", drained.1);
+    drained.with_code(0);
     let (second, cookie) = get(&server, pair);
     let cookie = cookie.expect("another upstream, another cookie");
     assert_ne!(second, first);

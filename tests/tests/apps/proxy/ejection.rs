@@ -1,11 +1,8 @@
 //! Upstreams that fail, and that return.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
-use rudy_tests::{Load, Upstream, eventually, free_port};
+use rudy_tests::prelude::*;
 
 use crate::proxy::choice::named;
 use crate::proxy::proxy_to_all;
@@ -28,7 +25,7 @@ fn a_rolling_restart_of_three_upstreams_fails_no_idempotent_request() {
         assert_eq!((response.status, response.text()), (200, "fine"), "{target}");
     });
     for upstream in &mut upstreams {
-        eventually("the upstream gets requests", || (upstream.accepted() > 0).then_some(()));
+        wait_until("the upstream gets requests", || upstream.accepted() > 0);
         let address = upstream.address();
         // Stops listening, then closes all connections in the middle of their requests.
         *upstream = named("on another port");
@@ -43,11 +40,9 @@ fn a_rolling_restart_of_three_upstreams_fails_no_idempotent_request() {
 fn an_upstream_that_responds_with_a_failure_status_is_ejected() {
     let requests = Arc::new(AtomicUsize::new(0));
     let counted = requests.clone();
-    let failing = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            counted.fetch_add(1, SeqCst);
-            peer.send("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n");
-        }
+    let failing = Upstream::serve(move |peer, _| {
+        counted.fetch_add(1, SeqCst);
+        peer.send("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n");
     });
     let fine = named("fine");
     let upstreams = format!("\"{}\", \"{}\"", failing.url(), fine.url());
@@ -109,12 +104,12 @@ fn one_request_after_an_ejection_decides() {
         "choice = \"round-robin\"\nejection = { duration = \"20ms\", duration_max = \"20ms\" }",
     );
     // No request fails, because each trial that fails is repeated at the other upstream.
-    eventually("a third trial", || {
+    wait_until("a third trial", || {
         assert_eq!(server.get("/a").text(), "b");
-        (requests.load(SeqCst) >= 3).then_some(())
+        requests.load(SeqCst) >= 3
     });
     is_broken.store(false, SeqCst);
-    eventually("a successful trial", || (server.get("/a").text() == "a").then_some(()));
+    wait_until("a successful trial", || server.get("/a").text() == "a");
     server.wait_for_line(&format!("{} gets requests again", failing.url()));
     assert!([(); 2].map(|()| server.get("/a").text() == "a").contains(&true), "its turn comes again");
 }

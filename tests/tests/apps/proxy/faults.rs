@@ -2,7 +2,7 @@
 //! leaks, and the next request is served.
 
 use rudy_observe::Process;
-use rudy_tests::{Http2Connection, Server, Upstream, UpstreamPeer, eventually};
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy;
 
@@ -185,7 +185,7 @@ pub(crate) fn check(server: &Server, cases: &[(&str, Outcome)]) {
             Some(server.get("/app/fine")).filter(|response| response.status != 504)
         });
         assert_eq!(fine.text(), "fine", "after {name}");
-        eventually(name, || (descriptors() <= before).then_some(()));
+        wait_until(name, || descriptors() <= before);
     }
 }
 
@@ -217,8 +217,7 @@ fn an_upstream_that_does_not_listen_is_502_with_a_log_line() {
         (502, Some("rudy; error=connection_refused"))
     );
     let line = server.wait_for_line(": connecting, attempt 1, after ");
-    assert!(line.contains("GET /x from 127.0.0.1"), "{line}");
-    assert!(line.contains(&format!("cannot connect to {}", port.address())), "{line}");
+    assert_contains!(line, "GET /x from 127.0.0.1", &format!("cannot connect to {}", port.address()));
 }
 
 #[test]
@@ -229,9 +228,8 @@ fn requests_over_the_limit_of_connections_wait_and_then_get_503() {
         }
     });
     let server = proxy(&upstream, "connections = 1\nqueue = 1\nqueue_timeout = \"100ms\"\n");
-    let mut first = server.connect();
-    first.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("a connection", || (upstream.accepted() == 1).then_some(()));
+    let _first = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("a connection", || upstream.accepted() == 1);
     let response = server.get("/app/");
     let fields = (response.field("proxy-status"), response.field("retry-after"));
     assert_eq!((response.status, fields), (503, (Some("rudy; error=connection_limit_reached"), Some("1"))));

@@ -1,29 +1,22 @@
 //! What the upstream receives, and what of its response the client receives.
 
-use std::sync::mpsc;
-
-use rudy_tests::{Http2Connection, Server, Upstream, UpstreamRequest};
+use rudy_tests::prelude::*;
 
 use crate::proxy::{proxy, proxy_with};
 
 /// Starts an upstream that responds with 200, and sends what it receives to a channel.
 fn recorder() -> (Upstream, mpsc::Receiver<UpstreamRequest>) {
     let (sender, requests) = mpsc::channel();
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            peer.respond("fine");
-            sender.send(request).expect("the test runs");
-        }
+    let upstream = Upstream::serve(move |peer, request| {
+        peer.respond("fine");
+        sender.send(request).expect("the test runs");
     });
     (upstream, requests)
 }
 
 /// Sends a request, and returns what the upstream receives.
 fn forward(server: &Server, requests: &mpsc::Receiver<UpstreamRequest>, request: &str) -> UpstreamRequest {
-    let mut connection = server.connect();
-    connection.send(request.as_bytes());
-    let response = connection.response();
-    assert_eq!((response.status, response.text()), (200, "fine"), "{request}");
+    assert_eq!(server.send(request.as_bytes()).response().status_and_text(), (200, "fine"), "{request}");
     requests.recv().expect("the upstream runs")
 }
 
@@ -88,8 +81,7 @@ fn a_path_with_dot_segments_that_an_upstream_could_resolve_is_rejected() {
     let server = proxy(&upstream, "strip_prefix = true\nadd_prefix = \"/v1\"\n");
     for path in ["..%2fadmin", "..%2Fapp%2Fa", "a%2F..%2Fb", "a%2f.", "..%5cadmin", "..\\admin", "a%5C.%2Fb"]
     {
-        let response = server.get(&format!("/app/{path}"));
-        assert_eq!(response.status, 400, "{path}");
+        assert_eq!(server.get(&format!("/app/{path}")).status, 400, "{path}");
     }
     assert_eq!(upstream.accepted(), 0);
     let received = forward(&server, &requests, "GET /app/a%2fb%5C..c HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -231,13 +223,11 @@ fn requests_over_http2_reach_an_upstream_over_http11() {
 
 #[test]
 fn fields_of_the_connection_to_the_upstream_are_not_passed_on() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send(
+    let upstream = Upstream::serve(|peer, _| {
+        peer.send(
                 "HTTP/1.1 201 Made\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nServer: s\r\n\
                  Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
             );
-        }
     });
     let response = proxy(&upstream, "").get("/app/");
     assert_eq!((response.status, response.text()), (201, "abc"));
@@ -250,24 +240,18 @@ fn fields_of_the_connection_to_the_upstream_are_not_passed_on() {
 
 #[test]
 fn connections_are_reused() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            match request.target() {
-                "/app/head" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"),
-                "/app/304" => peer.send("HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n"),
-                "/app/204" => peer.send("HTTP/1.1 204 No Content\r\n\r\n"),
-                _ => peer.respond("fine"),
-            }
-        }
+    let upstream = Upstream::serve(|peer, request| match request.target() {
+        "/app/head" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"),
+        "/app/304" => peer.send("HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n"),
+        "/app/204" => peer.send("HTTP/1.1 204 No Content\r\n\r\n"),
+        _ => peer.respond("fine"),
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(b"HEAD /app/head HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut connection = server.send(b"HEAD /app/head HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = connection.head_response();
     assert_eq!((head.status, head.field("content-length")), (200, Some("1000")));
     for (target, status) in [("/app/304", 304), ("/app/204", 204), ("/app/", 200), ("/app/", 200)] {
-        connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        assert_eq!(connection.response().status, status, "{target}");
+        assert_eq!(connection.get(target, &["Host: a"]).status, status, "{target}");
     }
     assert_eq!(upstream.accepted(), 1);
 }
@@ -275,7 +259,7 @@ fn connections_are_reused() {
 #[test]
 fn a_loop_ends_with_508() {
     // The proxy leads to itself.
-    let port = rudy_tests::ReservedPort::new();
+    let port = ReservedPort::new();
     let server = Server::config(&format!(
         "listen = [\"{0}\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"http://{0}\"\n",
         port.address()
@@ -299,20 +283,17 @@ fn the_quick_command_line_serves_an_application() {
 
 #[test]
 fn redirects_and_cookies_of_an_upstream_lead_to_this_server() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            let host = request.field("x-own-host").unwrap_or_default().to_owned();
-            peer.send(format!(
-                "HTTP/1.1 302 Found\r\nLocation: http://{host}/login?next=/\r\nSet-Cookie: a=b; Path=/\r\n\
+    let upstream = Upstream::serve(|peer, request| {
+        let host = request.field("x-own-host").unwrap_or_default().to_owned();
+        peer.send(format!(
+            "HTTP/1.1 302 Found\r\nLocation: http://{host}/login?next=/\r\nSet-Cookie: a=b; Path=/\r\n\
                  Content-Length: 0\r\n\r\n"
-            ));
-        }
+        ));
     });
     let get = |server: &Server| {
         let mut connection = server.connect();
         let host = upstream.address();
-        connection.send(format!("GET /app/a HTTP/1.1\r\nHost: a\r\nX-Own-Host: {host}\r\n\r\n").as_bytes());
-        let response = connection.response();
+        let response = connection.get("/app/a", &["Host: a", &format!("X-Own-Host: {host}")]);
         ["location", "set-cookie"].map(|name| response.field(name).unwrap_or_default().to_owned())
     };
     let server = proxy(&upstream, "strip_prefix = true\nrewrite_location = true\nrewrite_cookies = true");

@@ -1,26 +1,20 @@
 //! Active health checks.
 
-use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering::SeqCst;
 
-use rudy_tests::{Server, Upstream};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy_to_all;
 
 /// An upstream that responds to health checks with a status that can be changed.
 fn checked(name: &'static str, status: &Arc<AtomicUsize>) -> Upstream {
     let status = status.clone();
-    Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            if request.target() == "/health?full=1" {
-                assert_eq!(request.field("host"), Some("app.test"));
-                peer.send(format!("HTTP/1.1 {} Status\r\nContent-Length: 0\r\n\r\n", status.load(SeqCst)));
-            } else {
-                peer.respond(name);
-            }
+    Upstream::serve(move |peer, request| {
+        if request.target() == "/health?full=1" {
+            assert_eq!(request.field("host"), Some("app.test"));
+            peer.send(format!("HTTP/1.1 {} Status\r\nContent-Length: 0\r\n\r\n", status.load(SeqCst)));
+        } else {
+            peer.respond(name);
         }
     })
 }
@@ -47,11 +41,9 @@ fn an_unhealthy_upstream_gets_no_requests_until_it_is_healthy_again() {
 
 #[test]
 fn an_upstream_that_hangs_is_unhealthy_and_the_last_one_gets_requests_anyway() {
-    let hanging = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            if request.target() != "/" {
-                peer.respond("fine");
-            }
+    let hanging = Upstream::serve(|peer, request| {
+        if request.target() != "/" {
+            peer.respond("fine");
         }
     });
     let check = "health_check = { interval = \"10ms\", timeout = \"20ms\", unhealthy = 1 }";
@@ -80,9 +72,7 @@ fn a_reload_that_removes_an_upstream_ends_its_checks() {
     let text = fs::read_to_string(&file).expect("the configuration can be read");
     let mut reload = |text: &str| {
         fs::write(&file, text).expect("the configuration can be written");
-        server.forget_lines();
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was reloaded");
+        server.reload("the configuration was reloaded");
     };
     reload(&format!("{text}[[site]]\nhosts = [\"b.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = 204\n"));
     assert!(has_ended.try_recv().is_err(), "the route is unchanged, and its check continues");

@@ -1,12 +1,7 @@
 //! Upstreams that choose HTTP/2, and require HTTP/1.1 for a request (RFC 9113 §7).
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread;
-
 use rudy_tests::http2::kind;
-use rudy_tests::{Certificates, Upstream, Valid};
+use rudy_tests::prelude::*;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -98,16 +93,13 @@ fn serve(socket: TcpStream, config: Arc<ServerConfig>, with_goaway: bool) {
 
 #[test]
 fn the_request_is_sent_again_over_http11_also_a_post() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     for with_goaway in [false, true] {
         let url = format!("https://localhost:{}", upstream(&certificates, with_goaway).port());
         let trusted = format!("trusted_certificates = \"{}\"\n", certificates.path("authority"));
         let server = proxy_http2(&url, &trusted);
         for _ in 0..2 {
-            let mut connection = server.connect();
-            connection.send(b"POST /app/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-            assert_eq!(connection.response().text(), "abc", "with GOAWAY: {with_goaway}");
+            assert_eq!(server.send_body("POST", "/app/a", "abc").text(), "abc", "with GOAWAY: {with_goaway}");
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Upstreams that speak HTTP/2: many requests share a connection.
 
-use std::sync::mpsc;
-use std::time::Duration;
-
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
-use rudy_tests::{Certificates, Http2Connection, Http2Upstream, Server, Upstream, Valid, http2::kind};
+use rudy_tests::Http2Upstream;
+use rudy_tests::http2::kind;
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy_http2;
 
@@ -20,21 +19,13 @@ fn respond(mut respond: SendResponse<Bytes>, body: impl Into<Bytes>) {
 #[test]
 fn a_request_is_forwarded_over_http2() {
     let (sender, requests) = mpsc::channel();
-    let upstream = Http2Upstream::start(
-        |_| {},
-        move |request, response| {
-            sender.send(request.map(|_| ())).expect("the test runs");
-            async move { respond(response, "fine") }
-        },
-    );
+    let upstream = Http2Upstream::serve(move |request, response| {
+        sender.send(request.map(|_| ())).expect("the test runs");
+        async move { respond(response, "fine") }
+    });
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(
-        b"GET /app/a?b HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n\
-          X-End: 1\r\n\r\n",
-    );
-    let response = connection.response();
-    assert_eq!((response.status, response.text()), (200, "fine"));
+    let fields = ["Host: a.example", "Connection: keep-alive, X-Hop", "X-Hop: 1", "TE: trailers", "X-End: 1"];
+    assert_eq!(server.get_with("/app/a?b", &fields).status_and_text(), (200, "fine"));
     let request = requests.recv().expect("the upstream runs");
     assert_eq!(request.version(), Version::HTTP_2);
     assert_eq!(request.uri(), "http://a.example/app/a?b");
@@ -54,17 +45,18 @@ fn a_request_is_forwarded_over_http2() {
 #[test]
 fn a_target_that_is_not_ascii_and_a_length_with_zeros_are_forwarded() {
     let (sender, requests) = mpsc::channel();
-    let upstream = Http2Upstream::start(
-        |_| {},
-        move |request, response| {
-            sender.send(request.map(|_| ())).expect("the test runs");
-            async move { respond(response, "fine") }
-        },
-    );
+    let upstream = Http2Upstream::serve(move |request, response| {
+        sender.send(request.map(|_| ())).expect("the test runs");
+        async move { respond(response, "fine") }
+    });
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send("POST /app/é?ü HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\n\r\nabc".as_bytes());
-    assert_eq!(connection.response().text(), "fine");
+    assert_eq!(
+        server
+            .send("POST /app/é?ü HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\n\r\nabc".as_bytes())
+            .response()
+            .text(),
+        "fine"
+    );
     let request = requests.recv().expect("the upstream runs");
     assert_eq!(request.uri(), "http://a/app/%C3%A9?%C3%BC");
     assert_eq!(request.headers()["content-length"], "3");
@@ -117,42 +109,38 @@ fn requests_at_a_time_share_connections_up_to_the_streams_that_the_upstream_acce
 fn requests_over_the_limit_wait_although_a_connection_has_streams() {
     let (upstream, requests, _release) = held(100);
     let server = proxy_http2(&upstream.url(), "connections = 1\nqueue = 0\n");
-    let mut first = server.connect();
-    first.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    let _first = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     requests.recv().expect("the upstream runs");
     assert_eq!(server.get("/app/").status, 503);
 }
 
 /// An upstream that sends back a body with its length as a trailer, after two interim responses.
 fn echo() -> Http2Upstream {
-    Http2Upstream::start(
-        |_| {},
-        |mut request: Request<RecvStream>, mut respond| async move {
-            for status in [102, 103] {
-                let interim = Response::builder().status(status).header("x-interim", status).body(());
-                respond.send_informational(interim.expect("a valid head")).expect("the stream is open");
+    Http2Upstream::serve(|mut request: Request<RecvStream>, mut respond| async move {
+        for status in [102, 103] {
+            let interim = Response::builder().status(status).header("x-interim", status).body(());
+            respond.send_informational(interim.expect("a valid head")).expect("the stream is open");
+        }
+        let mut out = respond.send_response(Response::new(()), false).expect("the stream is open");
+        let mut length = 0;
+        while let Some(data) = request.body_mut().data().await {
+            let mut data = data.expect("the stream is open");
+            length += data.len();
+            request.body_mut().flow_control().release_capacity(data.len()).expect("it was received");
+            while !data.is_empty() {
+                out.reserve_capacity(data.len());
+                let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else {
+                    return;
+                };
+                out.send_data(data.split_to(room), false).expect("there is room");
             }
-            let mut out = respond.send_response(Response::new(()), false).expect("the stream is open");
-            let mut length = 0;
-            while let Some(data) = request.body_mut().data().await {
-                let mut data = data.expect("the stream is open");
-                length += data.len();
-                request.body_mut().flow_control().release_capacity(data.len()).expect("it was received");
-                while !data.is_empty() {
-                    out.reserve_capacity(data.len());
-                    let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else {
-                        return;
-                    };
-                    out.send_data(data.split_to(room), false).expect("there is room");
-                }
-            }
-            let mut trailers = HeaderMap::new();
-            trailers.insert("x-length", length.into());
-            let sent = request.body_mut().trailers().await.expect("the stream is open");
-            trailers.extend(sent.unwrap_or_default());
-            out.send_trailers(trailers).expect("the stream is open");
-        },
-    )
+        }
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-length", length.into());
+        let sent = request.body_mut().trailers().await.expect("the stream is open");
+        trailers.extend(sent.unwrap_or_default());
+        out.send_trailers(trailers).expect("the stream is open");
+    })
 }
 
 #[test]
@@ -160,13 +148,12 @@ fn bodies_trailers_and_interim_responses_pass() {
     let upstream = echo();
     let server = proxy_http2(&upstream.url(), "");
     let body: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_be_bytes).take(5_000_000).collect();
-    let mut connection = server.connect();
-    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut connection =
+        server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n");
     let mut sender = connection.socket().try_clone().expect("a descriptor is free");
     let sent = body.clone();
-    let sending = std::thread::spawn(move || {
-        let mut send =
-            |bytes: &[u8]| std::io::Write::write_all(&mut sender, bytes).expect("the server reads");
+    let sending = thread::spawn(move || {
+        let mut send = |bytes: &[u8]| Write::write_all(&mut sender, bytes).expect("the server reads");
         for piece in sent.chunks(100_000) {
             send(format!("{:x}\r\n", piece.len()).as_bytes());
             send(piece);
@@ -189,23 +176,19 @@ fn bodies_trailers_and_interim_responses_pass() {
 #[test]
 fn a_request_is_sent_before_its_body_has_arrived() {
     let (sender, requests) = mpsc::channel();
-    let upstream = Http2Upstream::start(
-        |_| {},
-        move |mut request: Request<RecvStream>, response| {
-            let sender = sender.clone();
-            async move {
-                sender.send(()).expect("the test runs");
-                let mut body = Vec::new();
-                while let Some(data) = request.body_mut().data().await {
-                    body.extend_from_slice(&data.expect("the stream is open"));
-                }
-                respond(response, body);
+    let upstream = Http2Upstream::serve(move |mut request: Request<RecvStream>, response| {
+        let sender = sender.clone();
+        async move {
+            sender.send(()).expect("the test runs");
+            let mut body = Vec::new();
+            while let Some(data) = request.body_mut().data().await {
+                body.extend_from_slice(&data.expect("the stream is open"));
             }
-        },
-    );
+            respond(response, body);
+        }
+    });
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
+    let mut connection = server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
     requests.recv().expect("the upstream runs");
     connection.send(b"cd");
     assert_eq!(connection.response().text(), "abcd");
@@ -224,32 +207,27 @@ fn grpc_streams_in_both_directions() {
         assert_eq!(connection.wait_for(kind::DATA).payload, message);
     }
     connection.frame(kind::DATA, rudy_tests::http2::END, 1, b"");
-    let response = connection.response(1);
-    assert_eq!(response.trailers, [("x-length".to_owned(), "11".to_owned())]);
+    assert_eq!(connection.response(1).trailers, [("x-length".to_owned(), "11".to_owned())]);
 }
 
 #[test]
 fn a_client_that_does_not_read_delays_no_other_request_on_its_connection() {
     let length = 8_000_000;
-    let upstream = Http2Upstream::start(
-        |_| {},
-        move |_, mut respond| async move {
-            let head = Response::builder().header("content-length", length).body(()).expect("a valid head");
-            let mut out = respond.send_response(head, false).expect("the stream is open");
-            let mut data = Bytes::from(vec![b'x'; length]);
-            while !data.is_empty() {
-                out.reserve_capacity(data.len());
-                let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else { return };
-                out.send_data(data.split_to(room), data.is_empty()).expect("there is room");
-            }
-        },
-    );
+    let upstream = Http2Upstream::serve(move |_, mut respond| async move {
+        let head = Response::builder().header("content-length", length).body(()).expect("a valid head");
+        let mut out = respond.send_response(head, false).expect("the stream is open");
+        let mut data = Bytes::from(vec![b'x'; length]);
+        while !data.is_empty() {
+            out.reserve_capacity(data.len());
+            let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else { return };
+            out.send_data(data.split_to(room), data.is_empty()).expect("there is room");
+        }
+    });
     let server = proxy_http2(&upstream.url(), "response_buffer = 0\n");
     // Ten windows of streams are more than that of the connection.
     let stalled: Vec<_> = (0..10)
         .map(|_| {
-            let mut client = server.connect();
-            client.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+            let mut client = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
             assert_eq!(client.head().status, 200);
             client
         })
@@ -264,23 +242,19 @@ fn a_client_that_does_not_read_delays_no_other_request_on_its_connection() {
 #[test]
 fn a_client_that_disconnects_resets_its_stream_and_no_other() {
     let (sender, events) = mpsc::channel();
-    let upstream = Http2Upstream::start(
-        |_| {},
-        move |request: Request<RecvStream>, mut response| {
-            let sender = sender.clone();
-            async move {
-                if request.uri().path() == "/app/fine" {
-                    return respond(response, "fine");
-                }
-                sender.send(None).expect("the test runs");
-                let code = std::future::poll_fn(|cx| response.poll_reset(cx)).await;
-                sender.send(code.ok()).expect("the test runs");
+    let upstream = Http2Upstream::serve(move |request: Request<RecvStream>, mut response| {
+        let sender = sender.clone();
+        async move {
+            if request.uri().path() == "/app/fine" {
+                return respond(response, "fine");
             }
-        },
-    );
+            sender.send(None).expect("the test runs");
+            let code = std::future::poll_fn(|cx| response.poll_reset(cx)).await;
+            sender.send(code.ok()).expect("the test runs");
+        }
+    });
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    let connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(events.recv(), Ok(None));
     rustix::net::sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO))
         .expect("TCP supports it");
@@ -293,26 +267,22 @@ fn a_client_that_disconnects_resets_its_stream_and_no_other() {
 #[test]
 fn a_response_before_the_end_of_the_request_ends_the_upload() {
     let (sender, codes) = mpsc::channel();
-    let upstream = Http2Upstream::start(
-        |_| {},
-        move |mut request: Request<RecvStream>, response| {
-            let sender = sender.clone();
-            async move {
-                respond(response, "early");
-                let end = loop {
-                    match request.body_mut().data().await {
-                        Some(Ok(_)) => {}
-                        Some(Err(error)) => break error.reason(),
-                        None => break None,
-                    }
-                };
-                sender.send(end).expect("the test runs");
-            }
-        },
-    );
+    let upstream = Http2Upstream::serve(move |mut request: Request<RecvStream>, response| {
+        let sender = sender.clone();
+        async move {
+            respond(response, "early");
+            let end = loop {
+                match request.body_mut().data().await {
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => break error.reason(),
+                    None => break None,
+                }
+            };
+            sender.send(end).expect("the test runs");
+        }
+    });
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+    let mut connection = server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
     connection.send(&vec![b'x'; 200_000]);
     assert_eq!(connection.response().text(), "early");
     assert_eq!(codes.recv(), Ok(Some(h2::Reason::CANCEL)));
@@ -356,9 +326,7 @@ fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
     let server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
     assert_eq!(server.get("/app/").text(), "fine");
     upstream.close_all();
-    let mut connection = server.connect();
-    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(connection.response().text(), "fine");
+    assert_eq!(server.send_body("POST", "/app/", "abc").text(), "fine");
     assert_eq!(upstream.accepted(), 2);
 }
 
@@ -379,24 +347,21 @@ fn an_idle_connection_closes_after_its_timeout_and_with_its_configuration() {
     let mut server = proxy_http2(&url, "");
     assert_eq!(server.get("/app/").text(), "fine");
     let file = server.path().join("rudy.toml");
-    let text = std::fs::read_to_string(&file).expect("the file exists").replace(&url, "http://127.0.0.1:1");
-    std::fs::write(&file, text).expect("the folder is ours");
-    server.signal(rustix::process::Signal::HUP);
+    let text = fs::read_to_string(&file).expect("the file exists").replace(&url, "http://127.0.0.1:1");
+    fs::write(&file, text).expect("the folder is ours");
+    server.signal(Signal::HUP);
     server.wait_for_line("the configuration was reloaded");
     ends.recv().expect("the connection is closed");
 }
 
 #[test]
 fn an_https_upstream_chooses_the_version() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
     let (sender, heads) = mpsc::channel();
-    let application = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            peer.respond("fine");
-            sender.send(request).expect("the test runs");
-        }
+    let application = Upstream::serve(move |peer, request| {
+        peer.respond("fine");
+        sender.send(request).expect("the test runs");
     });
     for (http2, version) in [(true, "2"), (false, "1.1")] {
         let upstream = Server::config(&format!(
@@ -420,11 +385,7 @@ fn an_https_upstream_chooses_the_version() {
 
 #[test]
 fn an_upstream_without_http2_is_502_with_the_reason_in_the_log() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("fine");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("fine"));
     let mut server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
     let response = server.get("/app/");
     let error = response.field("proxy-status");
@@ -435,15 +396,13 @@ fn an_upstream_without_http2_is_502_with_the_reason_in_the_log() {
 #[test]
 fn every_engine_uses_http2() {
     let upstream = echo();
-    for engine in rudy_tests::engines() {
+    for engine in engines() {
         let server = Server::config(&format!(
             "listen = [\"127.0.0.1:0\"]\nengine = \"{engine}\"\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
             upstream.url()
         ));
         for _ in 0..2 {
-            let mut connection = server.connect();
-            connection.send(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-            assert_eq!(connection.response().text(), "abc", "{engine}");
+            assert_eq!(server.send_body("PUT", "/", "abc").text(), "abc", "{engine}");
         }
     }
 }

@@ -1,12 +1,10 @@
 //! As [`faults`](crate::proxy::faults), for an upstream that speaks HTTP/2.
 
-use std::sync::mpsc;
-
 use rudy_tests::http2::{END, END_HEADERS, block, kind};
-use rudy_tests::{Http2Connection, Upstream, UpstreamPeer};
+use rudy_tests::prelude::*;
 
-use crate::proxy::faults::Outcome::{self, Complete, Error, ErrorOrTruncated, Truncated};
-use crate::proxy::faults::check;
+use crate::proxy::faults::Outcome::{Complete, Error, ErrorOrTruncated, Truncated};
+use crate::proxy::faults::{Outcome, check};
 use crate::proxy::proxy_http2;
 
 const CASES: &[(&str, Outcome)] = &[

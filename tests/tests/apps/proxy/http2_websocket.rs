@@ -1,12 +1,12 @@
 //! `WebSocket` through an upstream that speaks HTTP/2 (RFC 8441).
 
-use std::sync::mpsc;
-
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{HeaderMap, Method, Request, Response};
-use rudy_tests::{Http2Connection, Http2Upstream, http2::kind};
+use rudy_tests::Http2Upstream;
+use rudy_tests::http2::kind;
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy_http2;
 use crate::proxy::websocket::{ACCEPT, handshake, tunnel};
@@ -58,8 +58,7 @@ async fn echo(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>
 fn a_websocket_over_http11_reaches_an_upstream_over_http2() {
     let (upstream, heads) = upstream(true);
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(handshake("/app/echo", "websocket").as_bytes());
+    let mut connection = server.send(handshake("/app/echo", "websocket").as_bytes());
     let response = connection.response();
     assert_eq!((response.status, response.field("sec-websocket-accept")), (101, Some(ACCEPT)));
     assert_eq!(response.field("upgrade"), Some("websocket"));
@@ -70,8 +69,8 @@ fn a_websocket_over_http11_reaches_an_upstream_over_http2() {
     assert_eq!(connection.read_exactly(4), b"hi! ");
     let mut sender = connection.socket().try_clone().expect("a descriptor is free");
     let total = 4_000_000;
-    let sending = std::thread::spawn(move || {
-        std::io::Write::write_all(&mut sender, &b"abcd".repeat(total / 4)).expect("the server reads");
+    let sending = thread::spawn(move || {
+        Write::write_all(&mut sender, &b"abcd".repeat(total / 4)).expect("the server reads");
     });
     assert!(connection.read_exactly(total) == b"abcd".repeat(total / 4));
     sending.join().expect("no panic");
@@ -101,25 +100,21 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http2() {
 fn an_upstream_may_end_its_direction_together_with_the_response() {
     let (upstream, _heads) = upstream(true);
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(handshake("/app/ends", "websocket").as_bytes());
+    let mut connection = server.send(handshake("/app/ends", "websocket").as_bytes());
     assert_eq!(connection.response().status, 101);
     assert_eq!(connection.read_exactly(4), b"hi! ");
     assert!(connection.is_closed());
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.wait_for(kind::SETTINGS);
     connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/ends"));
-    let response = connection.response(1);
-    assert_eq!((response.status, response.text()), (200, "hi! "));
+    assert_eq!(connection.response(1).status_and_text(), (200, "hi! "));
 }
 
 #[test]
 fn a_tunnel_that_the_upstream_refuses_is_a_response() {
     let (upstream, _heads) = upstream(true);
     let server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(handshake("/app/refused", "websocket").as_bytes());
-    assert_eq!(connection.response().status, 403);
+    assert_eq!(server.send(handshake("/app/refused", "websocket")).response().status, 403);
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.wait_for(kind::SETTINGS);
     connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/refused"));
@@ -130,9 +125,7 @@ fn a_tunnel_that_the_upstream_refuses_is_a_response() {
 fn an_upstream_without_tunnels_is_502_with_the_reason_in_the_log() {
     let (upstream, heads) = upstream(false);
     let mut server = proxy_http2(&upstream.url(), "");
-    let mut connection = server.connect();
-    connection.send(handshake("/app/echo", "websocket").as_bytes());
-    let response = connection.response();
+    let response = server.send(handshake("/app/echo", "websocket").as_bytes()).response();
     let error = response.field("proxy-status");
     assert_eq!((response.status, error), (502, Some("rudy; error=http_upgrade_failed")));
     server.wait_for_line("the upstream accepts no WebSockets over HTTP/2");

@@ -20,7 +20,7 @@ mod too_early;
 mod tunnels;
 mod websocket;
 
-use rudy_tests::{Server, Upstream};
+use rudy_tests::prelude::*;
 
 /// Starts a server whose requests go to the upstream, with more keys for its table.
 fn proxy(upstream: &Upstream, more: &str) -> Server {

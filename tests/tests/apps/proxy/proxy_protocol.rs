@@ -1,10 +1,9 @@
 //! Headers of the PROXY protocol to upstreams.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::mpsc::channel;
 
 use rudy_net::proxy_header::{ParseStatus, ProxiedClient, parse};
-use rudy_tests::{Upstream, UpstreamPeer, binary};
+use rudy_tests::prelude::*;
 
 use crate::proxy::{proxy, proxy_with};
 
@@ -20,7 +19,7 @@ fn header(peer: &mut UpstreamPeer) -> ProxiedClient {
 }
 
 /// An upstream that reports each header, and serves any number of requests.
-fn upstream() -> (Upstream, std::sync::mpsc::Receiver<ProxiedClient>) {
+fn upstream() -> (Upstream, mpsc::Receiver<ProxiedClient>) {
     let (sender, headers) = channel();
     let upstream = Upstream::start(move |peer| {
         sender.send(header(peer)).expect("the test runs");
@@ -39,8 +38,7 @@ fn each_request_has_a_connection_with_the_addresses_of_its_client() {
         let mut connection = server.connect();
         let port = connection.socket().local_addr().expect("a connected socket").port();
         for _ in 0..2 {
-            connection.send(b"GET /app/a HTTP/1.1\r\nHost: a\r\n\r\n");
-            assert_eq!(connection.response().text(), "fine");
+            assert_eq!(connection.get("/app/a", &["Host: a"]).text(), "fine");
             let expected = ProxiedClient::Address((Ipv4Addr::LOCALHOST, port).into());
             assert_eq!(headers.recv().expect("a header"), expected);
         }
@@ -52,9 +50,7 @@ fn each_request_has_a_connection_with_the_addresses_of_its_client() {
 fn the_client_is_that_of_a_trusted_proxy() {
     let (upstream, headers) = upstream();
     let server = proxy_with(&upstream, "trusted_proxies = \"127.0.0.1\"", "send_proxy_protocol = true\n");
-    let mut connection = server.connect();
-    connection.send(b"GET /app/a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\n\r\n");
-    assert_eq!(connection.response().text(), "fine");
+    assert_eq!(server.get_with("/app/a", &["Host: a", "X-Forwarded-For: 203.0.113.7"]).text(), "fine");
     let expected = ProxiedClient::Address((IpAddr::from([203, 0, 113, 7]), 0).into());
     assert_eq!(headers.recv().expect("a header"), expected);
 }
@@ -69,14 +65,14 @@ fn a_health_check_comes_from_the_proxy_itself() {
 
 #[test]
 fn http2_without_tls_is_impossible() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let file = folder.path().join("rudy.toml");
+    let folder = Folder::new();
+    let file = folder.join("rudy.toml");
     let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
                 upstreams = \"h2c://127.0.0.1:1\"\nsend_proxy_protocol = true\nclient_key = \"a.key\"\n";
-    std::fs::write(&file, text).expect("the folder is ours");
-    let output = std::process::Command::new(binary()).arg("check").arg(&file).output().expect("rudy runs");
-    let text = String::from_utf8_lossy(&output.stderr);
+    fs::write(&file, text).expect("the folder is ours");
+    let output = Rudy::command(["check"]).arg(&file).output();
+    let text = &output.stderr;
     for expected in ["`send_proxy_protocol` and `h2c` upstreams exclude each other", "`client_certificate`"] {
-        assert!(!output.status.success() && text.contains(expected), "{text}");
+        assert!(!output.is_success() && text.contains(expected), "{text}");
     }
 }

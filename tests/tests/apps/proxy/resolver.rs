@@ -1,14 +1,9 @@
 //! `resolver`: names by their TTL, and SRV records.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::net::Ipv4Addr;
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
-use rudy_tests::{DnsRecord, NameServer, Server, Upstream, binary, eventually};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
+use rudy_tests::{DnsRecord, NameServer};
 
 use crate::proxy::admin::{json, upstreams};
 use crate::proxy::choice::named;
@@ -42,11 +37,11 @@ fn proxy(dns: &NameServer, url: &str, more: &str) -> Server {
 fn wait_for_members(server: &Server, urls: &[String]) {
     let mut urls = urls.to_vec();
     urls.sort();
-    eventually("the upstreams are those of the records", || {
+    wait_until("the upstreams are those of the records", || {
         let mut known: Vec<_> =
             json(server, "url").iter().map(|url| url.as_str().expect("a URL").to_owned()).collect();
         known.sort();
-        (known == urls).then_some(())
+        known == urls
     });
 }
 
@@ -121,27 +116,22 @@ fn a_target_that_leaves_finishes_its_requests_and_new_ones_are_checked() {
     let (begun, has_begun) = channel();
     let (release, may_respond) = channel();
     let (begun, may_respond) = (Mutex::new(begun), Mutex::new(may_respond));
-    let leaving = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            if request.target() == "/slow" {
-                begun.lock().expect("no test fails").send(()).expect("the test waits");
-                may_respond.lock().expect("no test fails").recv().expect("the test continues");
-            }
-            peer.respond("leaving");
+    let leaving = Upstream::serve(move |peer, request| {
+        if request.target() == "/slow" {
+            begun.lock().expect("no test fails").send(()).expect("the test waits");
+            may_respond.lock().expect("no test fails").recv().expect("the test continues");
         }
+        peer.respond("leaving");
     });
-    let sick = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            assert_eq!(request.field("host"), Some("app.test"), "checks name the domain of the service");
-            peer.send("HTTP/1.1 500 Sick\r\nContent-Length: 0\r\n\r\n");
-        }
+    let sick = Upstream::serve(|peer, request| {
+        assert_eq!(request.field("host"), Some("app.test"), "checks name the domain of the service");
+        peer.send("HTTP/1.1 500 Sick\r\nContent-Length: 0\r\n\r\n");
     });
     let coming = named("coming");
     dns.set(SERVICE, 1, &[srv(&leaving, "a.test", 0, 1)]);
     let check = "health_check = { interval = \"10ms\", unhealthy = 1 }";
     let mut server = proxy(&dns, URL, check);
-    let mut first = server.connect();
-    first.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut first = server.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
     has_begun.recv().expect("the upstream gets the request");
     dns.set(SERVICE, 1, &[srv(&coming, "b.test", 0, 1), srv(&sick, "c.test", 0, 9)]);
     let port = |upstream: &Upstream| upstream.address().port();
@@ -189,15 +179,13 @@ fn a_name_server_that_hangs_delays_no_other_one_and_no_reload() {
     // In the middle of a lookup that hangs.
     fs::write(&file, text.replace(&servers, &format!("resolver = \"{}\"", hanging.address())))
         .expect("it can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
-    let mut waiting = server.connect();
-    waiting.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.reload("the configuration was reloaded");
+    let mut waiting = server.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     server.forget_lines();
     fs::write(&file, text.replace(URL, &format!("\"{}\"", upstream.url()))).expect("it can be written");
     server.signal(Signal::HUP);
-    eventually("the second reload", || {
-        server.take_lines().iter().any(|line| line.contains("the configuration was reloaded")).then_some(())
+    wait_until("the second reload", || {
+        server.take_lines().iter().any(|line| line.contains("the configuration was reloaded"))
     });
     assert_eq!(server.get("/a").text(), "a");
     // The name server is back: the request that waits in the pool of the earlier configuration is served.
@@ -214,18 +202,17 @@ fn a_drained_target_stays_drained_through_a_reload_of_its_route() {
     dns.set(SERVICE, 60, &[srv(&a, "a.test", 0, 1), srv(&b, "b.test", 0, 1)]);
     let mut server = proxy(&dns, URL, "choice = \"round-robin\"");
     wait_for_members(&server, &[url_at(&a, "a.test"), url_at(&b, "b.test")]);
-    assert_eq!(upstreams(&server, &["drain", &url_at(&a, "a.test")]).0, Some(0));
+    upstreams(&server, &["drain", &url_at(&a, "a.test")]).with_code(0);
     assert_eq!(counts(&server, 4), [("b".to_owned(), 4)].into());
     let file = server.path().join("rudy.toml");
     let text = fs::read_to_string(&file).expect("the configuration can be read");
     fs::write(&file, text.replace("\"round-robin\"", "\"least-busy\"")).expect("it can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert_eq!(counts(&server, 4), [("b".to_owned(), 4)].into());
     wait_for_members(&server, &[url_at(&a, "a.test"), url_at(&b, "b.test")]);
     assert_eq!(json(&server, "state"), ["drained", "up"]);
     // The URL of the service names all its targets.
-    assert_eq!(upstreams(&server, &["up", URL.trim_matches('"')]).0, Some(0));
+    upstreams(&server, &["up", URL.trim_matches('"')]).with_code(0);
     assert_eq!(json(&server, "state"), ["up", "up"]);
 }
 
@@ -235,15 +222,14 @@ fn check_shows_what_each_upstream_resolves_to() {
     let record = |target, port| DnsRecord::Srv { priority: 1, weight: 2, port, target };
     dns.set(SERVICE, 60, &[record("a.test", 81), record("d.test", 82)]);
     dns.set("b.test", 60, &[DnsRecord::A(HOST), DnsRecord::A([127, 0, 0, 2].into())]);
-    let folder = tempfile::tempdir().expect("there is space");
+    let folder = Folder::new();
     let check = |upstreams: &str, resolver: &str| {
         let text = format!(
             "listen = \":0\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\nupstreams = [{upstreams}]\n{resolver}"
         );
-        fs::write(folder.path().join("rudy.toml"), text).expect("it can be written");
-        let output =
-            Command::new(binary()).arg("check").current_dir(folder.path()).output().expect("rudy runs");
-        String::from_utf8([output.stdout, output.stderr].concat()).expect("the output is UTF-8")
+        folder.write("rudy.toml", text);
+        let output = Rudy::command(["check"]).folder(folder.path()).output();
+        output.text()
     };
     let all = format!("{URL}, \"http://b.test:83\", \"http://e.test\", \"http://127.0.0.1:84\"");
     let text = check(&all, &format!("resolver = \"{}\"", dns.address()));

@@ -1,6 +1,6 @@
 //! Which requests are sent again, and which are not.
 
-use rudy_tests::{ReservedPort, Upstream, eventually};
+use rudy_tests::prelude::*;
 
 use crate::proxy::{proxy, proxy_to_all};
 
@@ -25,56 +25,31 @@ fn an_idempotent_request_on_a_connection_that_dies_is_sent_again() {
         let upstream = first_request_then_close();
         let server = proxy(&upstream, "");
         assert_eq!(server.get("/app/a").text(), "a");
-        let mut connection = server.connect();
-        let length = body.len();
-        connection.send(
-            format!("{method} /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}")
-                .as_bytes(),
-        );
-        assert_eq!(connection.response().text(), "b", "{method}");
+        assert_eq!(server.send_body(method, "/app/b", body).text(), "b", "{method}");
         assert_eq!(upstream.accepted(), 2, "{method}");
     }
 }
 
 #[test]
-fn a_post_on_a_connection_that_dies_is_not_sent_again() {
-    let upstream = first_request_then_close();
-    let server = proxy(&upstream, "");
-    assert_eq!(server.get("/app/a").text(), "a");
-    let mut connection = server.connect();
-    connection.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(connection.response().status, 502);
-    assert_eq!(upstream.accepted(), 1);
-}
-
-#[test]
 fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("fine");
-        }
-    });
+    let upstream = Upstream::serve(|peer, _| peer.respond("fine"));
     let server = proxy(&upstream, "");
     assert_eq!(server.get("/app/a").text(), "fine");
     upstream.close_all();
-    let mut connection = server.connect();
-    connection.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    let mut connection = server.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(connection.response().text(), "fine");
-    eventually("a second connection", || (upstream.accepted() == 2).then_some(()));
+    wait_until("a second connection", || upstream.accepted() == 2);
 }
 
 #[test]
 fn a_request_that_an_upstream_drops_reaches_another_one() {
     let broken = Upstream::start(|peer| drop(peer.request()));
-    let sound = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            peer.respond(&format!("{} {}", request.target(), String::from_utf8_lossy(&request.body)));
-        }
+    let sound = Upstream::serve(|peer, request| {
+        peer.respond(&format!("{} {}", request.target(), String::from_utf8_lossy(&request.body)));
     });
     let upstreams = format!("\"{}\", \"{}\"", broken.url(), sound.url());
     let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
-    let mut connection = server.connect();
-    connection.send(b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    let mut connection = server.send(b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(connection.response().text(), "/a abc");
     assert_eq!(broken.accepted(), 1, "the first upstream got the request too");
     // The broken one gets no new connection for a while.
@@ -83,27 +58,22 @@ fn a_request_that_an_upstream_drops_reaches_another_one() {
 }
 
 #[test]
-fn a_post_is_sent_again_only_if_configured() {
-    let upstream = first_request_then_close();
-    let server = proxy(&upstream, "retry_non_idempotent = true\n");
-    assert_eq!(server.get("/app/a").text(), "a");
-    let mut connection = server.connect();
-    connection.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(connection.response().text(), "b");
-    assert_eq!(upstream.accepted(), 2);
+fn a_post_on_a_connection_that_dies_is_sent_again_only_if_configured() {
+    for (more, status, connections) in [("", 502, 1), ("retry_non_idempotent = true\n", 200, 2)] {
+        let upstream = first_request_then_close();
+        let server = proxy(&upstream, more);
+        assert_eq!(server.get("/app/a").text(), "a");
+        let response = server.send_body("POST", "/app/b", "abc");
+        assert_eq!((response.status, response.text() == "b"), (status, status == 200), "{more}");
+        assert_eq!(upstream.accepted(), connections, "{more}");
+    }
 }
 
 #[test]
 fn a_request_for_an_upstream_that_is_down_goes_to_another_one() {
     let down = ReservedPort::new();
-    let up = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.respond("fine");
-        }
-    });
+    let up = Upstream::serve(|peer, _| peer.respond("fine"));
     let upstreams = format!("\"http://{}\", \"{}\"", down.address(), up.url());
     let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
-    let mut connection = server.connect();
-    connection.send(b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(connection.response().text(), "fine");
+    assert_eq!(server.send_body("POST", "/a", "abc").text(), "fine");
 }

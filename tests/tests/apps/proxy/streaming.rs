@@ -1,30 +1,23 @@
 //! Bodies pass in both directions as they arrive.
 
-use std::sync::mpsc;
-
-use rudy_tests::{Http2Connection, Upstream};
+use rudy_tests::prelude::*;
 
 use crate::proxy::{proxy, proxy_with};
 
 #[test]
 fn each_piece_of_a_response_is_passed_on_at_once() {
     let (next, may_continue) = mpsc::channel::<()>();
-    let may_continue = std::sync::Mutex::new(may_continue);
-    let upstream = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
-            );
-            for event in ["a", "b"] {
-                may_continue.lock().expect("no panic").recv().expect("the test runs");
-                peer.send(format!("1\r\n{event}\r\n"));
-            }
-            peer.send("0\r\n\r\n");
+    let may_continue = Mutex::new(may_continue);
+    let upstream = Upstream::serve(move |peer, _| {
+        peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for event in ["a", "b"] {
+            may_continue.lock().expect("no panic").recv().expect("the test runs");
+            peer.send(format!("1\r\n{event}\r\n"));
         }
+        peer.send("0\r\n\r\n");
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     // The head arrives before any event, and each event before the next one is sent.
     assert_eq!(connection.head().status, 200);
     for event in ["a", "b"] {
@@ -37,17 +30,12 @@ fn each_piece_of_a_response_is_passed_on_at_once() {
 #[test]
 fn trailers_pass_in_both_directions() {
     let (sender, requests) = mpsc::channel();
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            sender.send(request).expect("the test runs");
-            peer.send(
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n",
-            );
-        }
+    let upstream = Upstream::serve(move |peer, request| {
+        sender.send(request).expect("the test runs");
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n");
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(
+    let mut connection = server.send(
         b"POST /app/ HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n\
           3\r\nabc\r\n0\r\nX-Check: 2\r\n\r\n",
     );
@@ -64,15 +52,14 @@ fn trailers_pass_in_both_directions() {
 
 #[test]
 fn interim_responses_are_passed_on() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\n\r\n");
-            peer.respond("fine");
-        }
+    let upstream = Upstream::serve(|peer, _| {
+        peer.send(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\n\r\n",
+        );
+        peer.respond("fine");
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     let hints = connection.next_response();
     assert_eq!((hints.status, hints.field("link"), hints.field("connection")), (103, Some("</a>"), None));
     assert_eq!(connection.next_response().text(), "fine");
@@ -91,11 +78,10 @@ fn a_client_that_disconnects_cancels_its_request() {
         }
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    let connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(events.recv(), Ok("received"));
     // A reset: a half-close would leave the client waiting for its response.
-    rustix::net::sockopt::set_socket_linger(connection.socket(), Some(std::time::Duration::ZERO))
+    rustix::net::sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO))
         .expect("TCP supports it");
     drop(connection);
     assert_eq!(events.recv(), Ok("closed"));
@@ -109,20 +95,16 @@ fn a_response_before_the_end_of_the_request_is_passed_on() {
         }
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+    let mut connection = server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
     connection.send(&vec![b'x'; 200_000]);
-    let response = connection.response();
-    assert_eq!((response.status, response.text()), (403, "no"));
+    assert_eq!(connection.response().status_and_text(), (403, "no"));
 }
 
 #[test]
 fn a_large_body_passes_in_both_directions() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.body.len()));
-            peer.send(&request.body);
-        }
+    let upstream = Upstream::serve(|peer, request| {
+        peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.body.len()));
+        peer.send(&request.body);
     });
     let server = proxy(&upstream, "");
     let body: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_be_bytes).take(5_000_000).collect();
@@ -161,8 +143,7 @@ fn a_large_response_that_the_upstream_does_not_complete_ends_early() {
         peer.send(vec![b'x'; 1_000_000]);
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(connection.head().status, 200);
     assert!(connection.read_to_end().len() <= 1_000_000);
 }
@@ -223,15 +204,14 @@ fn an_upload_reaches_the_upstream_when_the_settings_and_the_client_say() {
     assert_eq!(events.recv().expect("a request").field("content-length"), Some("48001"));
     // Without buffering, the upstream receives each chunk at once.
     let server = proxy(&upstream, "request_buffering = \"off\"\n");
-    let mut connection = server.connect();
-    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    let mut connection =
+        server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     events.recv().expect("a request before the end of its body");
     connection.send(b"0\r\n\r\n");
     assert_eq!(connection.response().text(), "3");
     // With full buffering, a large body has a length too.
     let server = proxy(&upstream, "request_buffering = \"full\"\n");
-    let mut connection = server.connect();
-    connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut connection = server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     connection.send(format!("30000\r\n{}\r\n0\r\n\r\n", "x".repeat(0x30000)).as_bytes());
     assert_eq!(connection.response().text(), (0x30000).to_string());
     assert_eq!(events.recv().expect("a request").field("content-length"), Some("196608"));

@@ -1,10 +1,7 @@
 //! Upstreams over TLS: another Rudy.
 
-use std::fs;
-use std::sync::mpsc;
-
 use rudy_tests::http2::{END, END_HEADERS, kind};
-use rudy_tests::{Certificates, Http2Connection, Server, Upstream, Valid};
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy_http2;
 use crate::proxy::websocket::{SWITCH, accept, tunnel};
@@ -32,21 +29,18 @@ fn start(certificates: &Certificates, name: &str, host: &str, trusts_authority: 
 
 #[test]
 fn an_upstream_with_a_trusted_certificate_is_used() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     let (_upstream, server) = start(&certificates, "good", "localhost", true);
     let mut connection = server.connect();
     // The second request reuses the connection, which has received tickets for later sessions.
     for _ in 0..2 {
-        connection.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(connection.response().text(), "over TLS");
+        assert_eq!(connection.get("/", &["Host: a"]).text(), "over TLS");
     }
 }
 
 #[test]
 fn an_upstream_with_another_certificate_is_502() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     for (host, trusts_authority) in [("127.0.0.1", true), ("localhost", false)] {
         let (_upstream, server) = start(&certificates, "good", host, trusts_authority);
         let response = server.get("/");
@@ -93,8 +87,7 @@ fn pair(certificates: &Certificates, name: &str) -> String {
 
 #[test]
 fn an_upstream_gets_the_client_certificate() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     certificates.signed("client", "client", Valid::Now);
     let (_upstream, server) = start_with_client(&certificates, &pair(&certificates, "client"));
     assert_eq!(server.get("/").text(), "known");
@@ -104,8 +97,7 @@ fn an_upstream_gets_the_client_certificate() {
 
 #[test]
 fn changed_certificates_are_used_without_a_reload() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     certificates.signed("client", "client", Valid::Now);
     certificates.self_signed("stranger", "localhost", "CA:FALSE");
     let (from, to) = (certificates.path("stranger"), certificates.path("used"));
@@ -127,8 +119,7 @@ fn changed_certificates_are_used_without_a_reload() {
 
 #[test]
 fn all_that_a_client_of_http2_sends_through_a_tunnel_reaches_an_upstream_of_http11() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("good", "localhost", Valid::Now);
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
     let (sender, received) = mpsc::channel();
     let application = Upstream::start(move |peer| {

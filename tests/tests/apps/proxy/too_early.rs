@@ -1,31 +1,26 @@
 //! Requests in early data, and upstreams that do not serve them (RFC 8470).
 
-use std::sync::mpsc;
-
-use rudy_tests::{Certificates, Server, TlsClient, Upstream, Valid};
+use rudy_tests::prelude::*;
 
 /// Starts an upstream that responds with 425 to requests with `Early-Data`, and reports the field of each; a server with TLS in front of
 /// it, and a client that has a session.
 fn start(certificates: &Certificates) -> (Upstream, mpsc::Receiver<Option<String>>, Server, TlsClient) {
     certificates.signed("a", "early.test", Valid::Now);
     let (sender, fields) = mpsc::channel();
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            let field = request.field("early-data").map(str::to_owned);
-            if field.as_deref() == Some("1") {
-                peer.send("HTTP/1.1 425 Too Early\r\nContent-Length: 5\r\n\r\nearly");
-            } else {
-                peer.respond("fine");
-            }
-            sender.send(field).expect("the test runs");
+    let upstream = Upstream::serve(move |peer, request| {
+        let field = request.field("early-data").map(str::to_owned);
+        if field.as_deref() == Some("1") {
+            peer.send("HTTP/1.1 425 Too Early\r\nContent-Length: 5\r\n\r\nearly");
+        } else {
+            peer.respond("fine");
         }
+        sender.send(field).expect("the test runs");
     });
-    let path = certificates.path("a");
+    let tls = certificates.settings("a");
     let server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['early.test']\n\
-         tls = {{ certificate = '{path}', key = '{}', early_data = true }}\n\
+         tls = {{ {tls}, early_data = true }}\n\
          [[site.route]]\npath = '/*'\nproxy = '{}'\n",
-        path.replace(".pem", ".key"),
         upstream.url()
     ));
     let client = TlsClient::new(certificates, None, false).remembering();
@@ -44,8 +39,7 @@ fn a_request_that_is_too_early_is_sent_again_after_the_handshake() {
     assert_eq!(fields.recv().expect("a request"), Some("1".to_owned()));
     let (mut connection, is_accepted) = early.complete();
     assert!(is_accepted);
-    let response = connection.exchange("");
-    assert_eq!((response.status, response.text()), (200, "fine"));
+    assert_eq!(connection.exchange("").status_and_text(), (200, "fine"));
     assert_eq!(fields.recv().expect("a second request"), None);
 }
 

@@ -1,13 +1,7 @@
 //! Many `WebSocket`s, reloads, and ends of tunnels.
 
-use std::fs;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-use std::thread;
-
-use rudy_tests::{Connection, Server, Upstream, descriptors, eventually};
-use rustix::process::Signal;
+use rudy_tests::descriptors;
+use rudy_tests::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::proxy::admin::json;
@@ -50,17 +44,14 @@ async fn serve(mut stream: tokio::net::TcpStream) -> std::io::Result<()> {
 }
 
 fn open(server: &Server, target: &str) -> Connection {
-    let mut connection = server.connect();
-    connection.send(handshake(target, "websocket").as_bytes());
+    let mut connection = server.send(handshake(target, "websocket").as_bytes());
     assert_eq!(connection.response().status, 101);
     connection
 }
 
 #[test]
 fn a_thousand_websockets_live_through_ten_reloads() {
-    if !descriptors(4096) {
-        return;
-    }
+    needs!(descriptors(4096));
     let mut server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n",
         echo()
@@ -72,8 +63,7 @@ fn a_thousand_websockets_live_through_ten_reloads() {
     for number in 0..10 {
         let more = format!("{text}\n[[site.route]]\npath = \"/new{number}\"\nrespond = 404\n");
         fs::write(&file, more).expect("the folder is ours");
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was reloaded");
+        server.reload("the configuration was reloaded");
         let message = format!("message {number}");
         for connection in &mut connections {
             connection.send(message.as_bytes());
@@ -84,7 +74,7 @@ fn a_thousand_websockets_live_through_ten_reloads() {
     }
     assert_eq!(json(&server, "tunnels"), [1000]);
     drop(connections);
-    eventually("the tunnels end", || (json(&server, "tunnels") == [0]).then_some(()));
+    wait_until("the tunnels end", || json(&server, "tunnels") == [0]);
 }
 
 #[test]
@@ -100,7 +90,7 @@ fn a_tunnel_ends_after_its_upstream_although_the_client_stays() {
     assert_eq!(connection.read_exactly(4), b"last");
     assert!(connection.is_closed());
     // The client has closed nothing.
-    eventually("the tunnel ends", || (json(&server, "tunnels") == [0]).then_some(()));
+    wait_until("the tunnel ends", || json(&server, "tunnels") == [0]);
 }
 
 #[test]
@@ -120,7 +110,7 @@ fn a_tunnel_ends_after_its_client_although_the_upstream_stays() {
     let mut connection = open(&server, "/app/echo");
     connection.finish();
     assert_eq!(connection.read_exactly(13), b"after the end");
-    eventually("the tunnel ends", || (json(&server, "tunnels") == [0]).then_some(()));
+    wait_until("the tunnel ends", || json(&server, "tunnels") == [0]);
     assert!(connection.is_closed());
     drop(release);
 }

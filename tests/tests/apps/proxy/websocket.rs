@@ -1,12 +1,10 @@
 //! Changes of protocol: WebSocket, and what must not pass.
 
-use std::sync::mpsc;
-
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rudy_tests::{Http2Connection, Server, Upstream, UpstreamPeer, http2::kind};
-use rustix::process::Signal;
+use rudy_tests::http2::kind;
+use rudy_tests::prelude::*;
 
 use crate::proxy::proxy;
 
@@ -68,9 +66,8 @@ fn upstream() -> (Upstream, mpsc::Receiver<String>) {
     (upstream, heads)
 }
 
-fn open(server: &Server) -> rudy_tests::Connection {
-    let mut connection = server.connect();
-    connection.send(handshake("/app/echo", "websocket").as_bytes());
+fn open(server: &Server) -> Connection {
+    let mut connection = server.send(handshake("/app/echo", "websocket").as_bytes());
     let response = connection.response();
     assert_eq!((response.status, response.field("sec-websocket-accept")), (101, Some(ACCEPT)));
     assert_eq!(response.field("upgrade"), Some("websocket"));
@@ -100,8 +97,8 @@ fn a_large_amount_passes_in_both_directions_at_once() {
     let mut connection = open(&server);
     let mut sender = connection.socket().try_clone().expect("a descriptor is free");
     let total = 4_000_000;
-    let sending = std::thread::spawn(move || {
-        std::io::Write::write_all(&mut sender, &b"abcd".repeat(total / 4)).expect("the server reads");
+    let sending = thread::spawn(move || {
+        Write::write_all(&mut sender, &b"abcd".repeat(total / 4)).expect("the server reads");
     });
     let received = connection.read_exactly(total);
     sending.join().expect("no panic");
@@ -121,9 +118,7 @@ fn a_change_that_was_not_agreed_on_is_502() {
         ("/app/refused", 403),
         ("/app/", 200),
     ] {
-        let mut connection = server.connect();
-        connection.send(handshake(target, "websocket").as_bytes());
-        let response = connection.response();
+        let response = server.send(handshake(target, "websocket").as_bytes()).response();
         assert_eq!(response.status, status, "{target}");
         let error = (status == 502).then_some("rudy; error=http_upgrade_failed");
         assert_eq!(response.field("proxy-status"), error, "{target}");
@@ -172,21 +167,17 @@ fn an_upgrade_without_a_websocket_handshake_passes() {
 fn the_log_says_what_was_not_offered() {
     let (upstream, _heads) = upstream();
     let mut server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(handshake("/app/no-accept", "other").as_bytes());
-    assert_eq!(connection.response().status, 502);
+    assert_eq!(server.send(handshake("/app/no-accept", "other").as_bytes()).response().status, 502);
     let line = server.wait_for_line("changed the protocol (101)");
     assert!(line.contains("the request that it received offered none"), "{line}");
 }
 
 #[test]
 fn a_success_without_a_tunnel_is_502_over_http2() {
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            let status = request.target().trim_start_matches("/app/").to_owned();
-            let rest = if status == "204" { "\r\n" } else { "Content-Length: 4\r\n\r\npage" };
-            peer.send(format!("HTTP/1.1 {status} X\r\n{rest}"));
-        }
+    let upstream = Upstream::serve(move |peer, request| {
+        let status = request.target().trim_start_matches("/app/").to_owned();
+        let rest = if status == "204" { "\r\n" } else { "Content-Length: 4\r\n\r\npage" };
+        peer.send(format!("HTTP/1.1 {status} X\r\n{rest}"));
     });
     let mut server = proxy(&upstream, "");
     let mut connection = Http2Connection::open(server.address(), &[]);
@@ -215,8 +206,7 @@ fn only_listed_protocols_are_offered_to_the_upstream() {
         ("upgrade_protocols = \"derp\"\n", "derp, h2c", Some("upgrade: derp")),
     ] {
         let server = proxy(&upstream, more);
-        let mut connection = server.connect();
-        connection.send(handshake("/app/", upgrade).as_bytes());
+        let mut connection = server.send(handshake("/app/", upgrade).as_bytes());
         assert_eq!(connection.response().text(), "fine");
         let head = heads.recv().expect("the upstream runs");
         assert_eq!(head.lines().find(|line| line.starts_with("upgrade:")), offered, "{upgrade}");
@@ -230,11 +220,10 @@ fn a_websocket_outlives_a_reload_and_ends_with_the_server() {
     let mut server = proxy(&upstream, "");
     let mut connection = open(&server);
     let file = server.path().join("rudy.toml");
-    let text = std::fs::read_to_string(&file).expect("the file exists");
+    let text = fs::read_to_string(&file).expect("the file exists");
     let more = format!("{text}\n[[site.route]]\npath = \"/new\"\nrespond = 404\n");
-    std::fs::write(&file, more).expect("the folder is ours");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    fs::write(&file, more).expect("the folder is ours");
+    server.reload("the configuration was reloaded");
     connection.send(b"ping");
     assert_eq!(connection.read_exactly(4), b"ping");
     server.signal(Signal::TERM);

@@ -5,7 +5,8 @@ mod polling;
 mod reading;
 mod shipped;
 
-use rudy_tests::{Response, Server, Weblog};
+use rudy_tests::Weblog;
+use rudy_tests::prelude::*;
 
 /// Where the readers of the weblogs are.
 const URL: &str = "https://notes.example";
@@ -44,8 +45,6 @@ impl Site {
     fn send(&self, request: &str, fields: &[&str], body: &str) -> Response {
         let length = format!("Content-Length: {}", body.len());
         let fields = [&["Host: notes.example", "Connection: close", &length], fields].concat().join("\r\n");
-        let mut connection = self.server.connect();
-        connection.send(format!("{request} HTTP/1.1\r\n{fields}\r\n\r\n{body}").as_bytes());
-        connection.response()
+        self.server.send(format!("{request} HTTP/1.1\r\n{fields}\r\n\r\n{body}")).response()
     }
 }

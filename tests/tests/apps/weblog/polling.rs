@@ -1,12 +1,7 @@
 //! The sidebar, with a service that fails.
 
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-
-use rudy_tests::{Random, Upstream, UpstreamPeer, binary, children, eventually};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use rudy_tests::Random;
+use rudy_tests::prelude::*;
 
 use super::Site;
 
@@ -62,9 +57,9 @@ fn the_last_good_list_stays_while_the_service_fails() {
     });
     // Pauses double with each failure, up to 12 of them.
     let site = Site::start(Some((&service.url(), "interval = '1ms'\nper_day = 100000")));
-    eventually("the first list appears", || site.get("/").contains("Caching").then_some(()));
-    eventually("the last list appears", || site.get("/").contains("Semantics").then_some(()));
-    eventually("the polls go on", || site.as_author("/admin").text().contains("unchanged").then_some(()));
+    wait_until("the first list appears", || site.get("/").contains("Caching"));
+    wait_until("the last list appears", || site.get("/").contains("Semantics"));
+    wait_until("the polls go on", || site.as_author("/admin").text().contains("unchanged"));
 }
 
 /// A week of polls: one every 15 minutes, a thousand times as fast and more. A third of them fails, in every way, up to three in a row.
@@ -114,23 +109,18 @@ fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
     let site = Site::start(Some((&service.url(), settings)));
     let polls = || failing.lock().expect("no test panics").polls;
     let app = eventually("the app runs", || children(site.server.pid()).first().copied());
-    eventually("it polls", || (polls() > 20).then_some(()));
+    wait_until("it polls", || polls() > 20);
     let memory = resident(app);
-    let watch = Command::new(binary())
-        .args(["conns", &app.as_raw_nonzero().to_string(), "--watch", "50ms", "--min-time", "2s", "--json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("rudy can be started");
+    let watch = Rudy::command(["conns", &app.as_raw_nonzero().to_string()]);
+    let watch = watch.args(["--watch", "50ms", "--min-time", "2s", "--json"]).spawn();
     while polls() < WEEK {
         let before = polls();
-        eventually("the polls go on", || (polls() > before).then_some(()));
+        wait_until("the polls go on", || polls() > before);
     }
     kill_process(Pid::from_child(&watch), Signal::INT).expect("it runs");
-    let output = watch.wait_with_output().expect("it ends");
-    let lines = String::from_utf8(output.stdout).expect("it is JSON");
-    assert_eq!(output.status.code(), Some(0), "{lines}");
-    let lines: Vec<Value> =
-        lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let output = Output::wait(watch);
+    let lines = output.json_lines();
+    output.succeeded();
     let (verdict, samples) = lines.split_last().expect("a watch has lines");
     assert_eq!(verdict["leak"], false, "{verdict}");
     let most = samples.iter().filter_map(|sample| sample["tcp"]["ESTABLISHED"].as_u64()).max();
@@ -146,14 +136,12 @@ fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
 fn the_budget_of_a_day_is_kept() {
     let polls = Arc::new(AtomicUsize::new(0));
     let shared = polls.clone();
-    let service = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            let number = shared.fetch_add(1, Ordering::SeqCst) + 1;
-            peer.send(books(&number.to_string(), &format!("Book {number}")));
-        }
+    let service = Upstream::serve(move |peer, _| {
+        let number = shared.fetch_add(1, Ordering::SeqCst) + 1;
+        peer.send(books(&number.to_string(), &format!("Book {number}")));
     });
     let site = Site::start(Some((&service.url(), "interval = '1ms'\nper_day = 5")));
-    eventually("the last list of the day appears", || site.get("/").contains("Book 5").then_some(()));
+    wait_until("the last list of the day appears", || site.get("/").contains("Book 5"));
     let admin = site.as_author("/admin").text().to_owned();
     assert!(admin.contains("0 polls are left today"), "{admin}");
     // The next poll is in a day, and not in a millisecond.
@@ -162,8 +150,7 @@ fn the_budget_of_a_day_is_kept() {
 
 /// The resident memory of a process, in bytes.
 fn resident(process: Pid) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
-    let status = status.expect("the process runs");
+    let status = Path::new("/proc").read(&format!("{}/status", process.as_raw_nonzero()));
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }

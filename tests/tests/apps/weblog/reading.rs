@@ -1,9 +1,6 @@
 //! Posts, lists, search and feeds.
 
-use std::process::Command;
-
-use rudy_tests::{Response, eventually, program};
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 use super::{Site, URL};
 
@@ -14,10 +11,10 @@ fn a_saved_file_is_a_post_and_a_broken_one_changes_nothing() {
     let site = Site::start(None);
     assert!(site.get("/").contains("How to poll politely"));
     site.weblog.save("new.md", POST);
-    eventually("the post appears", || site.get("/").contains("Fresh &amp; &lt;new&gt;").then_some(()));
+    wait_until("the post appears", || site.get("/").contains("Fresh &amp; &lt;new&gt;"));
     site.weblog.save("new.md", "broken");
-    eventually("the problem is named", || {
-        site.as_author("/admin").text().contains("does not begin with its title").then_some(())
+    wait_until("the problem is named", || {
+        site.as_author("/admin").text().contains("does not begin with its title")
     });
     let targets = [
         "/",
@@ -31,8 +28,8 @@ fn a_saved_file_is_a_post_and_a_broken_one_changes_nothing() {
     for target in targets.into_iter().chain(["/feed.json"]) {
         assert!(site.get(target).contains("Fresh"), "{target}");
     }
-    std::fs::remove_file(site.weblog.path().join("posts/new.md")).expect("the file is there");
-    eventually("the post is gone", || (site.server.get("/posts/new").status == 404).then_some(()));
+    fs::remove_file(site.weblog.path().join("posts/new.md")).expect("the file is there");
+    wait_until("the post is gone", || site.server.get("/posts/new").status == 404);
 }
 
 #[test]
@@ -114,21 +111,21 @@ fn a_page_that_has_not_changed_is_not_sent_again() {
     }
     site.weblog.save("new.md", POST);
     // The sidebar of each page has the tag of the new post.
-    eventually("all pages change", || pages.iter().all(|page| again(page).status == 200).then_some(()));
+    wait_until("all pages change", || pages.iter().all(|page| again(page).status == 200));
 }
 
 #[test]
 fn feeds_and_the_sitemap_are_valid() {
     let site = Site::start(None);
     site.weblog.save("new.md", POST);
-    eventually("the post appears", || site.get("/feed.json").contains("Fresh").then_some(()));
+    wait_until("the post appears", || site.get("/feed.json").contains("Fresh"));
     let feed = site.server.get("/feed.json");
     assert_eq!(feed.field("content-type"), Some("application/feed+json"));
     let feed: Value = serde_json::from_slice(&feed.body).expect("the feed is JSON");
     assert_eq!(feed["version"], "https://jsonfeed.org/version/1.1");
     assert_eq!(feed["feed_url"], format!("{URL}/feed.json"));
     let item = &feed["items"][0];
-    assert_eq!((&item["title"], &item["id"]), (&"Fresh & <new>".into(), &format!("{URL}/posts/new").into()));
+    assert_members!(item, "title": "Fresh & <new>", "id": format!("{URL}/posts/new"));
     assert_eq!((&item["date_published"], &item["tags"][0]), (&"2099-11-26T00:00:00Z".into(), &"news".into()));
     let Some(python) = program("python3") else { return };
     for (target, script) in [("/feed.atom", ATOM), ("/sitemap.xml", SITEMAP)] {

@@ -1,9 +1,7 @@
 //! The configuration of the example: TLS, HTTP/2, compression, cache and limits in front of the app.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-
-use rudy_tests::{Curl, CurlResult, Server, Weblog, eventually, weblog};
+use rudy_tests::prelude::*;
+use rudy_tests::{CurlResult, Weblog, weblog};
 
 /// Where the settings of the example say that readers are.
 const URL: &str = "https://localhost:8443";
@@ -26,9 +24,9 @@ impl Shipped<'_> {
 
     /// Waits until the cache has a page.
     fn wait_until_stored(&self, path: &str) {
-        eventually("the page is stored", || {
+        wait_until("the page is stored", || {
             let status = self.get(path, &[]).field("cache-status").map(str::to_owned);
-            status.is_some_and(|status| status.contains("; hit")).then_some(())
+            status.is_some_and(|status| status.contains("; hit"))
         });
     }
 
@@ -73,7 +71,7 @@ fn changes_are_seen_although_pages_are_cached() {
         site.wait_until_stored(path);
     }
     weblog.save("new.md", "+++\ntitle = \"Fresh\"\ndate = 2099-11-26\n+++\nHello.\n");
-    eventually("the post appears", || site.contains("/", "Fresh").then_some(()));
+    wait_until("the post appears", || site.contains("/", "Fresh"));
     let origin = format!("Origin: {URL}");
     let sent = site.get(&format!("{post}/comments"), &["-H", &origin, "-d", "name=Ann&text=Agreed"]);
     assert_eq!(sent.status(), 303);
@@ -113,5 +111,5 @@ fn a_purge_that_fails_is_repeated() {
     purge(&socket).write_all(b"\"cache_purged\"\n").expect("the app reads");
     folder.save("new.md", "+++\ntitle = \"Fresh\"\ndate = 2099-11-26\n+++\nHello.\n");
     drop(purge(&socket));
-    eventually("the post appears", || server.get("/").text().contains("Fresh").then_some(()));
+    wait_until("the post appears", || server.get("/").text().contains("Fresh"));
 }

@@ -1,17 +1,12 @@
 //! Tests the report in a real browser, at the widths of a phone and a desktop, in light and dark mode.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use rudy_tests::program;
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 use crate::lab_report::{create_experiments, lab, records, stdout};
 
 /// Returns the DOM of a page after its scripts have run. The virtual time of the browser advances to the next event without waiting.
 fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
-    let profile = tempfile::tempdir().expect("a temp folder can be created");
+    let profile = Folder::new();
     let output = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom"])
         .arg("--virtual-time-budget=20000")
@@ -37,7 +32,7 @@ fn probed(chromium: &Path, page: &Path, width: u32, scheme: &str) -> Value {
     let text = format!("{before}{CATCH}{after}")
         .replace("</body>", &format!("<script>{}</script></body>", include_str!("probe.js")));
     let folder = page.parent().expect("the page is in a folder");
-    fs::write(folder.join("probed.html"), text).expect("the file can be written");
+    folder.write("probed.html", text);
     let around = folder.join("around.html");
     let frame =
         format!("<iframe src=\"probed.html\" style=\"border:0;width:{width}px;height:800px\"></iframe>");

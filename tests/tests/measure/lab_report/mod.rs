@@ -3,31 +3,23 @@
 mod browser;
 mod records;
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-use rudy_tests::binary;
-use serde_json::Value;
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 fn lab(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.arg("lab").args(arguments).current_dir(folder).stdin(Stdio::null());
-    command.output().expect("rudy can be started")
+    Rudy::command(["lab"]).args(arguments).folder(folder).output()
 }
 
 fn stdout(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).expect("the output is UTF-8")
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    output.stdout.clone()
 }
 
 /// Creates a folder with an experiment in each subfolder.
-fn create_experiments(plans: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+fn create_experiments(plans: &[(&str, &str)]) -> Folder {
+    let folder = Folder::new();
     for (name, plan) in plans {
-        fs::create_dir(folder.path().join(name)).expect("the folder can be created");
-        records::write(&folder.path().join(name), plan);
+        fs::create_dir(folder.join(name)).expect("the folder can be created");
+        records::write(&folder.join(name), plan);
     }
     folder
 }
@@ -37,9 +29,9 @@ fn the_report_is_in_the_folder_of_its_records_and_charts_are_in_the_given_one() 
     let folder = create_experiments(&[("out", records::PLAIN)]);
     let output = lab(folder.path(), &["report", "out", "--charts", "pictures"]);
     assert_eq!(stdout(&output), "");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("the report is in out/report.html"));
-    assert!(folder.path().join("out/report.html").exists());
-    let names: Vec<_> = fs::read_dir(folder.path().join("pictures"))
+    assert!(output.stderr.contains("the report is in out/report.html"));
+    assert!(folder.join("out/report.html").exists());
+    let names: Vec<_> = fs::read_dir(folder.join("pictures"))
         .expect("the folder was created")
         .map(|entry| entry.expect("the folder can be read").path())
         .collect();
@@ -55,8 +47,7 @@ fn several_folders_become_one_report_with_one_correction() {
     let folder = create_experiments(&[("monday", records::PLAIN), ("tuesday", records::PLAIN)]);
     let output = lab(folder.path(), &["report", "monday", "tuesday"]);
     assert_eq!(stdout(&output), "");
-    let page =
-        fs::read_to_string(folder.path().join("report.html")).expect("the report is in the working folder");
+    let page = folder.read("report.html");
     assert!(page.contains("plain (monday)") && page.contains("plain (tuesday)"));
     let json = stdout(&lab(folder.path(), &["report", "monday", "tuesday", "--format", "json"]));
     let report: Value = serde_json::from_str(&json).expect("the output is JSON");
@@ -76,8 +67,7 @@ fn markdown_goes_to_standard_output_or_a_file() {
     ));
     let to_file = ["report", "out", "--format", "markdown", "--out", "report.md"];
     assert_eq!(stdout(&lab(folder.path(), &to_file)), "");
-    let written = fs::read_to_string(folder.path().join("report.md")).expect("the file was written");
-    assert_eq!(written, markdown);
+    assert_eq!(folder.read("report.md"), markdown);
 }
 
 #[test]
@@ -91,16 +81,13 @@ fn unreadable_and_unwritable_files_are_reported() {
         (&["report", "out", "--format", "pdf"], 2, "pdf"),
         (&["report"], 2, "<DIR>..."),
     ] {
-        let output = lab(folder.path(), arguments);
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(exit), "{stderr}");
-        assert!(stderr.contains(expected), "{stderr}");
+        assert_contains!(lab(folder.path(), arguments).failed_with(exit), expected);
     }
 }
 
 #[test]
 fn a_run_writes_its_report_and_prints_its_findings() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let variant = |name: &str| {
         format!(
             "[[variant]]\nname = \"{name}\"\nready = {{ http = \"/a.html\" }}\n\
@@ -114,11 +101,11 @@ fn a_run_writes_its_report_and_prints_its_findings() {
         variant("one"),
         variant("two")
     );
-    fs::write(folder.path().join("plan.toml"), plan).expect("the plan can be written");
+    folder.write("plan.toml", plan);
     let output = lab(folder.path(), &["run", "plan.toml", "--out", "out"]);
     let text = stdout(&output);
     assert!(text.contains("one / two") && text.contains("no verdict: 1 round"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("the report is in out/report.html"));
-    assert!(folder.path().join("out/report.html").exists());
+    assert!(output.stderr.contains("the report is in out/report.html"));
+    assert!(folder.join("out/report.html").exists());
 }

@@ -1,10 +1,7 @@
 //! Fake results of experiments, in the format of `rudy lab run`.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-
 use rudy_lab::record::{Commands, Head, Machine, Outcome, PLAN, RESULTS, Record, Run, Sample, Warning};
+use rudy_tests::prelude::*;
 
 /// A plan with markup, long words and other scripts in its names. The first variant uses half the CPU of the second one.
 pub(crate) const HOSTILE: &str = r#"
@@ -97,9 +94,8 @@ pub(crate) fn write(folder: &Path, text: &str) {
         }
     }
     let line = |record: &Record| serde_json::to_string(record).expect("a record is JSON") + "\n";
-    fs::write(folder.join(RESULTS), records.iter().map(line).collect::<String>())
-        .expect("the file can be written");
-    fs::write(folder.join(PLAN), text).expect("the file can be written");
+    folder.write(RESULTS, records.iter().map(line).collect::<String>());
+    folder.write(PLAN, text);
 }
 
 /// Returns a run of the variant at this position. The second one uses twice the CPU of the first one. One run of the third round is

@@ -2,14 +2,11 @@
 //! browser, and gunicorn.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use rudy_tests::{ReservedPort, Server, application, long, program};
-use serde_json::Value;
+use rudy_tests::application;
+use rudy_tests::prelude::*;
 
-use super::proxy::{Running, start, write};
+use super::proxy::{start, write};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/applications");
 
@@ -41,12 +38,12 @@ fn autobahn(kosoku: &Path, address: &str, folder: &Path) -> (usize, BTreeSet<Str
 fn the_cases_of_autobahn_have_the_same_results_through_the_proxy() {
     let Some(kosoku) = application("kosoku") else { return };
     let Some(python) = application("python") else { return };
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let (port, folder) = (ReservedPort::new(), Folder::new());
     let mut command = Command::new(python);
     command.args([&format!("{FOLDER}/echo.py"), &port.address().port().to_string()]);
     let (_python, server) = start(command, &port);
-    let direct = autobahn(&kosoku, &port.address().to_string(), &folder.path().join("direct"));
-    let proxied = autobahn(&kosoku, &server.address().to_string(), &folder.path().join("proxied"));
+    let direct = autobahn(&kosoku, &port.address().to_string(), &folder.join("direct"));
+    let proxied = autobahn(&kosoku, &server.address().to_string(), &folder.join("proxied"));
     assert!(direct.0 > 300, "{direct:?}");
     assert_eq!(direct, proxied);
 }
@@ -56,7 +53,7 @@ fn a_notebook_runs_in_a_browser_over_http2() {
     let Some(jupyter) = application("jupyter-lab") else { return };
     let Some(python) = application("python") else { return };
     let Some(chromium) = program("chromium") else { return };
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let (port, folder) = (ReservedPort::new(), Folder::new());
     let mut command = Command::new(jupyter);
     command
         .args(["--allow-root", "--no-browser", "--ServerApp.ip=127.0.0.1", "--IdentityProvider.token="])
@@ -64,7 +61,7 @@ fn a_notebook_runs_in_a_browser_over_http2() {
         .arg("--LabApp.expose_app_in_browser=True")
         .current_dir(folder.path())
         .env("HOME", folder.path());
-    let _jupyter = Running::start(&mut command, &port);
+    let _jupyter = Running::listening(&mut command, &port);
     let server = Server::build()
         .args(["--listen", "127.0.0.1:0", "--tls", "self-signed", "--proxy"])
         .arg(format!("http://{}", port.address()))
@@ -85,7 +82,7 @@ def app(environ, start_response):
     yield f\"{length} {environ['HTTP_X_FORWARDED_FOR']} {environ['wsgi.url_scheme']}\".encode()
 ";
     let Some(gunicorn) = application("gunicorn") else { return };
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let (port, folder) = (ReservedPort::new(), Folder::new());
     write(folder.path(), "app.py", APP);
     let mut command = Command::new(gunicorn);
     command.args(["--workers", "2", "--bind", &port.address().to_string(), "app:app"]);
@@ -93,8 +90,7 @@ def app(environ, start_response):
     let (_gunicorn, server) = start(command, &port);
     let body = "x".repeat(300_000);
     for framing in ["Content-Length: 300000", "Transfer-Encoding: chunked"] {
-        let mut connection = server.connect();
-        connection.send(format!("POST / HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n").as_bytes());
+        let mut connection = server.send(format!("POST / HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n"));
         if framing.starts_with('C') {
             connection.send(body.as_bytes());
         } else {
@@ -115,20 +111,18 @@ http.createServer((request, response) => {
   request.on('end', () => response.end(String(length)));
 }).listen(Number(process.argv[2]), '127.0.0.1');
 ";
-    if !long() {
-        return;
-    }
+    needs!(long());
     let (Some(curl), Some(node)) = (program("curl"), program("node")) else { return };
-    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let (port, folder) = (ReservedPort::new(), Folder::new());
     let mut command = Command::new(node);
     command.args(["-e", APP, "", &port.address().port().to_string()]);
-    let _node = Running::start(&mut command, &port);
+    let _node = Running::listening(&mut command, &port);
     let server = Server::config(&format!(
         "listen = \"127.0.0.1:0\"\n[[site]]\n[[site.route]]\npath = \"/*\"\nbody_bytes = \"6GiB\"\nproxy = \"http://{}\"\n",
         port.address()
     ));
     // A file without blocks.
-    let file = folder.path().join("large");
+    let file = folder.join("large");
     let length = 5 << 30;
     fs::File::create(&file).and_then(|file| file.set_len(length)).expect("the folder is ours");
     let mut command = Command::new(curl);

@@ -1,10 +1,8 @@
 //! Compressed responses of an application in Chromium: pages, scripts, and a stream that the page reads event by event.
 
-use std::process::Command;
-use std::sync::{Mutex, mpsc};
-
-use rudy_tests::{Server, Upstream, UpstreamPeer, application, program};
-use serde_json::{Value, json};
+use rudy_tests::application;
+use rudy_tests::prelude::*;
+use serde_json::json;
 
 use crate::content::text;
 
@@ -28,28 +26,26 @@ fn chromium_decodes_every_coding_and_gets_each_event_at_once() {
     let content = text(5000);
     let (body, (next, wanted)) = (content.clone(), mpsc::channel::<()>());
     let (next, wanted) = (Mutex::new(next), Mutex::new(wanted));
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            match request.target().rsplit('/').next().unwrap_or_default() {
-                "" => {
-                    let page = format!("<!doctype html><title>page</title><!-- {body} -->");
-                    respond(peer, "text/html", &page);
+    let upstream = Upstream::serve(move |peer, request| {
+        match request.target().rsplit('/').next().unwrap_or_default() {
+            "" => {
+                let page = format!("<!doctype html><title>page</title><!-- {body} -->");
+                respond(peer, "text/html", &page);
+            }
+            "text" => respond(peer, "text/plain", &body),
+            "next" => {
+                next.lock().expect("no panic").send(()).expect("the receiver lives as long");
+                respond(peer, "text/plain", "ok");
+            }
+            _ => {
+                let wanted = wanted.lock().expect("no panic");
+                peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+                for number in 0..EVENTS {
+                    wanted.recv().expect("the sender lives as long");
+                    let event = format!("data: {number}\n\n");
+                    peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
                 }
-                "text" => respond(peer, "text/plain", &body),
-                "next" => {
-                    next.lock().expect("no panic").send(()).expect("the receiver lives as long");
-                    respond(peer, "text/plain", "ok");
-                }
-                _ => {
-                    let wanted = wanted.lock().expect("no panic");
-                    peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
-                    for number in 0..EVENTS {
-                        wanted.recv().expect("the sender lives as long");
-                        let event = format!("data: {number}\n\n");
-                        peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
-                    }
-                    peer.send("0\r\n\r\n");
-                }
+                peer.send("0\r\n\r\n");
             }
         }
     });

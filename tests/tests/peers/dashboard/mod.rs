@@ -1,10 +1,7 @@
 //! The dashboard in Chromium, under load, on a phone and on a desktop, checked by axe-core.
 
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use rudy_tests::{Server, Upstream, application, axe, program};
-use serde_json::Value;
+use rudy_tests::prelude::*;
+use rudy_tests::{application, axe};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/dashboard/page.py");
 
@@ -33,15 +30,14 @@ fn the_page_is_accessible_and_fits_under_load() {
             connection
         })
         .collect();
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let pictures = std::env::var_os(PICTURES).map_or_else(|| folder.path().to_owned(), Into::into);
     let (is_done, mut connection, url) = (AtomicBool::new(false), server.connect(), server.url("/dashboard"));
     let is_done = &is_done;
-    let output = std::thread::scope(|scope| {
+    let output = thread::scope(|scope| {
         scope.spawn(move || {
             while !is_done.load(Ordering::Relaxed) {
-                connection.send(b"GET /page HTTP/1.1\r\nHost: www.example.org\r\n\r\n");
-                connection.response();
+                connection.get("/page", &["Host: www.example.org"]);
             }
         });
         let mut command = Command::new(python);

@@ -1,17 +1,10 @@
 //! Real FastCGI programs, each on a Unix socket in its own folder.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use rudy_tests::{PATIENCE, flup, php_fpm, program};
-use rustix::process::{Pid, Signal, geteuid, kill_process_group};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rudy_tests::{flup, php_fpm};
+use rustix::process::kill_process_group;
 
 /// A kind of program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +32,14 @@ pub(crate) struct App {
 /// A program that listens at `app.sock` in its own folder. Dropping this kills it and all processes that it
 /// has started.
 pub(super) struct Running {
-    pub(super) folder: TempDir,
+    pub(super) folder: Folder,
     child: Child,
 }
 
 impl Running {
     /// Starts the program and waits until it listens.
-    pub(super) fn start(mut command: Command, folder: TempDir) -> Self {
-        let output = File::create(folder.path().join("output")).expect("the folder is writable");
+    pub(super) fn start(mut command: Command, folder: Folder) -> Self {
+        let output = File::create(folder.join("output")).expect("the folder is writable");
         command.stdin(Stdio::null()).stdout(output.try_clone().expect("a descriptor is left")).stderr(output);
         let child = command.process_group(0).spawn().expect("the program can be started");
         let running = Self { folder, child };
@@ -61,14 +54,14 @@ impl Running {
 
     /// Where it listens.
     pub(super) fn socket(&self) -> PathBuf {
-        self.folder.path().join("app.sock")
+        self.folder.join("app.sock")
     }
 }
 
 /// Creates a folder that other users can read: if the tests run as root, the apps do not.
-pub(super) fn open_folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is writable");
+pub(super) fn open_folder() -> Folder {
+    let folder = Folder::new();
+    folder.set_mode(".", 0o755);
     folder
 }
 
@@ -140,20 +133,20 @@ impl Program {
         let socket = folder.join("app.sock");
         Some(match self {
             Self::PhpFpm { children } => {
-                write(folder, "app.php", include_str!("apps/app.php"));
+                folder.write("app.php", include_str!("apps/app.php"));
                 let mut fpm = Command::new(php_fpm()?);
                 fpm.args(["--nodaemonize", "--no-php-ini", "--fpm-config"]).arg(fpm_config(folder, children));
                 fpm
             }
             Self::PhpCgi => {
-                write(folder, "app.php", include_str!("apps/app.php"));
+                folder.write("app.php", include_str!("apps/app.php"));
                 let mut cgi = Command::new(program("php-cgi")?);
                 cgi.env("PHP_FCGI_CHILDREN", "2").env("PHP_FCGI_MAX_REQUESTS", "0");
                 cgi.args(["-n", "-d", "post_max_size=0", "-b"]).arg(socket);
                 cgi
             }
             Self::Go => {
-                let source = write(folder, "app.go", include_str!("apps/app.go"));
+                let source = folder.write("app.go", include_str!("apps/app.go"));
                 let built = Command::new(program("go")?)
                     .args(["build", "-o"])
                     .arg(folder.join("app"))
@@ -166,16 +159,16 @@ impl Program {
             }
             Self::Perl => {
                 let mut perl = Command::new(perl_with_fcgi()?);
-                perl.arg(write(folder, "app.pl", include_str!("apps/app.pl"))).arg(socket);
+                perl.arg(folder.write("app.pl", include_str!("apps/app.pl"))).arg(socket);
                 perl
             }
             Self::Python => {
                 let mut python = Command::new(flup()?);
-                python.arg(write(folder, "app.py", include_str!("apps/app.py"))).arg(socket);
+                python.arg(folder.write("app.py", include_str!("apps/app.py"))).arg(socket);
                 python
             }
             Self::Fcgiwrap => {
-                let script = write(folder, "app.pl", include_str!("apps/app.pl"));
+                let script = folder.write("app.pl", include_str!("apps/app.pl"));
                 fs::set_permissions(script, Permissions::from_mode(0o755)).expect("the file is writable");
                 fcgiwrap(&socket)?
             }
@@ -190,17 +183,11 @@ pub(super) fn fcgiwrap(socket: &Path) -> Option<Command> {
     Some(fcgiwrap)
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    fs::write(&path, text).expect("a temp folder can be written");
-    path
-}
-
 pub(super) fn perl_with_fcgi() -> Option<PathBuf> {
     let perl = program("perl")?;
     let has_fcgi = Command::new(&perl).args(["-MFCGI", "-e1"]).stderr(Stdio::null()).status();
     if !has_fcgi.is_ok_and(|status| status.success()) {
-        rudy_tests::skip("Perl has no FCGI; `cargo xtask setup` installs it");
+        skip("Perl has no FCGI; `cargo xtask setup` installs it");
         return None;
     }
     Some(perl)
@@ -215,5 +202,5 @@ fn fpm_config(folder: &Path, children: u32) -> PathBuf {
          pm = static\npm.max_children = {children}\nclear_env = yes\ncatch_workers_output = no\n\
          php_admin_value[post_max_size] = 0\n"
     );
-    write(folder, "fpm.conf", &config)
+    folder.write("fpm.conf", &config)
 }

@@ -1,14 +1,9 @@
 //! The checks that every app must pass behind the gateway.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::process::Command;
-use std::sync::Mutex;
-use std::thread;
+use std::collections::BTreeSet;
 
 use rudy_observe::Process;
-use rudy_tests::{Connection, Server};
+use rudy_tests::prelude::*;
 
 use super::apps::{App, Program};
 
@@ -46,15 +41,20 @@ impl App {
     fn check_variables(&self, server: &Server) {
         let path = self.path();
         let target = format!("{path}/variables/caf%C3%A9%20x?a=b%20c&d");
-        let mut connection = server.connect();
-        connection.send(
-            format!(
-                "GET {target} HTTP/1.1\r\nHost: example.test:8080\r\nProxy: evil.test\r\nX-Joined: one\r\n\
-                 X-Joined: two\r\nCookie: a=1\r\nCookie: b=2\r\nX_Smuggled: no\r\nX.Joined: no\r\nUser-Agent: test\r\n\r\n"
-            )
-            .as_bytes(),
+        let response = server.get_with(
+            &target,
+            &[
+                "Host: example.test:8080",
+                "Proxy: evil.test",
+                "X-Joined: one",
+                "X-Joined: two",
+                "Cookie: a=1",
+                "Cookie: b=2",
+                "X_Smuggled: no",
+                "X.Joined: no",
+                "User-Agent: test",
+            ],
         );
-        let response = connection.response();
         assert_eq!(response.status, 200, "{}", response.text());
         let variables: BTreeMap<&str, &str> =
             response.text().lines().filter_map(|line| line.split_once('=')).collect();
@@ -95,14 +95,10 @@ impl App {
         }
         let output = Command::new("sha256sum").arg(&file).output().expect("sha256sum can be started");
         let sum = String::from_utf8(output.stdout).expect("a sum is text");
-        let mut connection = server.connect();
-        connection.send(
-            format!(
-                "POST {}/upload HTTP/1.1\r\nHost: a\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n",
-                self.path()
-            )
-            .as_bytes(),
-        );
+        let mut connection = server.send(format!(
+            "POST {}/upload HTTP/1.1\r\nHost: a\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n",
+            self.path()
+        ));
         let (mut file, mut piece) = (File::open(&file).expect("the file was written"), vec![0; 64 * 1024]);
         loop {
             let read = file.read(&mut piece).expect("the file was written");
@@ -135,13 +131,15 @@ impl App {
         let path = self.path();
         let mut connection = server.connect();
         for status in [204, 304] {
-            connection.send(format!("GET {path}/status?{status} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-            assert_eq!(connection.response().status, status, "{:?}", self.program);
+            assert_eq!(
+                connection.get(&format!("{path}/status?{status}"), &["Host: a"]).status,
+                status,
+                "{:?}",
+                self.program
+            );
         }
-        connection.send(format!("HEAD {path}/pid HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        assert_eq!(connection.head_response().status, 200);
-        connection.send(format!("GET {path}/pid HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        assert!(connection.response().text().parse::<u32>().is_ok());
+        assert_eq!(connection.exchange("HEAD", &format!("{path}/pid"), &["Host: a"]).status, 200);
+        assert!(connection.get(&format!("{path}/pid"), &["Host: a"]).text().parse::<u32>().is_ok());
     }
 
     /// Sends 1,024 requests over 64 connections. The processes must stay the same.
@@ -154,8 +152,7 @@ impl App {
                     let mut connection = Connection::open(address);
                     for _ in 0..16 {
                         let target = format!("{}/pid", self.path());
-                        connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-                        let response = connection.response();
+                        let response = connection.get(&target, &["Host: a"]);
                         assert_eq!(response.status, 200, "{}", response.text());
                         pids.lock().expect("no thread panics with it").insert(response.text().to_owned());
                     }

@@ -1,10 +1,8 @@
 //! Git over HTTP through Rudy: fcgiwrap runs `git http-backend`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
-use rudy_tests::{Server, long, program};
+use rudy_tests::prelude::*;
 
 use super::apps::{Running, fcgiwrap, open_folder};
 
@@ -65,7 +63,7 @@ fn a_repository_is_pushed_and_cloned() {
     git(&served, &["init", "--bare", "--quiet", "small.git"]);
     let small = folder.join("small");
     git(folder, &["clone", "--quiet", &server.url("/git/small.git"), "small"]);
-    fs::write(small.join("file"), "content\n".repeat(100_000)).expect("the folder is writable");
+    small.write("file", "content\n".repeat(100_000));
     git(&small, &["add", "file"]);
     git(&small, &["commit", "--quiet", "--message", "First"]);
     git(&small, &["push", "--quiet", "origin", "HEAD:main"]);

@@ -1,11 +1,6 @@
 //! Behavior of Go's `net/http/fcgi` alone: the handler of a cancelled request continues.
 
-use std::fs;
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rudy_tests::{Connection, PATIENCE, Server};
+use rudy_tests::prelude::*;
 
 use super::apps::{App, Program};
 
@@ -32,11 +27,7 @@ fn finish(app: &App, name: &str) {
 }
 
 fn wait_for(file: &Path) {
-    let deadline = Instant::now() + PATIENCE;
-    while !file.exists() {
-        assert!(Instant::now() < deadline, "{} does not come", file.display());
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(&format!("{} exists", file.display()), || file.exists());
 }
 
 /// The handler of a disconnected client continues to write, because Go checks the connection only when it

@@ -1,10 +1,7 @@
 //! Runs the examples of `docs/fastcgi.md`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use rudy_tests::{Server, flup, program};
+use rudy_tests::flup;
+use rudy_tests::prelude::*;
 
 use super::apps::{Running, open_folder, perl_with_fcgi};
 
@@ -18,27 +15,20 @@ fn example(language: &str, folder: &Path) -> String {
     text.replace("/run/app.sock", &folder.join("app.sock").display().to_string())
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    fs::write(&path, text).expect("a temp folder can be written");
-    path
-}
-
 /// Starts an example and sends a request to it with the guide's configuration.
 fn says_hello(language: &str, command: impl FnOnce(&Path, &str) -> Command) {
     let folder = open_folder();
     let command = command(folder.path(), &example(language, folder.path()));
     let app = Running::start(command, folder);
     let config = example("toml", app.folder.path()).replace(":80", "127.0.0.1:0");
-    let server = Server::config(&config);
-    assert_eq!(server.get("/app/?name=Rudy").text(), "Hello, Rudy\n", "{language}");
+    assert_eq!(Server::config(&config).get("/app/?name=Rudy").text(), "Hello, Rudy\n", "{language}");
 }
 
 #[test]
 fn the_example_in_go_says_hello() {
     let Some(go) = program("go") else { return };
     says_hello("go", |folder, text| {
-        let source = write(folder, "app.go", text);
+        let source = folder.write("app.go", text);
         let built = Command::new(go).args(["build", "-o"]).arg(folder.join("app")).arg(source).status();
         assert!(built.expect("go can be started").success(), "the example is built");
         Command::new(folder.join("app"))
@@ -50,7 +40,7 @@ fn the_example_in_python_says_hello() {
     let Some(python) = flup() else { return };
     says_hello("python", |folder, text| {
         let mut command = Command::new(python);
-        command.arg(write(folder, "app.py", text));
+        command.arg(folder.write("app.py", text));
         command
     });
 }
@@ -60,7 +50,7 @@ fn the_example_in_perl_says_hello() {
     let Some(perl) = perl_with_fcgi() else { return };
     says_hello("perl", |folder, text| {
         let mut command = Command::new(perl);
-        command.arg(write(folder, "app.pl", text));
+        command.arg(folder.write("app.pl", text));
         command
     });
 }
@@ -75,10 +65,10 @@ fn the_authorizer_in_perl_allows_requests_with_the_cookie() {
     };
     let here =
         |text: &str| text.replace("/run/auth.sock", &folder.path().join("app.sock").display().to_string());
-    let script = write(folder.path(), "auth.pl", &here(text("perl", 2)));
+    let script = folder.path().write("auth.pl", here(text("perl", 2)));
     let config = here(text("toml", 3)).replace(":80", "127.0.0.1:0");
     let config = config.replace("/srv/members", &folder.path().display().to_string());
-    write(folder.path(), "a.txt", "for members");
+    folder.path().write("a.txt", "for members");
     let mut command = Command::new(perl);
     command.arg(script);
     let _authorizer = Running::start(command, folder);

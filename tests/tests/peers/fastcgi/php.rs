@@ -1,9 +1,8 @@
 //! Tests specific to php-fpm, where a child process serves one connection until it is closed.
 
 use std::sync::Barrier;
-use std::thread;
 
-use rudy_tests::Connection;
+use rudy_tests::prelude::*;
 
 use super::apps::{App, Program};
 
@@ -20,8 +19,7 @@ fn idle_connections_do_not_block_new_ones() {
                 let mut connection = Connection::open(address);
                 for _ in 0..20 {
                     barrier.wait();
-                    connection.send(b"GET /app.php/pid HTTP/1.1\r\nHost: a\r\n\r\n");
-                    let response = connection.response();
+                    let response = connection.get("/app.php/pid", &["Host: a"]);
                     assert_eq!(response.status, 200, "{}", response.text());
                 }
             });

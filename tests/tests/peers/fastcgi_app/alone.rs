@@ -1,13 +1,9 @@
 //! `fastcgi-info` without a web server: called from the command line, with restricted clients, and
 //! terminated.
 
-use std::io::{Read, Write as _};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
-use rudy_tests::{fastcgi_info, program};
-use rustix::process::{Pid, Signal, kill_process};
+use rudy_tests::prelude::*;
 
 use super::Info;
 
@@ -54,7 +50,7 @@ fn sigterm_ends_it_cleanly() {
 
 #[test]
 fn an_error_names_the_type_of_descriptor_0_if_it_is_not_a_listener() {
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("descriptors are free");
+    let (ours, theirs) = UnixStream::pair().expect("descriptors are free");
     let cases = [
         (Stdio::null(), "not a socket"),
         (Stdio::from(std::os::fd::OwnedFd::from(theirs)), "a connection, not a listening socket"),

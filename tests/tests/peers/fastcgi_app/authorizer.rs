@@ -1,12 +1,9 @@
 //! An authorizer written with the library, behind each server that supports authorizers.
 
-use std::fs;
-use std::path::Path;
-
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
 use rudy_fastcgi_app::{Body, Concurrency, RequestExt, Role, Server};
-use rudy_tests::Connection;
+use rudy_tests::prelude::*;
 
 use super::own_app::{App, serve_as};
 use super::web_server::WebServer;
@@ -37,20 +34,17 @@ fn authorizer(concurrency: Concurrency) -> App {
 fn check(connect: impl Fn() -> Connection) {
     let mut client = connect();
     for _ in 0..3 {
-        client.send(b"GET /a.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-        let denied = client.response();
+        let denied = client.get("/a.txt", &[]);
         assert_eq!((denied.status, denied.text()), (401, "who are you?"));
         assert_eq!(denied.field("www-authenticate"), Some("Basic realm=x"));
-        client.send(format!("GET /a.txt HTTP/1.1\r\nHost: test\r\nAuthorization: {ANN}\r\n\r\n").as_bytes());
-        let allowed = client.response();
+        let allowed = client.get("/a.txt", &[&format!("Authorization: {ANN}")]);
         assert_eq!((allowed.status, allowed.text()), (200, "a secret"));
     }
 }
 
 #[test]
 fn behind_rudy() {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    fs::write(folder.path().join("a.txt"), "a secret").expect("a temp folder can be written");
+    let folder = Folder::with(&[("a.txt", "a secret")]);
     for concurrency in CONCURRENCIES {
         let app = authorizer(concurrency);
         let server = rudy_tests::Server::config(&format!(
@@ -68,7 +62,7 @@ fn behind_lighttpd() {
         let app = authorizer(concurrency);
         let (host, port) = app.address.split_once(':').expect("an address with a port");
         let host_options = |folder: &Path| {
-            fs::write(folder.join("a.txt"), "a secret").expect("a temp folder can be written");
+            folder.write("a.txt", "a secret");
             let folder = folder.display();
             format!(
                 "\"mode\" => \"authorizer\", \"docroot\" => \"{folder}\", \"host\" => \"{host}\", \"port\" => {port}"

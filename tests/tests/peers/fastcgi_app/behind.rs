@@ -1,12 +1,8 @@
 //! `fastcgi-info` behind each web server: one process, many threads, and always the same process.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use rudy_tests::{Connection, PATIENCE, Server, fastcgi_info};
+use rudy_tests::prelude::*;
 
 use super::Info;
 use super::web_server::WebServer;
@@ -30,8 +26,7 @@ fn send_requests(clients: usize, connect: impl Fn() -> Connection + Sync) -> Res
     let request_all = || {
         let mut connection = connect();
         let send_requests = |_| {
-            connection.send(b"GET /info.fcgi HTTP/1.1\r\nHost: test\r\n\r\n");
-            let response = connection.response();
+            let response = connection.get("/info.fcgi", &[]);
             assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
             String::from_utf8(response.body).expect("text")
         };
@@ -130,7 +125,7 @@ fn behind_apache_with_mod_proxy_fcgi() {
 fn started_by_apache_with_mod_fcgid_and_stopped_with_it() {
     for concurrency in CONCURRENCIES {
         let directives = |folder: &Path| {
-            fs::write(folder.join("info.fcgi"), "").expect("a temp folder can be written");
+            folder.write("info.fcgi", "");
             let (here, command) = (folder.display(), fastcgi_info().display());
             format!(
                 "FcgidIPCDir {here}/fcgid\nFcgidProcessTableFile {here}/fcgid.shm\nFcgidMaxProcessesPerClass 1\n\
@@ -161,11 +156,7 @@ fn behind_rudy() {
 }
 
 fn wait_for_end_of(process: u32) {
-    let deadline = Instant::now() + PATIENCE;
-    while is_running(process) {
-        assert!(Instant::now() < deadline, "process {process} has outlived its web server");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&format!("process {process} ends with its web server"), || !is_running(process));
 }
 
 /// Returns whether a process runs. A process that has ended may stay a zombie if no process in this container

@@ -6,14 +6,13 @@ mod behind;
 mod own_app;
 pub(crate) mod web_server;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::ChildStderr;
 
-use rudy_tests::fastcgi_info;
+use rudy_tests::prelude::*;
 
 /// An app on a free port of 127.0.0.1: `fastcgi-info`, or another one that prints its address first.
 pub(crate) struct Info {
-    child: Child,
+    child: Running,
     /// Held, so that a write to stderr does not end the process.
     _stderr: BufReader<ChildStderr>,
     /// `127.0.0.1:PORT`.
@@ -36,7 +35,7 @@ impl Info {
     /// Starts another app.
     pub(crate) fn start_command(command: &mut Command) -> Self {
         command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program was built");
+        let mut child = Running::start(command);
         let mut stderr = BufReader::new(child.stderr.take().expect("the stream is piped"));
         let mut line = String::new();
         stderr.read_line(&mut line).expect("the app prints its address");
@@ -53,13 +52,5 @@ impl Info {
     /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
-    }
-}
-
-impl Drop for Info {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

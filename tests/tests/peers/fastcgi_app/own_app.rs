@@ -1,10 +1,8 @@
 //! Test apps behind nginx: bodies in both directions, streams, and clients that disconnect.
 
-use std::fs;
-
 use http::{Request, Response};
 use rudy_fastcgi_app::{Body, Concurrency, Handler, Listen, RequestExt, Server};
-use rudy_tests::{Curl, PATIENCE};
+use rudy_tests::prelude::*;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,10 +40,9 @@ pub(super) fn serve_as(server: Server, handler: impl Handler) -> App {
 #[test]
 fn an_upload_of_20_mb_is_echoed() {
     let Some(curl) = Curl::find() else { return };
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let file = folder.path().join("file");
+    let folder = Folder::new();
     let content: Vec<u8> = (0..20_000_000_u32).map(|n| n.to_le_bytes()[n as usize % 3]).collect();
-    fs::write(&file, &content).expect("a temp folder can be written");
+    let file = folder.write("file", &content);
     let upload = format!("@{}", file.display());
     for concurrency in [TASKS, THREADS] {
         let app = serve(concurrency, |request: Request<Body>| async move {

@@ -1,17 +1,10 @@
 //! Starts nginx, lighttpd and Apache, each with its configuration in a temporary folder.
 
-use std::fs;
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::ExitStatus;
 
-use rudy_tests::{Connection, PATIENCE, ReservedPort, program, skip};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rustix::process::kill_process_group;
 
 /// The folder of Apache's modules on Debian and Ubuntu.
 const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
@@ -22,7 +15,7 @@ pub(crate) struct WebServer {
     address: SocketAddr,
     /// Held, so that no other process uses the port before the server does.
     _port: ReservedPort,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl WebServer {
@@ -30,7 +23,7 @@ impl WebServer {
     /// directives use the `upstream`.
     pub(crate) fn nginx(app: &str, location: &str) -> Option<Self> {
         let nginx = program("nginx")?;
-        let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+        let user = if geteuid().is_root() { "user root;" } else { "" };
         Some(Self::start(|folder, address| {
             let here = folder.display();
             let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -76,7 +69,7 @@ impl WebServer {
             }
         }
         // Apache does not serve as root, and must be able to read the temporary folder.
-        let user = if rustix::process::geteuid().is_root() { "User www-data\nGroup www-data" } else { "" };
+        let user = if geteuid().is_root() { "User www-data\nGroup www-data" } else { "" };
         Some(Self::start(|folder, address| {
             let (here, directives) = (folder.display(), directives(folder));
             let load = |module| format!("LoadModule {module}_module {APACHE_MODULES}/mod_{module}.so\n");
@@ -120,7 +113,7 @@ impl WebServer {
     /// Starts the command that `command` returns for a folder and an address, and waits until the server
     /// listens.
     pub(crate) fn start(command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let folder = Folder::new();
         // For servers that do not run as root.
         let readable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.path(), readable).expect("the folder is writable");
@@ -147,7 +140,7 @@ impl WebServer {
     }
 
     fn log(&self) -> String {
-        let path = self.folder.path().join("error.log");
+        let path = self.folder.join("error.log");
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 }
@@ -175,7 +168,5 @@ impl Drop for WebServer {
 
 /// Writes a configuration into the folder of a server.
 pub(crate) fn write(folder: &Path, configuration: &str) -> PathBuf {
-    let path = folder.join("server.conf");
-    fs::write(&path, configuration).expect("a temp folder can be written");
-    path
+    folder.write("server.conf", configuration)
 }

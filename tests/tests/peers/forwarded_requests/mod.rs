@@ -3,12 +3,10 @@
 mod explained;
 mod generate;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::SocketAddr;
-use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
 
-use rudy_tests::{Connection, Random, Server, Upstream, UpstreamRequest, is_long, program};
+use rudy_tests::prelude::*;
+use rudy_tests::{Random, is_long};
 
 use self::explained::EXPLANATIONS;
 use self::generate::{Generated, NUMBER};
@@ -110,20 +108,18 @@ fn differences(nginx: &BTreeMap<Part, String>, rudy: &BTreeMap<Part, String>) ->
 
 fn upstream(recorded: &Recorded) -> Upstream {
     let recorded = recorded.clone();
-    Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            let body = if request.head.starts_with("HEAD ") { "" } else { "ok" };
-            let number = request.field(NUMBER).unwrap_or_default().to_owned();
-            recorded.lock().expect("no panic").insert(number, request);
-            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{body}"));
-        }
+    Upstream::serve(move |peer, request| {
+        let body = if request.head.starts_with("HEAD ") { "" } else { "ok" };
+        let number = request.field(NUMBER).unwrap_or_default().to_owned();
+        recorded.lock().expect("no panic").insert(number, request);
+        peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{body}"));
     })
 }
 
 /// Starts nginx with the fields that its documentation recommends, which Rudy sets by default.
 fn nginx(upstream: &Upstream) -> Option<WebServer> {
     let nginx = program("nginx")?;
-    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let user = if geteuid().is_root() { "user root;" } else { "" };
     let upstream = upstream.address();
     Some(WebServer::start(|folder, address| {
         let here = folder.display();

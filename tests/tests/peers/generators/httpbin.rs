@@ -1,14 +1,8 @@
 //! Tests with go-httpbin, a server whose documentation specifies its delays and responses.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use rudy_observe::{Process, State};
-use rudy_tests::{PATIENCE, binary, go_program, program};
-use serde_json::Value;
+use rudy_tests::go_program;
+use rudy_tests::prelude::*;
 
 use super::metrics::{Metrics, rudy, show, wrk};
 
@@ -17,7 +11,7 @@ const DIGITS: f64 = 0.999;
 
 /// A running go-httpbin, and the path of wrk.
 struct Httpbin {
-    child: Child,
+    child: Running,
     address: SocketAddr,
     wrk: PathBuf,
 }
@@ -28,15 +22,9 @@ impl Httpbin {
         let (httpbin, wrk) = (go_program("go-httpbin")?, program("wrk")?);
         let mut command = Command::new(httpbin);
         command.args(["-host", "127.0.0.1", "-port", "0"]).stdin(Stdio::null());
-        let child =
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program can be started");
+        let child = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         let mut httpbin = Self { child, address: SocketAddr::from(([0; 4], 0)), wrk };
-        let deadline = Instant::now() + PATIENCE;
-        while httpbin.address.port() == 0 {
-            assert!(Instant::now() < deadline, "go-httpbin does not listen");
-            thread::sleep(Duration::from_millis(5));
-            httpbin.address = httpbin.listens_on().unwrap_or(httpbin.address);
-        }
+        httpbin.address = eventually("go-httpbin listens", || httpbin.listens_on());
         Some(httpbin)
     }
 
@@ -55,19 +43,10 @@ impl Httpbin {
     }
 }
 
-impl Drop for Httpbin {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Returns the results of `rudy get` for these URLs, requested in order.
 fn get(urls: &[String]) -> Vec<Value> {
-    let output = Command::new(binary()).args(["get", "--json", "--no-backoff"]).args(urls).output();
-    let output = output.expect("rudy can be started");
-    let text = String::from_utf8(output.stdout).expect("JSON is text");
+    let output = Rudy::command(["get", "--json", "--no-backoff"]).args(urls).output();
+    let text = output.stdout;
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
@@ -90,7 +69,7 @@ fn the_first_and_the_last_byte_of_a_drip_are_measured() {
     let target = "/drip?numbytes=10&duration=0.2&delay=0.1";
     let [one] = &get(&[httpbin.url(target)])[..] else { panic!("there is one URL") };
     let seconds = |key: &str| one[key].as_f64().expect("a time");
-    assert_eq!((&one["status"], &one["body_bytes"]), (&200.into(), &10.into()));
+    assert_members!(one, "status": 200, "body_bytes": 10);
     let (first_byte, last_byte) = (seconds("time_starttransfer_s"), seconds("time_total_s"));
     assert!(first_byte >= 0.1 && last_byte >= 0.3 && first_byte < last_byte, "{one}");
 

@@ -1,9 +1,6 @@
 //! Tests with servers of known behavior.
 
-use std::thread;
-use std::time::Duration;
-
-use rudy_tests::program;
+use rudy_tests::prelude::*;
 
 use super::metrics::{Metrics, rudy, show, wrk};
 use super::server::Server;
@@ -122,10 +119,6 @@ fn a_stall_shows_at_a_constant_rate_and_a_closed_loop_reports_the_omission() {
     // Each of the four connections meets each stall once, among thousands of responses.
     assert!(ours_closed.p99_ms < ours.p99_ms / 2.0, "{}", closed.text);
     assert!(ours_closed.max_ms >= 150.0, "{}", closed.text);
-    assert!(
-        closed.text.contains("A closed loop sends nothing while it waits for a response"),
-        "{}",
-        closed.text
-    );
+    assert_contains!(closed.text, "A closed loop sends nothing while it waits for a response");
     assert!(!open.text.contains("In a closed loop"), "{}", open.text);
 }

@@ -1,11 +1,8 @@
 //! Runs both load generators and reads their results.
 
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
-use rudy_tests::binary;
-use serde_json::Value;
+use rudy_tests::prelude::*;
 
 /// The results of a run, of either generator.
 #[derive(Debug, PartialEq)]
@@ -31,11 +28,11 @@ pub(super) struct Report {
 
 /// Runs `rudy bench`.
 pub(super) fn rudy(arguments: &[&str]) -> Report {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let json = folder.path().join("report");
-    let output = Command::new(binary()).arg("bench").args(arguments).arg("--json").arg(&json).output();
-    let text = stdout(output.expect("rudy can be started"));
-    let json = std::fs::read_to_string(json).expect("the file was written");
+    let folder = Folder::new();
+    let json = folder.join("report");
+    let output = Rudy::command(["bench"]).args(arguments).arg("--json").arg(&json).output();
+    let text = stdout(output);
+    let json = fs::read_to_string(json).expect("the file was written");
     Report { text, json: serde_json::from_str(&json).expect("a report is JSON") }
 }
 
@@ -79,8 +76,9 @@ impl Report {
 
 /// Runs the program `wrk` with one thread.
 pub(super) fn wrk(wrk: &Path, arguments: &[&str]) -> Metrics {
-    let output = Command::new(wrk).args(["-t1", "--latency"]).args(arguments).stdin(Stdio::null()).output();
-    Metrics::read(&stdout(output.expect("wrk can be started")))
+    let output =
+        Output::of(Command::new(wrk).args(["-t1", "--latency"]).args(arguments).stdin(Stdio::null()));
+    Metrics::read(&stdout(output))
 }
 
 impl Metrics {
@@ -125,9 +123,9 @@ fn milliseconds(text: &str) -> f64 {
 
 fn stdout(output: Output) -> String {
     // `rudy bench` exits with 1 if no request succeeded, after its report.
-    let has_report = output.status.success() || !output.stdout.is_empty();
-    assert!(has_report, "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("a report is text")
+    let has_report = output.is_success() || !output.stdout.is_empty();
+    assert!(has_report, "{}", output.stderr);
+    output.stdout
 }
 
 /// Prints a table of the results below the expected result.

@@ -1,13 +1,8 @@
 //! Output of PHP that Rudy compresses: it is sent when the script flushes it, and a script that compresses itself is left alone.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use rudy_tests::prelude::*;
 
-use rudy_tests::{Curl, Server};
-use tempfile::TempDir;
-
-use super::{Fpm, folder};
+use super::Fpm;
 
 /// Waits after the first line until the file `go` exists.
 const SCRIPT: &str = r#"<?php
@@ -19,7 +14,7 @@ echo str_repeat("more\n", 20000);"#;
 
 const MORE: usize = 20_000;
 
-fn serve(fpm: &Fpm, root: &TempDir, coding: &str) -> Server {
+fn serve(fpm: &Fpm, root: &Folder, coding: &str) -> Server {
     Server::config(&format!(
         "listen = ['127.0.0.1:0,h2c']\n[[site]]\ncompression = {{ codings = '{coding}' }}\n{}",
         fpm.route(root.path(), "/*", "")
@@ -29,8 +24,8 @@ fn serve(fpm: &Fpm, root: &TempDir, coding: &str) -> Server {
 #[test]
 fn output_is_compressed_and_sent_when_the_script_flushes_it() {
     let (Some(fpm), Some(curl)) = (Fpm::start(""), Curl::find()) else { return };
-    let root = folder(&[("index.php", SCRIPT)]);
-    let (go, head) = (root.path().join("go"), root.path().join("head"));
+    let root = Folder::with(&[("index.php", SCRIPT)]);
+    let (go, head) = (root.join("go"), root.join("head"));
     let server = serve(&fpm, &root, "gzip");
     for version in ["--http1.1", "--http2-prior-knowledge"] {
         let mut command = curl.command();
@@ -56,7 +51,7 @@ fn output_that_php_compresses_is_passed_on() {
     let (Some(fpm), Some(curl)) = (Fpm::start("php_flag[zlib.output_compression] = on"), Curl::find()) else {
         return;
     };
-    let root = folder(&[("index.php", SCRIPT), ("go", "")]);
+    let root = Folder::with(&[("index.php", SCRIPT), ("go", "")]);
     let server = serve(&fpm, &root, "br");
     let fetched = curl.run(["--compressed", "--header", "Accept-Encoding: br, gzip", &server.url("/")]);
     assert_eq!((fetched.status(), fetched.field("Content-Encoding")), (200, Some("gzip")));

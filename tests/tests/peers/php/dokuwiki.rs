@@ -1,10 +1,6 @@
 //! `DokuWiki` from Debian: a user logs in and edits a page, which all visitors can read.
 
-use std::path::Path;
-use std::process::Command;
-
-use rudy_tests::{Response, Server, long, skip};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 use super::{Fpm, send};
 
@@ -27,13 +23,13 @@ printf '* @ALL 1\n* @user 8\n' > conf/acl.auth.php
 php -n -r 'echo "ada:", password_hash("secret", PASSWORD_BCRYPT), ":Ada:ada@example.org:user\n";' > conf/users.auth.php
 printf "<?php\n\$conf['savedir'] = '$2/data';\n\$conf['useacl'] = 1;\n" > conf/local.php"#;
 
-fn set_up() -> Option<TempDir> {
+fn set_up() -> Option<Folder> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dokuwiki");
     if !unpacked.join("usr/share/dokuwiki/doku.php").is_file() {
         skip("DokuWiki is missing; `cargo xtask setup` unpacks it");
         return None;
     }
-    let folder = TempDir::new().expect("a temp folder can be created");
+    let folder = Folder::new();
     let mut shell = Command::new("sh");
     let output = shell.args(["-c", SET_UP, "sh"]).arg(unpacked).arg(folder.path()).output();
     let output = output.expect("every system has a shell");
@@ -78,9 +74,7 @@ impl Browser<'_> {
 
 #[test]
 fn a_user_logs_in_and_edits_a_page_that_all_can_read() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(fpm) = Fpm::start("") else { return };
     let Some(wiki) = set_up() else { return };
     let server = fpm.serve(&wiki.path().join("public"), "/*", "");

@@ -1,12 +1,6 @@
 //! `MediaWiki` from Debian, with a slash and non-ASCII letters in page titles.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use rudy_tests::{Response, Server, eventually, long, program, skip};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 use super::Fpm;
 
@@ -22,14 +16,14 @@ php maintenance/install.php --dbtype sqlite --dbpath "$2/data" --dbname wiki --c
 echo '$wgArticlePath = "/wiki/$1"; $wgUsePathInfo = true;' >> LocalSettings.php"#;
 
 /// Installs a wiki with these pages, each a title and its text.
-fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
+fn install(pages: &[(&str, &str)]) -> Option<Folder> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mediawiki");
     if !unpacked.join("usr/share/mediawiki/index.php").is_file() {
         skip("MediaWiki is missing; `cargo xtask setup` unpacks it");
         return None;
     }
     let php = program("php")?;
-    let folder = TempDir::new().expect("a temp folder can be created");
+    let folder = Folder::new();
     let mut shell = Command::new("sh");
     let output = shell.args(["-c", INSTALL, "sh"]).arg(unpacked).arg(folder.path()).output();
     let output = output.expect("every system has a shell");
@@ -41,9 +35,9 @@ fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
 }
 
 /// Saves a page.
-fn edit(php: &Path, wiki: &TempDir, title: &str, text: &str) {
+fn edit(php: &Path, wiki: &Folder, title: &str, text: &str) {
     let mut edit = Command::new(php);
-    edit.current_dir(wiki.path().join("public")).args(["maintenance/edit.php", title]);
+    edit.current_dir(wiki.join("public")).args(["maintenance/edit.php", title]);
     let mut child = edit.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("PHP starts");
     let mut stdin = child.stdin.take().expect("the stream is piped");
     stdin.write_all(text.as_bytes()).expect("edit.php reads the text");
@@ -53,20 +47,16 @@ fn edit(php: &Path, wiki: &TempDir, title: &str, text: &str) {
 
 /// Requests `target` with the host name of the wiki, which redirects requests for other names.
 fn get(server: &Server, target: &str) -> Response {
-    let mut connection = server.connect();
-    connection.send(format!("GET {target} HTTP/1.1\r\nHost: wiki.test\r\n\r\n").as_bytes());
-    connection.response()
+    server.get_with(target, &["Host: wiki.test"])
 }
 
 #[test]
 fn mediawiki_shows_a_page_with_a_slash_in_its_title_at_all_its_urls() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(fpm) = Fpm::start_with_extensions("") else { return };
     let pages = [("A/B", "The text of a subpage."), ("Ünïcode/Ä", "The text with diaereses.")];
     let Some(wiki) = install(&pages) else { return };
-    let server = fpm.serve(&wiki.path().join("public"), "/*", "");
+    let server = fpm.serve(&wiki.join("public"), "/*", "");
     let mut failures = Vec::new();
     for (title, (_, text)) in
         [("A/B", pages[0]), ("%C3%9Cn%C3%AFcode/%C3%84", pages[1]), ("Ünïcode/Ä", pages[1])]
@@ -96,12 +86,10 @@ const CACHED: &str = r"$wgUseCdn = true; $wgCdnServers = [ '$1' ];";
 
 #[test]
 fn mediawiki_purges_a_page_that_is_cached_for_anonymous_readers() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(fpm) = Fpm::start_with_extensions("") else { return };
     let (Some(php), Some(wiki)) = (program("php"), install(&[("Page", "The first text.")])) else { return };
-    let public = wiki.path().join("public");
+    let public = wiki.join("public");
     let cache =
         "[site.route.cache]\nbypass_cookies = [\"wikiUserID\", \"wiki_session\"]\npurge_from = \"loopback\"";
     let server = fpm.serve_with(&public, "[cache]\npath = \"cache\"\n", cache);
@@ -114,7 +102,5 @@ fn mediawiki_purges_a_page_that_is_cached_for_anonymous_readers() {
     let first = eventually("the page is cached", || Some(get(&server, "/wiki/Page")).filter(is_hit));
     assert!(first.text().contains("The first text."));
     edit(&php, &wiki, "Page", "The second text.");
-    eventually("the page was purged", || {
-        get(&server, "/wiki/Page").text().contains("The second text.").then_some(())
-    });
+    wait_until("the page was purged", || get(&server, "/wiki/Page").text().contains("The second text."));
 }

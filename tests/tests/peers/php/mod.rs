@@ -8,21 +8,17 @@ mod site;
 mod slow;
 mod steps;
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::ChildStderr;
 
-use rudy_tests::{Response, Server, php_fpm};
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use rudy_tests::php_fpm;
+use rudy_tests::prelude::*;
 
 /// A running php-fpm process. Dropping this ends the process.
 pub(crate) struct Fpm {
     child: Child,
     /// Held, so that a write to stderr does not end the process.
     _stderr: BufReader<ChildStderr>,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Fpm {
@@ -39,9 +35,9 @@ impl Fpm {
 
     fn start_with(arguments: &[&str], settings: &str) -> Option<Self> {
         let fpm = php_fpm()?;
-        let folder = TempDir::new().expect("a temp folder can be created");
+        let folder = Folder::new();
         let folder_path = folder.path().display();
-        let configuration = folder.path().join("fpm.conf");
+        let configuration = folder.join("fpm.conf");
         let text = format!(
             "[global]\nerror_log = /proc/self/fd/2\ndaemonize = no\n\
              [www]\nlisten = {folder_path}/fpm.sock\npm = static\npm.max_children = 2\n{settings}\n"
@@ -49,7 +45,7 @@ impl Fpm {
         fs::write(&configuration, text).expect("a temp folder can be written");
         let mut command = Command::new(fpm);
         command.args(arguments).args(["-F", "-O", "-y"]).arg(&configuration);
-        if rustix::process::geteuid().is_root() {
+        if geteuid().is_root() {
             command.arg("-R");
         }
         let mut child =
@@ -97,17 +93,6 @@ impl Drop for Fpm {
         // Fails only if the process has already ended.
         let _ = self.child.wait();
     }
-}
-
-/// Creates a folder with these files.
-pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = TempDir::new().expect("a temp folder can be created");
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
-        fs::write(path, text).expect("a temp folder can be written");
-    }
-    folder
 }
 
 /// Sends a request with a body on a new connection.

@@ -1,6 +1,8 @@
 //! `X-Sendfile` and `X-Accel-Redirect`: a script names a file, and the server sends it.
 
-use super::{Fpm, folder, send};
+use rudy_tests::prelude::*;
+
+use super::{Fpm, send};
 
 const SCRIPT: &str = r#"<?php
 header("Content-Type: application/x-report");
@@ -14,8 +16,11 @@ echo "no client sees this";"#;
 #[test]
 fn the_server_sends_the_file_that_a_script_names() {
     let Some(fpm) = Fpm::start("") else { return };
-    let site =
-        folder(&[("public/send.php", SCRIPT), ("private/a b.txt", "0123456789"), ("private/.hidden", "x")]);
+    let site = Folder::with(&[
+        ("public/send.php", SCRIPT),
+        ("private/a b.txt", "0123456789"),
+        ("private/.hidden", "x"),
+    ]);
     let root = site.path().join("private");
     let sendfile = format!("sendfile_root = \"{}\"", root.display());
     let mut server = fpm.serve(&site.path().join("public"), "/*", &sendfile);

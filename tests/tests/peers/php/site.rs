@@ -1,9 +1,8 @@
 //! The scripts and files that the paths of a PHP site select, and the variables of the scripts.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use rudy_tests::prelude::*;
 
-use super::{Fpm, folder, send};
+use super::{Fpm, send};
 
 /// Prints its own name and its path variables.
 const SCRIPT: &str = r#"<?php header("Content-Type: text/plain");
@@ -12,8 +11,8 @@ echo basename(dirname(__FILE__)), "/", basename(__FILE__), " ", $_SERVER["SCRIPT
 
 const SECRET: &str = "<?php $password = 'open sesame';";
 
-fn site() -> tempfile::TempDir {
-    folder(&[
+fn site() -> Folder {
+    Folder::with(&[
         ("public/index.php", SCRIPT),
         ("public/other.php", SCRIPT),
         ("public/admin/index.php", SCRIPT),
@@ -53,8 +52,7 @@ fn scripts_run_files_are_sent_and_other_paths_go_to_the_front_controller() {
         ("/pages/", "<p>a page"),
         ("/upload/evil.jpg", "<?php echo 'taken over';"),
     ] {
-        let response = server.get(target);
-        assert_eq!((response.status, response.text()), (200, expected), "{target}");
+        assert_eq!(server.get(target).status_and_text(), (200, expected), "{target}");
     }
     assert_eq!(server.get("/admin?a").field("location"), Some("/admin/?a"));
     assert_eq!(server.get("/pages").field("location"), Some("/pages/"));
@@ -83,7 +81,7 @@ fn a_site_below_a_path_gets_that_path_and_changes_are_noticed() {
     let root = site.path().join("public");
     let server = fpm.serve(&root, "/blog/*", "follow_symlinks = true");
     symlink("../outside.php", root.join("link.php")).unwrap();
-    fs::write(site.path().join("outside.php"), SCRIPT).unwrap();
+    site.path().write("outside.php", SCRIPT);
     for (target, expected) in [
         ("/blog/", "public/index.php /blog/index.php  /blog/ /blog/index.php"),
         ("/bl%6Fg//2026", "public/index.php /blog/index.php  /bl%6Fg//2026 /blog/index.php"),
@@ -97,7 +95,7 @@ fn a_site_below_a_path_gets_that_path_and_changes_are_noticed() {
         assert_eq!((response.status, text.as_str()), (200, expected), "{target}");
     }
     assert_eq!(server.get("/blog").field("location"), Some("/blog/"));
-    fs::write(root.join("pages/index.php"), SCRIPT).unwrap();
+    root.write("pages/index.php", SCRIPT);
     assert!(
         server.get("/blog/pages/").text().starts_with("pages/index.php"),
         "a script takes precedence over a page"
@@ -106,7 +104,7 @@ fn a_site_below_a_path_gets_that_path_and_changes_are_noticed() {
     assert_eq!(server.get("/blog/2026").status, 404, "there is no front controller");
 }
 
-fn base(folder: &tempfile::TempDir) -> String {
+fn base(folder: &Folder) -> String {
     folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -114,7 +112,7 @@ fn base(folder: &tempfile::TempDir) -> String {
 fn forms_uploads_redirects_and_errors_work() {
     let quiet = "php_admin_flag[log_errors] = on\nphp_admin_flag[display_errors] = off";
     let Some(fpm) = Fpm::start(quiet) else { return };
-    let root = folder(&[
+    let root = Folder::with(&[
         ("form.php", "<?php echo $_POST['name'], ' ', $_COOKIE['a'] ?? '-', ' ', $_SERVER['REMOTE_ADDR'];"),
         ("file.php", "<?php echo $_FILES['f']['name'], ' ', filesize($_FILES['f']['tmp_name']);"),
         ("gone.php", "<?php http_response_code(410); echo 'gone';"),

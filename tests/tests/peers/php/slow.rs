@@ -1,13 +1,9 @@
 //! Slow clients of a PHP site must not occupy children of php-fpm or delay other clients.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, Instant};
-
 use rudy_observe::Process;
-use rudy_tests::{Connection, PATIENCE, Server, eventually, long};
+use rudy_tests::prelude::*;
 
-use super::{Fpm, folder};
+use super::Fpm;
 
 /// The number of clients of each kind: eight times as many as php-fpm has children.
 const SLOW: usize = 16;
@@ -31,7 +27,7 @@ fn begin_upload(server: &Server, target: &str, bytes: u64) -> Connection {
 #[test]
 fn slow_and_disconnecting_clients_occupy_no_child() {
     let Some(fpm) = Fpm::start("") else { return };
-    let root = folder(&[
+    let root = Folder::with(&[
         ("ok.php", "<?php echo 'fine';"),
         ("upload.php", "<?php echo strlen(file_get_contents('php://input'));"),
         ("large.php", &format!("<?php echo str_repeat('0123456789abcdef', {RESPONSE_BYTES} / 16);")),
@@ -46,8 +42,7 @@ fn slow_and_disconnecting_clients_occupy_no_child() {
     }
     for number in 0..SLOW {
         // Alternating, so that the sockets hold different amounts of a response.
-        let mut vanishes = server.connect();
-        vanishes.send(&get(if number % 2 == 0 { "/large.php" } else { "/ok.php" }));
+        let _vanishes = server.send(get(if number % 2 == 0 { "/large.php" } else { "/ok.php" }));
         begin_upload(&server, "/upload.php", UPLOAD_BYTES as u64).send(b"half a body");
     }
     let tenth = vec![b'a'; UPLOAD_BYTES / 10];
@@ -78,8 +73,7 @@ fn times(server: &Server) -> Vec<Duration> {
         .map(|_| {
             let begun = Instant::now();
             client.send(&get("/ok.php"));
-            let response = client.response();
-            assert_eq!((response.status, response.text()), (200, "fine"));
+            assert_eq!(client.response().status_and_text(), (200, "fine"));
             begun.elapsed()
         })
         .collect()
@@ -89,7 +83,7 @@ fn times(server: &Server) -> Vec<Duration> {
 fn events_of_a_script_arrive_separately() {
     let Some(fpm) = Fpm::start("php_admin_flag[output_buffering] = off") else { return };
     // The script continues when the test has received a line.
-    let root = folder(&[(
+    let root = Folder::with(&[(
         "events.php",
         "<?php header('Content-Type: text/event-stream');
         for ($n = 0; $n < 5; $n++) {
@@ -98,8 +92,7 @@ fn events_of_a_script_arrive_separately() {
         }",
     )]);
     let server = fpm.serve(root.path(), "/*", "");
-    let mut client = server.connect();
-    client.send(&get("/events.php"));
+    let mut client = server.send(get("/events.php"));
     let head = client.head();
     assert_eq!(head.status, 200);
     assert!(head.field("content-type").is_some_and(|media_type| media_type.starts_with("text/event-stream")));
@@ -136,13 +129,11 @@ impl Memory {
 
 #[test]
 fn bodies_of_2_gib_need_little_memory() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let settings = "php_admin_value[post_max_size] = 4G\nphp_admin_flag[enable_post_data_reading] = off\n\
                     php_admin_flag[output_buffering] = off\nphp_admin_value[max_execution_time] = 0";
     let Some(fpm) = Fpm::start(settings) else { return };
-    let root = folder(&[
+    let root = Folder::with(&[
         (
             "upload.php",
             "<?php $in = fopen('php://input', 'rb'); $first = ''; $equal = 0;
@@ -190,12 +181,11 @@ fn upload(server: &Server, block: &[u8], memory: &mut Memory) {
 }
 
 fn download(server: &Server, block: &[u8], memory: &mut Memory) {
-    let mut client = server.connect();
-    client.send(&get("/download.php"));
+    let mut client = server.send(get("/download.php"));
     assert_eq!(client.head().status, 200);
-    eventually("much of the response is in a file", || {
+    wait_until("much of the response is in a file", || {
         memory.sample();
-        (largest_file_of(server) > 512 * MIB).then_some(())
+        largest_file_of(server) > 512 * MIB
     });
     let (mut rest, mut blocks) = (Vec::new(), 0);
     while client.chunk_bytes(&mut rest) {

@@ -1,9 +1,8 @@
 //! The steps around `php`: header fields, error pages, limits, and front controllers through `rewrite`.
 
-use rudy_tests::Server;
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
-use super::{Fpm, folder, send};
+use super::{Fpm, send};
 
 /// Responds with the status of the query, or with what it got.
 const SCRIPT: &str = r#"<?php
@@ -15,8 +14,8 @@ $user = $_SERVER["HTTP_REMOTE_USER"] ?? "none";
 echo "{$_SERVER['REQUEST_METHOD']} {$_SERVER['REQUEST_URI']} {$_SERVER['SCRIPT_NAME']} {$_SERVER['QUERY_STRING']} ",
     "user=$user added={$_SERVER['HTTP_X_ADDED']} body=", strlen(file_get_contents("php://input"));"#;
 
-fn site() -> TempDir {
-    folder(&[
+fn site() -> Folder {
+    Folder::with(&[
         ("index.php", SCRIPT),
         ("wp-login.php", SCRIPT),
         ("slow.php", "<?php sleep(600);"),
@@ -28,7 +27,7 @@ fn site() -> TempDir {
 }
 
 /// The settings of the site, and the `*.php` route.
-fn serve(fpm: &Fpm, root: &TempDir, more: &str) -> Server {
+fn serve(fpm: &Fpm, root: &Folder, more: &str) -> Server {
     let php =
         fpm.route(root.path(), "*.php", "").replace("[site.route.php]", &format!("{more}\n[site.route.php]"));
     let root = root.path().display();

@@ -2,7 +2,7 @@
 
 mod servers;
 
-use rudy_tests::long;
+use rudy_tests::prelude::*;
 use rudy_tests::spellings::{Comparison, ResponseSummary, Spelling, all, send_all};
 
 use self::servers::Servers;
@@ -15,9 +15,7 @@ const SEED: u64 = 1;
 
 #[test]
 fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let Some(servers) = Servers::start() else { return };
     let spellings = all(SEED);
     let seen = servers.addresses().map(|(name, address)| (name, send_all(address, &spellings, CONNECTIONS)));

@@ -1,14 +1,7 @@
 //! Four servers with equivalent configurations for the test site, in front of one php-fpm.
 
-use std::fs::{self, Permissions};
-use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
-
+use rudy_tests::prelude::*;
 use rudy_tests::spellings::{HOST, site};
-use rudy_tests::{Server, program};
-use tempfile::TempDir;
 
 use crate::fastcgi::apps::{App, Program};
 use crate::fastcgi_app::web_server::{WebServer, write};
@@ -27,14 +20,14 @@ pub(super) struct Servers {
     apache: WebServer,
     /// Held as long as the servers.
     _app: App,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl Servers {
     /// Starts the servers. Returns `None` and skips the test if a program is missing.
     pub(super) fn start() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is writable");
+        let folder = Folder::new();
+        folder.set_mode(".", 0o755);
         site::write(folder.path()).expect("a temp folder can be written");
         let app = App::start(Program::PhpFpm { children: 2 * CONNECTIONS })?;
         let socket = app.socket();
@@ -75,7 +68,7 @@ fn rudy(folder: &Path, socket: &Path) -> Server {
 
 fn nginx(folder: &Path, socket: &Path) -> Option<WebServer> {
     let nginx = program("nginx")?;
-    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let user = if geteuid().is_root() { "user root;" } else { "" };
     let (site, socket) = (folder.display(), socket.display());
     Some(WebServer::start(|folder, address| {
         let here = folder.display();

@@ -1,9 +1,7 @@
 //! The weblog in Chromium: a reader and the author, on a phone and on a desktop, checked by axe-core.
 
-use std::process::Command;
-
-use rudy_tests::{ReservedPort, Weblog, application, axe, program};
-use serde_json::Value;
+use rudy_tests::prelude::*;
+use rudy_tests::{Weblog, application, axe};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/weblog/page.py");
 
@@ -22,7 +20,7 @@ fn readers_and_the_author_can_use_all_pages() {
     let weblog = Weblog::new(&url, None);
     weblog.save("broken.md", "No title.");
     let _server = weblog.serve(&port.address().to_string());
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     let pictures = std::env::var_os(PICTURES).map_or_else(|| folder.path().to_owned(), Into::into);
     let mut command = Command::new(python);
     let output = command.arg(SCRIPT).arg(chromium).arg(&url).arg(axe).arg(pictures).output();
@@ -49,6 +47,6 @@ fn readers_and_the_author_can_use_all_pages() {
 
 /// How many processes ran or waited for a core, averaged over the last minute.
 fn load() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").expect("Linux has this file");
+    let text = fs::read_to_string("/proc/loadavg").expect("Linux has this file");
     text.split(' ').next().and_then(|load| load.parse().ok()).expect("it begins with a number")
 }

@@ -2,11 +2,8 @@
 
 mod browser;
 
-use std::fs;
-use std::process::Command;
-
-use rudy_tests::{Server, Weblog, binary, long, weblog};
-use serde_json::Value;
+use rudy_tests::prelude::*;
+use rudy_tests::{Weblog, weblog};
 
 use crate::fastcgi_app::Info;
 use crate::fastcgi_app::web_server::WebServer;
@@ -22,9 +19,7 @@ const GROWTH_MAX: u64 = 32 * 1024 * 1024;
 
 #[test]
 fn one_process_serves_all_requests_behind_each_web_server() {
-    if !long() {
-        return;
-    }
+    needs!(long());
     let weblog_folder = Weblog::new("https://notes.example", None);
     let mut command = Command::new(weblog());
     let app = Info::start_command(command.arg(weblog_folder.path()));
@@ -69,11 +64,13 @@ fn check(name: &str, app: &Info, site: &str) {
 /// Sends this number of requests on eight connections, and returns the report.
 fn send(site: &str, requests: u64) -> Value {
     let urls = PATHS.map(|path| format!("{site}{path}"));
-    let mut command = Command::new(binary());
-    command.arg("bench").args(urls).args(["--connections", "8", "--json", "-", "--requests"]);
-    let output = command.arg(requests.to_string()).output().expect("rudy can be started");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
+    let output = Rudy::command(["bench"])
+        .args(urls)
+        .args(["--connections", "8", "--json", "-", "--requests"])
+        .arg(requests.to_string())
+        .output();
+    let errors = &output.stderr;
+    let report = output.json();
     assert_eq!(
         (&report["requests"], &report["error_rate"]),
         (&requests.into(), &0.0.into()),

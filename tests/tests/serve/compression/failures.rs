@@ -1,10 +1,6 @@
 //! A response that fails must not look complete, and a client that leaves ends the work.
 
-use std::sync::mpsc;
-use std::time::Duration;
-
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Http2Connection, Server, Upstream};
+use rudy_tests::prelude::*;
 
 use crate::compression::{gunzip, proxy};
 
@@ -23,10 +19,8 @@ fn the_coding_of_a_response_that_dies_has_no_end() {
     let server = proxy(&upstream, "compression = true");
     for version in ["1.1", "1.0"] {
         let request = format!("GET / HTTP/{version}\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
-        let mut connection = server.connect();
-        connection.send(request.as_bytes());
-        let head = connection.head();
-        assert_eq!(head.field("content-encoding"), Some("gzip"), "{version}");
+        let mut connection = server.send(request.as_bytes());
+        assert_eq!(connection.head().field("content-encoding"), Some("gzip"), "{version}");
         let bytes = connection.read_to_end();
         let start = bytes.windows(2).position(|two| two == [0x1f, 0x8b]).unwrap_or(bytes.len());
         assert!(!gunzip(&bytes[start..]).1, "{version}");
@@ -50,9 +44,12 @@ fn an_app_that_sends_less_than_it_announces_has_failed() {
         "listen = ['127.0.0.1:0']\n[[site]]\ncompression = true\n[[site.route]]\npath = '/*'\nfastcgi = {{ address = '{}' }}\n",
         app.address()
     ));
-    let mut connection = server.connect();
-    connection.send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
-    assert!(!connection.read_to_end().ends_with(b"0\r\n\r\n"));
+    assert!(
+        !server
+            .send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n")
+            .read_to_end()
+            .ends_with(b"0\r\n\r\n")
+    );
 }
 
 #[test]
@@ -66,8 +63,7 @@ fn a_client_that_leaves_in_the_middle_cancels_its_request() {
         }
     });
     let server = proxy(&upstream, "compression = true");
-    let mut connection = server.connect();
-    connection.send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br\r\n\r\n");
+    let mut connection = server.send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br\r\n\r\n");
     assert_eq!(connection.head().field("content-encoding"), Some("br"));
     rustix::net::sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO))
         .expect("TCP supports it");

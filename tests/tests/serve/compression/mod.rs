@@ -5,9 +5,8 @@ mod protocols;
 mod streams;
 
 use std::fmt::Write as _;
-use std::io::Read;
 
-use rudy_tests::{Server, Upstream};
+use rudy_tests::prelude::*;
 
 /// Starts a server that compresses what `upstream` sends, with these settings of the site.
 fn proxy(upstream: &Upstream, settings: &str) -> Server {

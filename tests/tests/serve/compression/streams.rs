@@ -1,9 +1,6 @@
 //! Each piece of a stream arrives through compression.
 
-use std::sync::{Mutex, mpsc};
-
-use rudy_tests::Upstream;
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::compression::{config, gunzip, long_text, proxy};
 
@@ -11,17 +8,13 @@ use crate::compression::{config, gunzip, long_text, proxy};
 fn events() -> (mpsc::Sender<&'static str>, Upstream) {
     let (sender, allowed) = mpsc::channel::<&'static str>();
     let allowed = Mutex::new(allowed);
-    let upstream = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
-            );
-            let allowed = allowed.lock().expect("no panic");
-            while let Ok(event) = allowed.recv() {
-                peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
-            }
-            peer.send("0\r\n\r\n");
+    let upstream = Upstream::serve(move |peer, _| {
+        peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let allowed = allowed.lock().expect("no panic");
+        while let Ok(event) = allowed.recv() {
+            peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
         }
+        peer.send("0\r\n\r\n");
     });
     (sender, upstream)
 }
@@ -32,8 +25,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"
 fn events_arrive_one_by_one_also_across_a_reload() {
     let (sender, upstream) = events();
     let mut server = proxy(&upstream, "compression = true");
-    let mut connection = server.connect();
-    connection.send(GET);
+    let mut connection = server.send(GET);
     let head = connection.head();
     assert_eq!((head.status, head.field("content-encoding")), (200, Some("gzip")));
     let (mut sent, mut expected) = (Vec::new(), String::new());
@@ -45,10 +37,8 @@ fn events_arrive_one_by_one_also_across_a_reload() {
             assert!(connection.chunk_bytes(&mut sent), "the stream continues");
         }
         if event.contains("one") {
-            std::fs::write(server.path().join("rudy.toml"), config(&upstream, "compression = false"))
-                .expect("a temp folder can be written");
-            server.signal(Signal::HUP);
-            server.wait_for_line("the configuration was reloaded");
+            server.path().write("rudy.toml", config(&upstream, "compression = false"));
+            server.reload("the configuration was reloaded");
         }
     }
     drop(sender);
@@ -60,13 +50,11 @@ fn events_arrive_one_by_one_also_across_a_reload() {
 fn a_slow_reader_gets_the_whole_text_while_another_is_served() {
     let text = long_text();
     let body = text.clone();
-    let upstream = Upstream::start(move |peer| {
-        while peer.request().is_some() {
-            peer.send(format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            ));
-        }
+    let upstream = Upstream::serve(move |peer, _| {
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
     });
     let server = proxy(&upstream, "compression = { streams = 2 }");
     let [mut slow, mut fast] = [server.connect(), server.connect()];

@@ -1,6 +1,6 @@
 //! Bytes per second: the content is complete, however it is sent. The times are tested next to the code, on a clock of the test.
 
-use rudy_tests::Http2Connection;
+use rudy_tests::prelude::*;
 
 use crate::limits::{Site, get};
 
@@ -27,8 +27,7 @@ fn a_file_is_complete_over_http1() {
     let part = get(&mut connection, "/a.bin", "Range: bytes=1000-49999\r\n");
     assert_eq!((part.status, part.body.len()), (206, 49_000));
     assert!(is_content(&part.body, 1000));
-    connection.send(b"HEAD /a.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(connection.head_response().field("content-length"), Some("60000"));
+    assert_eq!(connection.exchange("HEAD", "/a.bin", &["Host: a"]).field("content-length"), Some("60000"));
     assert_eq!(get(&mut connection, "/none", "").status, 404);
 }
 

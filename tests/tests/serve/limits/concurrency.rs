@@ -1,12 +1,8 @@
 //! Requests at the same time: each way in which a request can end frees its slot.
 
-use std::fs;
-use std::time::Duration;
-
 use rudy_tests::http2::kind;
-use rudy_tests::{Connection, Http2Connection, Response, Server, Upstream};
+use rudy_tests::prelude::*;
 use rustix::net::sockopt::set_socket_linger;
-use rustix::process::Signal;
 
 use crate::limits::{Site, first_limit, get, wait_for_active};
 
@@ -39,9 +35,7 @@ fn echo() -> Upstream {
 }
 
 fn send(server: &Server, target: &str) -> Connection {
-    let mut connection = server.connect();
-    connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Key: a\r\n\r\n").as_bytes());
-    connection
+    server.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Key: a\r\n\r\n"))
 }
 
 fn status(server: &Server) -> u16 {
@@ -49,8 +43,7 @@ fn status(server: &Server) -> u16 {
 }
 
 fn websocket(server: &Server) -> (Connection, Response) {
-    let mut connection = server.connect();
-    connection.send(
+    let mut connection = server.send(
         b"GET /app/echo HTTP/1.1\r\nHost: a\r\nX-Key: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
           Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
     );
@@ -100,8 +93,10 @@ fn a_response_that_was_sent_frees_its_slot() {
         let response = get(&mut connection, target, "X-Key: a\r\n");
         assert_eq!(response.status, if target == "/none" { 404 } else { 200 }, "{target}");
     }
-    connection.send(b"HEAD /large.bin HTTP/1.1\r\nHost: a\r\nX-Key: a\r\n\r\n");
-    assert_eq!(connection.head_response().field("content-length"), Some("8000000"));
+    assert_eq!(
+        connection.exchange("HEAD", "/large.bin", &["Host: a", "X-Key: a"]).field("content-length"),
+        Some("8000000")
+    );
     wait_for_active(&server, 0);
     assert_eq!(first_limit(&server)["rejected"], 0);
 }
@@ -159,8 +154,7 @@ fn a_reload_keeps_the_requests_in_progress() {
     let file = site.folder.path().join("rudy.toml");
     let text = fs::read_to_string(&file).expect("the configuration can be read");
     fs::write(&file, text.replace("\"late\"", "\"later\"")).expect("it can be written");
-    site.server.signal(Signal::HUP);
-    site.server.wait_for_line("the configuration was reloaded");
+    site.server.reload("the configuration was reloaded");
     assert_eq!(status(&site), 429);
     drop(first);
     wait_for_active(&site, 0);

@@ -4,27 +4,23 @@ mod bandwidth;
 mod concurrency;
 mod rate;
 
-use std::fs;
 use std::ops::Deref;
-use std::process::Command;
 
-use rudy_tests::{Connection, Response, Server, binary, eventually};
-use serde_json::Value;
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 /// A server, and the folder of its configuration, with files in `www`.
 struct Site {
     server: Server,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Site {
     fn start(name: &str, content: &[u8], text: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        fs::create_dir(folder.path().join("www")).expect("a temp folder can be written");
-        fs::write(folder.path().join("www").join(name), content).expect("a temp folder can be written");
-        fs::write(folder.path().join("rudy.toml"), text).expect("a temp folder can be written");
-        let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml")).start();
+        let folder = Folder::new();
+        fs::create_dir(folder.join("www")).expect("a temp folder can be written");
+        fs::write(folder.join("www").join(name), content).expect("a temp folder can be written");
+        folder.write("rudy.toml", text);
+        let server = Server::build().arg("--config").arg(folder.join("rudy.toml")).start();
         Self { server, folder }
     }
 }
@@ -39,19 +35,15 @@ impl Deref for Site {
 
 /// What `rudy limits --json` prints about the first limit.
 fn first_limit(server: &Server) -> Value {
-    let output =
-        Command::new(binary()).args(["limits", "--json", "--pid", &server.pid().to_string()]).output();
-    let output = output.expect("rudy can be started");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let json: Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
+    let output = server.rudy(&["limits", "--json"]);
+    assert!(output.is_success(), "{}", output.stderr);
+    let json = output.json();
     json["limits"][0].clone()
 }
 
 /// Waits until this number of keys has requests in progress.
 fn wait_for_active(server: &Server, keys: u64) {
-    eventually("the requests have begun and ended", || {
-        (first_limit(server)["active_keys"] == keys).then_some(())
-    });
+    wait_until("the requests have begun and ended", || first_limit(server)["active_keys"] == keys);
 }
 
 /// Opens a connection as a client that a PROXY header names.

@@ -1,10 +1,6 @@
 //! Requests per time.
 
-use std::fs;
-use std::process::Command;
-
-use rudy_tests::{Http2Connection, Server, binary};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::limits::{connect_as, first_limit, get};
 
@@ -38,11 +34,9 @@ fn each_address_of_many_has_its_allowance_and_no_more() {
     assert_eq!(get(&mut connect_as(&server, "::ffff:203.0.9.7"), "/", "").status, 429);
     let limit = first_limit(&server);
     assert_eq!(limit["rejected"], 32);
-    assert_eq!(limit["top"][0]["key"], "203.0.9.7");
-    assert_eq!(limit["top"][0]["count"], 3);
-    let output =
-        Command::new(binary()).args(["limits", "--pid", &server.pid().to_string()]).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    assert_members!(limit["top"][0], "key": "203.0.9.7", "count": 3);
+    let output = server.rudy(&["limits"]);
+    let text = output.stdout;
     assert!(text.starts_with("the default site: 3/h, 3 at once by address\n  32 rejected, "), "{text}");
     assert_eq!(server.take_lines().iter().filter(|line| line.contains("is over the rate limit")).count(), 30);
 }
@@ -88,8 +82,7 @@ fn a_reload_in_the_middle_keeps_the_counts() {
     );
     let file = server.path().join("rudy.toml");
     fs::write(file, site("{ rate = \"2/h\" }")).expect("the configuration can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload("the configuration was reloaded");
     assert_eq!(get(&mut client, "/", "").status, 429, "on the same connection");
     assert_eq!(get(&mut connect_as(&server, "203.0.113.7"), "/", "").status, 429);
     assert_eq!(get(&mut connect_as(&server, "203.0.113.8"), "/", "").status, 200);

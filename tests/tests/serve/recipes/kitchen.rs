@@ -1,20 +1,7 @@
 //! Runs the configurations of a page, with its files and an app.
 
-use std::fs;
-use std::io::Read;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-
-use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Connection, Response, Server, Upstream};
-use tempfile::TempDir;
-
-/// The configuration below a heading, and what is requested of it.
-pub(crate) struct Recipe(pub(crate) &'static str, pub(crate) &'static [Exchange]);
-
-/// A request such as `example.org GET /x`, with lines of fields, to the second listener if the host has the port 9000; the status; fields of the response, empty for a missing one; and the
-/// body, or its beginning if it ends in `...`.
-pub(crate) type Exchange = (&'static str, u16, &'static [(&'static str, &'static str)], &'static str);
+use rudy_tests::Exchange;
+use rudy_tests::prelude::*;
 
 /// The files in `/srv` of all pages.
 const FILES: [(&str, &str); 43] = [
@@ -76,9 +63,12 @@ const UPSTREAMS: [&str; 5] = [
 /// The paths at which authorizers decide.
 const AUTHORIZERS: [&str; 2] = ["/verify", "/api/authz/forward-auth"];
 
-/// Runs each configuration of a page, in the order of the page.
-pub(crate) fn check(page: &str, recipes: &[Recipe]) {
+/// Runs each configuration of a page, in the order of the page. The recipes have the same headings, and tables of [`Exchange`]s. Their
+/// requests are `HOST METHOD TARGET`; those to the port 9000 go to the second listener.
+pub(crate) fn check(page: &str, recipes: &str) {
     let blocks = blocks(page);
+    let recipes = recipes.split("\n# ").skip(1).filter_map(|recipe| recipe.split_once('\n'));
+    let recipes: Vec<_> = recipes.map(|(heading, table)| (heading, Exchange::table(table))).collect();
     let headings: Vec<_> = blocks.iter().map(|(heading, _)| *heading).collect();
     assert_eq!(
         headings,
@@ -87,8 +77,8 @@ pub(crate) fn check(page: &str, recipes: &[Recipe]) {
     );
     let ((folder, _app), upstream) = (prepare(), upstream());
     let mut faults_of_page = Vec::new();
-    for ((heading, text), Recipe(_, exchanges)) in blocks.iter().zip(recipes) {
-        let path = folder.path().join("rudy.toml");
+    for ((heading, text), (_, exchanges)) in blocks.iter().zip(&recipes) {
+        let path = folder.join("rudy.toml");
         let text = installed(text, folder.path());
         let text = UPSTREAMS.into_iter().fold(text, |text, url| text.replace(url, "UPSTREAM"));
         fs::write(&path, text.replace("UPSTREAM", &upstream.url())).expect("a temp folder can be written");
@@ -117,13 +107,9 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
 }
 
 /// Creates the files, and sockets at which one app listens.
-fn prepare() -> (TempDir, App) {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    for (name, text) in FILES {
-        let path = folder.path().join("srv").join(name);
-        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
-        fs::write(path, text).expect("a temp folder can be written");
-    }
+fn prepare() -> (Folder, App) {
+    let folder = Folder::new();
+    folder.join("srv").add(&FILES);
     let app = App::start(|mut peer| {
         while let Some(params) = peer.request() {
             let Some(length) = peer.body() else { return };
@@ -145,9 +131,9 @@ fn prepare() -> (TempDir, App) {
             );
         }
     });
-    fs::create_dir_all(folder.path().join("run/php")).expect("a temp folder can be written");
+    fs::create_dir_all(folder.join("run/php")).expect("a temp folder can be written");
     for name in ["run/app.sock", "run/php/php-fpm.sock"] {
-        symlink(app.socket(), folder.path().join(name)).expect("a temp folder can be written");
+        symlink(app.socket(), folder.join(name)).expect("a temp folder can be written");
     }
     (folder, app)
 }
@@ -193,15 +179,13 @@ fn installed(text: &str, folder: &Path) -> String {
 }
 
 /// Sends a request, and returns what is wrong with the response.
-fn fault(server: &Server, (request, status, fields, body): &Exchange) -> Option<String> {
-    let response = respond(server, request);
+fn fault(server: &Server, exchange: &Exchange) -> Option<String> {
+    let response = respond(server, exchange);
     let field = |name| response.fields(name).collect::<Vec<_>>().join(", ");
-    let wrong = fields.iter().find(|(name, value)| field(name) != *value);
+    let wrong = exchange.fields.iter().find(|(name, value)| field(name) != *value);
     let text = decoded(&response);
-    let has_body = body.strip_suffix("...").map_or(text == *body, |begin| text.starts_with(begin));
-    let is_expected = response.status == *status && wrong.is_none() && has_body;
-    (!is_expected)
-        .then(|| format!("{request}\nexpected {status} {wrong:?} {body:?}, got\n{}\n{text}", response.head))
+    let is_expected = response.status == exchange.status && wrong.is_none() && exchange.has_body(&text);
+    (!is_expected).then(|| format!("{}\nexpected {wrong:?}, got\n{}\n{text}", exchange.line, response.head))
 }
 
 /// Returns the body, decoded from gzip if it is compressed.
@@ -213,11 +197,10 @@ fn decoded(response: &Response) -> String {
     }
 }
 
-fn respond(server: &Server, request: &str) -> Response {
-    let (line, fields) = request.split_once('\n').unwrap_or((request, ""));
-    let parts: Vec<_> = line.split(' ').collect();
-    let [host, method, target] = parts[..] else { panic!("{request}: a host, a method and a target") };
-    let fields = fields.lines().flat_map(|line| [line, "\r\n"]).collect::<String>();
+fn respond(server: &Server, exchange: &Exchange) -> Response {
+    let parts: Vec<_> = exchange.request.split(' ').collect();
+    let [host, method, target] = parts[..] else { panic!("{}: no host, method and target", exchange.line) };
+    let fields: String = exchange.request_fields.iter().flat_map(|line| [line, "\r\n"]).collect();
     let length = fields.strip_prefix("Content-Length: ").filter(|_| !fields.contains("Expect"));
     let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
     let listener = usize::from(host.ends_with(":9000"));

@@ -1,10 +1,8 @@
 //! Apps that hang, end, or are protected: timeouts, error pages, and rewrites into a protected route.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-
 use rudy_fastcgi::Role;
-use rudy_tests::fastcgi::{App, Peer, Received, variable};
-use rudy_tests::{PATIENCE, Response, Server};
+use rudy_tests::fastcgi::Received;
+use rudy_tests::prelude::*;
 
 /// An app that reports each request and each cancelled one. It hangs at `/hang`, ends at `/die` and in the middle of a response
 /// at `/die-late`.
@@ -72,8 +70,11 @@ fn an_app_that_hangs_gets_cancelled_and_the_client_gets_the_page() {
         assert_eq!(response.text(), if method == "HEAD" { "" } else { "broken" });
         assert_eq!(response.field("x-site"), Some("site"));
         assert_eq!((next(&events), next(&events)), ("/app/hang".to_owned(), "cancelled".to_owned()));
-        connection.send(b"GET /app/fine HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(connection.response().text(), "fine", "the connection is usable after {method}");
+        assert_eq!(
+            connection.get("/app/fine", &["Host: a"]).text(),
+            "fine",
+            "the connection is usable after {method}"
+        );
         assert_eq!(next(&events), "/app/fine");
     }
 }
@@ -82,8 +83,7 @@ fn an_app_that_hangs_gets_cancelled_and_the_client_gets_the_page() {
 fn a_client_that_disconnects_cancels_the_request_before_its_timeout() {
     let (app, events) = app();
     let server = timed_site(&app);
-    let mut connection = server.connect();
-    connection.send(b"GET /patient/hang HTTP/1.1\r\nHost: a\r\n\r\n");
+    let connection = server.send(b"GET /patient/hang HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(next(&events), "/patient/hang");
     drop(connection);
     assert_eq!(next(&events), "cancelled");
@@ -94,8 +94,7 @@ fn a_client_that_disconnects_cancels_the_request_before_its_timeout() {
 fn an_app_that_ends_gets_the_page_unless_its_response_has_begun() {
     let (app, _events) = app();
     let server = timed_site(&app);
-    let response = server.get("/app/die");
-    assert_eq!((response.status, response.text()), (502, "broken"));
+    assert_eq!(server.get("/app/die").status_and_text(), (502, "broken"));
     let cut = server.exchange(b"GET /app/die-late HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let cut = String::from_utf8(cut).unwrap();
     assert!(cut.starts_with("HTTP/1.1 200 ") && cut.ends_with("\r\n\r\nbegun"), "{cut}");
@@ -112,19 +111,17 @@ struct Protected {
 impl Protected {
     fn start() -> Self {
         let (sender, requests) = mpsc::channel();
-        let authorizer = App::start(move |mut peer| {
-            while let Some(params) = peer.request() {
-                assert_eq!(peer.role(), Role::Authorizer);
-                let uri = variable(&params, "REQUEST_URI").to_owned();
-                let allowed = params.get("HTTP_X_ALLOW").unwrap_or_default().to_owned();
-                let status = if allowed.split(|byte| *byte == b' ').any(|path| path == uri.as_bytes()) {
-                    "Status: 200\r\n\r\n"
-                } else {
-                    "Status: 401\r\nWWW-Authenticate: Basic realm=x\r\n\r\nwho are you"
-                };
-                let _ = sender.send(uri);
-                peer.respond(status.as_bytes());
-            }
+        let authorizer = App::serve(move |peer, params| {
+            assert_eq!(peer.role(), Role::Authorizer);
+            let uri = variable(&params, "REQUEST_URI").to_owned();
+            let allowed = params.get("HTTP_X_ALLOW").unwrap_or_default().to_owned();
+            let status = if allowed.split(|byte| *byte == b' ').any(|path| path == uri.as_bytes()) {
+                "Status: 200\r\n\r\n"
+            } else {
+                "Status: 401\r\nWWW-Authenticate: Basic realm=x\r\n\r\nwho are you"
+            };
+            let _ = sender.send(uri);
+            peer.respond(status.as_bytes());
         });
         let server = Server::config(&format!(
             "listen = '127.0.0.1:0'\n[[site]]\nauthorize = {{ address = '{}' }}\nerror_pages = {{ 404 = '/secret/page' }}\n\
@@ -139,9 +136,7 @@ impl Protected {
     }
 
     fn get(&self, target: &str, allowed: &str) -> (Response, Vec<String>) {
-        let mut connection = self.server.connect();
-        connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Allow: {allowed}\r\n\r\n").as_bytes());
-        let response = connection.response();
+        let response = self.server.get_with(target, &["Host: a", &format!("X-Allow: {allowed}")]);
         (response, self.requests.try_iter().collect())
     }
 }

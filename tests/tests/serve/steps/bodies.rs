@@ -1,8 +1,7 @@
 //! Request bodies that are larger than a route allows.
 
-use rudy_tests::fastcgi::{App, variable};
 use rudy_tests::http2::{END, kind};
-use rudy_tests::{Connection, Http2Connection, Server};
+use rudy_tests::prelude::*;
 
 /// The limit of the route.
 const MOST: usize = 1000;
@@ -55,8 +54,7 @@ fn a_larger_body_gets_413_and_the_next_request_is_served_or_the_connection_close
     let (server, _app) = site();
     for (name, request) in [("length", with_length as fn(&str, usize) -> Vec<u8>), ("chunks", in_chunks)] {
         for target in ["/small/x", "/streamed/x"] {
-            let mut connection = server.connect();
-            connection.send(&request(target, MOST));
+            let mut connection = server.send(request(target, MOST));
             assert_eq!(connection.response().text(), format!("{MOST} at {target}"), "{name}");
             connection.send(&request(target, MOST + 500));
             let place = format!("{name} {target}");
@@ -92,15 +90,11 @@ fn the_rest_of_a_much_larger_body_is_not_taken_for_a_request() {
 fn a_body_that_is_announced_as_too_large_is_not_requested() {
     let (server, _app) = site();
     for target in ["/small/x", "/fixed"] {
-        let mut connection = server.connect();
-        connection.send(
-            format!(
+        let mut connection = server.send(format!(
                 "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\nExpect: 100-continue\r\n\r\n"
             )
-            .as_bytes(),
-        );
-        let response = connection.next_response();
-        assert_eq!((response.status, response.text()), (413, "too large"), "{target}");
+            );
+        assert_eq!(connection.next_response().status_and_text(), (413, "too large"), "{target}");
     }
 }
 

@@ -1,9 +1,6 @@
 //! Forward authentication over real connections: what the authorizer sees, what reaches the application, and authorizers that fail.
 
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex};
-
-use rudy_tests::{Http2Connection, PATIENCE, Response, Server, Upstream, UpstreamRequest, free_port};
+use rudy_tests::prelude::*;
 
 use crate::steps::spoofed::{SPELLINGS, app};
 
@@ -13,12 +10,10 @@ fn upstream(
 ) -> (Upstream, Receiver<UpstreamRequest>) {
     let (sender, requests) = mpsc::channel();
     let sender = Mutex::new(sender);
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            peer.send(respond(&request));
-            // Fails if the test has ended.
-            let _ = sender.lock().expect("no test panics with it").send(request);
-        }
+    let upstream = Upstream::serve(move |peer, request| {
+        peer.send(respond(&request));
+        // Fails if the test has ended.
+        let _ = sender.lock().expect("no test panics with it").send(request);
     });
     (upstream, requests)
 }
@@ -40,9 +35,7 @@ fn site(application: &Upstream, authorizer: &str, more: &str) -> Server {
 }
 
 fn send(server: &Server, head: &str, body: &str) -> Response {
-    let mut connection = server.connect();
-    connection.send(format!("{head}\r\nHost: a.test\r\n\r\n{body}").as_bytes());
-    connection.response()
+    server.send(format!("{head}\r\nHost: a.test\r\n\r\n{body}")).response()
 }
 
 fn next(requests: &Receiver<UpstreamRequest>) -> UpstreamRequest {
@@ -147,8 +140,8 @@ fn no_spelling_of_a_copied_field_reaches_the_application() {
 /// An app gets fields as variables, in which many names become one. PHP also replaces dots.
 #[test]
 fn no_spelling_of_a_copied_field_reaches_an_app() {
-    let (app, folder) = (app(), tempfile::tempdir().expect("a temp folder can be created"));
-    std::fs::write(folder.path().join("index.php"), "").expect("a temp folder can be written");
+    let (app, folder) = (app(), Folder::new());
+    folder.write("index.php", "");
     let (authorizer, _questions) = upstream(|request| {
         let user =
             request.field("cookie").map(|user| format!("Remote-User: {user}\r\nX-Auth-User: {user}\r\n"));
@@ -214,8 +207,8 @@ fn a_rejection_is_passed_on_and_the_application_gets_nothing() {
         assert_eq!(response.field(field.0), Some(field.1), "{target}");
         assert_eq!(response.field("set-cookie"), Some("of=authorizer"), "{target}");
     }
-    let mut connection = server.connect();
-    connection.send(b"HEAD /401 HTTP/1.1\r\nHost: a.test\r\n\r\nGET /200 HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut connection =
+        server.send(b"HEAD /401 HTTP/1.1\r\nHost: a.test\r\n\r\nGET /200 HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(connection.head_response().status, 401);
     assert_eq!(connection.response().status, 200, "the connection is usable after a rejection");
     assert_eq!(next(&requests).target(), "/200");
@@ -236,11 +229,7 @@ fn an_authorizer_that_fails_lets_no_request_pass() {
     let close = Upstream::start(|peer| {
         let _ = peer.request();
     });
-    let invalid = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 2xx fine\r\n\r\n");
-        }
-    });
+    let invalid = Upstream::serve(|peer, _| peer.send("HTTP/1.1 2xx fine\r\n\r\n"));
     let closed_port = format!("http://127.0.0.1:{}", free_port());
     for (url, expected) in [(closed_port, 502), (hang.url(), 504), (close.url(), 502), (invalid.url(), 502)] {
         let server = site(&application, &url, "timeout = '200ms'");
@@ -279,8 +268,7 @@ fn a_client_that_leaves_cancels_the_question() {
         }
     });
     let server = site(&application, &authorizer.url(), "timeout = '10m'");
-    let mut connection = server.connect();
-    connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let connection = server.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(events.recv_timeout(PATIENCE), Ok("question"));
     drop(connection);
     assert_eq!(events.recv_timeout(PATIENCE), Ok("cancelled"));

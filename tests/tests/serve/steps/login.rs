@@ -1,14 +1,7 @@
 //! Basic authentication over real connections: users in apps, changed files, and guesses that must not slow other requests down.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use rudy_tests::{Connection, Http2Connection, Response, Server, Upstream, binary, eventually};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
 use crate::steps::spoofed::{SPELLINGS, app};
 
@@ -31,10 +24,9 @@ fn get(address: SocketAddr, target: &str, fields: &str) -> Response {
 }
 
 /// Starts a server with these users, whose file is in the folder.
-fn server(text: &str, users: &str) -> (Server, TempDir) {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let path = folder.path().join("htpasswd");
-    fs::write(&path, users).expect("the folder can be written");
+fn server(text: &str, users: &str) -> (Server, Folder) {
+    let folder = Folder::new();
+    let path = folder.write("htpasswd", users);
     (Server::config(&text.replace("'htpasswd'", &format!("'{}'", path.display()))), folder)
 }
 
@@ -84,26 +76,24 @@ fn a_changed_file_is_used_and_an_invalid_one_is_not() {
     let text = "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
                 [[site.route]]\npath = '/*'\nrespond = { body = 'x' }\n";
     let (mut server, folder) = server(text, "");
-    let path = folder.path().join("htpasswd");
+    let path = folder.join("htpasswd");
     let status = |server: &Server| get(server.address(), "/", &format!("Authorization: {ANN}\r\n")).status;
     assert_eq!(status(&server), 401);
     let hash = |user: &str, password: &str| {
-        let mut command = Command::new(binary());
-        command.args(["hash-password", "--algorithm", "bcrypt", "--user", user, "--file"]).arg(&path);
-        let mut child = command.stdin(Stdio::piped()).spawn().expect("rudy runs");
-        std::io::Write::write_all(child.stdin.as_mut().expect("it is piped"), password.as_bytes())
-            .expect("it reads");
+        let mut child = Rudy::command(["hash-password", "--algorithm", "bcrypt", "--user", user, "--file"])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .spawn();
+        Write::write_all(child.stdin.as_mut().expect("it is piped"), password.as_bytes()).expect("it reads");
         assert!(child.wait().expect("it ends").success());
     };
     hash("ann", "secret");
-    eventually("the new user can sign in", || (status(&server) == 200).then_some(()));
+    wait_until("the new user can sign in", || status(&server) == 200);
     fs::write(&path, "ann:plain\n").expect("the folder can be written");
     server.wait_for_line("its old users stay valid");
     assert_eq!(status(&server), 200);
     hash("ann", "other");
-    eventually("the old password is invalid, though it was remembered", || {
-        (status(&server) == 401).then_some(())
-    });
+    wait_until("the old password is invalid, though it was remembered", || status(&server) == 401);
 }
 
 #[test]
@@ -115,7 +105,7 @@ fn a_changed_file_that_cannot_be_read_for_a_while_is_used_later() {
     // No further descriptor can be opened.
     let none = Rlimit { current: Some(3), maximum: getrlimit(Resource::Nofile).maximum };
     let before = prlimit(pid, Resource::Nofile, none).unwrap();
-    fs::write(folder.path().join("htpasswd"), format!("ann:{HASH}\n")).unwrap();
+    folder.write("htpasswd", format!("ann:{HASH}\n"));
     server.wait_for_line("Too many open files (os error 24); its old users stay valid");
     prlimit(pid, Resource::Nofile, before).unwrap();
     server.wait_for_line("it has 1 users now");
@@ -139,9 +129,9 @@ fn a_flood_of_passwords_does_not_keep_other_routes_waiting() {
             statuses
         };
         let guesses: Vec<_> = (0..40).map(|_| scope.spawn(guess)).collect();
-        eventually("the queue is full", || {
+        wait_until("the queue is full", || {
             let response = get(address, "/secret", &format!("Authorization: {WRONG}\r\n"));
-            (response.status == 503 && response.field("retry-after").is_some()).then_some(())
+            response.status == 503 && response.field("retry-after").is_some()
         });
         let served = (0..200).filter(|_| get(address, "/", "").status == 200).count();
         stop.store(true, Ordering::Relaxed);
@@ -156,10 +146,8 @@ fn a_flood_of_passwords_does_not_keep_other_routes_waiting() {
 
 #[test]
 fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            peer.respond(&format!("{}{:?}", request.head, request.trailers));
-        }
+    let upstream = Upstream::serve(|peer, request| {
+        peer.respond(&format!("{}{:?}", request.head, request.trailers));
     });
     let text = format!(
         "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
@@ -185,11 +173,7 @@ fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
 
 #[test]
 fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_another_one_sets_them() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            peer.respond(&request.head);
-        }
-    });
+    let upstream = Upstream::serve(|peer, request| peer.respond(&request.head));
     let text = format!(
         "listen = '127.0.0.1:0'\n[[site]]\n\
          [[site.route]]\npath = '/sso'\nforward_auth = {{ url = '{0}', copy = 'Authorization' }}\nproxy = '{0}'\n\
@@ -204,13 +188,9 @@ fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_anot
 
 #[test]
 fn a_proxied_application_gets_the_user_in_a_field() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            peer.respond(&request.head);
-        }
-    });
-    let logs = tempfile::tempdir().expect("a temp folder can be created");
-    let log = logs.path().join("access.log");
+    let upstream = Upstream::serve(|peer, request| peer.respond(&request.head));
+    let logs = Folder::new();
+    let log = logs.join("access.log");
     let text = format!(
         "listen = '127.0.0.1:0'\naccess_log = '{}'\n[[site]]\nbasic_auth = 'htpasswd'\n\
          [[site.route]]\npath = '/*'\nproxy = '{}'\n",

@@ -1,11 +1,9 @@
 //! One site and one table of requests, over HTTP/1.1 and HTTP/2, with and without TLS.
 
-use std::fs::{self, File};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Certificates, Curl, CurlResult, Server, Upstream, Valid};
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
+use rudy_tests::{CurlResult, Exchange};
 
 /// The options of curl for each protocol, and whether it uses TLS.
 const PROTOCOLS: [(&str, bool); 4] =
@@ -75,43 +73,46 @@ struct Site {
     certificates: Certificates,
     _app: App,
     _upstream: Upstream,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl Site {
     /// Starts the site. `None` if the test is skipped.
     fn start() -> Option<Self> {
-        let (curl, certificates) = (Curl::find()?, Certificates::new()?);
-        certificates.signed("a", "a.test", Valid::Now);
+        let (curl, certificates) = (Curl::find()?, Certificates::for_host("a", "a.test")?);
         let (folder, app, upstream) = (folder(), app(), upstream());
-        let path = certificates.path("a");
+        let tls = certificates.settings("a");
         let text = format!(
             "listen = ['127.0.0.1:0,h2c', '127.0.0.1:0,tls']\n[[site]]\nhosts = 'a.test'\n\
-             tls = {{ certificate = '{path}', key = '{}' }}\n{}",
-            path.replace(".pem", ".key"),
+             tls = {{ {tls} }}\n{}",
             SITE.replace("APP", &app.address()).replace("UPSTREAM", &upstream.url())
         );
-        fs::write(folder.path().join("rudy.toml"), text).expect("a temp folder can be written");
-        let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml")).start();
+        folder.write("rudy.toml", text);
+        let server = Server::build().arg("--config").arg(folder.join("rudy.toml")).start();
         Some(Self { curl, server, certificates, _app: app, _upstream: upstream, _folder: folder })
     }
 
-    /// Sends a request with these arguments of curl, the last of which is the target.
-    fn request(&self, (version, is_tls): (&str, bool), arguments: &[&str]) -> CurlResult {
-        let (target, options) = arguments.split_last().expect("a target");
+    /// Sends a request.
+    fn request(&self, (version, is_tls): (&str, bool), exchange: &Exchange) -> CurlResult {
+        let mut words = exchange.request.split(' ');
+        let [method, target] = [(); 2].map(|()| words.next().expect("a method and a target"));
         let scheme = if is_tls { "https" } else { "http" };
         let url = &self.server.addresses()[usize::from(is_tls)];
         let port = url.trim_end_matches('/').rsplit(':').next().expect("a port");
         let resolve = format!("a.test:{port}:127.0.0.1");
         let (authority, url) =
             (self.certificates.path("authority"), format!("{scheme}://a.test:{port}{target}"));
-        let fixed = ["--path-as-is", "--cacert", &authority, "--resolve", &resolve, version, &url];
-        self.curl.run([&fixed[..], options].concat())
+        let mut arguments =
+            vec!["--path-as-is", "--cacert", &authority, "--resolve", &resolve, version, &url];
+        arguments.extend(if method == "HEAD" { vec!["--head"] } else { vec!["-X", method] });
+        arguments.extend(exchange.request_fields.iter().flat_map(|field| ["-H", field]));
+        arguments.extend(words.flat_map(|body| ["-d", body]));
+        self.curl.run(arguments)
     }
 }
 
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+fn folder() -> Folder {
+    let folder = Folder::new();
     for (name, text) in [
         ("pages/a.txt", "a file"),
         ("pages/missing.html", "<p>not here"),
@@ -120,11 +121,9 @@ fn folder() -> TempDir {
         ("slow.html", "<p>too slow"),
         ("redirects.txt", "/old.html /pages/a.txt\n/caf%C3%A9 https://example.org/?x 302 # moved\n"),
     ] {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
-        fs::write(&path, text).expect("a temp folder can be written");
+        folder.write(name, text);
         // The ETag of a file that has just changed is weak, and becomes strong a moment later.
-        let file = File::options().write(true).open(path).expect("it was written");
+        let file = File::options().write(true).open(folder.join(name)).expect("it was written");
         file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is ours");
     }
     folder
@@ -173,128 +172,62 @@ fn upstream() -> Upstream {
     })
 }
 
-/// Fields of the response, and their values; an empty value is a missing field.
-type Fields = &'static [(&'static str, &'static str)];
-
-/// The arguments of curl, the status, some fields, and the body, or its beginning if it ends in `...`.
-const REQUESTS: &[(&[&str], u64, Fields, &str)] = &[
-    (
-        &["-H", "X-In: 1", "/pages/a.txt?b=c"],
-        200,
-        &[
-            ("x-site", "site"),
-            ("x-both", "site"),
-            ("x-echo", "GET /pages/a.txt?b=c 1"),
-            ("x-frame-options", "SAMEORIGIN"),
-            ("x-content-type-options", "nosniff"),
-        ],
-        "a file",
-    ),
-    (&["-r", "2-", "/pages/a.txt"], 206, &[("x-site", "site"), ("content-range", "bytes 2-5/6")], "file"),
-    (&["-H", "If-None-Match: *", "/pages/a.txt"], 304, &[("x-site", "site")], ""),
-    (&["--head", "/pages/a.txt"], 200, &[("x-site", "site"), ("content-length", "6")], ""),
-    (
-        &["-X", "DELETE", "/pages/a.txt"],
-        405,
-        &[("allow", "GET, HEAD, OPTIONS"), ("x-site", "site")],
-        "<p>405 Method...",
-    ),
-    (&["/pages/none"], 404, &[("etag", ""), ("last-modified", ""), ("x-site", "site")], "<p>not here"),
-    (&["--head", "/pages/none"], 404, &[("content-length", "11"), ("x-site", "site")], ""),
-    (
-        &["-H", "Accept: application/json", "/forbidden"],
-        403,
-        &[("content-type", "application/problem+json")],
-        "{...",
-    ),
-    (&["/fixed"], 200, &[("x-both", "route"), ("x-route", "/fixed"), ("vary", "X-In")], "fixed"),
-    (
-        &["/forbidden"],
-        403,
-        &[("content-type", "text/html; charset=utf-8"), ("x-site", "site")],
-        "<p>not for you",
-    ),
-    (&["--head", "/forbidden"], 403, &[("content-length", "14")], ""),
-    (&["/moved/a.txt?x"], 301, &[("location", "/pages/a.txt?x"), ("x-site", "site")], "301..."),
-    (&["/old.html?x"], 301, &[("location", "/pages/a.txt?x"), ("x-site", "site")], "301..."),
-    (&["/caf%c3%a9"], 302, &[("location", "https://example.org/?x"), ("x-site", "site")], "302..."),
-    (&["/late"], 504, &[("x-site", "site"), ("content-length", "11")], "<p>too slow"),
-    (&["/none"], 404, &[("x-site", "site"), ("x-echo", "GET /none")], "<p>not here"),
-    (&["/.."], 400, &[("x-site", "site")], "<p>400 Bad Request at a.test..."),
-    (&["/down"], 502, &[("x-site", "site"), ("retry-after", "")], "<p>502 Bad Gateway at a.test..."),
-    (
-        &["-H", "Remote-User: root", "-H", "REMOTE_USER: root", "-H", "X-Added: mine", "/own/x?y"],
-        200,
-        &[("x-both", "site"), ("x-echo", "GET /own/x?y")],
-        "uri=/own/x?y query=y added=a.test/own/x user=None body=0",
-    ),
-    (&["-d", "0123456789", "/app/x"], 200, &[], "uri=/app/x query= added=a.test/app/x user=None body=10"),
-    (
-        &["/user/12/caf%C3%A9?z"],
-        200,
-        &[("x-echo", "GET /app/user?id=12&more=/caf%C3%A9")],
-        "uri=/user/12/caf%C3%A9?z query=id=12&more=/caf%C3%A9 added=a.test/app/user user=None body=0",
-    ),
-    (&["/own/missing"], 404, &[("x-app", "app"), ("etag", "\"x\"")], "the app's 404"),
-    (
-        &["/app/missing"],
-        404,
-        &[
-            ("x-app", "app"),
-            ("etag", ""),
-            ("content-length", "11"),
-            ("x-site", "site"),
-            ("set-cookie", "b=2"),
-        ],
-        "<p>not here",
-    ),
-    (&["--head", "/app/missing"], 404, &[("content-length", "11"), ("x-app", "app")], ""),
-    (
-        &["/app/broken"],
-        500,
-        &[("x-both", "site"), ("content-encoding", ""), ("content-type", "text/html; charset=utf-8")],
-        "<p>500 Internal Server Error at a.test/app/broken",
-    ),
-    (
-        &["-H", "Remote-User: root", "-d", "0123456789", "/proxied/x?y"],
-        200,
-        &[("x-both", "site"), ("x-echo", "POST /proxied/x?y")],
-        "/proxied/x?y added=Some(\"a.test/proxied/x\") user=None body=10",
-    ),
-    (
-        &["/item/a&b?z"],
-        200,
-        &[("x-site", "site")],
-        "/proxied/item?id=a%26b&z added=Some(\"a.test/proxied/item\") user=None body=0",
-    ),
-    (&["/proxied/missing"], 404, &[("etag", ""), ("x-app", "upstream"), ("x-site", "site")], "<p>not here"),
-    (&["--head", "/proxied/missing"], 404, &[("content-length", "11"), ("x-app", "upstream")], ""),
-    (&["/own/die"], 502, &[("x-site", "site")], "<p>502 Bad Gateway at a.test/own/die"),
-];
+/// The method, the target and the body. Of several fields of a name, the last one counts.
+const REQUESTS: &str = r#"
+GET /pages/a.txt?b=c | X-In: 1
+    => 200 a file | x-site: site | x-both: site | x-echo: GET /pages/a.txt?b=c 1 | x-frame-options: SAMEORIGIN | x-content-type-options: nosniff
+GET /pages/a.txt | Range: bytes=2- => 206 file | x-site: site | content-range: bytes 2-5/6
+GET /pages/a.txt | If-None-Match: * => 304 | x-site: site
+HEAD /pages/a.txt => 200 | x-site: site | content-length: 6
+DELETE /pages/a.txt => 405 <p>405 Method... | allow: GET, HEAD, OPTIONS | x-site: site
+GET /pages/none => 404 <p>not here | etag: | last-modified: | x-site: site
+HEAD /pages/none => 404 | content-length: 11 | x-site: site
+GET /forbidden | Accept: application/json => 403 {... | content-type: application/problem+json
+GET /fixed => 200 fixed | x-both: route | x-route: /fixed | vary: X-In
+GET /forbidden => 403 <p>not for you | content-type: text/html; charset=utf-8 | x-site: site
+HEAD /forbidden => 403 | content-length: 14
+GET /moved/a.txt?x => 301 301... | location: /pages/a.txt?x | x-site: site
+GET /old.html?x => 301 301... | location: /pages/a.txt?x | x-site: site
+GET /caf%c3%a9 => 302 302... | location: https://example.org/?x | x-site: site
+GET /late => 504 <p>too slow | x-site: site | content-length: 11
+GET /none => 404 <p>not here | x-site: site | x-echo: GET /none
+GET /.. => 400 <p>400 Bad Request at a.test... | x-site: site
+GET /down => 502 <p>502 Bad Gateway at a.test... | x-site: site | retry-after:
+GET /own/x?y | Remote-User: root | REMOTE_USER: root | X-Added: mine
+    => 200 uri=/own/x?y query=y added=a.test/own/x user=None body=0 | x-both: site | x-echo: GET /own/x?y
+POST /app/x 0123456789 => 200 uri=/app/x query= added=a.test/app/x user=None body=10
+GET /user/12/caf%C3%A9?z
+    => 200 uri=/user/12/caf%C3%A9?z query=id=12&more=/caf%C3%A9 added=a.test/app/user user=None body=0 | x-echo: GET /app/user?id=12&more=/caf%C3%A9
+GET /own/missing => 404 the app's 404 | x-app: app | etag: "x"
+GET /app/missing => 404 <p>not here | x-app: app | etag: | content-length: 11 | x-site: site | set-cookie: b=2
+HEAD /app/missing => 404 | content-length: 11 | x-app: app
+GET /app/broken
+    => 500 <p>500 Internal Server Error at a.test/app/broken | x-both: site | content-encoding: | content-type: text/html; charset=utf-8
+POST /proxied/x?y 0123456789 | Remote-User: root
+    => 200 /proxied/x?y added=Some("a.test/proxied/x") user=None body=10 | x-both: site | x-echo: POST /proxied/x?y
+GET /item/a&b?z
+    => 200 /proxied/item?id=a%26b&z added=Some("a.test/proxied/item") user=None body=0 | x-site: site
+GET /proxied/missing => 404 <p>not here | etag: | x-app: upstream | x-site: site
+HEAD /proxied/missing => 404 | content-length: 11 | x-app: upstream
+GET /own/die => 502 <p>502 Bad Gateway at a.test/own/die | x-site: site
+"#;
 
 #[test]
 fn every_step_does_the_same_for_every_handler_over_every_protocol() {
     let Some(site) = Site::start() else { return };
-    for (arguments, status, fields, body) in REQUESTS {
-        let mut first = None;
+    for exchange in Exchange::table(REQUESTS) {
+        let (mut first, is_head) = (None, exchange.request.starts_with("HEAD "));
         for protocol in PROTOCOLS {
-            let result = site.request(protocol, arguments);
+            let result = site.request(protocol, &exchange);
             let text = String::from_utf8_lossy(&result.body).into_owned();
-            let place = format!("{protocol:?} {arguments:?}\n{}{text}", result.heads);
-            assert_eq!(result.status(), *status, "{place}");
-            for (name, value) in *fields {
+            let place = format!("{protocol:?} {}\n{}{text}", exchange.line, result.heads);
+            assert_eq!(result.status(), u64::from(exchange.status), "{place}");
+            for (name, value) in &exchange.fields {
                 assert_eq!(result.field(name).unwrap_or_default(), *value, "{name}: {place}");
             }
             // With `--head`, curl prints the head as the body.
-            if !arguments.contains(&"--head") {
-                let is_expected =
-                    body.strip_suffix("...").map_or(text == *body, |begin| text.starts_with(begin));
-                assert!(is_expected, "expected {body:?}: {place}");
-            }
-            let message = (
-                fields_of_message(&result),
-                if arguments.contains(&"--head") { "" } else { &text }.to_owned(),
-            );
+            assert!(is_head || exchange.has_body(&text), "{place}");
+            let message = (fields_of_message(&result), if is_head { "" } else { &text }.to_owned());
             assert_eq!(*first.get_or_insert_with(|| message.clone()), message, "{place}");
         }
     }

@@ -1,10 +1,7 @@
 //! Requests that Rudy rejects by itself, before a handler has them or while it receives their bodies.
 
-use std::fs;
-
-use rudy_tests::fastcgi::App;
 use rudy_tests::http2::{END, kind};
-use rudy_tests::{Certificates, Connection, Http2Connection, Response, Server, TlsClient, Valid};
+use rudy_tests::prelude::*;
 
 /// A page that does not fit into one write.
 fn large_page() -> Vec<u8> {
@@ -13,9 +10,9 @@ fn large_page() -> Vec<u8> {
 
 /// Starts a server whose configuration has `FOLDER` for a folder with pages, which it reads at its start.
 fn start(text: &str) -> Server {
-    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let folder = Folder::new();
     for (name, page) in [("a", b"<p>a".to_vec()), ("b", b"<p>b".to_vec()), ("c", large_page())] {
-        fs::write(folder.path().join(name).with_extension("html"), page).expect("the folder can be written");
+        fs::write(folder.join(name).with_extension("html"), page).expect("the folder can be written");
     }
     Server::config(&text.replace("FOLDER", &folder.path().display().to_string()))
 }
@@ -34,8 +31,7 @@ fn sites(more: &str, tls: &str) -> Server {
 }
 
 fn rejected(server: &Server, request: &str) -> Response {
-    let mut connection = server.connect();
-    connection.send(request.as_bytes());
+    let mut connection = server.send(request.as_bytes());
     let response =
         if request.starts_with("HEAD") { connection.head_response() } else { connection.response() };
     assert_eq!(response.field("connection"), Some("close"), "{request:?}");
@@ -91,8 +87,7 @@ fn a_rejection_has_the_form_that_the_client_accepts_and_calls_no_handler() {
 #[test]
 fn a_response_before_a_rejection_arrives_before_it() {
     let server = sites("listen = '127.0.0.1:0'", "");
-    let mut connection = server.connect();
-    connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\nGET  / HTTP/1.1\r\n");
+    let mut connection = server.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\nGET  / HTTP/1.1\r\n");
     assert_eq!(connection.response().text(), "handler of a");
     assert_eq!(connection.response().body.len(), large_page().len());
     assert!(connection.is_closed());
@@ -116,10 +111,9 @@ fn a_rejected_request_over_http_2_gets_its_page_and_does_not_end_the_connection(
 
 #[test]
 fn the_server_name_of_tls_decides_where_the_host_is_unknown() {
-    let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("all", "a.test,DNS:b.test,DNS:c.test", Valid::Now);
-    let path = certificates.path("all");
-    let tls = format!("tls = {{ certificate = '{path}', key = '{}' }}\n", path.replace(".pem", ".key"));
+    let Some(certificates) = Certificates::for_host("all", "a.test,DNS:b.test,DNS:c.test") else { return };
+    let tls = certificates.settings("all");
+    let tls = format!("tls = {{ {tls} }}\n");
     let server = sites("listen = '127.0.0.1:0,tls'", &tls);
     let client = TlsClient::new(&certificates, None, false);
     for (name, site) in [("a.test", "a"), ("b.test", "b"), ("c.test", "c")] {
@@ -133,9 +127,7 @@ fn the_server_name_of_tls_decides_where_the_host_is_unknown() {
 fn a_host_without_a_site_gets_the_page_of_the_only_site() {
     let site = "[[site]]\nhosts = 'a.test'\nerror_pages = { 421 = { file = 'FOLDER/a.html' } }\nroot = '.'\n";
     let text_of = |server: &Server| {
-        let mut connection = server.connect();
-        connection.send(b"GET / HTTP/1.1\r\nHost: b.test\r\n\r\n");
-        let response = connection.response();
+        let response = server.get_with("/", &["Host: b.test"]);
         assert_eq!(response.status, 421);
         response.text().to_owned()
     };
@@ -182,8 +174,7 @@ fn a_body_with_a_syntax_error_gets_the_page_of_its_route() {
 #[test]
 fn a_body_that_is_too_slow_gets_the_page_of_its_route() {
     let (server, _app) = uploads("rate_grace = '100ms'");
-    let mut connection = server.connect();
-    connection.send(b"POST /up HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\na");
+    let mut connection = server.send(b"POST /up HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\na");
     is_sorry(&mut connection, 408);
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.request(1, "POST", "/up", &[], false);

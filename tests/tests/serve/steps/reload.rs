@@ -1,11 +1,6 @@
 //! Reloads that change the steps of a site.
 
-use std::fs;
-use std::process::Command;
-
-use rudy_tests::{Load, Response, Server, binary};
-use rustix::process::Signal;
-use tempfile::TempDir;
+use rudy_tests::prelude::*;
 
 const KEPT: &str = "the configuration is unchanged";
 const TAKEN_OVER: &str = "the configuration was reloaded";
@@ -13,30 +8,20 @@ const TAKEN_OVER: &str = "the configuration was reloaded";
 /// A server, and the folder of its configuration.
 struct Site {
     server: Server,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Site {
     fn start(files: &[(&str, &str)], text: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        write(&folder, files);
-        write(&folder, &[("rudy.toml", text)]);
-        let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml")).start();
+        let folder = Folder::new();
+        folder.add(files);
+        folder.add(&[("rudy.toml", text)]);
+        let server = Server::build().arg("--config").arg(folder.join("rudy.toml")).start();
         Self { server, folder }
     }
 
     fn reload(&mut self, outcome: &str) {
-        self.server.forget_lines();
-        self.server.signal(Signal::HUP);
-        self.server.wait_for_line(outcome);
-    }
-}
-
-fn write(folder: &TempDir, files: &[(&str, &str)]) {
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
-        fs::write(path, text).expect("a temp folder can be written");
+        self.server.reload(outcome);
     }
 }
 
@@ -78,7 +63,7 @@ fn reloads_that_change_the_steps_fail_no_request() {
     let targets = &["/fixed", "/none", "/old", "/delayed", "/again/x"];
     let load = Load::start(site.server.address(), &[1, 3, 1000], targets, check);
     for version in ["b", "a"].repeat(20) {
-        write(&site.folder, &[("rudy.toml", &text(version))]);
+        site.folder.add(&[("rudy.toml", &text(version))]);
         site.reload(TAKEN_OVER);
         let response = site.server.get("/fixed");
         check("/fixed", &response);
@@ -113,20 +98,17 @@ fn a_reload_without_one_of_its_files_changes_nothing() {
         ("errors/5xx.html.j2", Some("<p>{{ stauts }}"), "cannot use the error pages in"),
     ] {
         match broken {
-            None => fs::remove_file(site.folder.path().join(name)).unwrap(),
-            Some(text) => write(&site.folder, &[(name, text)]),
+            None => fs::remove_file(site.folder.join(name)).unwrap(),
+            Some(text) => site.folder.add(&[(name, text)]),
         }
         site.reload(KEPT);
         site.server.wait_for_line(why);
-        let output = Command::new(binary()).arg("check").arg(site.folder.path().join("rudy.toml")).output();
-        let output = output.unwrap();
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{errors}");
+        let errors = Rudy::command(["check"]).arg(site.folder.join("rudy.toml")).output().failed_with(2);
         assert!(errors.contains(why) && errors.contains("rudy.toml"), "{why}: {errors}");
         stays(&site);
-        write(&site.folder, &files);
+        site.folder.add(&files);
     }
-    write(&site.folder, &[("errors/404.html", "<p>changed"), ("redirects.txt", "/older /new\n")]);
+    site.folder.add(&[("errors/404.html", "<p>changed"), ("redirects.txt", "/older /new\n")]);
     stays(&site);
     site.reload(TAKEN_OVER);
     assert_eq!(site.server.get("/none").text(), "<p>changed");

@@ -1,7 +1,6 @@
 //! Request fields that a client sends to be taken for those of the server.
 
-use rudy_tests::fastcgi::App;
-use rudy_tests::{Http2Connection, Server};
+use rudy_tests::prelude::*;
 
 /// An app that responds with all its variables.
 pub(crate) fn app() -> App {
@@ -42,9 +41,7 @@ fn no_spelling_of_a_removed_field_reaches_an_app() {
         for version in ["1.0", "1.1"] {
             let head = format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n");
             let fields = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
-            let mut connection = server.connect();
-            connection.send(format!("{head}{fields}\r\n").as_bytes());
-            is_safe(connection.response().text(), expected, changes);
+            is_safe(server.send(format!("{head}{fields}\r\n")).response().text(), expected, changes);
         }
         let mut connection = Http2Connection::open(server.address(), &[]);
         let fields: Vec<_> = SPELLINGS.iter().map(|name| (name.to_lowercase(), "root")).collect();
@@ -68,11 +65,8 @@ fn a_field_for_an_app_cannot_carry_lines_of_the_client() {
         &app,
         "{ X-Seen = '{path}{query} {header.x-in}', X-Kept = { default = 'own' }, X-More = { add = 'b' } }",
     );
-    let mut connection = server.connect();
-    connection.send(
-        b"GET /%0d%0aX-Evil:1?%0d%0a HTTP/1.1\r\nHost: a\r\nX-In: 1\r\nX-In: 2\r\nX-Kept: sent\r\nX-More: a\r\n\r\n",
-    );
-    let response = connection.response();
+    let response = server
+        .get_with("/%0d%0aX-Evil:1?%0d%0a", &["Host: a", "X-In: 1", "X-In: 2", "X-Kept: sent", "X-More: a"]);
     let lines: Vec<_> = response.text().lines().filter(|line| line.starts_with("HTTP_X")).collect();
     for expected in ["HTTP_X_SEEN=/%0D%0AX-Evil:1?%0d%0a 1, 2", "HTTP_X_KEPT=sent", "HTTP_X_MORE=a, b"] {
         assert!(lines.contains(&expected), "{expected}: {lines:?}");

@@ -1,72 +1,58 @@
 //! `rudy reload`: signals a server and prints the result.
 
 use std::os::fd::OwnedFd;
-use std::process::{Command, Output};
 
-use rudy_tests::binary;
+use rudy_tests::prelude::*;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::upgrade::rig::{ANY, Rig, text, wait_for_exit};
 
 fn reload(arguments: &[&str]) -> Output {
-    Command::new(binary()).arg("reload").args(arguments).output().expect("rudy can be started")
+    Rudy::command(["reload"]).args(arguments).output()
 }
 
-/// Returns the exit code and the output.
-fn exit_code_and_output(output: &Output) -> (Option<i32>, String) {
-    let text = [&output.stdout[..], &output.stderr[..]].concat();
-    (output.status.code(), String::from_utf8(text).unwrap())
-}
-
-fn reload_process(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
-    let pid = pid.to_string();
-    exit_code_and_output(&reload(&[&["--pid", &pid], more].concat()))
+fn reload_process(pid: Pid, more: &[&str]) -> Output {
+    reload(&[&["--pid", &pid.to_string()], more].concat())
 }
 
 #[test]
 fn the_result_of_a_reload_is_printed() {
     let rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = reload_process(rig.pid, &[]).with_code(0).text();
     assert!(text.starts_with("the configuration was reloaded"), "{text}");
     assert_eq!(rig.get("/"), "new");
     rig.rewrite("lisen = []\n");
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!(code, Some(1), "{text}");
-    for part in
-        ["error: 1 error in the configuration; the configuration is unchanged", "`lisen`", "rudy.toml:1"]
-    {
-        assert!(text.contains(part), "{text}");
-    }
+    let text = reload_process(rig.pid, &[]).with_code(1).text();
+    assert_contains!(
+        text,
+        "error: 1 error in the configuration; the configuration is unchanged",
+        "`lisen`",
+        "rudy.toml:1"
+    );
 }
 
 #[test]
 fn the_result_of_an_upgrade_is_printed() {
     let mut rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(rig.pid, &["--binary"]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = reload_process(rig.pid, &["--binary"]).with_code(0).text();
     let old = rig.is_replaced();
     assert_eq!(text, format!("process {} has replaced process {old}\n", rig.pid));
     assert_eq!(rig.get("/"), "new");
     wait_for_exit(old);
     rig.rewrite("lisen = []\n");
-    let (code, text) = reload_process(rig.pid, &["--binary"]);
-    assert_eq!(code, Some(1), "{text}");
+    let text = reload_process(rig.pid, &["--binary"]).with_code(1).text();
     assert!(text.contains("upgrade failed: ") && text.contains("lisen"), "{text}");
 }
 
 #[test]
 fn the_old_process_can_be_selected_until_it_has_ended() {
     let mut rig = Rig::start(&text(ANY, "old", ""));
-    let mut upload = rig.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let _upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(old, &[]);
-    assert_eq!(code, Some(0), "{text}");
+    reload_process(old, &[]).with_code(0);
     assert_eq!(rig.get("/"), "new");
 }
 
@@ -74,18 +60,14 @@ fn the_old_process_can_be_selected_until_it_has_ended() {
 fn a_process_that_does_not_handle_the_signal_is_not_signalled() {
     let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
     for more in [&[][..], &["--binary"]] {
-        let (code, text) = reload_process(Pid::from_child(&sleeper), more);
-        assert_eq!(code, Some(1), "{text}");
-        assert!(text.contains("it is not `rudy serve`"), "{text}");
+        let output = reload_process(Pid::from_child(&sleeper), more).with_code(1);
+        assert_contains!(output.text(), "it is not `rudy serve`");
     }
     assert!(sleeper.try_wait().unwrap().is_none());
     kill_process(Pid::from_child(&sleeper), Signal::KILL).unwrap();
     sleeper.wait().unwrap();
-    let (code, text) = reload_process(Pid::from_child(&sleeper), &[]);
-    assert_eq!(
-        (code, text.as_str()),
-        (Some(1), format!("error: there is no process {}\n", sleeper.id()).as_str())
-    );
+    let text = reload_process(Pid::from_child(&sleeper), &[]).with_code(1).text();
+    assert_eq!(text, format!("error: there is no process {}\n", sleeper.id()));
 }
 
 /// Listens on the abstract name on which `rudy reload` waits for the result of a process.
@@ -101,20 +83,20 @@ fn take_name(pid: Pid) -> OwnedFd {
 /// A name in the abstract namespace belongs to the first who binds it.
 #[test]
 fn another_user_cannot_take_the_place_of_the_command() {
-    if !rustix::process::geteuid().is_root() {
-        return rudy_tests::skip("only root can listen as another user");
+    if !geteuid().is_root() {
+        return skip("only root can listen as another user");
     }
     let rig = Rig::start(&text(ANY, "old", ""));
     let pid = rig.pid;
     // The user of a thread is that of the sockets on which it listens.
-    let taken = std::thread::spawn(move || {
+    let taken = thread::spawn(move || {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
         take_name(pid)
     });
     let _taken = taken.join().unwrap();
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!((code, text.starts_with("the configuration was reloaded")), (Some(0), true), "{text}");
+    let text = reload_process(rig.pid, &[]).with_code(0).text();
+    assert!(text.starts_with("the configuration was reloaded"), "{text}");
     assert_eq!(rig.get("/"), "new");
 }
 
@@ -122,16 +104,14 @@ fn another_user_cannot_take_the_place_of_the_command() {
 fn a_second_command_does_not_take_the_result_of_the_first() {
     let rig = Rig::start(&text(ANY, "old", ""));
     let _waiting = take_name(rig.pid);
-    let (code, text) = reload_process(rig.pid, &[]);
-    assert_eq!(code, Some(1), "{text}");
+    let text = reload_process(rig.pid, &[]).with_code(1).text();
     assert!(text.contains("another `rudy reload` is waiting"), "{text}");
 }
 
 #[test]
 fn several_servers_need_a_pid() {
     let rigs = [Rig::start(&text(ANY, "one", "")), Rig::start(&text(ANY, "two", ""))];
-    let (code, text) = exit_code_and_output(&reload(&[]));
-    assert_eq!(code, Some(1), "{text}");
+    let text = reload(&[]).with_code(1).text();
     assert!(text.contains("select one with --pid PID"), "{text}");
     for rig in rigs {
         assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{} ", rig.pid))), "{text}");
@@ -141,26 +121,19 @@ fn several_servers_need_a_pid() {
 /// Runs in a separate PID namespace, without the servers of other tests.
 #[test]
 fn the_only_server_is_found() {
-    if !rustix::process::geteuid().is_root() || rudy_tests::program("unshare").is_none() {
-        return rudy_tests::skip("only root can give a command a /proc of its own (unshare --pid)");
+    if !geteuid().is_root() || program("unshare").is_none() {
+        return skip("only root can give a command a /proc of its own (unshare --pid)");
     }
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("rudy.toml"), text(ANY, "hello", "")).unwrap();
+    let folder = Folder::with(&[("rudy.toml", text(ANY, "hello", ""))]);
     let script = "\"$0\" reload; \"$0\" serve --config rudy.toml & \
                   until \"$0\" reload 2>/dev/null; do sleep 0.05; done; \"$0\" reload --binary; kill -TERM $!; wait $!";
-    let output = Command::new("unshare")
-        .args(["--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c", script])
-        .arg(binary())
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let (code, text) = exit_code_and_output(&output);
-    assert_eq!(code, Some(0), "{text}");
-    for part in [
+    let mut command = Command::new("unshare");
+    command.args(["--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c", script]).arg(binary());
+    let text = Output::of(command.current_dir(&folder)).with_code(0).text();
+    assert_contains!(
+        text,
         "error: no `rudy serve` of this user is running",
         "the configuration was reloaded",
-        " has replaced process ",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+        " has replaced process "
+    );
 }

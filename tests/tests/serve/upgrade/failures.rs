@@ -1,13 +1,7 @@
 //! Failures of new processes, before and after they serve.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-
-use rudy_tests::{Load, Response, Server, binary};
+use rudy_tests::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::upgrade::rig::{ANY, Rig, UPGRADE_FAILED, ask, link, text, wait_for_exit};
 
@@ -19,13 +13,13 @@ fn check(target: &str, response: &Response) {
 struct Linked {
     rig: Rig,
     link: PathBuf,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Linked {
     fn start(more: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("rudy");
+        let folder = Folder::new();
+        let path = folder.join("rudy");
         link(binary(), &path);
         let script = format!("shift; exec '{}' \"$@\"", path.display());
         let server = Server::build().config(&text(ANY, "hello", more)).through_shell(&script).start();
@@ -38,8 +32,7 @@ impl Linked {
 
     /// Switches the link to a script.
     fn lead_to_script(&self, script: &str) {
-        let path = self.folder.path().join("script");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let path = self.folder.write("script", format!("#!/bin/sh\n{script}\n"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         self.lead_to(&path);
     }
@@ -51,8 +44,7 @@ impl Linked {
         let app = ask(&mut kept, "/app");
         rig.server.forget_lines();
         rig.signal(Signal::USR2);
-        let line = rig.server.wait_for_line(UPGRADE_FAILED);
-        assert!(line.contains(why), "{line}");
+        assert_contains!(rig.server.wait_for_line(UPGRADE_FAILED), why);
         rig.is_alone();
         assert_eq!(ask(&mut kept, "/app").lines().next(), app.lines().next());
         assert_eq!(rig.get("/app").lines().next(), app.lines().next());
@@ -104,8 +96,8 @@ fn a_script_can_start_the_new_server() {
 /// The listening sockets are shared with the old process, so the new process must not shut them down.
 #[test]
 fn a_new_process_that_is_ready_too_late_closes_no_socket() {
-    let folder = tempfile::tempdir().unwrap();
-    let (pipe, socket) = (folder.path().join("pipe"), folder.path().join("socket"));
+    let folder = Folder::new();
+    let (pipe, socket) = (folder.join("pipe"), folder.join("socket"));
     let listen = format!("{ANY}, \"unix:{}\"", socket.display());
     let config = text(&listen, "hello", "upgrade_timeout = \"500ms\"");
     let mut rig = Rig::start(&config);
@@ -115,7 +107,7 @@ fn a_new_process_that_is_ready_too_late_closes_no_socket() {
     rig.signal(Signal::USR2);
     let late = rig.starting();
     rig.server.wait_for_line(&format!("terminating process {late}"));
-    fs::write(rig.server.path().join("rudy.toml"), config).unwrap();
+    rig.server.path().write("rudy.toml", config);
     rig.server.wait_for_line(UPGRADE_FAILED);
     wait_for_exit(late);
     for _ in 0..20 {
@@ -126,8 +118,8 @@ fn a_new_process_that_is_ready_too_late_closes_no_socket() {
 
 #[test]
 fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("socket");
+    let folder = Folder::new();
+    let socket = folder.join("socket");
     let listen = format!("{ANY}, \"unix:{}\"", socket.display());
     let mut rig = Rig::start(&text(&listen, "hello", ""));
     let mut kept = rig.server.connect();
@@ -155,11 +147,9 @@ fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
 #[test]
 fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     let mut rig = Rig::start(&text(ANY, "hello", ""));
-    let mut stream = rig.server.connect();
-    stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+    let mut stream = rig.server.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(stream.head().status, 200);
-    let mut upload = rig.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let mut upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     // The stream ends when the old process has begun to stop.
     while stream.chunk().is_some() {}
@@ -171,7 +161,7 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     let old = rig.upgrade();
     assert!(load.stop().responses > 10);
     // Of both engines of the old process, only the worker of the upload is left.
-    rudy_tests::eventually("all other connections have ended", || (workers(old) == 1).then_some(()));
+    wait_until("all other connections have ended", || workers(old) == 1);
     upload.send(b"cd");
     assert_eq!(upload.response().status, 200);
     drop(upload);

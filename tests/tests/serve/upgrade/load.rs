@@ -1,7 +1,6 @@
 //! Requests during upgrades.
 
-use rudy_tests::{Load, Response};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::upgrade::rig::{ANY, Rig, ask, text, wait_for_exit};
 
@@ -36,15 +35,13 @@ fn no_request_fails_during_simultaneous_reloads_and_upgrades() {
             rig.rewrite(&text(ANY, &format!("{number}.{reload}"), ""));
             rig.signal(Signal::HUP);
             // A pace of reloads, not a wait for one.
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
         }
         let old = rig.is_replaced();
         wait_for_exit(old);
         rig.rewrite(&text(ANY, &number.to_string(), ""));
         rig.signal(Signal::HUP);
-        rudy_tests::eventually("the last configuration is in effect", || {
-            (rig.get("/") == number.to_string()).then_some(())
-        });
+        wait_until("the last configuration is in effect", || rig.get("/") == number.to_string());
     }
     let tally = load.stop();
     assert!(tally.responses > 100 && tally.connections > 20, "{tally:?}");
@@ -61,9 +58,7 @@ fn descriptors_do_not_grow_over_20_upgrades() {
         rig.is_alone();
         let now = rig.descriptors();
         let first = *first.get_or_insert(now);
-        rudy_tests::eventually("descriptors are as many as after the first", || {
-            (rig.descriptors() <= first).then_some(())
-        });
+        wait_until("descriptors are as many as after the first", || rig.descriptors() <= first);
     }
 }
 
@@ -71,12 +66,10 @@ fn descriptors_do_not_grow_over_20_upgrades() {
 fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
     let mut rig = Rig::start(&text(ANY, "hello", ""));
     let app = rig.get("/app");
-    let mut stream = rig.server.connect();
-    stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+    let mut stream = rig.server.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(stream.head().status, 200);
     assert!(stream.chunk().is_some());
-    let mut upload = rig.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let mut upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let mut idle = rig.server.connect();
     assert_eq!(ask(&mut idle, "/"), "hello");
 
@@ -98,8 +91,7 @@ fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
 #[test]
 fn requests_that_do_not_finish_in_time_are_aborted_and_counted() {
     let mut rig = Rig::start(&text(ANY, "hello", "shutdown_timeout = \"1500ms\""));
-    let mut upload = rig.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let _upload = rig.server.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     rig.server.wait_for_line("stopped; 1 connection was aborted");
     wait_for_exit(old);

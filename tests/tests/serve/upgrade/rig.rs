@@ -1,10 +1,6 @@
 //! A server for tests of upgrades.
 
-use std::fs;
-use std::path::Path;
-
-use rudy_tests::{Connection, Server, children, eventually, fastcgi_info};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rudy_tests::prelude::*;
 
 pub(crate) const ANY: &str = "\"127.0.0.1:0\"";
 /// The log message after a failed upgrade.
@@ -71,7 +67,7 @@ impl Rig {
 
     pub(crate) fn rewrite(&self, text: &str) {
         let folder = self.server.path();
-        fs::write(folder.join("rudy.new"), text).expect("a temp folder can be written");
+        folder.write("rudy.new", text);
         fs::rename(folder.join("rudy.new"), folder.join("rudy.toml")).expect("a temp folder can be written");
     }
 
@@ -88,7 +84,7 @@ impl Rig {
 
     /// Checks that only the server and its app are running.
     pub(crate) fn is_alone(&self) {
-        eventually("only the app is a child of the server", || (children(self.pid).len() == 1).then_some(()));
+        wait_until("only the app is a child of the server", || children(self.pid).len() == 1);
     }
 }
 
@@ -108,21 +104,20 @@ fn pid(text: &str) -> Pid {
 
 /// Waits until a process has ended, or is a zombie.
 pub(crate) fn wait_for_exit(pid: Pid) {
-    eventually("the process ends", || {
+    wait_until("the process ends", || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let is_zombie = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'));
-        (is_zombie || test_kill_process(pid).is_err()).then_some(())
+        is_zombie || test_kill_process(pid).is_err()
     });
 }
 
 pub(crate) fn ask(connection: &mut Connection, path: &str) -> String {
-    connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-    connection.response().text().to_owned()
+    connection.get(path, &[]).text().to_owned()
 }
 
 /// Creates a symbolic link to start the server through, which can be switched later.
 pub(crate) fn link(to: &Path, link: &Path) {
     let new = link.with_extension("new");
-    std::os::unix::fs::symlink(to, &new).expect("a temp folder can be written");
+    symlink(to, &new).expect("a temp folder can be written");
     fs::rename(new, link).expect("a temp folder can be written");
 }

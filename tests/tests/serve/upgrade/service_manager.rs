@@ -1,9 +1,6 @@
 //! Messages to a service manager during an upgrade.
 
-use std::os::unix::net::UnixDatagram;
-
-use rudy_tests::{PATIENCE, Server};
-use rustix::process::{Signal, kill_process};
+use rudy_tests::prelude::*;
 
 use crate::upgrade::rig::{ANY, Rig, UPGRADE_FAILED, text, wait_for_exit};
 
@@ -15,8 +12,8 @@ fn next(socket: &UnixDatagram) -> String {
 
 #[test]
 fn the_old_process_is_the_main_process_until_it_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("notify");
+    let folder = Folder::new();
+    let path = folder.join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let server = Server::build().config(&text(ANY, "hello", "")).env("NOTIFY_SOCKET", &path).start();

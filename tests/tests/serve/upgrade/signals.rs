@@ -1,29 +1,25 @@
 //! Upgrades, reloads and stops happen one after the other.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
-use rudy_tests::{Server, binary};
+use rudy_tests::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Signal, kill_process};
 
 use crate::upgrade::rig::{ANY, Rig, link, text, wait_for_exit};
 
 /// A server whose successors wait for input from a pipe.
 struct Delayed {
     rig: Rig,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Delayed {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let folder = Folder::new();
+        let path = |name: &str| folder.join(name);
         mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let script =
             format!("#!/bin/sh\nread x < {}\nexec '{}' \"$@\"\n", path("pipe").display(), binary().display());
-        fs::write(path("script"), script).unwrap();
-        fs::set_permissions(path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+        folder.write("script", script);
+        folder.set_mode("script", 0o755);
         link(binary(), &path("rudy"));
         let script = format!("shift; exec '{}' \"$@\"", path("rudy").display());
         let server = Server::build().config(&text(ANY, "old", "")).through_shell(&script).start();
@@ -35,7 +31,7 @@ impl Delayed {
     }
 
     fn release(&self) {
-        fs::write(self.folder.path().join("pipe"), "go\n").unwrap();
+        self.folder.write("pipe", "go\n");
     }
 }
 
@@ -78,75 +74,69 @@ fn a_stop_during_the_start_of_the_new_process_stops_both() {
     let starting = held.rig.starting();
     held.rig.signal(Signal::TERM);
     wait_for_exit(starting);
-    let (status, stderr) = held.rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    held.rig.server.exits_with(0);
 }
 
+/// A request whose body is not complete.
+const UPLOAD: &[u8] = b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab";
+
 /// An upgrade during a request of the old process.
-fn both() -> (Rig, rudy_tests::Connection, rustix::process::Pid) {
+fn both() -> (Rig, Connection, Pid) {
     let mut rig = Rig::start(&text(ANY, "old", ""));
-    let mut upload = rig.server.connect();
-    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let upload = rig.server.send(UPLOAD);
     let old = rig.upgrade();
     (rig, upload, old)
+}
+
+/// Sends the rest of [`UPLOAD`] on each connection.
+fn finish(uploads: impl IntoIterator<Item = Connection>) {
+    for mut upload in uploads {
+        upload.send(b"cd");
+        assert_eq!(upload.response().status, 200);
+    }
 }
 
 #[test]
 fn a_stop_of_the_old_process_stops_both_and_finishes_requests() {
     let (mut rig, upload, old) = both();
-    let mut other = rig.server.connect();
-    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(UPLOAD);
     kill_process(old, Signal::TERM).unwrap();
     rig.server.wait_for_line("stopping, also process");
-    for mut connection in [upload, other] {
-        connection.send(b"cd");
-        assert_eq!(connection.response().status, 200);
-    }
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    finish([upload, other]);
+    rig.server.exits_with(0);
     wait_for_exit(rig.pid);
 }
 
 #[test]
 fn a_stop_of_the_new_process_stops_both_and_finishes_requests() {
-    let (mut rig, mut upload, _) = both();
+    let (mut rig, upload, _) = both();
     rig.signal(Signal::INT);
     rig.server.wait_for_line("SIGINT: stopping");
-    upload.send(b"cd");
-    assert_eq!(upload.response().status, 200);
-    drop(upload);
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    finish([upload]);
+    let stderr = rig.server.exits_with(0);
     assert!(!stderr.contains("accepts connections again"), "{stderr}");
 }
 
 #[test]
 fn one_interrupt_from_the_terminal_is_not_two_signals() {
     let (mut rig, upload, old) = both();
-    let mut other = rig.server.connect();
-    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(UPLOAD);
     // Ctrl-C signals both processes.
     kill_process(old, Signal::INT).unwrap();
     rig.server.wait_for_line(&format!("stopping, also process {}", rig.pid.as_raw_nonzero()));
     rig.signal(Signal::INT);
-    for mut connection in [upload, other] {
-        connection.send(b"cd");
-        assert_eq!(connection.response().status, 200);
-    }
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    finish([upload, other]);
+    rig.server.exits_with(0);
 }
 
 #[test]
 fn a_second_stop_of_the_old_process_stops_both_at_once() {
     let (mut rig, upload, old) = both();
-    let mut other = rig.server.connect();
-    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let other = rig.server.send(UPLOAD);
     kill_process(old, Signal::TERM).unwrap();
     rig.server.wait_for_line("stopping, also process");
     kill_process(old, Signal::INT).unwrap();
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(130), "{stderr}");
+    rig.server.exits_with(130);
     wait_for_exit(rig.pid);
     for mut connection in [upload, other] {
         assert!(connection.read_to_end().is_empty());
@@ -155,8 +145,8 @@ fn a_second_stop_of_the_old_process_stops_both_at_once() {
 
 #[test]
 fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
-    let folder = tempfile::tempdir().unwrap();
-    let requested = folder.path().join("asked");
+    let folder = Folder::new();
+    let requested = folder.join("asked");
     // The app logs SIGTERM and does not end.
     let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", requested.display());
     let app = format!(
@@ -166,7 +156,7 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
     let mut rig = Rig::start(&(text(ANY, "old", "") + &app));
     rig.rewrite(&text(ANY, "old", ""));
     let old = rig.upgrade();
-    rudy_tests::eventually("the old process ends its apps", || requested.exists().then_some(()));
+    wait_until("the old process ends its apps", || requested.exists());
     rig.rewrite(&text(ANY, "new", ""));
     kill_process(old, Signal::HUP).unwrap();
     rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
@@ -175,14 +165,13 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
         kill_process(old, Signal::TERM).unwrap();
         rig.server.wait_for_line("SIGTERM: stopping, also process");
     }
-    let (status, stderr) = rig.server.wait();
-    assert_eq!(status.code(), Some(143), "{stderr}");
+    rig.server.exits_with(143);
     wait_for_exit(rig.pid);
 }
 
 #[test]
 fn signals_to_the_old_process_reach_the_new_one() {
-    let (mut rig, mut upload, old) = both();
+    let (mut rig, upload, old) = both();
     rig.rewrite(&text(ANY, "new", ""));
     kill_process(old, Signal::HUP).unwrap();
     rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
@@ -192,9 +181,7 @@ fn signals_to_the_old_process_reach_the_new_one() {
     // The next upgrade waits for the end of the old process.
     kill_process(old, Signal::USR2).unwrap();
     rig.server.wait_for_line("SIGUSR2: the upgrade begins when process");
-    upload.send(b"cd");
-    assert_eq!(upload.response().status, 200);
-    drop(upload);
+    finish([upload]);
     let second = rig.is_replaced();
     wait_for_exit(old);
     wait_for_exit(second);

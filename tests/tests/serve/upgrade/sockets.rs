@@ -1,36 +1,26 @@
 //! The listening sockets after an upgrade.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use rudy_tests::{ReservedPort, Server};
-use rustix::process::Signal;
+use rudy_tests::prelude::*;
 
 use crate::upgrade::rig::{ANY, Rig, text, wait_for_exit};
 
 fn get_over_unix(path: &Path) -> String {
     let mut stream = UnixStream::connect(path).expect("the server listens on the socket");
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    response
+    std::io::read_to_string(&mut stream).unwrap()
 }
 
 #[test]
 fn a_unix_socket_stays_open_and_keeps_its_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("socket");
+    let folder = Folder::new();
+    let path = folder.join("socket");
     let listen = |mode: &str| format!("{ANY}, \"unix:{},mode={mode}\"", path.display());
     let mut rig = Rig::start(&text(&listen("600"), "hello", ""));
     let inode = fs::metadata(&path).unwrap().ino();
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let client = scope.spawn(|| {
             let mut responses = 0;
             while !stop.load(Ordering::Relaxed) {
@@ -60,8 +50,8 @@ fn a_unix_socket_stays_open_and_keeps_its_file() {
 #[test]
 fn addresses_follow_the_new_configuration() {
     let (first, second, third) = (ReservedPort::new(), ReservedPort::new(), ReservedPort::new());
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("socket");
+    let folder = Folder::new();
+    let path = folder.join("socket");
     let listen = |ports: [&ReservedPort; 2]| ports.map(|port| format!("\"{}\"", port.address())).join(", ");
     let with_socket = format!("{}, \"unix:{}\"", listen([&first, &second]), path.display());
     let mut rig = Rig::start(&text(&with_socket, "old", ""));
@@ -99,7 +89,7 @@ fn changing_the_number_of_workers_leaves_no_accept_queue_unserved() {
 
 #[test]
 fn inherited_sockets_survive_upgrades() {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let server = Server::build()
         .config(&text(ANY, "hello", ""))
@@ -115,7 +105,7 @@ fn inherited_sockets_survive_upgrades() {
         assert_eq!(rig.get("/"), "hello");
     }
     let old = rig.upgrade();
-    rustix::process::kill_process(rig.pid, Signal::KILL).unwrap();
+    kill_process(rig.pid, Signal::KILL).unwrap();
     rig.server.wait_for_line(&format!("process {old} accepts connections again"));
     rig.pid = old;
     assert_eq!(rig.get("/"), "hello");
@@ -133,9 +123,8 @@ fn sites_keep_their_addresses() {
     };
     let mut rig = Rig::start(&config("old"));
     let misdirected = |rig: &Rig| {
-        let mut connection = rudy_tests::Connection::open(rig.server.address_of(1));
-        connection.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        connection.response().status
+        let mut connection = Connection::open(rig.server.address_of(1));
+        connection.get("/", &["Host: localhost"]).status
     };
     assert_eq!((rig.get("/").as_str(), misdirected(&rig)), ("old", 421));
     rig.rewrite(&config("new"));
