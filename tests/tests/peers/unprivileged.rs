@@ -49,9 +49,9 @@ fn unreadable_files_return_403_and_are_logged() {
     let listen = ["--listen", "127.0.0.1:0"];
     let mut server = Server::build().arg(folder.path()).args(listen).through_shell(&script).start();
     assert_eq!((server.get("/closed.txt").status, server.get("/closed/").status), (403, 403));
-    server.wait_for_line(&format!("cannot read {}: Permission denied", file.display()));
-    let (_, stderr) = server.stop();
-    assert!(stderr.contains("cannot read a file: Permission denied (os error 13): 1 more"), "{stderr}");
+    for file in [file, subfolder.join("index.html")] {
+        server.wait_for_line(&format!("cannot read {}: Permission denied", file.display()));
+    }
 }
 
 #[test]
@@ -61,7 +61,8 @@ fn an_inaccessible_folder_is_an_error_with_its_path() {
     let closed = folder.join("closed");
     fs::create_dir(&closed).unwrap();
     set_mode(&closed, 0);
-    let message = Server::build().arg(&closed).through_shell(&script).output().failed_with(2);
+    let server = Server::build().arg(&closed).args(["--listen", "127.0.0.1:0"]);
+    let message = server.through_shell(&script).output().failed_with(2);
     let expected = format!("error: cannot open the folder {}: Permission denied", closed.display());
     assert!(message.starts_with(&expected), "{message}");
 }

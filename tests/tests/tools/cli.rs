@@ -288,6 +288,8 @@ fn rudy_check_finds_files_that_a_start_cannot_create() {
         let route = "path = '/*'\nproxy = 'http://127.0.0.1:9'\ncache = true\n";
         let text = format!("listen = '127.0.0.1:0'\n{setting}\n[[site]]\n[[site.route]]\n{route}");
         let folder = Folder::with(&[("rudy.toml", &text)]);
+        symlink("nowhere/e.log", folder.join("link")).unwrap();
+        let _socket = UnixListener::bind(folder.join("socket")).unwrap();
         let (code, message) = failure(rudy_in(folder.path(), &["check"]));
         assert!(code == Some(2) && message.contains(expected), "{setting}: {message}");
         if setting.starts_with("error_log") {

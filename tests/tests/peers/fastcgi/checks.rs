@@ -10,7 +10,7 @@ use super::apps::{App, Program};
 const UPLOAD_BYTES: usize = 60_000_000;
 
 /// The maximum memory of the server: enough to run, and far less than the upload.
-const PEAK_BYTES: u64 = 40 << 20;
+const PEAK_BYTES: u64 = 48 << 20;
 
 impl App {
     /// Starts a server in front of the app.

@@ -41,6 +41,10 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         },
     },
     Explanation {
+        reason: "RFC 9110 §7.6.2: an intermediary decrements Max-Forwards of OPTIONS, or responds itself; nginx passes it on",
+        applies: |request, difference| request.method == "OPTIONS" && is_in(difference, &["max-forwards"]),
+    },
+    Explanation {
         reason: "applications trust this field, so that of a client is removed",
         applies: |_, difference| {
             ["forwarded", "client-cert", "x-real-ip"].iter().any(|name| is_removed(difference, name))

@@ -412,7 +412,7 @@ fn a_process_that_ends_at_once_is_started_again_after_a_pause() {
     let text = fixture.stop();
     // Logged once, and then counted.
     assert_eq!(text.matches("(exit status: 3) unexpectedly").count(), 1, "{text}");
-    assert!(text.contains("shop: a process ended unexpectedly: "), "{text}");
+    assert!(text.contains("a process of an app ended unexpectedly (shop): "), "{text}");
 }
 
 #[test]
