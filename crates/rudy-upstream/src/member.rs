@@ -29,12 +29,14 @@ pub struct MemberOptions {
     pub hash: u64,
     /// Members of the lowest number get the requests, as long as one of them is up.
     pub priority: u16,
+    /// Whether it gets no requests until it is [restored](crate::Pool::restore).
+    pub is_retired: bool,
 }
 
 /// A connection limit alone.
 impl From<usize> for MemberOptions {
     fn from(limit: usize) -> Self {
-        Self { limit, weight: 1, hash: 0, priority: 0 }
+        Self { limit, weight: 1, hash: 0, priority: 0, is_retired: false }
     }
 }
 
@@ -93,7 +95,7 @@ impl<A> Member<A> {
             failures: AtomicU64::new(0),
             latency: AtomicU64::new(0),
             latencies: AtomicU64::new(0),
-            is_retired: AtomicBool::new(false),
+            is_retired: AtomicBool::new(member.is_retired),
             idle_since: AtomicInstant::at(now),
             circuit: Mutex::default(),
             circuit_options: pool.circuit,

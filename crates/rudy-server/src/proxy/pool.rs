@@ -83,6 +83,7 @@ impl ProxyPool {
                 weight: weight.as_u32(),
                 hash: rudy_upstream::hash(url.to_string().as_bytes()),
                 priority: 0,
+                is_retired: false,
             };
             upstream.pool().add(id, Endpoint::new(address, &resolver), member, Instant::now());
         }

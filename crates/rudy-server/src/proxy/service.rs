@@ -94,21 +94,19 @@ impl Service {
         self.added += 1;
         let id = member_id(self.entry, self.added);
         let name = Arc::new(Name::new(&target.host, target.port, resolver.clone()));
-        let options = MemberOptions {
+        let mut options = MemberOptions {
             limit: self.table.connections.as_usize(),
             weight: target.weight,
             hash: rudy_upstream::hash(target.to_string().as_bytes()),
             priority: target.priority,
+            is_retired: false,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(pool.upstream.follow(&name, &self.log));
         let endpoint = Endpoint::Name(name);
         if let Some(url) = pool.url_of(id) {
-            let is_drained = pool.drained_names().contains(&url.of_member(&endpoint));
+            options.is_retired = pool.drained_names().contains(&url.of_member(&endpoint));
             pool.upstream.pool().add(id, endpoint, options, Instant::now());
-            if is_drained {
-                pool.upstream.pool().retire(id);
-            }
             if let Some(checks) = health::checks(&pool.upstream, id, url, &self.table) {
                 tasks.spawn(checks);
             }

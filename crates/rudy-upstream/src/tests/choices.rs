@@ -162,6 +162,18 @@ fn a_retired_member_can_be_restored() {
 }
 
 #[test]
+fn a_member_that_is_added_as_retired_gets_no_request_until_it_is_restored() {
+    once(|| {
+        let pool = pool_with(Choice::RoundRobin, 1, &[]);
+        let mut waits = queued(pool.checkout(0, any(), at(0)).unwrap());
+        pool.add(0, Upstream::new(9), MemberOptions { is_retired: true, ..9.into() }, at(0));
+        assert!(poll(&mut waits).is_pending() && pool.is_retired());
+        pool.restore(0, at(0));
+        assert!(poll(&mut waits).is_ready());
+    });
+}
+
+#[test]
 fn the_latency_is_a_moving_average() {
     once(|| {
         let pool = pool_with(Choice::RoundRobin, 1, &[9]);
