@@ -90,8 +90,9 @@ fn mediawiki_purges_a_page_that_is_cached_for_anonymous_readers() {
     let Some(fpm) = Fpm::start_with_extensions("") else { return };
     let (Some(php), Some(wiki)) = (program("php"), install(&[("Page", "The first text.")])) else { return };
     let public = wiki.join("public");
+    // Not `loopback`, because the site has no `hosts`.
     let cache =
-        "[site.route.cache]\nbypass_cookies = [\"wikiUserID\", \"wiki_session\"]\npurge_from = \"loopback\"";
+        "[site.route.cache]\nbypass_cookies = [\"wikiUserID\", \"wiki_session\"]\npurge_from = \"127.0.0.1\"";
     let server = fpm.serve_with(&public, "[cache]\npath = \"cache\"\n", cache);
     let settings = public.join("LocalSettings.php");
     let text = fs::read_to_string(&settings).expect("the installation has written it");
