@@ -1,5 +1,6 @@
 //! The folder for the sockets of an app's processes.
 
+use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::fs::{self, DirBuilder};
 use std::os::fd::OwnedFd;
@@ -18,6 +19,8 @@ use crate::user::User;
 /// The number of names to try. A name is in use only if a running Rudy has the same process id in another
 /// container.
 const TRIES: u32 = 1000;
+/// The maximum number of folders of killed processes to remove at a start.
+const LEFTOVERS_MAX: usize = 100;
 /// The number in the next name.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -41,10 +44,10 @@ impl SocketFolder {
             let message = format!("cannot create a folder for sockets in {}: {error}", parent.display());
             io::Error::new(error.kind(), message)
         };
+        remove_leftovers(parent);
         for _ in 0..TRIES {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("rudy-{}-{number}", process::id()));
-            remove_leftover(&path).map_err(error_in_parent)?;
             // This fails if anything exists at the path, including a link of another user.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {}
@@ -97,14 +100,21 @@ pub(super) fn parent(is_for_other_user: bool) -> PathBuf {
     of_service.into_iter().chain(of_session).find(usable).unwrap_or_else(env::temp_dir)
 }
 
-/// Removes the folder of a killed Rudy with the same process id. In a container, every start has the same
-/// one.
-fn remove_leftover(path: &Path) -> io::Result<()> {
-    if let Some(_lock) = lock_if_unused(path)? {
-        // If this fails, another name is used.
+/// Removes the folders of this user whose processes were killed.
+fn remove_leftovers(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let folders = entries.flatten().filter(|entry| is_name(&entry.file_name())).map(|entry| entry.path());
+    let unused = folders.filter_map(|path| Some((lock_if_unused(&path).ok()??, path)));
+    for (_lock, path) in unused.take(LEFTOVERS_MAX) {
+        // A folder that stays does no harm: another name is used.
         let _ = fs::remove_dir_all(path);
     }
-    Ok(())
+}
+
+/// Whether a name is that of a folder for sockets: `rudy-PID-NUMBER`.
+fn is_name(name: &OsStr) -> bool {
+    let numbers = name.to_str().and_then(|name| name.strip_prefix("rudy-")?.split_once('-'));
+    numbers.is_some_and(|(pid, number)| pid.parse::<u32>().is_ok() && number.parse::<u64>().is_ok())
 }
 
 /// Locks a folder of this user. Returns `None` if there is none, or a running process has locked it.
@@ -128,43 +138,44 @@ fn lock_if_unused(path: &Path) -> io::Result<Option<OwnedFd>> {
 mod tests {
     use super::*;
 
-    /// Creates more folders than names are tried, with leftover sockets.
-    fn occupy(parent: &Path) -> Vec<PathBuf> {
-        let first = NEXT.load(Ordering::Relaxed);
-        let numbers = first..first + 2 * u64::from(TRIES);
-        let paths = numbers.map(|number| parent.join(format!("rudy-{}-{number}", process::id())));
-        paths
-            .inspect(|path| {
-                fs::create_dir(path).unwrap();
-                fs::write(path.join("1"), "").unwrap();
-            })
-            .collect()
-    }
-
     #[test]
-    fn the_folders_of_a_killed_server_with_this_process_id_are_reused() {
-        let parent = tempfile::tempdir().unwrap();
-        occupy(parent.path());
-        let folder = SocketFolder::make_in(parent.path()).unwrap();
-        assert_eq!(fs::read_dir(&folder.path).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_folder_in_use_is_left_alone() {
+    fn the_folders_of_killed_servers_are_removed_and_those_in_use_and_others_are_not() {
         let parent = tempfile::tempdir().unwrap();
         let used = SocketFolder::make_in(parent.path()).unwrap();
         fs::write(used.socket(1), "").unwrap();
-        remove_leftover(&used.path).unwrap();
+        // In a container, every start has the same process id.
+        let next = format!("rudy-{}-{}", process::id(), NEXT.load(Ordering::Relaxed));
+        let (left, others) =
+            ([&*next, "rudy-1-1", "rudy-99999-7"], ["rudy-cache", "rudy-0", "rudy-1-x", "a-1-1"]);
+        for name in left.iter().chain(&others) {
+            fs::create_dir(parent.path().join(name)).unwrap();
+            fs::write(parent.path().join(name).join("1"), "").unwrap();
+        }
+        let folder = SocketFolder::make_in(parent.path()).unwrap();
+        assert_eq!(fs::read_dir(&folder.path).unwrap().count(), 0);
+        let mut left = left.iter().map(|name| parent.path().join(name));
+        assert!(left.all(|path| path == folder.path || !path.exists()));
+        assert!(others.iter().all(|name| parent.path().join(name).join("1").exists()));
         assert!(used.socket(1).exists());
+    }
+
+    #[test]
+    fn more_leftovers_than_are_removed_do_not_prevent_a_start() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = NEXT.load(Ordering::Relaxed);
+        for number in first..first + 2 * LEFTOVERS_MAX as u64 {
+            fs::create_dir(parent.path().join(format!("rudy-{}-{number}", process::id()))).unwrap();
+        }
+        SocketFolder::make_in(parent.path()).unwrap();
     }
 
     #[test]
     fn a_symbolic_link_is_not_followed() {
         let parent = tempfile::tempdir().unwrap();
-        let (other, link) = (parent.path().join("other"), parent.path().join("link"));
+        let other = parent.path().join("other");
         fs::create_dir(&other).unwrap();
-        std::os::unix::fs::symlink(&other, &link).unwrap();
-        remove_leftover(&link).unwrap();
+        std::os::unix::fs::symlink(&other, parent.path().join("rudy-1-1")).unwrap();
+        remove_leftovers(parent.path());
         assert!(other.exists());
     }
 }
