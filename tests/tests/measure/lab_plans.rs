@@ -11,10 +11,11 @@ fn lab(folder: &Path) -> Rudy {
     Rudy::command(["lab", "run", "plan.toml", "--out", "out"]).folder(folder)
 }
 
-/// Uses the calibration plan with shorter runs. The CPU time of a thread hardly depends on other processes, so 10 % are
-/// significant on any machine.
+/// Uses the calibration plan with shorter runs. A merge does not wait for a machine that is quiet enough to show 10 %; the verdicts on
+/// given numbers are tests of `rudy-lab`.
 #[test]
 fn ten_percent_more_cpu_are_detected_in_ten_rounds_and_an_equal_server_is_not_reported() {
+    needs!(long());
     let folder = Folder::new();
     let plan = include_str!("../../../labs/calibrate.toml");
     let shorter = plan.replace("requests = 2000", "requests = 800").replace("control = true\n", "");
