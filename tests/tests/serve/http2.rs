@@ -292,8 +292,8 @@ fn urgent_responses_overtake_others() {
     }
     // What the kernel has already is sent before.
     assert!(before[0] < 3 << 20, "{before:?} bytes before the urgent response");
-    // Responses that are not incremental are sent one after the other, unless the first must be read from the disk.
-    assert!(before[1] <= before[0] / 4, "{before:?}");
+    // Responses that are not incremental are sent one after the other, except while the first must be read from the disk.
+    assert!(before[1] <= before[0] / 4 * 3, "{before:?}");
 }
 
 #[test]

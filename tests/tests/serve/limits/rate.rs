@@ -38,7 +38,11 @@ fn each_address_of_many_has_its_allowance_and_no_more() {
     let output = server.rudy(&["limits"]);
     let text = output.stdout;
     assert!(text.starts_with("the default site: 3/h, 3 at once by address\n  32 rejected, "), "{text}");
-    assert_eq!(server.take_lines().iter().filter(|line| line.contains("is over the rate limit")).count(), 30);
+    let mut lines = 0;
+    wait_until("each address has a line", || {
+        lines += server.take_lines().iter().filter(|line| line.contains("is over the rate limit")).count();
+        lines == 30
+    });
 }
 
 #[test]
