@@ -273,14 +273,15 @@ fn a_client_that_opens_no_window_loses_its_stream_and_no_other() {
 
 #[test]
 fn urgent_responses_overtake_others() {
-    let server = Server::build().files(&[("large", &vec![7; 4 << 20]), ("small", b"hello")]);
+    let server = Server::build().files(&[("large", &vec![7; 64 << 20]), ("small", b"hello")]);
     let server = server.args(["--listen", "127.0.0.1:0,h2c"]).start();
     let address = server.addresses()[1].trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
     let mut connection = Http2Connection::open(address, &[(4, 0x7fff_ffff)]);
     connection.open_window(0, 0x7000_0000);
     connection.request(1, "GET", "/large", &[("priority", "u=7")], true);
-    connection.request(3, "GET", "/large", &[("priority", "u=7")], true);
+    // Now the file is open: its second response does not begin before the first.
     connection.wait_for(kind::DATA);
+    connection.request(3, "GET", "/large", &[("priority", "u=7")], true);
     connection.request(5, "GET", "/small", &[("priority", "u=0")], true);
     let mut before = [0, 0];
     loop {
@@ -290,10 +291,10 @@ fn urgent_responses_overtake_others() {
             stream => before[usize::from(stream == 3)] += frame.payload.len(),
         }
     }
-    // What the kernel has already is sent before.
-    assert!(before[0] < 3 << 20, "{before:?} bytes before the urgent response");
-    // Responses that are not incremental are sent one after the other, except while the first must be read from the disk.
-    assert!(before[1] <= before[0] / 4 * 3, "{before:?}");
+    // What the kernel has already is sent before: at most 32 MiB, by the defaults of Linux 6.17.
+    assert!(before[0] < 48 << 20, "{before:?} bytes before the urgent response");
+    // Responses that are not incremental are sent one after the other, unless the first must be read from the disk.
+    assert!(before[1] <= before[0] / 4, "{before:?}");
 }
 
 #[test]

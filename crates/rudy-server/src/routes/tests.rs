@@ -34,7 +34,7 @@ const FILES: [(&str, usize); 6] = [
     ("by-script/index.php", 10),
 ];
 
-const TARGETS: [&str; 16] = [
+const TARGETS: [&str; 17] = [
     "/a.txt",
     "/a.txt?query",
     "/coded.txt",
@@ -49,6 +49,7 @@ const TARGETS: [&str; 16] = [
     "/nothing",
     "/pong",
     "/gone",
+    "/empty",
     "/old/x",
     "http://files.org/a.txt",
 ];
@@ -102,6 +103,7 @@ impl Server {
                     {{ path = "*.php", respond = {{ body = "ran" }} }},
                     {{ path = "/pong", respond = {{ body = "pong" }} }},
                     {{ path = "/gone", respond = {{ status = 410 }} }},
+                    {{ path = "/empty", respond = {{ status = 410, body = "" }} }},
                     {{ path = "/old/*", redirect = {{ to = "/{{rest}}" }} }},
                     {{ path = "/*", {files} }},
                 ] }},
@@ -209,7 +211,7 @@ fn cached_content_gets_a_response_from_the_head() {
         ("GET", "/large.bin", &[], (200, "70000 from 0".len())),
         ("GET", "/sub/", &[], (200, 10)),
         ("GET", "/pong", &[], (200, 4)),
-        ("HEAD", "/pong", &[], (200, 4)),
+        ("HEAD", "/empty", &[], (410, 0)),
     ] {
         let response = SERVER.with(|server| server.call_head(method, target, fields));
         assert_eq!(response, Some(expected), "{method} {target} {fields:?}");

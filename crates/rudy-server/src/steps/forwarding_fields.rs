@@ -75,8 +75,9 @@ impl Step for WithoutForwardingFields {
     }
 }
 
-/// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other spellings are removed from requests of trusted proxies, too: a proxy
-/// replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its client, which is the same variable for CGI and WSGI.
+/// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other
+/// spellings are removed from requests of trusted proxies, too: a proxy replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its
+/// client, which is the same variable for CGI and WSGI.
 fn remove(request: &mut Request, is_trusted: bool) {
     let is_removed = |name: &&HeaderName| {
         resembles_framing(name) || is_of_proxies(name) && !(is_trusted && is_dashed(name))

@@ -180,11 +180,7 @@ pub(crate) fn check(server: &Server, cases: &[(&str, Outcome)]) {
             ErrorOrTruncated if status == 502 => assert!(is_whole, "{name}"),
             Truncated | ErrorOrTruncated => assert!(status == 200 && !is_whole, "{name}: {status} {body}"),
         }
-        // The timeout of the cases is short: on a busy machine, the upstream may be late.
-        let fine = eventually("the upstream is in time", || {
-            Some(server.get("/app/fine")).filter(|response| response.status != 504)
-        });
-        assert_eq!(fine.text(), "fine", "after {name}");
+        assert_eq!(server.get("/app/fine").text(), "fine", "after {name}");
         wait_until(name, || descriptors() <= before);
     }
 }
@@ -201,7 +197,7 @@ fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_
             }
         }
     });
-    check(&proxy(&upstream, "response_timeout = \"300ms\"\nstall_timeout = \"300ms\"\n"), CASES);
+    check(&proxy(&upstream, "response_timeout = \"1s\"\nstall_timeout = \"1s\"\n"), CASES);
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_
         }
     });
     let url = upstream.url().replace("http", "h2c");
-    check(&proxy_http2(&url, "response_timeout = \"300ms\"\nstall_timeout = \"300ms\"\n"), CASES);
+    check(&proxy_http2(&url, "response_timeout = \"1s\"\nstall_timeout = \"1s\"\n"), CASES);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rudy_tests::prelude::*;
 
 use super::apps::{App, Program};
 
-const UPLOAD_BYTES: usize = 60_000_000;
+const UPLOAD_BYTES: usize = 100_000_000;
 
 /// The maximum memory of the server: enough to run, and far less than the upload.
 const PEAK_BYTES: u64 = 48 << 20;

@@ -25,11 +25,14 @@ pub(super) struct Meter {
     over_in_dry_run: AtomicU64,
     top: TopKeys,
     log: OnceLock<ErrorLog>,
+    /// What a line in the log is about. Made once: a client can cause many lines that are only counted.
+    over: String,
 }
 
 impl Meter {
     pub(super) fn new(settings: Settings, name: &'static str) -> Self {
         Self {
+            over: format!("over the {name} of {} ({})", settings.label(), settings.max),
             settings,
             name,
             hasher: KeyHasher::default(),
@@ -55,15 +58,13 @@ impl Meter {
         counter.fetch_add(1, Ordering::Relaxed);
         self.top.count(key, now, || self.settings.key.name(key, request));
         if let Some(log) = self.log.get() {
-            let Self { name, settings, .. } = self;
-            let over = format!("over the {name} of {} ({})", settings.label(), settings.max);
-            let done = if effect.dry_run {
-                "passed (dry run)".to_owned()
-            } else {
-                format!("status {}", effect.status.as_str())
-            };
-            let subject = self.settings.key.name(key, request);
-            log.client_with((&*over, &*subject), || format!("{} is {over}: {done}", request.client()));
+            let (over, subject) = (&*self.over, self.settings.key.name(key, request));
+            log.client_with((over, &*subject), || {
+                let (client, status) = (request.client(), effect.status.as_str());
+                let done =
+                    if effect.dry_run { "passed (dry run)".to_owned() } else { format!("status {status}") };
+                format!("{client} is {over}: {done}")
+            });
         }
     }
 
