@@ -32,7 +32,7 @@ pub use context::{collect_interim, poll_time, send_interim, wake_at, without_int
 pub use deadline::Deadline;
 pub use driver::{Upgrade, Upgraded, UpgradedIo, http2_stored_bytes};
 pub use local_address::LocalAddress;
-pub use message::{ErrorStatus, Head, Reply, Request, Response};
+pub use message::{Head, Reply, Request, Response};
 pub use pipe::Piped;
 pub use request_body::{RequestBody, RequestBodyError};
 pub use rudy_tls::{ClientHello, Tls, TlsSite};

@@ -1,10 +1,11 @@
 //! Requests and responses of a service, independent of the protocol and the engine.
 
+use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_http::h1::{PreparedHead, ReceivedHead, ResponseHead};
 
 use crate::{Body, RequestBody, Upgrade};
@@ -46,10 +47,6 @@ impl From<Response> for Reply {
     }
 }
 
-/// The status of an error that a response expresses in another way than by its own status, as gRPC does; in its extensions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorStatus(pub StatusCode);
-
 /// A response: its head and its body.
 ///
 /// The connection adds `Connection`, `Content-Length` and `Transfer-Encoding`; a service does not set them. It adds
@@ -61,29 +58,33 @@ pub struct Response {
     pub body: Body,
     /// Takes over the connection after a `101 Switching Protocols`.
     pub upgrade: Option<Upgrade>,
-    /// Notes of the service for itself.
-    pub extensions: Extensions,
+    /// The status of the error that the response expresses in another way than by its own status, as gRPC does.
+    pub error_status: Option<StatusCode>,
+    /// What the service knows about the response, in a type of its own.
+    pub state: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Response {
     /// Creates a response with this status, without header fields or body.
     #[must_use]
     pub fn new(status: StatusCode) -> Self {
-        let head = Head::Fields(status, HeaderMap::new());
-        Self { head, body: Body::Empty, upgrade: None, extensions: Extensions::new() }
+        Self::with_head(Head::Fields(status, HeaderMap::new()), Body::Empty)
     }
 
     /// Creates a response whose head is already encoded.
     #[must_use]
     pub fn prepared(head: Arc<PreparedHead>, body: Body) -> Self {
-        Self { head: Head::Prepared(head), body, upgrade: None, extensions: Extensions::new() }
+        Self::with_head(Head::Prepared(head), body)
     }
 
     /// Creates a response without a body from a head that was received.
     #[must_use]
     pub fn received(head: ReceivedHead) -> Self {
-        let head = Head::Received(head);
-        Self { head, body: Body::Empty, upgrade: None, extensions: Extensions::new() }
+        Self::with_head(Head::Received(head), Body::Empty)
+    }
+
+    fn with_head(head: Head, body: Body) -> Self {
+        Self { head, body, upgrade: None, error_status: None, state: None }
     }
 
     /// Creates a short text response with a media type.
@@ -103,7 +104,7 @@ impl Response {
 
     /// Whether the response is the one to a request that was rejected with this status.
     pub(crate) fn is_for_status(&self, status: StatusCode) -> bool {
-        self.status() == status || self.extensions.get() == Some(&ErrorStatus(status))
+        self.status() == status || self.error_status == Some(status)
     }
 
     /// Returns the value of the first header field with this name.

@@ -1,12 +1,11 @@
 //! Errors of the server for gRPC clients, which read a status in `grpc-status` and cannot read a page.
 
+use crate::request_state::HasResponseState;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use rudy_http::semantics::percent::encode_grpc_message;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_net::{Body, ErrorStatus, Request, Response};
-
-use crate::pages::{Explanation, HasPage};
+use rudy_net::{Body, Request, Response};
 
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -28,16 +27,14 @@ pub(crate) fn media_type(request: &Request) -> Option<HeaderValue> {
 /// means that HTTP has worked. What an application responds with stays.
 pub(crate) fn without_page(mut response: Response, media_type: HeaderValue) -> Response {
     let status = response.status();
-    let explanation = response.extensions.get::<Explanation>();
-    let is_own = explanation.is_some() || response.extensions.get::<HasPage>().is_some();
-    if !is_own || !(status.is_client_error() || status.is_server_error()) {
+    let explanation = response.state().explanation.as_deref();
+    if !response.state().is_own_error() || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
     let reason = || reason_phrase(status).unwrap_or("Error");
-    let text = explanation.map_or("", |explanation| explanation.0.as_str());
-    let message = encode_grpc_message(if text.is_empty() { reason() } else { text });
+    let message = encode_grpc_message(explanation.filter(|text| !text.is_empty()).unwrap_or_else(reason));
     response.set_status(StatusCode::OK);
-    response.extensions.insert(ErrorStatus(status));
+    response.error_status = Some(status);
     response.body = Body::Empty;
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, media_type);

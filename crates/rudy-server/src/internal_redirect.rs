@@ -15,20 +15,10 @@ use http::{HeaderName, Method, StatusCode, Uri};
 use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
-use crate::cache::InFlight;
-use crate::pages::HasPage;
-use crate::steps::{Counted, IsOfUser, LoggedIn, is_of_user};
+use crate::request_state::{HasRequestState, HasResponseState};
 
 /// Maximum number of internal redirects for one request, as in nginx.
 pub(crate) const REDIRECTS_MAX: u32 = 10;
-
-/// The number of internal redirects that led to a request, in its extensions.
-#[derive(Debug, Clone, Copy)]
-struct RedirectCount(u32);
-
-/// The status of the error that a request fetches the page for, in its extensions. An application reads it as `REDIRECT_STATUS`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ErrorPageFor(pub(crate) StatusCode);
 
 /// Header fields that describe a request body.
 pub(crate) const BODY_FIELDS: [HeaderName; 5] =
@@ -38,36 +28,27 @@ pub(crate) const BODY_FIELDS: [HeaderName; 5] =
 pub(crate) const CONDITIONAL_FIELDS: [HeaderName; 6] =
     [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
 
-/// Marks a response to a request that was internally redirected, in its extensions: its fields are final.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Redirected;
-
 /// Whether an internal redirect led to a request.
 pub(crate) fn is_redirected(request: &Request) -> bool {
-    request.extensions().get::<RedirectCount>().is_some()
+    request.state().redirects > 0
 }
 
-/// Marks a response with [`Redirected`].
+/// Marks a response to a request that was internally redirected.
 pub(crate) fn mark(mut response: Response) -> Response {
-    response.extensions.insert(Redirected);
+    response.state_mut().is_redirected = true;
     response
 }
 
-/// The target of a request as the client sent it, in the extensions of a request whose URI a rewrite has changed. An application
-/// reads it as `REQUEST_URI`.
-#[derive(Debug, Clone)]
-pub(crate) struct OriginalTarget(pub(crate) Bytes);
-
 /// Replaces the URI of a request, whose target the client does not see change.
 pub(crate) fn rewrite(request: &mut Request, uri: Uri) {
-    if request.extensions().get::<OriginalTarget>().is_none() {
+    if request.state().original_target.is_none() {
         let sent = match request.extensions().get::<RawTarget>() {
             Some(target) => Bytes::copy_from_slice(target.path_and_query()),
             None => {
                 request.uri().path_and_query().map_or_else(Bytes::new, |target| target.to_string().into())
             }
         };
-        request.extensions_mut().insert(OriginalTarget(sent));
+        request.state_mut().original_target = Some(sent);
     }
     request.extensions_mut().remove::<RawTarget>();
     *request.uri_mut() = uri;
@@ -75,88 +56,60 @@ pub(crate) fn rewrite(request: &mut Request, uri: Uri) {
 
 /// Counts an internal redirect of a request; `None` after [`REDIRECTS_MAX`] of them.
 pub(crate) fn same_request(mut request: Request) -> Option<Request> {
-    let extensions = request.extensions_mut();
-    let count = extensions.get::<RedirectCount>().map_or(0, |count| count.0);
-    let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
-    let (original, counted) = (extensions.remove::<OriginalTarget>(), extensions.remove::<Counted>());
-    let (in_flight, login) = (extensions.remove::<InFlight>(), extensions.remove::<LoggedIn>());
-    let is_of_user = is_of_user(extensions);
-    // The variables from the authorizer of the previous route must not reach this one.
-    extensions.clear();
-    extensions.insert(RedirectCount(count + 1));
-    page_of.map(|page_of| extensions.insert(page_of));
-    target.map(|target| extensions.insert(target));
-    original.map(|original| extensions.insert(original));
-    counted.map(|counted| extensions.insert(counted));
-    in_flight.map(|in_flight| extensions.insert(in_flight));
-    login.map(|login| extensions.insert(login));
-    if is_of_user {
-        // Only the previous route has verified the user: a cache of this one must not share the response.
-        extensions.insert(IsOfUser);
-    }
-    (count < REDIRECTS_MAX).then_some(request)
+    let state = request.state_mut();
+    *state = std::mem::take(state).redirected();
+    (state.redirects <= REDIRECTS_MAX).then_some(request)
 }
 
 /// Returns the request for the target of a local redirect; `None` after [`REDIRECTS_MAX`] internal redirects.
 ///
 /// It is a GET without a body, as RFC 3875 §6.2.2 requires, or a HEAD if the request was one. Host and other fields are copied.
 pub(crate) fn for_target(head: &Parts, target: &str) -> Option<Request> {
+    let mut head = head.clone();
     // Invalid targets were rejected when the response was parsed.
     let target: PathAndQuery = target.parse().ok()?;
-    let mut request = without_body(head, &[]);
-    let mut uri = head.uri.clone().into_parts();
+    let mut uri = head.uri.into_parts();
     uri.path_and_query = Some(target);
-    *request.uri_mut() = Uri::from_parts(uri).ok()?;
-    same_request(request)
+    head.uri = Uri::from_parts(uri).ok()?;
+    head.extensions.remove::<RawTarget>();
+    let state = head.state_mut();
+    *state = std::mem::take(state).for_target();
+    without_body(head)
 }
 
-/// Copies what the request for an error page needs.
-pub(crate) fn copy_for_page(request: &Request) -> Request {
+/// Copies a request without its body.
+pub(crate) fn copy_head(request: &Request) -> Request {
     let mut copy = Request::new(RequestBody::empty());
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.version_mut() = request.version();
     *copy.headers_mut() = request.headers().clone();
-    let (from, to) = (request.extensions(), copy.extensions_mut());
-    from.get::<RedirectCount>().map(|count| to.insert(*count));
-    from.get::<ErrorPageFor>().map(|page_of| to.insert(*page_of));
-    Counted::copy(from, to);
-    from.get::<RawTarget>().map(|target| to.insert(target.clone()));
-    from.get::<OriginalTarget>().map(|target| to.insert(target.clone()));
+    *copy.extensions_mut() = request.extensions().clone();
     copy
 }
 
 /// Returns the request for an error page; `None` after [`REDIRECTS_MAX`] internal redirects, or if an error page failed.
-pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> {
-    let (head, _) = request.into_parts();
-    if head.extensions.get::<ErrorPageFor>().is_some() {
+pub(crate) fn for_page(request: Request, failed: &Response) -> Option<Request> {
+    if request.state().error_page_for.is_some() {
         return None;
     }
-    let mut request = without_body(&head, &CONDITIONAL_FIELDS);
-    request.extensions_mut().insert(ErrorPageFor(status));
-    LoggedIn::copy(&head.extensions, request.extensions_mut());
-    head.extensions.get::<RawTarget>().map(|target| request.extensions_mut().insert(target.clone()));
-    head.extensions.get::<OriginalTarget>().map(|target| request.extensions_mut().insert(target.clone()));
-    same_request(request)
+    let (mut head, _) = request.into_parts();
+    for name in &CONDITIONAL_FIELDS {
+        head.headers.remove(name);
+    }
+    let state = head.state_mut();
+    *state = std::mem::take(state).for_page(failed);
+    without_body(head)
 }
 
-fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
-    let mut request = Request::new(RequestBody::empty());
-    *request.method_mut() = if head.method == Method::HEAD { Method::HEAD } else { Method::GET };
-    *request.uri_mut() = head.uri.clone();
-    *request.version_mut() = head.version;
-    *request.headers_mut() = head.headers.clone();
-    for name in BODY_FIELDS.iter().chain(dropped) {
-        request.headers_mut().remove(name);
+fn without_body(mut head: Parts) -> Option<Request> {
+    if head.method != Method::HEAD {
+        head.method = Method::GET;
     }
-    let (from, to) = (&head.extensions, request.extensions_mut());
-    from.get::<RedirectCount>().map(|count| to.insert(*count));
-    from.get::<Counted>().map(|counted| to.insert(counted.clone()));
-    from.get::<InFlight>().map(|in_flight| to.insert(*in_flight));
-    if is_of_user(from) {
-        to.insert(IsOfUser);
+    for name in &BODY_FIELDS {
+        head.headers.remove(name);
     }
-    request
+    (head.state().redirects <= REDIRECTS_MAX).then(|| Request::from_parts(head, RequestBody::empty()))
 }
 
 /// Header fields that describe the content of a response. The error page provides them, not the failed response.
@@ -190,8 +143,8 @@ pub(crate) fn with_page(failed: Response, page: Reply) -> Reply {
 fn apply_page(failed: &Response, mut page: Response) -> Response {
     page.set_status(failed.status());
     // The route of the error changes the fields too, after that of the page.
-    page.extensions.remove::<Redirected>();
-    page.extensions.insert(HasPage);
+    let state = page.state_mut();
+    (state.is_redirected, state.has_page) = (false, true);
     let fields = page.headers_mut();
     let is_file = fields.contains_key(ETAG);
     for name in &URL_FIELDS {
@@ -214,6 +167,7 @@ fn apply_page(failed: &Response, mut page: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request_state::RequestState;
 
     fn head(method: &str, uri: &str) -> Parts {
         let request = http::Request::builder().method(method).uri(uri).header("content-length", "3");
@@ -278,11 +232,25 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_a_flight_remains_one() {
+    fn what_is_known_of_a_client_stays_and_what_was_for_the_route_ends() {
         let mut head = head("GET", "/");
-        head.extensions.insert(InFlight);
-        let other = for_target(&head, "/other").and_then(same_request).unwrap();
-        assert!(other.extensions().get::<InFlight>().is_some());
+        *head.state_mut() = RequestState {
+            is_in_flight: true,
+            came_through_proxy: Some(HeaderName::from_static("x-real-ip")),
+            was_allowed: true,
+            follows_storing: true,
+            ..RequestState::default()
+        };
+        let request = || Request::from_parts(head.clone(), RequestBody::empty());
+        let failed = Response::new(StatusCode::NOT_FOUND);
+        for other in
+            [for_target(&head, "/other"), same_request(request()), for_page(copy_head(&request()), &failed)]
+        {
+            let other = other.unwrap();
+            let state = other.state();
+            assert!(state.is_in_flight && state.came_through_proxy.is_some() && state.is_of_user());
+            assert!(!state.follows_storing);
+        }
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod proxy;
 mod reference;
 mod registry;
 pub mod reload;
+mod request_state;
 mod resources;
 mod routes;
 mod routing;

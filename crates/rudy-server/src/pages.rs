@@ -1,5 +1,6 @@
 //! The error pages that the server generates.
 
+use crate::request_state::HasResponseState;
 use bytes::Bytes;
 use http::header::{ACCEPT, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -7,14 +8,6 @@ use rudy_http::semantics::negotiation::choose_media_type;
 use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::Response;
 use serde_json::json;
-
-/// The explanation of an error that the server responds with by itself, in the extensions of the response.
-#[derive(Debug, Clone)]
-pub(crate) struct Explanation(pub(crate) String);
-
-/// Marks a response whose content is an error page already, in its extensions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HasPage;
 
 /// The form in which a client wants an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +42,7 @@ impl Form {
 #[must_use]
 pub fn error(status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
     let mut response = of_form(Form::preferred(headers), status, explanation);
-    response.extensions.insert(Explanation(explanation.to_owned()));
+    response.state_mut().explanation = Some(explanation.to_owned());
     response
 }
 

@@ -18,13 +18,13 @@ use crate::dashboard::Live;
 use crate::exchange::{RouteName, note};
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
-use crate::internal_redirect::ErrorPageFor;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::metrics::{Format, Sources, render};
 use crate::proxy::Proxy;
+use crate::request_state::HasRequestState;
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
 use crate::status::Activity;
-use crate::steps::{Counted, HeadCall, LoggedIn, Next, Target};
+use crate::steps::{HeadCall, Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
 use crate::{internal_redirect, pages, tls};
@@ -123,7 +123,7 @@ impl Context<'_> {
         let mut request = request.unwrap_or_default();
         let status = rejection.status();
         // As if the request were one for a page: then no other request is made for its page.
-        request.extensions_mut().insert(ErrorPageFor(status));
+        request.state_mut().error_page_for = Some(status);
         let explanation = format!("Request rejected: {rejection}.");
         let mut response = pages::error(status, request.headers(), &explanation);
         if let Some(allow) = rejection.fields().remove(header::ALLOW) {
@@ -165,10 +165,8 @@ impl Context<'_> {
     }
 
     /// Responds to a failed request with an error page at another path of the site.
-    pub(crate) fn page_of(self, failed: Response, mut request: Request, path: RequestPath<'static>) -> Reply {
-        Counted::copy(&failed.extensions, request.extensions_mut());
-        LoggedIn::copy(&failed.extensions, request.extensions_mut());
-        match internal_redirect::for_page(request, failed.status()) {
+    pub(crate) fn page_of(self, failed: Response, request: Request, path: RequestPath<'static>) -> Reply {
+        match internal_redirect::for_page(request, &failed) {
             Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path))),
             // The error page itself has an error page: a loop.
             None => failed.into(),

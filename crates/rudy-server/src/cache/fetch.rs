@@ -10,7 +10,7 @@ use rudy_net::{Body, Head, Response};
 use rudy_store::{Epoch, Object, SITE};
 use tokio::task::spawn_blocking;
 
-use super::flights::{InFlight, Incoming, Progress, Registration, Validated};
+use super::flights::{Incoming, Progress, Registration, Validated};
 use super::origin::Origin;
 use super::pump::{self, Source};
 use super::purge::TAG_FIELDS;
@@ -18,8 +18,8 @@ use super::store::OpenStore;
 use super::subject::{Subject, varies_by_client};
 use super::waiting::{First, Waiting, passing_interim};
 use super::{Shared, now, reply};
-use crate::internal_redirect::Redirected;
-use crate::pages::{self, Explanation, HasPage};
+use crate::pages;
+use crate::request_state::{HasRequestState, HasResponseState};
 
 /// A part that does not complete a stored object has at least the size of the object divided by this, or it is not stored.
 const PART_SHARE: u64 = 8;
@@ -66,7 +66,7 @@ impl Fetch {
             let epoch = self.open.store.epoch();
             let requested_at = now();
             let mut head = self.origin.head.clone();
-            head.extensions.insert(InFlight);
+            head.state_mut().is_in_flight = true;
             self.decision.prepare(&self.stored(), &mut head.headers);
             let is_conditional =
                 [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
@@ -291,10 +291,8 @@ impl Fetch {
 
     /// Returns the metadata of a response that can be stored.
     fn storable(&self, response: &Response, exchange: Exchange) -> Result<Stored, NotStored> {
-        let extensions = &response.extensions;
-        let is_own = extensions.get::<Explanation>().is_some()
-            || extensions.get::<HasPage>().is_some()
-            || extensions.get::<Redirected>().is_some()
+        let is_own = response.state().is_own_error()
+            || response.state().is_redirected
             || matches!(response.head, Head::Prepared(_))
             || matches!(response.body, Body::File(_));
         let is_live = matches!(&response.body, Body::Stream(stream) if stream.is_live());

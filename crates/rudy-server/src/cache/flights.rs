@@ -18,14 +18,6 @@ pub(super) struct Flights(Mutex<HashMap<Key, Vec<Arc<Flight>>>>);
 /// A request to the origin. Its receivers are the requests that wait for its response, or receive it.
 pub(super) type Flight = watch::Sender<Progress>;
 
-/// Marks the request of a flight, in its extensions. After an internal redirect, it joins no flight: it could wait for itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct InFlight;
-
-/// Marks a request whose response has [`Storing`] in its extensions, if it is being stored.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FollowsStoring;
-
 /// A response that is being stored: the end of its body comes before that.
 #[derive(Debug, Clone)]
 pub(crate) struct Storing(pub(super) watch::Receiver<Progress>);

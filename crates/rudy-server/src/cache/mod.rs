@@ -40,7 +40,7 @@ use rudy_net::{Head, Observer, Response};
 use rudy_store::Object;
 
 pub(crate) use self::control::{disk_errors, respond};
-pub(crate) use self::flights::{FollowsStoring, InFlight, Storing};
+pub(crate) use self::flights::Storing;
 pub(crate) use self::origin::Origin;
 pub(crate) use self::pump::read;
 pub(crate) use self::step::Cache;

@@ -14,6 +14,7 @@ use rudy_store::{self as store, Object};
 
 use super::store::OpenStore;
 use super::{Shared, now, reply};
+use crate::request_state::HasResponseState;
 
 /// The number of responses that a worker keeps. They are in the memory of the store too, unless they have left it since.
 const SLOTS: usize = 256;
@@ -59,7 +60,9 @@ pub(super) fn respond(
             return None;
         }
         let mut response = prepared.respond(shared, head)?;
-        shared.content(open, &prepared.object).map(|content| response.extensions.insert(content));
+        if let Some(content) = shared.content(open, &prepared.object) {
+            response.state_mut().content = Some(content);
+        }
         Some(response)
     })
 }

@@ -18,6 +18,7 @@ use super::flights::{Incoming, Progress};
 use super::subject::public_vary;
 use crate::compression::StoredContent;
 use crate::pages;
+use crate::request_state::HasResponseState;
 use crate::upstream::HeadOnlyBody;
 
 /// Fields for this cache only. `CDN-Cache-Control` is passed on: another cache may be on the way.
@@ -63,7 +64,9 @@ pub(super) fn of_object(
     };
     let complete = || {
         let mut response = whole(of_whole(object, request.method()));
-        content.map(|content| response.extensions.insert(content));
+        if content.is_some() {
+            response.state_mut().content = content;
+        }
         response
     };
     match stored.verdict(request) {

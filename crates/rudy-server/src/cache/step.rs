@@ -60,7 +60,7 @@ impl Cache {
         match attempt(shared, open, &subject, &found) {
             Attempt::Hit(response, object) => {
                 let is_secure = call.context.client.scheme() == Scheme::HTTPS;
-                let target = subject::target(request.uri(), request.extensions());
+                let target = subject::target(&request);
                 prepared::keep(shared, &subject.head, request_host(&request), target, is_secure, &object);
                 response.into()
             }

@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HOST, RANGE, UPGRADE, VARY};
 use http::uri::{Authority, Scheme};
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body::Body as _;
 use rudy_cache::{Key, Policy, variable_name};
 use rudy_http::RawTarget;
 use rudy_http::semantics::negotiation::preferred_language;
 use rudy_net::{Client, Observer, RequestBody};
 
-use super::flights::InFlight;
 use super::table::{CacheTable, names};
-use crate::internal_redirect::{ErrorPageFor, OriginalTarget};
+use crate::request_state::HasRequestState;
 use crate::routing::request_host;
-use crate::steps::is_of_user;
 
 /// A field of no request: its value is what the response depends on besides the URL and the fields in `Vary`.
 static KEY_FIELD: HeaderName = HeaderName::from_static("rudy-cache-key");
@@ -31,7 +29,7 @@ pub(super) struct KeyRules {
     languages: Vec<String>,
 }
 
-/// The URL of the origin, in the extensions of a request whose key it is: clients may have different names for a mirror.
+/// The URL of the origin, for a key.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyUrl {
     is_secure: bool,
@@ -49,11 +47,11 @@ impl KeyUrl {
 
 /// Returns the key of a request.
 pub(super) fn key(policy: &Policy, request: &Request<RequestBody>, client: &Client<'_>) -> Key {
-    if let Some(url) = request.extensions().get::<KeyUrl>() {
+    if let Some(url) = &request.state().key_url {
         return policy.key(url.is_secure, url.authority.as_bytes(), url.target.as_bytes());
     }
     let is_secure = client.scheme() == Scheme::HTTPS;
-    policy.key(is_secure, request_host(request), target(request.uri(), request.extensions()))
+    policy.key(is_secure, request_host(request), target(request))
 }
 
 /// Replaces the host of a request by the form in its key: the application may make it a part of a response, such as a redirect, which
@@ -61,7 +59,7 @@ pub(super) fn key(policy: &Policy, request: &Request<RequestBody>, client: &Clie
 pub(super) fn normalize_host(policy: &Policy, request: &mut Request<RequestBody>, client: &Client<'_>) {
     let may_differ = request_host(request).iter().any(|byte| byte.is_ascii_uppercase() || *byte == b':');
     // A mirror sends the host of the repository.
-    if !may_differ || request.extensions().get::<KeyUrl>().is_some() {
+    if !may_differ || request.state().key_url.is_some() {
         return;
     }
     let key = key(policy, request, client);
@@ -108,11 +106,11 @@ impl KeyRules {
 
     /// Whether a request must not use the cache.
     pub(super) fn bypasses(&self, request: &Request<RequestBody>) -> bool {
-        let (fields, extensions) = (request.headers(), request.extensions());
+        let fields = request.headers();
         // The method is checked by the decisions. The page of an error depends on the error.
         fields.contains_key(UPGRADE)
             || !request.body().is_end_stream()
-            || extensions.get::<ErrorPageFor>().is_some()
+            || request.state().error_page_for.is_some()
             || self.has_bypass_cookie(fields)
     }
 
@@ -156,21 +154,21 @@ impl KeyRules {
         request: &Request<RequestBody>,
         client: &Client<'_>,
     ) -> Subject {
-        let (uri, extensions) = (request.uri(), request.extensions());
+        let state = request.state();
         let key = key(policy, request, client);
         let mut head = Request::new(());
         *head.method_mut() = request.method().clone();
         *head.headers_mut() = request.headers().clone();
         let has_identity =
-            is_of_user(extensions) || client.tls.as_ref().is_some_and(|tls| tls.client_certificate.is_some());
+            state.is_of_user() || client.tls.as_ref().is_some_and(|tls| tls.client_certificate.is_some());
         let fields = head.headers_mut();
         fields.remove(&KEY_FIELD);
         if has_identity && !fields.contains_key(AUTHORIZATION) {
             // For the decisions, it is a request with credentials (RFC 9111 §3.5).
             fields.insert(AUTHORIZATION, HeaderValue::from_static("-"));
         }
-        let is_rewritten = extensions.get::<OriginalTarget>().is_some();
-        let rewritten = uri.path_and_query().filter(|_| is_rewritten);
+        let is_rewritten = state.original_target.is_some();
+        let rewritten = request.uri().path_and_query().filter(|_| is_rewritten);
         let rewritten = rewritten.map(|target| policy.query.apply(target.as_str().as_bytes()));
         if let Some(value) = self.key_value(fields, rewritten) {
             fields.insert(&KEY_FIELD, value);
@@ -179,7 +177,7 @@ impl KeyRules {
             || head.headers().contains_key(RANGE)
             || (!policy.ignore_authorization && head.headers().contains_key(AUTHORIZATION))
             || (!policy.ignore_client && has_no_store(head.headers()))
-            || extensions.get::<InFlight>().is_some();
+            || state.is_in_flight;
         Subject { key, head, is_exclusive, observer: client.observer.clone() }
     }
 
@@ -202,13 +200,13 @@ impl KeyRules {
 }
 
 /// Returns the target as the client sent it.
-pub(super) fn target<'a>(uri: &'a Uri, extensions: &'a Extensions) -> &'a [u8] {
-    if let Some(original) = extensions.get::<OriginalTarget>() {
-        return &original.0;
+pub(super) fn target(request: &Request<RequestBody>) -> &[u8] {
+    if let Some(original) = &request.state().original_target {
+        return original;
     }
-    match extensions.get::<RawTarget>() {
+    match request.extensions().get::<RawTarget>() {
         Some(raw) => raw.path_and_query(),
-        None => uri.path_and_query().map_or(b"/", |target| target.as_str().as_bytes()),
+        None => request.uri().path_and_query().map_or(b"/", |target| target.as_str().as_bytes()),
     }
 }
 

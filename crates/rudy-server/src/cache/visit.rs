@@ -12,13 +12,14 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use super::fetch::Fetch;
-use super::flights::{FollowsStoring, Incoming, Place, Progress, Registration, Storing};
+use super::flights::{Incoming, Place, Progress, Registration, Storing};
 use super::origin::Origin;
 use super::store::OpenStore;
 use super::subject::Subject;
 use super::waiting::{First, Waiting};
 use super::{Shared, now, reply};
 use crate::pages;
+use crate::request_state::{HasRequestState, HasResponseState};
 
 /// How often a request joins another one whose response does not suit it, before it is sent by itself.
 const ATTEMPTS: u32 = 4;
@@ -93,6 +94,7 @@ fn received_now(stored: &Stored, now: HttpDate) -> bool {
 }
 
 /// What became of a request that joined another one.
+#[expect(clippy::large_enum_variant, reason = "it is matched at once")]
 enum Waited {
     Response(Response),
     /// The response does not suit this request, but another one in flight may.
@@ -199,7 +201,7 @@ impl Visit {
         let receiver = registration.flight.subscribe();
         let request = subject.head.clone();
         let status = CacheStatus::of(&decision);
-        let follows = origin.head.extensions.get::<FollowsStoring>().is_some();
+        let follows = origin.head.state().follows_storing;
         let storing = follows.then(|| Storing(receiver.clone()));
         let fetch = Fetch {
             shared: shared.clone(),
@@ -221,7 +223,9 @@ impl Visit {
             Some(First::Incoming(incoming, reader)) => {
                 let status = CacheStatus { stored: incoming.is_stored, ..forwarded(status, incoming.status) };
                 let mut response = reply::of_incoming(&incoming, receiver, &request, reader, true, now());
-                storing.map(|storing| response.extensions.insert(storing));
+                if storing.is_some() {
+                    response.state_mut().storing = storing;
+                }
                 (response, status)
             }
             Some(First::Ready(object, validated, unshared)) => {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::Network;
 use crate::config::{OneOrMany, written_as_text};
 use crate::pages;
+use crate::request_state::HasRequestState;
 
 /// A list of allowed clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -72,20 +73,10 @@ impl AllowedClients {
     }
 }
 
-/// Marks a request with a field that only proxies set, which a step has removed.
-#[derive(Debug, Clone)]
-pub(crate) struct CameThroughProxy(pub(crate) HeaderName);
-
-/// Marks a request of this machine for a host that neither the configuration nor this machine has. The owner of the name could let it
-/// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding).
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ForeignHost;
-
 impl AllowedClient {
     /// Returns whether to allow a request because its client belongs to the group.
     pub(crate) fn allows(&self, request: &Request, client: &Client<'_>) -> bool {
-        let is_foreign = || request.extensions().get::<ForeignHost>().is_some();
-        self.includes(request, client) && !(*self == Self::Loopback && is_foreign())
+        self.includes(request, client) && !(*self == Self::Loopback && request.state().is_for_foreign_host)
     }
 
     /// Returns whether the client of a request belongs to the group.
@@ -109,7 +100,7 @@ fn forwarding_field(request: &Request) -> Option<&HeaderName> {
     let is_one = |name: &&HeaderName| {
         FORWARDING_FIELDS.contains(&name.as_str()) || name.as_str().starts_with("x-forwarded-")
     };
-    let removed = || Some(&request.extensions().get::<CameThroughProxy>()?.0);
+    let removed = || request.state().came_through_proxy.as_ref();
     request.headers().keys().find(is_one).or_else(removed)
 }
 
@@ -228,12 +219,12 @@ mod tests {
     fn loopback_remembers_what_a_step_has_removed_and_the_host_of_a_web_page() {
         let client = Client::new(ip("127.0.0.1"), 1, 1);
         let mut request = Request::new(RequestBody::empty());
-        request.extensions_mut().insert(ForeignHost);
+        request.state_mut().is_for_foreign_host = true;
         assert!(page_of("'loopback'", &client, &request).contains("DNS rebinding"));
         assert_eq!(page_of("['loopback', '127.0.0.0/8']", &client, &request), "");
         // A rule that denies this machine denies it for every host.
         assert!(AllowedClient::Loopback.includes(&request, &client));
-        request.extensions_mut().insert(CameThroughProxy(HeaderName::from_static("x-real-ip")));
+        request.state_mut().came_through_proxy = Some(HeaderName::from_static("x-real-ip"));
         assert!(
             page_of("'loopback'", &client, &request).contains("through a proxy: it has the field x-real-ip")
         );

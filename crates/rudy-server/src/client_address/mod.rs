@@ -19,7 +19,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use allowed_clients::{AllowedClient, AllowedClients};
-pub(crate) use allowed_clients::{CameThroughProxy, ForeignHost};
 pub(crate) use network::network;
 pub use network::{Network, TrustedProxy};
 

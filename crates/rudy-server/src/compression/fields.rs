@@ -12,8 +12,8 @@ use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::syntax::members;
 use rudy_net::{Body, Request, Response};
 
-use super::{Compression, Negotiated};
-use crate::internal_redirect::Redirected;
+use super::Compression;
+use crate::request_state::HasResponseState;
 
 /// What a request says about the form of its response.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
 
 /// Whether the handler, or the route that an internal redirect led to, has chosen the coding.
 pub(crate) fn is_final(response: &Response) -> bool {
-    response.extensions.get::<Redirected>().is_some() || response.extensions.get::<Negotiated>().is_some()
+    response.state().is_redirected || response.state().is_negotiated
 }
 
 /// Whether `Cache-Control` has `no-transform` (RFC 9111 §5.2.2.6).

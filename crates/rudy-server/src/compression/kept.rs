@@ -116,7 +116,7 @@ impl Weighter<StoredVariant, Compressed> for ByBytes {
     }
 }
 
-/// The whole content of a stored response, in the extensions of a response with it as its body.
+/// The whole content of a stored response.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredContent {
     pub(crate) variants: Arc<StoredVariants>,

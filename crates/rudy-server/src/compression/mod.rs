@@ -26,7 +26,3 @@ pub use self::options::{Compression, CompressionSetting};
 
 /// The number of bytes that are compressed as one piece. A client that reads slowly has one piece in memory.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
-
-/// Marks a response whose handler has chosen the coding, in its extensions: the step does not compress it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Negotiated;

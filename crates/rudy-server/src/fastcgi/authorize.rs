@@ -22,7 +22,8 @@ use super::sendfile;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Location, Problem};
 use crate::handlers::Start;
-use crate::steps::{IsOfUser, Resume};
+use crate::request_state::HasRequestState;
+use crate::steps::Resume;
 use crate::upstream::Upload;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
@@ -41,10 +42,9 @@ struct Shared {
     constants: Constants,
 }
 
-/// The variables that an authorizer has set for the app of the route. They are stored in the request's
-/// extensions, which clients cannot set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Variables(pub(super) Vec<(String, HeaderValue)>);
+/// The variables that an authorizer has set for the app of the route.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Variables(pub(super) Vec<(String, HeaderValue)>);
 
 enum Decision {
     Allow(Variables),
@@ -88,8 +88,8 @@ impl Authorizer {
         let client = resume.client();
         match self.authorize(&head, resume.path(), client, resume.buffers()).await {
             Ok(Decision::Allow(variables)) => {
-                head.extensions.insert(variables);
-                head.extensions.insert(IsOfUser);
+                let state = head.state_mut();
+                (state.variables, state.was_allowed) = (variables, true);
                 resume.call(Request::from_parts(head, body)).response().await
             }
             Ok(Decision::Deny(response)) => response,

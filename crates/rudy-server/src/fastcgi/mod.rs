@@ -52,7 +52,7 @@ use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
 use self::app::App;
 pub use self::apps::Apps;
-pub(crate) use self::authorize::Authorizer;
+pub(crate) use self::authorize::{Authorizer, Variables};
 use self::failure::Failure;
 use self::folder::ScriptFolder;
 use self::params::{Constants, Params, Purpose};

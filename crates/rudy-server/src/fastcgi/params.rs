@@ -14,14 +14,11 @@ use rudy_http::RawTarget;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::Client;
 
-use super::authorize::Variables;
 use super::script::Script;
 use super::tls::encode_tls;
 use crate::digits::{IP_BYTES_MAX, write_ip};
-use crate::internal_redirect::ErrorPageFor;
-use crate::internal_redirect::OriginalTarget;
+use crate::request_state::HasRequestState;
 use crate::routing::without_port;
-use crate::steps::Identity;
 
 /// The variables that are the same in every request to an app, encoded once.
 #[derive(Debug)]
@@ -94,8 +91,7 @@ impl Params<'_> {
             encode_tls(tls, &mut |name, value| params.push(name, value));
         }
         self.encode_fields(&mut params);
-        let of_authorizer =
-            self.head.extensions.get::<Variables>().map_or(&[][..], |variables| variables.0.as_slice());
+        let of_authorizer = self.head.state().variables.0.as_slice();
         self.encode_user(of_authorizer, &mut params);
         for (name, value) in of_authorizer {
             params.push(name, value.as_bytes());
@@ -154,7 +150,7 @@ impl Params<'_> {
 
     /// Returns the request target as the client sent it.
     fn target(&self) -> &[u8] {
-        if let Some(OriginalTarget(target)) = self.head.extensions.get() {
+        if let Some(target) = &self.head.state().original_target {
             return target;
         }
         match self.raw_target() {
@@ -205,7 +201,7 @@ impl Params<'_> {
             params.push_joined("PATH_TRANSLATED", root.as_bytes(), path_info);
         }
         // php-cgi refuses to run without it (`cgi.force_redirect`).
-        let page_of = self.head.extensions.get().map_or(StatusCode::OK, |ErrorPageFor(status)| *status);
+        let page_of = self.head.state().error_page_for.unwrap_or(StatusCode::OK);
         params.push("REDIRECT_STATUS", page_of.as_str().as_bytes());
     }
 
@@ -223,7 +219,7 @@ impl Params<'_> {
 
     /// Encodes the user that a step has verified (RFC 3875 §4.1.1, §4.1.11), unless an authorizer names another one.
     fn encode_user(&self, of_authorizer: &[(String, HeaderValue)], params: &mut Encoder<'_>) {
-        let Some(identity) = self.head.extensions.get::<Identity>() else { return };
+        let Some(identity) = &self.head.state().identity else { return };
         let is_set = |name: &str| of_authorizer.iter().any(|(other, _)| other == name);
         if is_set("REMOTE_USER") {
             return;

@@ -17,9 +17,10 @@ use rudy_net::{Request, RequestBody, Response};
 
 use super::FastcgiTable;
 use super::failure::Failure;
-use crate::compression::{CompressionSetting, Negotiated};
+use crate::compression::CompressionSetting;
 use crate::error_log::ErrorLog;
 use crate::files::{Files, FilesError, FilesOptions, Folders};
+use crate::request_state::HasResponseState;
 
 /// The field of nginx, whose value is the path of a URI; those of Apache and old lighttpd, whose value is a
 /// path in the file system.
@@ -166,7 +167,7 @@ fn apply_app_fields(mut response: Response, status: StatusCode, fields: &HeaderM
         return response;
     }
     // The app decides about the type, and so about compression.
-    response.extensions.remove::<Negotiated>();
+    response.take(|state| &mut state.is_negotiated);
     let is_sent = response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     for name in fields.keys() {

@@ -17,14 +17,15 @@ use super::Files;
 use super::cache::{Compressed, CompressedKey};
 use super::entry::{Coded, Content, Entry, Representation, Selection};
 use crate::compression::fields::has_date_in_if_range;
-use crate::compression::{CompressedBody, Effort, Encoder, Negotiated, Of};
+use crate::compression::{CompressedBody, Effort, Encoder, Of};
 use crate::pages;
+use crate::request_state::HasResponseState;
 
 impl Files {
     /// Responds with `entry`, whose key is `key`.
     pub(super) fn respond(&self, request: &Request, key: &str, entry: &Arc<Entry>) -> Reply {
         self.negotiate(request, key, entry).map(|mut response| {
-            response.extensions.insert(Negotiated);
+            response.state_mut().is_negotiated = true;
             response
         })
     }

@@ -22,8 +22,9 @@ use super::preset::Format;
 use super::tags::{Place, Rewritten};
 use super::{html, json, references};
 use crate::cache::read;
-use crate::compression::{StoredContent, pool};
+use crate::compression::pool;
 use crate::pages;
+use crate::request_state::HasResponseState;
 use crate::upstream::HeadOnlyBody;
 
 /// Fields of the original that are wrong for the rewritten document.
@@ -218,7 +219,7 @@ fn with_content(
 ) -> Response {
     response.body = Body::Empty;
     // Its compressed copies are those of the original.
-    response.extensions.remove::<StoredContent>();
+    response.take(|state| &mut state.content);
     let fields = response.headers_mut();
     fields::remove(fields, |name| FIELDS_OF_ORIGINAL.contains(name) || name.as_str().starts_with(CHECKSUMS));
     if let Some(tag) = tag {

@@ -18,6 +18,7 @@ use crate::handlers::{Call, Handler, Start};
 use crate::methods::respond_unless_read;
 use crate::pages;
 use crate::proxy::{Proxy, reject_other_path};
+use crate::request_state::HasRequestState;
 
 /// The number of other hosts with a pool of connections. Repositories have one or two.
 const OTHER_HOSTS_MAX: usize = 16;
@@ -168,7 +169,7 @@ impl Fetch {
 
 impl Handler for Fetch {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        let resource = request.extensions().get::<Resource>();
+        let resource = request.state().resource.as_ref();
         let is_audit = resource.is_some_and(|resource| self.preset.is_audit(request.method(), resource));
         if let Some(rejected) = respond_unless_read(&request).filter(|_| !is_audit) {
             return rejected.into();
@@ -177,7 +178,7 @@ impl Handler for Fetch {
             return rejected.into();
         }
         let (mut head, body) = request.into_parts();
-        let Some(resource) = head.extensions.remove::<Resource>() else {
+        let Some(resource) = head.state_mut().resource.take() else {
             return pages::error(StatusCode::NOT_FOUND, &head.headers, "This path is not on the mirror.")
                 .into();
         };

@@ -15,8 +15,9 @@ use rudy_net::{Body, Response, poll_time};
 use tokio::time::timeout;
 
 use super::{Preset, Resource};
-use crate::cache::{FollowsStoring, KeyUrl, Origin, Storing};
+use crate::cache::Origin;
 use crate::internal_redirect::CONDITIONAL_FIELDS;
+use crate::request_state::{HasRequestState, HasResponseState};
 
 /// The files that describe a set, in its folder.
 const HEADS: [&str; 3] = ["InRelease", "Release", "Release.gpg"];
@@ -156,11 +157,10 @@ async fn update(origin: &Origin, resource: Resource) -> bool {
         head.headers.remove(name);
     }
     head.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    head.extensions.insert(KeyUrl::new(&resource.origin, &resource.target));
-    head.extensions.insert(resource);
-    head.extensions.insert(FollowsStoring);
+    resource.note(&mut head);
+    head.state_mut().follows_storing = true;
     let mut response = origin.send(head).await;
-    let (is_new, storing) = (is_new(&response), response.extensions.remove::<Storing>());
+    let (is_new, storing) = (is_new(&response), response.take(|state| &mut state.storing));
     if let Body::Stream(mut body) = response.body {
         while let Some(Ok(_)) = poll_fn(|cx| body.poll_piece(cx, poll_time(), PIECE_BYTES)).await {}
     }

@@ -7,7 +7,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, LOCATION};
 use http::{HeaderValue, Method, StatusCode};
 use rudy_cache::is_error;
 use rudy_http::semantics::percent::encode_non_ascii;
-use rudy_net::{Reply, Request, RequestBody, Response};
+use rudy_net::{Reply, Request, Response};
 
 use super::document::{self, ClientRequest, Space};
 use super::forms::{Forms, essence};
@@ -17,13 +17,14 @@ use super::preset::Format;
 use super::sets::Sets;
 use super::tags::Tags;
 use super::{MirrorTable, Preset, Resource, checksum, fields};
-use crate::cache::{CacheStore, KeyUrl, Origin};
+use crate::cache::{CacheStore, Origin};
 use crate::config::OneOrMany;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Start};
-use crate::internal_redirect::CONDITIONAL_FIELDS;
-use crate::pages::{self, Explanation, HasPage};
+use crate::internal_redirect::{CONDITIONAL_FIELDS, copy_head};
+use crate::pages;
 use crate::proxy::StickyKey;
+use crate::request_state::HasResponseState;
 use crate::routing::request_host;
 use crate::steps::{Next, Step};
 
@@ -98,9 +99,7 @@ impl Step for Mirror {
                 set.complete(&response, origin).await;
             }
             shared.counts.add(&response);
-            let is_own = response.extensions.get::<Explanation>().is_some()
-                || response.extensions.get::<HasPage>().is_some();
-            if !is_own {
+            if !response.state().is_own_error() {
                 fields::protect(response.headers_mut());
             }
             shared.with_links(response, resource, mirror, checksum, rewritten.then_some(&of_client)).await
@@ -151,7 +150,7 @@ impl Shared {
         let folder = self.store.get().map(|open| open.folder().to_owned());
         let space = Space { bytes_max: self.metadata_bytes, folder };
         let rewritten = document::rewrite(response, format, space, of_client, place, link).await;
-        if let (Some(log), Some(Explanation(why))) = (self.log.get(), rewritten.extensions.get()) {
+        if let (Some(log), Some(why)) = (self.log.get(), &rewritten.state().explanation) {
             log.recurring_error((NOT_REWRITTEN, &*url), &format!("{NOT_REWRITTEN}: {url}: {why}"));
         }
         rewritten
@@ -182,13 +181,7 @@ impl OtherForms {
 
 /// Returns what sends a request once more.
 fn again(request: &Request, call: &Call<'_>, next: &Next) -> Origin {
-    let mut copy = Request::new(RequestBody::empty());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    *copy.extensions_mut() = request.extensions().clone();
-    Origin::new(copy, call, next)
+    Origin::new(copy_head(request), call, next)
 }
 
 /// Whether the cache of the mirror has no response because the repository has failed.
@@ -223,8 +216,7 @@ fn for_repository(request: Request, resource: &Resource, is_rewritten: bool) -> 
             head.method = Method::GET;
         }
     }
-    head.extensions.insert(KeyUrl::new(&resource.origin, &resource.target));
-    head.extensions.insert(resource.clone());
+    resource.clone().note(&mut head);
     (Request::from_parts(head, body), of_client)
 }
 

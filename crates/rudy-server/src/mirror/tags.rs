@@ -10,7 +10,7 @@ use rudy_net::Response;
 
 use super::memory::Counted;
 use super::preset::Format;
-use crate::compression::StoredContent;
+use crate::request_state::HasResponseState;
 
 /// The number of documents to remember. Others are rewritten once more.
 const DOCUMENTS: usize = 16 * 1024;
@@ -47,7 +47,7 @@ impl Tags {
     /// Returns the place of what a response becomes in a format, for clients of a URL of the mirror. `None` if the response is not a
     /// stored one.
     pub(super) fn place(&self, response: &Response, format: Format, mirror: &str) -> Option<Place<'_>> {
-        let content = response.extensions.get::<StoredContent>()?;
+        let content = response.state().content.as_ref()?;
         Some(self.at(self.hasher.hash_one((content.id, format, mirror))))
     }
 

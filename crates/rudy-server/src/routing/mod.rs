@@ -20,8 +20,8 @@ use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::listen::Address;
 use rudy_net::{Client, LocalAddress, Peer, Request, Tls, TlsSite};
 
-use crate::client_address::ForeignHost;
 use crate::handlers::redirect_map::RedirectMap;
+use crate::request_state::HasRequestState;
 
 /// Returns the host of a request as it was sent. The authority of an absolute target takes precedence over the Host field
 /// (RFC 9112 §3.2.2).
@@ -347,7 +347,7 @@ impl<H> Router<H> {
         let is_near = matches!(client.peer, Peer::Ip(_)) && client.peer.is_local();
         let is_known = |host| is_own_host(host) || self.listeners.all().any(|hosts| hosts.has_name(host));
         if is_near && !is_known(request_host(request)) {
-            request.extensions_mut().insert(ForeignHost);
+            request.state_mut().is_for_foreign_host = true;
         }
     }
 

@@ -21,7 +21,7 @@ use super::access::MethodName;
 use super::{Next, Step};
 use crate::config::{HeaderFieldName, Location, OneOrMany, Problem};
 use crate::handlers::Call;
-use crate::internal_redirect::Redirected;
+use crate::request_state::HasResponseState;
 use crate::wildcard::Wildcard;
 
 /// Which scripts of other sites may read responses.
@@ -195,7 +195,7 @@ impl Step for CorsFields {
         let (cors, origin) = (self.0.clone(), request.headers().get(ORIGIN).cloned());
         next.call(request, call).map(move |mut response| {
             // The route that an internal redirect led to has set them.
-            if response.extensions.get::<Redirected>().is_none() {
+            if !response.state().is_redirected {
                 cors.apply(origin.as_ref(), response.headers_mut());
             }
             response

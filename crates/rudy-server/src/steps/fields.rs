@@ -12,7 +12,7 @@ use super::field_changes::{Action, FieldChange};
 use super::{HeadCall, Next, Step};
 use crate::compression;
 use crate::handlers::Call;
-use crate::internal_redirect::Redirected;
+use crate::request_state::HasResponseState;
 use crate::template::Template;
 
 /// A change to a field.
@@ -201,7 +201,7 @@ impl Step for ResponseFields {
             .then(|| [&own.changes, &own.https].map(|changes| changes.fill(&request, &call)));
         next.call(request, call).map(move |mut response| {
             // The route that an internal redirect led to has changed them.
-            if response.extensions.get::<Redirected>().is_some() {
+            if response.state().is_redirected {
                 return response;
             }
             match filled {

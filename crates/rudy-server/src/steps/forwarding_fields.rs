@@ -9,8 +9,9 @@ use rudy_net::{Reply, Request, Response};
 
 use super::fields::is_same_variable;
 use super::{HeadCall, Next, Step};
-use crate::client_address::{self, CameThroughProxy};
+use crate::client_address;
 use crate::handlers::Call;
+use crate::request_state::HasRequestState;
 
 /// How the names of families of these fields begin: `X-Forwarded-Prefix`, `X-Original-URL`, `X-SSL-Client-Verify` and so on.
 const PREFIXES: [&str; 5] = ["x-forwarded", "x-original-", "x-ssl-", "ssl-client-", "client-cert"];
@@ -87,7 +88,7 @@ fn remove(request: &mut Request, is_trusted: bool) {
         request.headers_mut().remove(name);
     }
     if let Some(name) = removed.into_iter().find(is_of_proxies) {
-        request.extensions_mut().insert(CameThroughProxy(name));
+        request.state_mut().came_through_proxy = Some(name);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Extensions, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use rudy_net::{Client, Reply, Request, Response};
 
 use super::error_pages::is_error;
@@ -11,11 +11,12 @@ use super::{HeadCall, Next, Step};
 use crate::exchange::note;
 use crate::handlers::Call;
 use crate::passwords::PasswordFile;
+use crate::request_state::{HasRequestState, HasResponseState};
 
 /// The field in which applications read the user. A client cannot set it on a site that verifies users.
 pub(super) static REMOTE_USER: HeaderName = HeaderName::from_static("remote-user");
 
-/// A user, in the extensions of a request, which clients cannot set.
+/// A user.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     user: Arc<str>,
@@ -25,17 +26,7 @@ pub(crate) struct Identity {
     pub(crate) auth_type: Option<&'static str>,
 }
 
-/// Marks a request that was allowed by who sends it, in its extensions: the response may be for one user. An authorizer may know the user
-/// by a cookie, and name none.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct IsOfUser;
-
-/// Whether a step has allowed a request by who sends it, on this route or on one that led to it.
-pub(crate) fn is_of_user(extensions: &Extensions) -> bool {
-    extensions.get::<IsOfUser>().is_some() || extensions.get::<Identity>().is_some()
-}
-
-/// A login that a request has passed, in the extensions of its response if that is an error, and in those of the request for its page.
+/// A login that a request has passed.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedIn {
     file: Arc<PasswordFile>,
@@ -55,14 +46,9 @@ impl LoggedIn {
     /// Notes the login in the response to its request.
     pub(super) fn note(self, mut response: Response) -> Response {
         if is_error(response.status()) {
-            response.extensions.insert(self);
+            response.state_mut().login = Some(self);
         }
         response
-    }
-
-    /// Copies the login from one message to another.
-    pub(crate) fn copy(from: &Extensions, to: &mut Extensions) {
-        from.get::<Self>().map(|login| to.insert(login.clone()));
     }
 }
 
@@ -88,7 +74,7 @@ impl Identity {
     pub(super) fn identify(self, mut request: Request, client: &Client<'_>) -> Request {
         note(client.observer.as_ref(), |notes| notes.user = Some((*self.user).into()));
         replace_field(&REMOTE_USER, [self.value.clone()], request.headers_mut());
-        request.extensions_mut().insert(self);
+        request.state_mut().identity = Some(self);
         request
     }
 

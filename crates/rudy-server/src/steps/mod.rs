@@ -42,7 +42,7 @@ pub use self::field_changes::FieldChanges;
 pub(crate) use self::fields::CONNECTION_FIELDS;
 pub(crate) use self::fields::set_request_field;
 pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
-pub(crate) use self::identity::{Identity, IsOfUser, LoggedIn, is_of_user};
+pub(crate) use self::identity::{Identity, LoggedIn};
 pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;

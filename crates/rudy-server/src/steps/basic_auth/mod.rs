@@ -17,9 +17,9 @@ use super::limits::{Attempt, LoginLimits};
 use super::{Next, Resume, Step};
 use crate::error_log::{ErrorLog, Kind, client_subject};
 use crate::handlers::{Call, Start};
-use crate::internal_redirect::ErrorPageFor;
 use crate::pages;
 use crate::passwords::{Busy, Check, PasswordChecks, PasswordFile};
+use crate::request_state::HasRequestState;
 
 /// After this many seconds, clients may try again if too many passwords wait to be verified: a queue is empty in about that time.
 static RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
@@ -107,7 +107,7 @@ impl BasicAuth {
     /// Responds to the request for an error page. It verifies no password: the page would show whether a guess is correct, which limits do
     /// not count. The failed request has.
     fn page(&self, identity: Option<Identity>, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let login = request.extensions().get::<LoggedIn>();
+        let login = request.state().login.as_ref();
         match identity.filter(|identity| login.is_some_and(|login| login.is(&self.login(identity)))) {
             Some(identity) => identity.pass_on(request, call, next),
             None => self.challenge(&request).into(),
@@ -150,7 +150,7 @@ impl Step for BasicAuth {
         };
         let user = credentials.user.clone();
         let identity = Identity::of_login(&user);
-        if request.extensions().get::<ErrorPageFor>().is_some() {
+        if request.state().error_page_for.is_some() {
             return self.page(identity, request, call, next);
         }
         let mut attempt = match self.limits.begin(&request, &call) {

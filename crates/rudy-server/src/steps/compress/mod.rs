@@ -18,6 +18,7 @@ use crate::compression::{
     CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, StoredContent, whole,
 };
 use crate::handlers::Call;
+use crate::request_state::HasResponseState;
 use crate::upstream::{HeadOnlyBody, is_of_events};
 
 /// The compression of a site or a route.
@@ -60,7 +61,7 @@ impl Compressor {
         if coding == Coding::Identity {
             return response.into();
         }
-        if let Some(content) = response.extensions.remove::<StoredContent>() {
+        if let Some(content) = response.take(|state| &mut state.content) {
             return self.clone().with_kept(response, coding, content, wanted.is_head);
         }
         let level = self.level(coding);
@@ -173,7 +174,7 @@ impl Step for Compress {
     }
 
     fn finish(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
-        if response.extensions.get::<StoredContent>().is_none() {
+        if response.state().content.is_none() {
             return self.has_files.then_some(response);
         }
         match self.compressor.compress(response, &Wanted::of_head(call.head)) {

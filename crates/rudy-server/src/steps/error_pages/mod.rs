@@ -19,8 +19,9 @@ pub use self::table::ErrorPagesTable;
 use super::{HeadCall, Next, Step};
 use crate::files::access::Access;
 use crate::handlers::Call;
-use crate::internal_redirect::{self, Redirected};
-use crate::pages::{self, Explanation, Form, HasPage};
+use crate::internal_redirect;
+use crate::pages::{self, Form};
+use crate::request_state::HasResponseState;
 use crate::routes::Context;
 use crate::routing::{request_host, without_port};
 
@@ -116,7 +117,7 @@ impl Pages {
     /// Returns the page for a failed response.
     fn page(&self, failed: Response, kept: Request, context: Context<'_>) -> Reply {
         let Some((pages, source)) = self.find(failed.status()) else { return failed.into() };
-        let explanation = failed.extensions.get::<Explanation>().map_or_else(String::new, |it| it.0.clone());
+        let explanation = failed.state().explanation.clone().unwrap_or_default();
         let page = match source {
             Source::Path(path) => return context.page_of(failed, kept, path.clone()),
             // A client of an API cannot read a page.
@@ -161,17 +162,18 @@ pub(super) struct ErrorPages {
 impl ErrorPages {
     fn replaces(&self, response: &Response) -> bool {
         // The route that an internal redirect led to has its own pages, also if one of them failed.
+        let state = response.state();
         is_error(response.status())
-            && response.extensions.get::<Redirected>().is_none()
-            && response.extensions.get::<HasPage>().is_none()
-            && (self.intercepts || response.extensions.get::<Explanation>().is_some())
+            && !state.is_redirected
+            && !state.has_page
+            && (self.intercepts || state.explanation.is_some())
     }
 }
 
 impl Step for ErrorPages {
     fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
         let context = call.context;
-        let kept = internal_redirect::copy_for_page(&request);
+        let kept = internal_redirect::copy_head(&request);
         match next.call(request, call) {
             Reply::Now(response) if self.replaces(&response) => self.pages.page(response, kept, context),
             Reply::Now(response) => response.into(),

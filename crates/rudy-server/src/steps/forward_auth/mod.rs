@@ -12,12 +12,13 @@ use rudy_net::{Client, Reply, Request, Response};
 
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 use super::fields::{remove_spellings, replace_field};
-use super::identity::{Identity, IsOfUser, REMOTE_USER};
+use super::identity::{Identity, REMOTE_USER};
 use super::{Next, Resume, Step};
 use crate::config::{Location, Problem};
 use crate::handlers::{Call, Handler as _, Start};
 use crate::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
 use crate::proxy::{Proxy, Subrequest};
+use crate::request_state::HasRequestState;
 
 /// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
 static FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
@@ -104,7 +105,7 @@ impl ForwardAuth {
         for name in &self.0.copied {
             replace_field(name, fields.get_all(name).iter().cloned(), request.headers_mut());
         }
-        request.extensions_mut().insert(IsOfUser);
+        request.state_mut().was_allowed = true;
         let user = self.0.copied.contains(&REMOTE_USER).then(|| fields.get(&REMOTE_USER)).flatten();
         match user.and_then(Identity::of_authorizer) {
             Some(identity) => identity.identify(request, client),

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use rudy_net::{Reply, Request, Response};
 
 use super::meter::Meter;
-use super::{Counted, Effect, LimitStatus, Settings};
+use super::{Effect, LimitStatus, Settings};
 use crate::handlers::{Call, Start};
 use crate::registry::Registry;
+use crate::request_state::HasResponseState;
 use crate::steps::error_pages::is_error;
 use crate::steps::{HeadCall, Next, Step};
 
@@ -44,7 +45,7 @@ impl<L: Limit> Applied<L> {
         Self { limit, effect }
     }
 
-    /// The address of the limit, by which [`Counted`] knows it.
+    /// The address of the limit, by which [`Counted`](super::Counted) knows it.
     pub(super) fn address(&self) -> usize {
         Arc::as_ptr(&self.limit).addr()
     }
@@ -82,7 +83,7 @@ impl<L: Limit> Step for Limited<L> {
         let addresses = self.addresses.clone();
         L::call(&self.limits, request, call, next).map(move |mut response| {
             if is_error(response.status()) {
-                Counted::note(addresses.iter().copied(), &mut response.extensions);
+                response.state_mut().counted.note(addresses.iter().copied());
             }
             response
         })

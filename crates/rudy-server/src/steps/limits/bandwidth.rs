@@ -10,7 +10,7 @@ use rudy_units::bytes;
 
 use super::pieces::Pieces;
 use crate::handlers::Call;
-use crate::internal_redirect::Redirected;
+use crate::request_state::HasResponseState;
 use crate::steps::{HeadCall, Next, Step};
 
 /// Sends each response with some bytes per second, after some that are sent at full speed.
@@ -23,7 +23,7 @@ pub(super) struct Bandwidth {
 impl Bandwidth {
     fn pace(self, mut response: Response) -> Response {
         // The route that an internal redirect led to has its own bandwidth.
-        let is_redirected = response.extensions.get::<Redirected>().is_some();
+        let is_redirected = response.state().is_redirected;
         let at_once = Pace::bytes_at_once(self.bytes_per_second, self.after);
         let is_small = response.body.length().is_some_and(|length| length <= at_once);
         if !is_redirected && !is_small && response.upgrade.is_none() {

@@ -14,6 +14,7 @@ use super::pieces::Pieces;
 use super::{Counted, LimitStatus, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
+use crate::request_state::{HasRequestState, HasResponseState};
 use crate::steps::{HeadCall, Next, Step};
 
 /// A body in memory of at most this size is complete when the connection has it.
@@ -43,7 +44,7 @@ impl Limit for ConcurrencyLimit {
     /// A request needs a slot of each limit.
     fn call(limits: &[Applied<Self>], mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let (source, now) = (KeySource::of_request(&request, &call), Instant::now());
-        let slots = match acquire(limits, &source, request.extensions().get(), now) {
+        let slots = match acquire(limits, &source, Some(&request.state().counted), now) {
             Ok(slots) => slots,
             Err((Applied { limit, effect }, key)) => {
                 limit.meter.count(key, &source, *effect, now);
@@ -51,7 +52,7 @@ impl Limit for ConcurrencyLimit {
                 return pages::error(effect.status, request.headers(), explanation).into();
             }
         };
-        Counted::note(limits.iter().map(Applied::address), request.extensions_mut());
+        request.state_mut().counted.note(limits.iter().map(Applied::address));
         // Until then, the closure has the slots, and is dropped if the request is cancelled.
         next.call(request, call).map(move |response| keep(response, slots))
     }
@@ -114,15 +115,10 @@ impl Step for HoldSlots {
     }
 }
 
-/// Slots in the extensions of a response, until [`hold`] attaches them. A response that another one replaces drops them.
-#[derive(Debug, Clone, Default)]
-struct Kept(Vec<Arc<Slot>>);
-
-/// Adds slots to a response that is not complete yet.
+/// Adds slots to the state of a response that is not complete yet, until [`hold`] attaches them.
 fn keep(mut response: Response, slots: Vec<Slot>) -> Response {
     if !slots.is_empty() && !is_complete(&response) {
-        let kept = response.extensions.get_or_insert_default::<Kept>();
-        kept.0.extend(slots.into_iter().map(Arc::new));
+        response.state_mut().slots.extend(slots);
     }
     response
 }
@@ -139,7 +135,10 @@ fn is_complete(response: &Response) -> bool {
 
 /// Attaches the slots of a response, so that they last until it was sent, or until the connection in another protocol has ended.
 fn hold(mut response: Response) -> Response {
-    let Some(slots) = response.extensions.remove::<Kept>() else { return response };
+    let slots = response.take(|state| &mut state.slots);
+    if slots.is_empty() {
+        return response;
+    }
     if let Some(upgrade) = response.upgrade.take() {
         response.upgrade = Some(hold_upgrade(upgrade, slots));
     } else if !is_complete(&response) {
@@ -149,7 +148,7 @@ fn hold(mut response: Response) -> Response {
     response
 }
 
-fn hold_upgrade(upgrade: Upgrade, slots: Kept) -> Upgrade {
+fn hold_upgrade(upgrade: Upgrade, slots: Vec<Slot>) -> Upgrade {
     Box::new(move |upgraded| {
         let tunnel = upgrade(upgraded);
         Box::pin(async move {
@@ -162,7 +161,7 @@ fn hold_upgrade(upgrade: Upgrade, slots: Kept) -> Upgrade {
 /// A body that keeps slots until it is dropped: after its end, or when the client is gone.
 struct HeldBody {
     body: Pieces,
-    _slots: Kept,
+    _slots: Vec<Slot>,
 }
 
 impl BodyStream for HeldBody {

@@ -13,6 +13,7 @@ use rudy_net::{Client, Peer, Request};
 use crate::client_address::network;
 use crate::config::{OneOrMany, visible, written_as_text};
 use crate::handlers::Call;
+use crate::request_state::HasRequestState;
 use crate::routing::{request_host, with_name};
 use crate::steps::{HeadCall, Identity};
 
@@ -222,7 +223,7 @@ impl<'a> KeySource<'a> {
         let user = match &self.message {
             // A route with a login needs the request.
             Message::Head(_) => None,
-            Message::Request(request) => request.extensions().get().map(Identity::user),
+            Message::Request(request) => request.state().identity.as_ref().map(Identity::user),
         };
         user.unwrap_or_default()
     }

@@ -20,7 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use http::{Extensions, StatusCode};
+use http::StatusCode;
 
 use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
@@ -199,8 +199,7 @@ pub(super) fn bandwidth(table: &BandwidthTable) -> Arc<dyn Step> {
     Arc::new(Bandwidth { bytes_per_second: table.rate.0, after: table.after.0 })
 }
 
-/// The limits that have counted or rejected a request already, in its extensions, which internal redirects keep, and in those of its
-/// response, for the request for an error page.
+/// The limits that have counted or rejected a request already.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counted(Vec<usize>);
 
@@ -209,21 +208,18 @@ impl Counted {
         self.0.contains(&Arc::as_ptr(limit).addr())
     }
 
-    /// Notes limits by their addresses in the extensions of a request or a response.
-    fn note(limits: impl Iterator<Item = usize>, extensions: &mut Extensions) {
-        let counted = extensions.get_or_insert_default::<Self>();
+    /// Notes limits by their addresses.
+    fn note(&mut self, limits: impl Iterator<Item = usize>) {
         for limit in limits {
-            if !counted.0.contains(&limit) {
-                counted.0.push(limit);
+            if !self.0.contains(&limit) {
+                self.0.push(limit);
             }
         }
     }
 
-    /// Copies what the extensions of a response note to those of a request for its error page.
-    pub(crate) fn copy(from: &Extensions, to: &mut Extensions) {
-        if let Some(Self(limits)) = from.get() {
-            Self::note(limits.iter().copied(), to);
-        }
+    /// Notes what another one has noted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.note(other.0.iter().copied());
     }
 }
 

@@ -13,6 +13,7 @@ use super::meter::Meter;
 use super::{Counted, LimitStatus, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
+use crate::request_state::HasRequestState;
 use crate::steps::{HeadCall, Next};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -174,14 +175,14 @@ impl Limit for RateLimit {
 
     /// A request needs the allowance of each limit, and otherwise uses none.
     fn call(limits: &[Applied<Self>], mut request: Request, call: Call<'_>, next: Next) -> Reply {
-        let counted = request.extensions().get::<Counted>();
+        let counted = Some(&request.state().counted);
         let source = KeySource::of_request(&request, &call);
         let mut deciding = Deciding { request: source, counted, now: Instant::now(), fields: Vec::new() };
         if let Err(over) = deciding.take(limits) {
             return over.reject(&request, &deciding.request).into();
         }
         let fields = deciding.fields;
-        Counted::note(limits.iter().map(Applied::address), request.extensions_mut());
+        request.state_mut().counted.note(limits.iter().map(Applied::address));
         let reply = next.call(request, call);
         if fields.is_empty() {
             return reply;

@@ -1,0 +1,200 @@
+//! What the server knows about a request and its response, beside what was sent.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, Request, StatusCode};
+use rudy_limit::Slot;
+use rudy_net::Response;
+
+use crate::cache::{KeyUrl, Storing};
+use crate::compression::StoredContent;
+use crate::fastcgi::Variables;
+use crate::mirror::Resource;
+use crate::steps::{Counted, Identity, LoggedIn};
+
+/// What the server knows about a request. Clients cannot set it.
+///
+/// Each way in which a request leads to another one is a method that names every field, so that the compiler asks what a new field
+/// means for it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestState {
+    /// The number of internal redirects that led to the request.
+    pub(crate) redirects: u32,
+    /// The status of the error that the request fetches the page for. An application reads it as `REDIRECT_STATUS`.
+    pub(crate) error_page_for: Option<StatusCode>,
+    /// The target as the client sent it, if a rewrite has changed the URI. An application reads it as `REQUEST_URI`.
+    pub(crate) original_target: Option<Bytes>,
+    /// The limits that have counted the request.
+    pub(crate) counted: Counted,
+    /// Whether it is the request of a flight. After an internal redirect, it joins no flight: it could wait for itself.
+    pub(crate) is_in_flight: bool,
+    /// The login of the failed request, in the request for its page.
+    pub(crate) login: Option<LoggedIn>,
+    /// The user that a step has verified.
+    pub(crate) identity: Option<Identity>,
+    /// Whether a step has allowed the request by who sends it, on a route that led to this one or without a name: an authorizer may know
+    /// the user by a cookie.
+    pub(crate) was_allowed: bool,
+    /// What an authorizer has set for the app of the route.
+    pub(crate) variables: Variables,
+    /// Whether it is from this machine, for a host that neither the configuration nor this machine has. The owner of the name could let
+    /// it resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding).
+    pub(crate) is_for_foreign_host: bool,
+    /// A field that only proxies set, which a step has removed.
+    pub(crate) came_through_proxy: Option<HeaderName>,
+    /// The URL of the origin, if that is the key: clients may have different names for a mirror.
+    pub(crate) key_url: Option<KeyUrl>,
+    /// What a request to a mirror is for.
+    pub(crate) resource: Option<Resource>,
+    /// Whether the state of the response has [`ResponseState::storing`], if it is being stored.
+    pub(crate) follows_storing: bool,
+}
+
+impl RequestState {
+    /// Whether a step has allowed the request by who sends it, on this route or on one that led to it: the response may be for one user.
+    pub(crate) fn is_of_user(&self) -> bool {
+        self.was_allowed || self.identity.is_some()
+    }
+
+    /// The state of the same request after an internal redirect to another route.
+    pub(crate) fn redirected(self) -> Self {
+        let is_of_user = self.is_of_user();
+        let Self {
+            redirects,
+            error_page_for,
+            original_target,
+            counted,
+            is_in_flight,
+            login,
+            is_for_foreign_host,
+            came_through_proxy,
+            // Only the previous route has verified the user, whose response a cache of the next one must not share.
+            identity: _,
+            was_allowed: _,
+            // They are for the app and the origin of the previous route.
+            variables: _,
+            key_url: _,
+            resource: _,
+            follows_storing: _,
+        } = self;
+        Self {
+            redirects: redirects + 1,
+            error_page_for,
+            original_target,
+            counted,
+            is_in_flight,
+            login,
+            was_allowed: is_of_user,
+            is_for_foreign_host,
+            came_through_proxy,
+            ..Self::default()
+        }
+    }
+
+    /// The state of the request for the target of a local redirect, which the application has chosen.
+    pub(crate) fn for_target(self) -> Self {
+        Self { original_target: None, error_page_for: None, ..self.redirected() }
+    }
+
+    /// The state of the request for the page of an error, with what the failed response adds.
+    pub(crate) fn for_page(self, failed: &Response) -> Self {
+        let ResponseState { counted, login, .. } = failed.state();
+        let mut state = self.redirected();
+        state.counted.add(counted);
+        state.error_page_for = Some(failed.status());
+        state.login = login.clone().or(state.login);
+        state
+    }
+}
+
+/// A message or head with a [`RequestState`].
+pub(crate) trait HasRequestState {
+    /// Returns the state.
+    fn state(&self) -> &RequestState;
+
+    /// Returns the state to change it.
+    fn state_mut(&mut self) -> &mut RequestState;
+}
+
+static UNKNOWN_REQUEST: LazyLock<RequestState> = LazyLock::new(RequestState::default);
+
+impl<B> HasRequestState for Request<B> {
+    fn state(&self) -> &RequestState {
+        self.extensions().get().unwrap_or(&UNKNOWN_REQUEST)
+    }
+
+    fn state_mut(&mut self) -> &mut RequestState {
+        self.extensions_mut().get_or_insert_default()
+    }
+}
+
+impl HasRequestState for Parts {
+    fn state(&self) -> &RequestState {
+        self.extensions.get().unwrap_or(&UNKNOWN_REQUEST)
+    }
+
+    fn state_mut(&mut self) -> &mut RequestState {
+        self.extensions.get_or_insert_default()
+    }
+}
+
+/// What the server knows about a response.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseState {
+    /// Why the server itself responds with an error.
+    pub(crate) explanation: Option<String>,
+    /// Whether the content is an error page already.
+    pub(crate) has_page: bool,
+    /// Whether an internal redirect led to it: its fields are final.
+    pub(crate) is_redirected: bool,
+    /// Whether the handler has chosen the coding: the step does not compress it.
+    pub(crate) is_negotiated: bool,
+    /// The whole content of a stored response with this body.
+    pub(crate) content: Option<StoredContent>,
+    /// Where it is being stored.
+    pub(crate) storing: Option<Storing>,
+    /// The limits that have counted or rejected the request of an error.
+    pub(crate) counted: Counted,
+    /// A login that the request of an error has passed.
+    pub(crate) login: Option<LoggedIn>,
+    /// What keeps the request in progress until the response was sent. A response that another one replaces drops it.
+    pub(crate) slots: Vec<Slot>,
+}
+
+impl ResponseState {
+    /// Whether the server itself responds, with an error.
+    pub(crate) fn is_own_error(&self) -> bool {
+        self.explanation.is_some() || self.has_page
+    }
+}
+
+/// A response with a [`ResponseState`].
+pub(crate) trait HasResponseState {
+    /// Returns the state.
+    fn state(&self) -> &ResponseState;
+
+    /// Returns the state to change it.
+    fn state_mut(&mut self) -> &mut ResponseState;
+
+    /// Takes a part of the state out, without making one.
+    fn take<T: Default>(&mut self, part: impl FnOnce(&mut ResponseState) -> &mut T) -> T;
+}
+
+static UNKNOWN_RESPONSE: LazyLock<ResponseState> = LazyLock::new(ResponseState::default);
+
+impl HasResponseState for Response {
+    fn state(&self) -> &ResponseState {
+        self.state.as_ref().and_then(|state| state.downcast_ref()).unwrap_or(&UNKNOWN_RESPONSE)
+    }
+
+    fn state_mut(&mut self) -> &mut ResponseState {
+        let state = self.state.get_or_insert_with(|| Box::new(ResponseState::default()));
+        state.downcast_mut().expect("no other type is stored")
+    }
+
+    fn take<T: Default>(&mut self, part: impl FnOnce(&mut ResponseState) -> &mut T) -> T {
+        if self.state.is_some() { std::mem::take(part(self.state_mut())) } else { T::default() }
+    }
+}
