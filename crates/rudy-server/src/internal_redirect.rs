@@ -89,7 +89,7 @@ pub(crate) fn copy_head(request: &Request) -> Request {
 }
 
 /// Returns the request for an error page; `None` after [`REDIRECTS_MAX`] internal redirects, or if an error page failed.
-pub(crate) fn for_page(request: Request, failed: &Response) -> Option<Request> {
+pub(crate) fn for_page(request: Request, error: StatusCode) -> Option<Request> {
     if request.state().error_page_for.is_some() {
         return None;
     }
@@ -98,7 +98,7 @@ pub(crate) fn for_page(request: Request, failed: &Response) -> Option<Request> {
         head.headers.remove(name);
     }
     let state = head.state_mut();
-    *state = std::mem::take(state).for_page(failed);
+    *state = std::mem::take(state).for_page(error);
     without_body(head)
 }
 
@@ -242,10 +242,11 @@ mod tests {
             ..RequestState::default()
         };
         let request = || Request::from_parts(head.clone(), RequestBody::empty());
-        let failed = Response::new(StatusCode::NOT_FOUND);
-        for other in
-            [for_target(&head, "/other"), same_request(request()), for_page(copy_head(&request()), &failed)]
-        {
+        for other in [
+            for_target(&head, "/other"),
+            same_request(request()),
+            for_page(copy_head(&request()), StatusCode::NOT_FOUND),
+        ] {
             let other = other.unwrap();
             let state = other.state();
             assert!(state.is_in_flight && state.came_through_proxy.is_some() && state.is_of_user());

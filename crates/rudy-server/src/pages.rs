@@ -41,12 +41,17 @@ impl Form {
 /// markup is escaped.
 #[must_use]
 pub fn error(status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
-    let mut response = of_form(Form::preferred(headers), status, explanation);
+    error_of_form(Form::preferred(headers), status, explanation)
+}
+
+/// As [`error`], in a form.
+pub(crate) fn error_of_form(form: Form, status: StatusCode, explanation: &str) -> Response {
+    let mut response = of_form(form, status, explanation);
     response.state_mut().explanation = Some(explanation.to_owned());
     response
 }
 
-/// Returns an error in a form.
+/// Returns the page of an error in a form.
 pub(crate) fn of_form(form: Form, status: StatusCode, explanation: &str) -> Response {
     let reason = reason_phrase(status).unwrap_or("Error");
     let (media_type, text) = match form {

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, Request, StatusCode};
-use rudy_limit::Slot;
 use rudy_net::Response;
 
 use crate::cache::{KeyUrl, Storing};
@@ -98,14 +97,9 @@ impl RequestState {
         Self { original_target: None, error_page_for: None, ..self.redirected() }
     }
 
-    /// The state of the request for the page of an error, with what the failed response adds.
-    pub(crate) fn for_page(self, failed: &Response) -> Self {
-        let ResponseState { counted, login, .. } = failed.state();
-        let mut state = self.redirected();
-        state.counted.add(counted);
-        state.error_page_for = Some(failed.status());
-        state.login = login.clone().or(state.login);
-        state
+    /// The state of the request for the page of an error.
+    pub(crate) fn for_page(self, error: StatusCode) -> Self {
+        Self { error_page_for: Some(error), ..self.redirected() }
     }
 }
 
@@ -155,12 +149,6 @@ pub(crate) struct ResponseState {
     pub(crate) content: Option<StoredContent>,
     /// Where it is being stored.
     pub(crate) storing: Option<Storing>,
-    /// The limits that have counted or rejected the request of an error.
-    pub(crate) counted: Counted,
-    /// A login that the request of an error has passed.
-    pub(crate) login: Option<LoggedIn>,
-    /// What keeps the request in progress until the response was sent. A response that another one replaces drops it.
-    pub(crate) slots: Vec<Slot>,
 }
 
 impl ResponseState {

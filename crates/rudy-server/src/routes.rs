@@ -16,7 +16,7 @@ use crate::buffer::Buffers;
 use crate::cache::disk_errors;
 use crate::dashboard::Live;
 use crate::exchange::{RouteName, note};
-use crate::files::access::{Access, on_pool};
+use crate::files::access::Access;
 use crate::handlers::{Call, Metrics};
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::metrics::{Format, Sources, render};
@@ -27,7 +27,7 @@ use crate::status::Activity;
 use crate::steps::{HeadCall, Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
-use crate::{internal_redirect, pages, tls};
+use crate::{internal_redirect, pages, steps, tls};
 
 /// The routes of a configuration, and the state that handlers share. Clones share everything.
 #[derive(Debug, Clone)]
@@ -137,23 +137,6 @@ impl Context<'_> {
         }
     }
 
-    /// Passes a request for `path` on to what comes next on its route, after a step has waited.
-    pub(crate) fn resume(self, request: Request, path: &RequestPath<'static>, next: Next) -> Reply {
-        match self.find(&request, path) {
-            Ok(found) => next.call(request, Call { path, route: &found, context: self }),
-            Err(missing) => self.reject(request, path, missing),
-        }
-    }
-
-    /// Passes a request to its handler on the blocking pool, because the handler has to wait for the file system.
-    pub(crate) fn reply_on_pool(self, request: Request, path: RequestPath<'static>) -> Reply {
-        let (client, routes) = (self.client.to_owned(), self.routes.clone());
-        let reply = on_pool(move |access| {
-            Ok(Context { client: &client, routes: &routes, access }.resume(request, &path, Next::handler()))
-        });
-        Reply::Later(Box::pin(async move { reply.await.response().await }))
-    }
-
     /// Redirects a request internally to another path of the site.
     pub(crate) fn redirect(self, request: Request, path: RequestPath<'static>) -> Reply {
         let fields = request.headers().clone();
@@ -166,7 +149,7 @@ impl Context<'_> {
 
     /// Responds to a failed request with an error page at another path of the site.
     pub(crate) fn page_of(self, failed: Response, request: Request, path: RequestPath<'static>) -> Reply {
-        match internal_redirect::for_page(request, &failed) {
+        match internal_redirect::for_page(request, failed.status()) {
             Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path))),
             // The error page itself has an error page: a loop.
             None => failed.into(),
@@ -202,7 +185,7 @@ impl Context<'_> {
         self.routes.router.mark_foreign_host(&mut request, self.client);
         match self.refuse(&request, path, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
-            None => Next::default().call(request, Call { path, route: &found, context: self }),
+            None => Next::first().call(request, Call { path, route: &found, context: self }),
         }
     }
 
@@ -231,7 +214,7 @@ impl Context<'_> {
         outer: Option<RouteMatch<'_, Target>>,
     ) -> Reply {
         match outer {
-            Some(route) => Next::around(response).call(request, Call { path, route: &route, context: self }),
+            Some(route) => steps::respond(request, response, Call { path, route: &route, context: self }),
             None => response.into(),
         }
     }

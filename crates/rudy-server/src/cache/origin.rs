@@ -1,47 +1,41 @@
 //! Calls the handler of a route again, after the step has returned.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use http::request::Parts;
 use http::uri::Scheme;
-use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, LocalAddress, Request, RequestBody, Response};
+use rudy_net::{LocalAddress, Request, RequestBody, Response};
 
 use crate::files::access::Access;
 use crate::handlers::Call;
-use crate::routes::{Context, Routes};
 use crate::routing::request_host;
-use crate::steps::Next;
+use crate::steps::{Next, OwnedCall};
 
 /// What comes after the step: the handler of the route. It can be called several times, also without a client that waits.
 pub(crate) struct Origin {
-    client: Client<'static>,
-    routes: Arc<Routes>,
-    path: RequestPath<'static>,
-    /// The number of the next step.
-    step: usize,
+    call: OwnedCall,
+    next: Next,
     /// The request of the client, without a body.
     pub(crate) head: Parts,
 }
 
 impl Origin {
     /// Drops the body of the request, which is empty.
-    pub(crate) fn new(request: Request, call: &Call<'_>, next: &Next) -> Self {
-        let (mut client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
+    pub(crate) fn new(request: Request, call: &Call<'_>, next: Next) -> Self {
+        let mut call = OwnedCall::of(call);
+        let client = &mut call.client;
         // An application may make the port a part of the response, which is for all listeners: its port is that of the URL.
         let port = url_port(request_host(&request), &client.scheme());
         let local = client.local_address.get().map(|local| SocketAddr::new(local.ip(), port));
         client.local_address = LocalAddress::known(local);
         let (head, _) = request.into_parts();
-        Self { client, routes, path: call.path.clone(), step: next.step(), head }
+        Self { call, next, head }
     }
 
     /// Sends a request with this head.
     pub(crate) async fn send(&self, head: Parts) -> Response {
         let request = Request::from_parts(head, RequestBody::empty());
-        let context = Context { client: &self.client, routes: &self.routes, access: Access::Cached };
-        context.resume(request, &self.path, Next::at(self.step)).response().await
+        self.call.with(Access::Cached, |call| self.next.call(request, call)).response().await
     }
 }
 

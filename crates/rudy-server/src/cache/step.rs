@@ -18,7 +18,7 @@ use super::{Shared, bypass, prepared, purge, subject};
 use crate::exchange::note;
 use crate::handlers::{Call, Start};
 use crate::routing::request_host;
-use crate::steps::{HeadCall, Next, Step};
+use crate::steps::{Around, HeadCall, Next, Step};
 
 /// The cache of a route.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Cache {
         &self.0.policy
     }
 
-    fn read(&self, open: &Arc<OpenStore>, mut request: Request, call: Call<'_>, next: &Next) -> Reply {
+    fn read(&self, open: &Arc<OpenStore>, mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let shared = &self.0;
         shared.rules.reduce_languages(request.headers_mut());
         let subject = shared.rules.subject(&shared.policy, &request, call.context.client);
@@ -83,14 +83,14 @@ impl Cache {
         subject: Subject,
         request: Request,
         call: &Call<'_>,
-        next: &Next,
+        next: Next,
     ) -> Visit {
         let (shared, open) = (self.0.clone(), open.clone());
         Visit { shared, open, subject, origin: Origin::new(request, call, next) }
     }
 }
 
-impl Step for Cache {
+impl Around for Cache {
     fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let Some(open) = self.0.store.get() else { return next.call(request, call) };
         subject::normalize_host(&self.0.policy, &mut request, call.context.client);
@@ -104,7 +104,13 @@ impl Step for Cache {
         if self.0.rules.bypasses(&request) {
             return bypass::pass(&self.0, Forward::Bypass, request, call, next);
         }
-        self.read(open, request, call, &next)
+        self.read(open, request, call, next)
+    }
+}
+
+impl Step for Cache {
+    fn around(&self) -> Option<&dyn Around> {
+        Some(self)
     }
 
     fn call_head(&self, call: HeadCall<'_>) -> Option<Response> {

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Request, Response};
 
 use super::app::App;
 use super::failure::Failure;
@@ -21,9 +21,9 @@ use super::response::AppResponse;
 use super::sendfile;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Location, Problem};
-use crate::handlers::Start;
+use crate::handlers::{Call, Start};
 use crate::request_state::HasRequestState;
-use crate::steps::Resume;
+use crate::steps::{Decided, OwnedCall, Passage, Waiting};
 use crate::upstream::Upload;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
@@ -79,25 +79,27 @@ impl Authorizer {
     }
 
     /// Calls the authorizer, and passes the request on if it is allowed. The request's body is not read meanwhile.
-    pub(crate) fn call(&self, request: Request, resume: Resume) -> Reply {
-        Reply::Later(Box::pin(self.clone().respond(request, resume)))
+    pub(crate) fn decide(&self, passage: &mut Passage, call: &Call<'_>) -> Waiting {
+        Box::pin(self.clone().respond(std::mem::take(passage), OwnedCall::of(call)))
     }
 
-    async fn respond(self, request: Request, resume: Resume) -> Response {
-        let (mut head, body) = request.into_parts();
-        let client = resume.client();
-        match self.authorize(&head, resume.path(), client, resume.buffers()).await {
+    async fn respond(self, mut passage: Passage, call: OwnedCall) -> Decided {
+        let (mut head, body) = passage.request.into_parts();
+        let decision = self.authorize(&head, &call.path, &call.client, &call.routes.buffers).await;
+        let response = match decision {
             Ok(Decision::Allow(variables)) => {
                 let state = head.state_mut();
                 (state.variables, state.was_allowed) = (variables, true);
-                resume.call(Request::from_parts(head, body)).response().await
+                None
             }
-            Ok(Decision::Deny(response)) => response,
+            Ok(Decision::Deny(response)) => Some(response),
             Err(failure) => {
-                self.0.app.info(&head.method, &head.uri, client).log_failure(&failure);
-                failure.response(&head.headers)
+                self.0.app.info(&head.method, &head.uri, &call.client).log_failure(&failure);
+                Some(failure.response(&head.headers))
             }
-        }
+        };
+        passage.request = Request::from_parts(head, body);
+        Decided { call, passage, response }
     }
 
     async fn authorize(

@@ -95,7 +95,7 @@ struct Shared {
 
 impl Handler for Fastcgi {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(request, call.below(), call.route.pattern, call.context)
+        self.respond(request, call)
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -179,16 +179,9 @@ impl Fastcgi {
         self.0.app.start(start.apps, &start.log.of_server())
     }
 
-    /// Responds to a request that matched `pattern` of its route; `path` is the part of its path below the
-    /// route.
-    fn respond(
-        &self,
-        request: Request,
-        path: PathBelow<'_>,
-        pattern: &PathPattern,
-        context: Context<'_>,
-    ) -> Reply {
-        let script = match self.script(path, pattern) {
+    fn respond(&self, request: Request, call: Call<'_>) -> Reply {
+        let context = call.context;
+        let script = match self.script(call.below(), call.route.pattern) {
             Ok(script) => script,
             Err(error) => {
                 let explanation = format!("Bad request: {error}.");
@@ -205,9 +198,7 @@ impl Fastcgi {
         match kind {
             Ok(Some(Kind::File)) => self.run(request, script, context),
             Ok(_) => not_found(&request),
-            Err(failure) if failure.would_block(context.access) => {
-                context.reply_on_pool(request, path.whole().clone().into_owned())
-            }
+            Err(failure) if failure.would_block(context.access) => call.on_pool(request),
             Err(failure) => self.failure_response(&request, context.client, &failure).into(),
         }
     }

@@ -119,7 +119,7 @@ pub(crate) enum Outcome {
 impl Handler for Files {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
         let other_routes = |file: &str| call.path_on_other_route(file);
-        let Call { context, route, path } = call;
+        let Call { context, route, .. } = call;
         match self.respond_to(
             &request,
             call.below(),
@@ -128,7 +128,7 @@ impl Handler for Files {
         ) {
             Ok(Outcome::Reply(reply)) => reply,
             Ok(Outcome::Redirect(path)) => context.redirect(request, path),
-            Err(WouldBlock) => context.reply_on_pool(request, path.clone()),
+            Err(WouldBlock) => call.on_pool(request),
         }
     }
 

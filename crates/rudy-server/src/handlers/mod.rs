@@ -44,6 +44,7 @@ use crate::config::{AppTable, Location, Problem, Site};
 use crate::dashboard::DashboardTable;
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, FastcgiTable};
+use crate::files::access::on_pool;
 use crate::files::{FileTypes, FilesTable, Folders};
 use crate::methods::READ_METHODS;
 use crate::mirror::MirrorTable;
@@ -51,7 +52,7 @@ use crate::php::PhpTable;
 use crate::proxy::{Proxy, ProxyTable};
 use crate::routes::Context;
 use crate::routing::{PathPattern, RouteMatch};
-use crate::steps::Target;
+use crate::steps::{OwnedCall, Target};
 use crate::template::Subject;
 
 /// Responds to the requests of a route.
@@ -122,6 +123,15 @@ impl Call<'_> {
     /// Returns the part of the path that the handler uses.
     pub(crate) fn below(&self) -> PathBelow<'_> {
         self.route.below(self.path)
+    }
+
+    /// Passes a request to its handler on the blocking pool, because the handler has to wait for the file system.
+    pub(crate) fn on_pool(&self, request: Request) -> Reply {
+        let call = OwnedCall::of(self);
+        let reply = on_pool(move |access| {
+            Ok(call.with(access, |call| call.route.handler.handler.call(request, call)))
+        });
+        Reply::Later(Box::pin(async move { reply.await.response().await }))
     }
 
     /// Returns what the placeholders of a template stand for.

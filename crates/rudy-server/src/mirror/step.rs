@@ -26,7 +26,7 @@ use crate::pages;
 use crate::proxy::StickyKey;
 use crate::request_state::HasResponseState;
 use crate::routing::request_host;
-use crate::steps::{Next, Step};
+use crate::steps::{Around, Next, Step};
 
 /// Requests what is stored, however old, without the repository.
 const ONLY_STORED: HeaderValue = HeaderValue::from_static("only-if-cached, max-stale");
@@ -62,7 +62,7 @@ impl Mirror {
     }
 }
 
-impl Step for Mirror {
+impl Around for Mirror {
     fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
         let shared = self.0.clone();
         let mount = call.below().mount().len();
@@ -87,8 +87,8 @@ impl Step for Mirror {
         if !is_audit {
             normalize(&mut request, forms);
         }
-        let others = forms.map(|forms| OtherForms { forms, origin: again(&request, &call, &next) });
-        let set = shared.sets.of(shared.preset, &resource).map(|set| (set, again(&request, &call, &next)));
+        let others = forms.map(|forms| OtherForms { forms, origin: again(&request, &call, next) });
+        let set = shared.sets.of(shared.preset, &resource).map(|set| (set, again(&request, &call, next)));
         let reply = next.call(request, call);
         Reply::Later(Box::pin(async move {
             let mut response = reply.response().await;
@@ -104,6 +104,12 @@ impl Step for Mirror {
             }
             shared.with_links(response, resource, mirror, checksum, rewritten.then_some(&of_client)).await
         }))
+    }
+}
+
+impl Step for Mirror {
+    fn around(&self) -> Option<&dyn Around> {
+        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -180,7 +186,7 @@ impl OtherForms {
 }
 
 /// Returns what sends a request once more.
-fn again(request: &Request, call: &Call<'_>, next: &Next) -> Origin {
+fn again(request: &Request, call: &Call<'_>, next: Next) -> Origin {
     Origin::new(copy_head(request), call, next)
 }
 

@@ -28,7 +28,6 @@ use crate::files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::pages;
-use crate::routes::Context;
 use crate::routing::{PathPattern, RouteMatch};
 use crate::steps::Target;
 
@@ -105,7 +104,7 @@ pub(crate) struct Php {
 impl Handler for Php {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
         let other_routes = |file: &str| call.path_on_other_route(file);
-        self.respond(request, call.below(), call.route.if_has_other_routes(&other_routes), call.context)
+        self.respond(request, call.route.if_has_other_routes(&other_routes), call)
     }
 
     fn call_head(
@@ -152,17 +151,12 @@ impl Php {
         Ok(Self { files, app: Fastcgi::for_php(table, root, location, folders)? })
     }
 
-    /// Responds to a request; `path` is the part of its path below the route. `other_routes` looks up other
-    /// routes of the site: if one matches the index or the front controller, the request is redirected there.
-    fn respond(
-        &self,
-        request: Request,
-        path: PathBelow<'_>,
-        other_routes: Option<OtherRoutes<'_>>,
-        context: Context<'_>,
-    ) -> Reply {
+    /// Responds to a request. `other_routes` looks up other routes of the site: if one matches the index or the front controller, the
+    /// request is redirected there.
+    fn respond(&self, request: Request, other_routes: Option<OtherRoutes<'_>>, call: Call<'_>) -> Reply {
+        let (path, context) = (call.below(), call.context);
         // A cached index page is not used: the folder may have a new `index.php`, which takes precedence.
-        let on_pool = |request| context.reply_on_pool(request, path.whole().clone().into_owned());
+        let on_pool = |request| call.on_pool(request);
         if !path.names_directory() {
             match self.files.respond_if_cached(&request, path, context.access) {
                 Ok(Some(reply)) => return reply,

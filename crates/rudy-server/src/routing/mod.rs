@@ -68,9 +68,27 @@ pub(crate) struct Route<H> {
 /// `.php`; more are a burden, because each needs a search of its own.
 const SCRIPTS_MAX: usize = 8;
 
+/// The place of a route and of its pattern in a router. What waits keeps it: a request must not get another route by what a step has
+/// changed, such as its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RouteId {
+    site: usize,
+    route: InSite,
+    pattern: usize,
+}
+
+/// The place of a route in its site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InSite {
+    Listed(usize),
+    Redirects,
+    Outer,
+}
+
 /// The route that matches a request, and the pattern that matched.
 #[derive(Debug)]
 pub(crate) struct RouteMatch<'r, H> {
+    pub(crate) id: RouteId,
     pub(crate) pattern: &'r PathPattern,
     pub(crate) handler: &'r H,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
@@ -83,9 +101,15 @@ pub(crate) struct RouteMatch<'r, H> {
 }
 
 impl<'r, H> RouteMatch<'r, H> {
+    /// Returns the numbers of the site and of the route in it, which is `None` for those that the server adds.
+    pub(crate) fn numbers(&self) -> (usize, Option<usize>) {
+        let route = if let InSite::Listed(number) = self.id.route { Some(number) } else { None };
+        (self.id.site, route)
+    }
+
     /// Returns the route of the site for responses of the server itself.
     pub(crate) fn outer(&self) -> RouteMatch<'r, H> {
-        self.site.outer_match()
+        self.site.route_match(RouteId { route: InSite::Outer, pattern: 0, ..self.id })
     }
 
     /// Returns the part of a request's path that the handler uses: below the folder for `/docs/*`, the whole path for others.
@@ -110,10 +134,10 @@ impl<'r, H> RouteMatch<'r, H> {
             return Ok(());
         };
         let route = self.site.governing(bare.as_bytes(), SCRIPTS_MAX);
-        let is_safe = |route: &Route<H>| {
-            std::ptr::eq(&raw const route.handler, self.handler) || is_harmless(&route.handler)
+        let is_safe = |number: usize| {
+            self.id.route == InSite::Listed(number) || is_harmless(&self.site.routes[number].handler)
         };
-        if route.is_ok_and(|(route, _)| is_safe(route)) { Ok(()) } else { Err(PathError::Parameters) }
+        if route.is_ok_and(|(number, _)| is_safe(number)) { Ok(()) } else { Err(PathError::Parameters) }
     }
 
     /// Returns the path in the site of a file in the handler's folder if another route matches it.
@@ -124,14 +148,14 @@ impl<'r, H> RouteMatch<'r, H> {
     ) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
-        let (route, _) = self.site.first(target.as_bytes())?;
-        (!std::ptr::eq(&raw const route.handler, self.handler)).then_some(target)
+        let (number, _) = self.site.first(target.as_bytes())?;
+        (self.id.route != InSite::Listed(number)).then_some(target)
     }
 }
 
 impl<H> Route<H> {
-    fn matching_pattern(&self, path: &[u8]) -> Option<&PathPattern> {
-        self.paths.iter().find(|pattern| pattern.matches(path))
+    fn matching_pattern(&self, path: &[u8]) -> Option<usize> {
+        self.paths.iter().position(|pattern| pattern.matches(path))
     }
 
     fn matches(&self, path: &[u8]) -> bool {
@@ -182,13 +206,19 @@ impl fmt::Display for NotFound {
 }
 
 impl<H> Site<H> {
-    fn outer_match(&self) -> RouteMatch<'_, H> {
-        self.route_match(&self.outer, &self.outer.paths[0])
+    fn route(&self, place: InSite) -> &Route<H> {
+        match (place, &self.redirects) {
+            (InSite::Listed(number), _) => &self.routes[number],
+            (InSite::Redirects, Some((_, route))) => route,
+            (InSite::Redirects, None) | (InSite::Outer, _) => &self.outer,
+        }
     }
 
-    fn route_match<'r>(&'r self, route: &'r Route<H>, pattern: &'r PathPattern) -> RouteMatch<'r, H> {
+    fn route_match(&self, id: RouteId) -> RouteMatch<'_, H> {
+        let route = self.route(id.route);
         RouteMatch {
-            pattern,
+            id,
+            pattern: &route.paths[id.pattern],
             handler: &route.handler,
             https_port: self.https_port,
             awaits_certificate: false,
@@ -197,36 +227,29 @@ impl<H> Site<H> {
         }
     }
 
-    fn missing(&self, reason: NotFound) -> Missing<'_, H> {
-        Missing { reason, outer: Some(self.outer_match()) }
-    }
-
-    /// Returns the route of a path.
+    /// Returns the place of the route of a path, and the number of its pattern that matches.
     ///
     /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
     /// the same route in both readings, so that it can neither bypass the route `/admin/*` nor leave its own route. A pattern that
     /// contains the encoded slash itself is an exception.
-    fn find(&self, path: &RequestPath<'_>) -> Result<(&Route<H>, &PathPattern), NotFound> {
-        if let Some((map, route)) = &self.redirects
-            && map.contains(path)
-        {
-            return Ok((route, &route.paths[0]));
+    fn find(&self, path: &RequestPath<'_>) -> Result<(InSite, usize), NotFound> {
+        if self.redirects.as_ref().is_some_and(|(map, _)| map.contains(path)) {
+            return Ok((InSite::Redirects, 0));
         }
-        let (route, pattern) = self.governing(path.as_bytes(), SCRIPTS_MAX)?;
-        if !pattern.has_encoded_slash()
+        let (number, pattern) = self.governing(path.as_bytes(), SCRIPTS_MAX)?;
+        if !self.routes[number].paths[pattern].has_encoded_slash()
             && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
-            && !self
-                .governing(decoded.as_bytes(), SCRIPTS_MAX)
-                .is_ok_and(|(other, _)| std::ptr::eq(other, route))
+            && !self.governing(decoded.as_bytes(), SCRIPTS_MAX).is_ok_and(|(other, _)| other == number)
         {
             return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
-        Ok((route, pattern))
+        Ok((InSite::Listed(number), pattern))
     }
 
-    /// Returns the first route that matches the path, and the pattern that does.
-    fn first(&self, path: &[u8]) -> Option<(&Route<H>, &PathPattern)> {
-        self.routes.iter().find_map(|route| Some((route, route.matching_pattern(path)?)))
+    /// Returns the numbers of the first route that matches the path, and of the pattern that does.
+    fn first(&self, path: &[u8]) -> Option<(usize, usize)> {
+        let mut routes = self.routes.iter().enumerate();
+        routes.find_map(|(number, route)| Some((number, route.matching_pattern(path)?)))
     }
 
     /// Returns the first route that matches the path, unless the path is a script with path info: `/x.php/info` runs `/x.php`, and
@@ -238,19 +261,21 @@ impl<H> Site<H> {
     ///
     /// Whether the script exists is not checked: the route would depend on the file system. So the rule also applies to a folder
     /// with the name of a script.
-    fn governing(&self, path: &[u8], scripts_max: usize) -> Result<(&Route<H>, &PathPattern), NotFound> {
-        let (route, pattern) = self.first(path).ok_or(NotFound::Path)?;
+    fn governing(&self, path: &[u8], scripts_max: usize) -> Result<(usize, usize), NotFound> {
+        let found = self.first(path).ok_or(NotFound::Path)?;
+        let route = &self.routes[found.0];
+        let pattern = &route.paths[found.1];
         let script =
             route.script_suffix.as_ref().and_then(|suffix| last_script(path, pattern.mount(), suffix));
         let Some(script) = script.filter(|script| !pattern.names_path_info_of(script)) else {
-            return Ok((route, pattern));
+            return Ok(found);
         };
         let left = scripts_max.checked_sub(1).ok_or(NotFound::Path)?;
-        let (of_script, its_pattern) = self.governing(script, left)?;
-        if std::ptr::eq(of_script, route) || of_script.matches(path) {
-            Ok((route, pattern))
+        let of_script = self.governing(script, left)?;
+        if of_script.0 == found.0 || self.routes[of_script.0].matches(path) {
+            Ok(found)
         } else if route.matches(script) {
-            Ok((of_script, its_pattern))
+            Ok(of_script)
         } else {
             Err(NotFound::Path)
         }
@@ -300,7 +325,7 @@ impl<H> Router<H> {
     ) -> Option<Arc<TlsSite>> {
         let hosts = self.listeners.hosts_at(Some(listener))?;
         let Some(name) = server_name else {
-            return Some(self.unnamed_site(hosts, local)?.tls.as_ref()?.load_full());
+            return Some(self.sites.get(Self::unnamed_site(hosts, local)?)?.tls.as_ref()?.load_full());
         };
         let (number, is_default) = hosts.find_or_default(name)?;
         let site = self.sites.get(number)?;
@@ -312,11 +337,9 @@ impl<H> Router<H> {
         Self { listeners, sites }
     }
 
-    /// Returns the number of a matching route in its site, and that of its site. The route is `None` for those that the server adds.
-    pub(crate) fn position(&self, found: &RouteMatch<'_, H>) -> Option<(usize, Option<usize>)> {
-        let site = self.sites.iter().position(|site| std::ptr::eq(site, found.site))?;
-        let routes = &self.sites[site].routes;
-        Some((site, routes.iter().position(|route| std::ptr::eq(&raw const route.handler, found.handler))))
+    /// Returns a route that was found in this router.
+    pub(crate) fn at(&self, id: RouteId) -> RouteMatch<'_, H> {
+        self.sites[id.site].route_match(id)
     }
 
     /// Iterates over the handlers of all sites.
@@ -329,11 +352,11 @@ impl<H> Router<H> {
         self.listeners.hosts_at(client.listener.as_ref().map(|address| &***address))
     }
 
-    /// Returns the site of a host, even if a connection must not be used for it.
-    fn site<'h>(&self, host: &impl Fn() -> &'h [u8], client: &Client<'_>) -> Result<&Site<H>, NotFound> {
+    /// Returns the number of the site of a host, even if a connection must not be used for it.
+    fn site<'h>(&self, host: &impl Fn() -> &'h [u8], client: &Client<'_>) -> Result<usize, NotFound> {
         let hosts = self.hosts(client).ok_or(NotFound::Host)?;
         let not_found = if hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
-        hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)
+        hosts.find(host).filter(|site| *site < self.sites.len()).ok_or(not_found)
     }
 
     /// Whether the listener of a client serves a host.
@@ -351,12 +374,15 @@ impl<H> Router<H> {
         }
     }
 
-    /// Returns the site for clients that name none: that of the address to which they have connected, because an address is never sent
+    /// Returns the number of the site for clients that name none: that of the address to which they have connected, because an address is never sent
     /// as a server name (RFC 6066 §3), or the default site, or the only one.
-    fn unnamed_site(&self, hosts: &Hosts, local: &LocalAddress<'_>) -> Option<&Site<H>> {
+    fn unnamed_site(hosts: &Hosts, local: &LocalAddress<'_>) -> Option<usize> {
         let of_address = || hosts.at_address(local.get()?.ip());
-        let number = of_address().or_else(|| hosts.find(|| b"")).or_else(|| hosts.only())?;
-        self.sites.get(number)
+        of_address().or_else(|| hosts.find(|| b"")).or_else(|| hosts.only())
+    }
+
+    fn outer_of(&self, site: usize) -> Option<RouteMatch<'_, H>> {
+        Some(self.sites.get(site)?.route_match(RouteId { site, route: InSite::Outer, pattern: 0 }))
     }
 
     /// Returns the route of the host's site for responses of the server itself.
@@ -366,7 +392,7 @@ impl<H> Router<H> {
         client: &Client<'_>,
     ) -> Option<RouteMatch<'_, H>> {
         let site = self.site(&host, client);
-        site.map_or_else(|_| self.outer_of_connection(client), |site| Some(site.outer_match()))
+        site.map_or_else(|_| self.outer_of_connection(client), |site| self.outer_of(site))
     }
 
     /// Returns the route for responses to requests whose host is unknown, or has no site: that of the site to which the connection was
@@ -374,8 +400,10 @@ impl<H> Router<H> {
     pub(crate) fn outer_of_connection(&self, client: &Client<'_>) -> Option<RouteMatch<'_, H>> {
         let hosts = self.hosts(client)?;
         let name = client.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
-        let named = name.and_then(|name| self.sites.get(hosts.find_or_default(name)?.0));
-        named.or_else(|| self.unnamed_site(hosts, &client.local_address)).map(Site::outer_match)
+        let named = name.and_then(|name| Some(hosts.find_or_default(name)?.0));
+        named
+            .or_else(|| Self::unnamed_site(hosts, &client.local_address))
+            .and_then(|site| self.outer_of(site))
     }
 
     /// Returns the first route of the host's site that matches the path. Only sites that the listener of the client serves are found.
@@ -385,22 +413,24 @@ impl<H> Router<H> {
         path: &RequestPath<'_>,
         client: &Client<'_>,
     ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
-        let site = match self.site(&host, client) {
-            Ok(site) => site,
+        let number = match self.site(&host, client) {
+            Ok(number) => number,
             Err(reason) => return Err(Missing { reason, outer: self.outer_of_connection(client) }),
         };
+        let (site, missing) =
+            (&self.sites[number], |reason| Missing { reason, outer: self.outer_of(number) });
         let tls = client.tls.as_deref();
         if tls.is_some_and(|tls| !site.may_use(tls, host())) {
-            return Err(site.missing(NotFound::OtherSite));
+            return Err(missing(NotFound::OtherSite));
         }
         if tls.is_some_and(|tls| tls.is_early) && !site.has_early_data() {
-            return Err(site.missing(NotFound::TooEarly));
+            return Err(missing(NotFound::TooEarly));
         }
-        let (route, pattern) = site.find(path).map_err(|reason| site.missing(reason))?;
+        let (route, pattern) = site.find(path).map_err(missing)?;
         Ok(RouteMatch {
             awaits_certificate: tls.is_none() && site.is_auto && !site.has_certificate_for(host()),
             needs_certificate: tls.is_none() && site.requires_certificates(),
-            ..site.route_match(route, pattern)
+            ..site.route_match(RouteId { site: number, route, pattern })
         })
     }
 }
@@ -469,6 +499,13 @@ mod tests {
         ] {
             let path = RequestPath::parse(path).unwrap();
             let found = router.find(|| host.as_bytes(), &path, &client);
+            // What waits keeps the route and the pattern.
+            if let Ok(found) = &found {
+                let later = router.at(found.id);
+                assert!(
+                    std::ptr::eq(later.handler, found.handler) && std::ptr::eq(later.pattern, found.pattern)
+                );
+            }
             let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
             assert_eq!(found, handler, "{host} {path:?}");
         }

@@ -184,7 +184,7 @@ impl<'c> Explanation<'c> {
 
     /// Names the site and the route, and returns the route unless the server has added it.
     fn route(&mut self, found: &RouteMatch<'_, Target>) -> Option<&'c config::Route> {
-        let (site, route) = self.router.position(found)?;
+        let (site, route) = found.numbers();
         let site = &self.config.sites[site];
         let place =
             |location| self.config.sources.place(location).map_or_else(String::new, |at| format!(" ({at})"));

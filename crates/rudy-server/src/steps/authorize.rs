@@ -2,15 +2,13 @@
 
 use std::io;
 
-use rudy_net::{Reply, Request};
-
-use super::{Next, Resume, Step};
+use super::{Flow, Passage, Step};
 use crate::fastcgi::Authorizer;
 use crate::handlers::{Call, Start};
 
 impl Step for Authorizer {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        self.call(request, Resume::new(&call, next))
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        Flow::Wait(self.decide(passage, call))
     }
 
     fn describe(&self) -> Vec<String> {

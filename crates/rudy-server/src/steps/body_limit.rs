@@ -2,10 +2,9 @@
 
 use http::{Method, StatusCode};
 use http_body::Body as _;
-use rudy_net::{Reply, Request};
 use rudy_units::Size;
 
-use super::{HeadCall, Next, Step};
+use super::{Flow, HeadCall, Passage, Step};
 use crate::handlers::Call;
 use crate::pages;
 
@@ -16,16 +15,19 @@ pub(super) struct BodyLimit {
 }
 
 impl Step for BodyLimit {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+        let request = &mut passage.request;
         // A tunnel is no body: it has limits of its own.
         if *request.method() == Method::CONNECT {
-            return next.call(request, call);
+            return Flow::Continue;
         }
         if request.body().size_hint().exact().is_some_and(|length| length > self.bytes) {
             let explanation = format!("The request body is larger than {} bytes (`body_bytes`).", self.bytes);
             return pages::error(StatusCode::PAYLOAD_TOO_LARGE, request.headers(), &explanation).into();
         }
-        next.call(request.map(|body| body.at_most(self.bytes)), call)
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = body.at_most(self.bytes);
+        Flow::Continue
     }
 
     fn describe(&self) -> Vec<String> {

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::access::MethodName;
-use super::{Next, Step};
+use super::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::config::{HeaderFieldName, Location, OneOrMany, Problem};
 use crate::handlers::Call;
 use crate::request_state::HasResponseState;
@@ -191,15 +191,13 @@ fn add_vary(fields: &mut HeaderMap) {
 pub(super) struct CorsFields(pub(super) Arc<Cors>);
 
 impl Step for CorsFields {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let (cors, origin) = (self.0.clone(), request.headers().get(ORIGIN).cloned());
-        next.call(request, call).map(move |mut response| {
-            // The route that an internal redirect led to has set them.
-            if !response.state().is_redirected {
-                cors.apply(origin.as_ref(), response.headers_mut());
-            }
-            response
-        })
+    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+        passage.kept.origin = passage.request.headers().get(ORIGIN).cloned();
+        Flow::Continue
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -208,16 +206,23 @@ impl Step for CorsFields {
     }
 }
 
+impl ResponseStep for CorsFields {
+    fn response(&self, mut response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+        // The route that an internal redirect led to has set them.
+        if !response.state().is_redirected {
+            self.0.apply(kept.origin.as_ref(), response.headers_mut());
+        }
+        response.into()
+    }
+}
+
 /// Responds to preflight requests.
 #[derive(Debug)]
 pub(super) struct Preflight(pub(super) Arc<Cors>);
 
 impl Step for Preflight {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        match self.0.preflight(&request) {
-            Some(response) => response.into(),
-            None => next.call(request, call),
-        }
+    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+        self.0.preflight(&passage.request).map_or(Flow::Continue, Flow::from)
     }
 
     fn describe(&self) -> Vec<String> {

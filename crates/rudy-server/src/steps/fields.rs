@@ -5,11 +5,11 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::PreparedHead;
 use rudy_http::syntax::members;
-use rudy_net::{Head, Reply, Request, RequestBody, Response};
+use rudy_net::{Head, Reply, Request, Response};
 
 use super::derived_heads::DerivedHeads;
 use super::field_changes::{Action, FieldChange};
-use super::{HeadCall, Next, Step};
+use super::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
 use crate::compression;
 use crate::handlers::Call;
 use crate::request_state::HasResponseState;
@@ -187,33 +187,27 @@ pub(super) struct ResponseFields {
 }
 
 impl ResponseFields {
-    /// Browsers must not note that a host uses HTTPS from the response of another one.
     fn changes(&self, is_https: bool, status: StatusCode) -> &Arc<Changes> {
-        if is_https && status != StatusCode::MISDIRECTED_REQUEST { &self.https } else { &self.changes }
+        if applies_hsts(is_https, status) { &self.https } else { &self.changes }
     }
 }
 
+/// Browsers must not note that a host uses HTTPS from the response of another one.
+fn applies_hsts(is_https: bool, status: StatusCode) -> bool {
+    is_https && status != StatusCode::MISDIRECTED_REQUEST
+}
+
 impl Step for ResponseFields {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let is_https = call.context.client.scheme() == http::uri::Scheme::HTTPS;
-        let own = Self { changes: self.changes.clone(), https: self.https.clone() };
-        let filled = (!self.can_finish())
-            .then(|| [&own.changes, &own.https].map(|changes| changes.fill(&request, &call)));
-        next.call(request, call).map(move |mut response| {
-            // The route that an internal redirect led to has changed them.
-            if response.state().is_redirected {
-                return response;
-            }
-            match filled {
-                None => own.changes(is_https, response.status()).apply(response),
-                Some([plain, https]) => {
-                    let misdirected = response.status() == StatusCode::MISDIRECTED_REQUEST;
-                    let changes = if is_https && !misdirected { &https } else { &plain };
-                    apply_to_response(changes, response.headers_mut());
-                    response
-                }
-            }
-        })
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        if !self.can_finish() {
+            let [plain, https] = [&self.changes, &self.https].map(|list| list.fill(&passage.request, call));
+            passage.kept.filled = Some(FilledFields { plain, https });
+        }
+        Flow::Continue
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -233,13 +227,38 @@ impl Step for ResponseFields {
     }
 }
 
+impl ResponseStep for ResponseFields {
+    fn response(&self, mut response: Response, kept: &mut Kept, call: &Call<'_>) -> Reply {
+        // The route that an internal redirect led to has changed them.
+        if response.state().is_redirected {
+            return response.into();
+        }
+        let is_https = call.context.client.scheme() == http::uri::Scheme::HTTPS;
+        match kept.filled.take() {
+            None => response = self.changes(is_https, response.status()).apply(response),
+            Some(FilledFields { plain, https }) => {
+                let changes = if applies_hsts(is_https, response.status()) { &https } else { &plain };
+                apply_to_response(changes, response.headers_mut());
+            }
+        }
+        response.into()
+    }
+}
+
+/// Response fields for one request.
+pub(super) struct FilledFields {
+    plain: Vec<Change<HeaderValue>>,
+    https: Vec<Change<HeaderValue>>,
+}
+
 /// Changes the fields of the request for the handler.
 #[derive(Debug)]
 pub(super) struct RequestFields(pub(super) Changes);
 
 impl Step for RequestFields {
-    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
-        let changes = self.0.fill(&request, &call);
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let request = &mut passage.request;
+        let changes = self.0.fill(request, call);
         let is_changed = |option: &[u8]| changes.iter().any(|change| is_named(&change.name, option));
         keep_from_connection(is_changed, request.headers_mut());
         for change in &changes {
@@ -248,7 +267,8 @@ impl Step for RequestFields {
             }
         }
         apply(&changes, request.headers_mut());
-        next.call(without_trailers(request), call)
+        remove_trailers(request);
+        Flow::Continue
     }
 
     fn describe(&self) -> Vec<String> {
@@ -310,9 +330,10 @@ pub(super) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Removes the trailers of a request. Some apps merge them into the fields, so a client could set a removed field again there.
-pub(super) fn without_trailers(mut request: Request) -> Request {
+pub(super) fn remove_trailers(request: &mut Request) {
     request.headers_mut().remove(header::TRAILER);
-    request.map(RequestBody::without_trailers)
+    let body = std::mem::take(request.body_mut());
+    *request.body_mut() = body.without_trailers();
 }
 
 /// The fields that [`header`] frames messages and manages connections with. No setting can change them.

@@ -5,10 +5,10 @@
 //! `request_headers` sets comes after it.
 
 use http::HeaderName;
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Request, Response};
 
 use super::fields::is_same_variable;
-use super::{HeadCall, Next, Step};
+use super::{Flow, HeadCall, Passage, Step};
 use crate::client_address;
 use crate::handlers::Call;
 use crate::request_state::HasRequestState;
@@ -54,12 +54,13 @@ const NAMES: [&str; 28] = [
 pub(super) struct WithoutForwardingFields(pub(super) client_address::Options);
 
 impl Step for WithoutForwardingFields {
-    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let request = &mut passage.request;
         let is_trusted = || self.0.trusts(&call.context.client.peer);
         if request.headers().keys().any(|name| is_of_proxies(name) || resembles_framing(name)) {
-            remove(&mut request, is_trusted());
+            remove(request, is_trusted());
         }
-        next.call(request, call)
+        Flow::Continue
     }
 
     /// Nothing: all applications get requests without them.

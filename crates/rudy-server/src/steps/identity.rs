@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Request, Response};
 
-use super::error_pages::is_error;
-use super::fields::{remove_spellings, replace_field, without_trailers};
-use super::{HeadCall, Next, Step};
+use super::fields::{remove_spellings, remove_trailers, replace_field};
+use super::{Flow, HeadCall, Passage, Step};
 use crate::exchange::note;
 use crate::handlers::Call;
 use crate::passwords::PasswordFile;
-use crate::request_state::{HasRequestState, HasResponseState};
+use crate::request_state::HasRequestState;
 
 /// The field in which applications read the user. A client cannot set it on a site that verifies users.
 pub(super) static REMOTE_USER: HeaderName = HeaderName::from_static("remote-user");
@@ -42,14 +41,6 @@ impl LoggedIn {
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.file, &other.file) && self.user == other.user
     }
-
-    /// Notes the login in the response to its request.
-    pub(super) fn note(self, mut response: Response) -> Response {
-        if is_error(response.status()) {
-            response.state_mut().login = Some(self);
-        }
-        response
-    }
 }
 
 impl Identity {
@@ -71,16 +62,10 @@ impl Identity {
     }
 
     /// Adds the user to a request of a client, and to its line in the access log.
-    pub(super) fn identify(self, mut request: Request, client: &Client<'_>) -> Request {
+    pub(super) fn identify(self, request: &mut Request, client: &Client<'_>) {
         note(client.observer.as_ref(), |notes| notes.user = Some((*self.user).into()));
         replace_field(&REMOTE_USER, [self.value.clone()], request.headers_mut());
         request.state_mut().identity = Some(self);
-        request
-    }
-
-    /// Passes a request of the user on.
-    pub(super) fn pass_on(self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        next.call(self.identify(request, call.context.client), call)
     }
 }
 
@@ -90,11 +75,12 @@ impl Identity {
 pub(super) struct WithoutUserFields(pub(super) Vec<HeaderName>);
 
 impl Step for WithoutUserFields {
-    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
         for name in &self.0 {
-            remove_spellings(name, request.headers_mut());
+            remove_spellings(name, passage.request.headers_mut());
         }
-        next.call(without_trailers(request), call)
+        remove_trailers(&mut passage.request);
+        Flow::Continue
     }
 
     fn describe(&self) -> Vec<String> {

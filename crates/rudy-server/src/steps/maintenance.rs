@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Decision, Next, Step};
+use super::{Decision, Flow, Passage, Step};
 use crate::client_address::AllowedClients;
 use crate::config::{FilePath, short_form};
 use crate::handlers::Call;
@@ -90,11 +90,8 @@ impl Maintenance {
 }
 
 impl Step for Maintenance {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        match self.reject(&request, call.context.client) {
-            Some(response) => response.into(),
-            None => next.call(request, call),
-        }
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        self.reject(&passage.request, call.context.client).map_or(Flow::Continue, Flow::from)
     }
 
     fn describe(&self) -> Vec<String> {

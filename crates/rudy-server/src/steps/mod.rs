@@ -1,7 +1,7 @@
 //! What surrounds every handler. Each step is a file here; [`plan`] puts them in order.
 //!
-//! A step is called with the request and with what comes next: it responds itself, passes the request on, or changes the response
-//! that comes back. ARCHITECTURE.md has the order of all steps.
+//! A step decides on a request and may change it; a step for responses also changes what comes back. [`pipeline`] calls them.
+//! ARCHITECTURE.md has the order of all steps.
 
 mod access;
 mod admission;
@@ -19,6 +19,7 @@ mod forwarding_fields;
 mod identity;
 mod limits;
 mod maintenance;
+mod pipeline;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -46,22 +47,33 @@ pub(crate) use self::identity::{Identity, LoggedIn};
 pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;
+pub(crate) use self::pipeline::{Decided, Flow, Kept, Next, OwnedCall, Passage, Waiting, respond};
 pub(crate) use self::plan::SiteSteps;
 pub use self::plan::StepsTable;
-use crate::buffer::Buffers;
 use crate::cache::Cache;
 use crate::exchange::RouteName;
-use crate::files::access::Access;
 use crate::handlers::{Call, Handler, Start};
-use crate::routes::{Context, Routes};
 use crate::routing::RouteMatch;
 
 /// A step around a handler.
 pub(crate) trait Step: Debug + Send + Sync {
-    /// Responds to a request, now or later, with or without the steps that come next.
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply;
+    /// Decides on a request, changes it, and keeps what its response needs.
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let _ = (passage, call);
+        Flow::Continue
+    }
 
-    /// Changes the response to a request of which only the head was needed, in the same way as [`Self::call`]. `None` if that needs
+    /// Returns the step if it also changes responses.
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        None
+    }
+
+    /// Returns the step if it calls the next ones itself, perhaps several times. [`Self::request`] is not called then.
+    fn around(&self) -> Option<&dyn Around> {
+        None
+    }
+
+    /// Changes the response to a request of which only the head was needed, in the same way as for a whole request. `None` if that needs
     /// the request.
     fn finish(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
         let _ = (response, call);
@@ -74,13 +86,13 @@ pub(crate) trait Step: Debug + Send + Sync {
     }
 
     /// Counts a request of which only the head was needed, after all steps have finished its response. `None` rejects it: the request
-    /// then passes the steps, and [`Self::call`] of this one responds.
+    /// then passes the steps, and [`Self::request`] of this one responds.
     fn admit(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
         let _ = call;
         Some(response)
     }
 
-    /// Responds to a GET or HEAD from its head alone instead of the steps that come next and the handler, as [`Self::call`] does.
+    /// Responds to a GET or HEAD from its head alone instead of the steps that come next and the handler, as [`Around::call`] does.
     fn call_head(&self, call: HeadCall<'_>) -> Option<Response> {
         let _ = call;
         None
@@ -99,7 +111,7 @@ pub(crate) trait Step: Debug + Send + Sync {
     /// Describes the step for `rudy check --explain`, in a line or several.
     fn describe(&self) -> Vec<String>;
 
-    /// Decides about a request as [`Self::call`] does, for `rudy check --explain`. `None` if the step rejects no requests, or
+    /// Decides about a request as [`Self::request`] does, for `rudy check --explain`. `None` if the step rejects no requests, or
     /// cannot know without waiting.
     fn explain(&self, request: &Request, client: &Client<'_>) -> Option<Decision> {
         let _ = (request, client);
@@ -111,6 +123,18 @@ pub(crate) trait Step: Debug + Send + Sync {
         let _ = start;
         Ok(())
     }
+}
+
+/// A step that changes responses.
+pub(crate) trait ResponseStep {
+    /// Changes the response to a request that the step has passed on, or its own, now or later.
+    fn response(&self, response: Response, kept: &mut Kept, call: &Call<'_>) -> Reply;
+}
+
+/// A step around the next ones.
+pub(crate) trait Around {
+    /// Responds to a request, with or without the next steps.
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply;
 }
 
 /// What a step does with a request, and why.
@@ -183,81 +207,5 @@ impl Target {
         let start = &Start { log, ..*start };
         self.steps.iter().try_for_each(|step| step.start(start))?;
         self.handler.start(start)
-    }
-}
-
-/// What comes after a step.
-#[derive(Default)]
-pub(crate) struct Next {
-    /// The number of the next step.
-    step: usize,
-    /// A response that takes the place of the handler.
-    response: Option<Box<Response>>,
-}
-
-impl Next {
-    /// All steps, around this response instead of that of a handler.
-    pub(crate) fn around(response: Response) -> Self {
-        Self { step: 0, response: Some(Box::new(response)) }
-    }
-
-    /// The handler without its steps.
-    pub(crate) fn handler() -> Self {
-        Self { step: usize::MAX, response: None }
-    }
-
-    /// Returns the number of the next step, for [`Self::at`].
-    pub(crate) fn step(&self) -> usize {
-        self.step
-    }
-
-    /// The steps from this number on, for another request.
-    pub(crate) fn at(step: usize) -> Self {
-        Self { step, response: None }
-    }
-
-    /// Passes the request on.
-    pub(crate) fn call(self, request: Request, call: Call<'_>) -> Reply {
-        let target = call.route.handler;
-        match (target.steps.get(self.step), self.response) {
-            (Some(step), response) => step.call(request, call, Self { step: self.step + 1, response }),
-            (None, Some(response)) => (*response).into(),
-            (None, None) => target.handler.call(request, call),
-        }
-    }
-}
-
-/// What comes after a step that has to wait.
-pub(crate) struct Resume {
-    client: Client<'static>,
-    routes: Arc<Routes>,
-    path: RequestPath<'static>,
-    next: Next,
-}
-
-impl Resume {
-    pub(crate) fn new(call: &Call<'_>, next: Next) -> Self {
-        let Context { client, routes, .. } = call.context;
-        Self { client: client.to_owned(), routes: routes.clone(), path: call.path.clone(), next }
-    }
-
-    /// Returns the client of the request.
-    pub(crate) fn client(&self) -> &Client<'static> {
-        &self.client
-    }
-
-    /// Returns the path of the request.
-    pub(crate) fn path(&self) -> &RequestPath<'static> {
-        &self.path
-    }
-
-    pub(crate) fn buffers(&self) -> &Buffers {
-        &self.routes.buffers
-    }
-
-    /// Passes the request on.
-    pub(crate) fn call(self, request: Request) -> Reply {
-        let context = Context { client: &self.client, routes: &self.routes, access: Access::Cached };
-        context.resume(request, &self.path, self.next)
     }
 }

@@ -293,8 +293,8 @@ impl<'c> SiteSteps<'c> {
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
         let limits = self.limits_of(route);
-        let mut steps = Vec::from_iter(limits.iter().find_map(|limits| limits.outermost.clone()));
-        steps.extend(settings.bandwidth.as_ref().and_then(OrOff::on).map(limits::bandwidth));
+        let mut steps =
+            Vec::from_iter(settings.bandwidth.as_ref().and_then(OrOff::on).map(limits::bandwidth));
         // Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
         let compressor = route.steps.compressor(self.compressor.as_ref());
         let compresses = compressor.is_some();

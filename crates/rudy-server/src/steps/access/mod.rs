@@ -4,11 +4,11 @@ mod rule;
 mod table;
 
 use http::StatusCode;
-use rudy_net::{Client, Reply, Request};
+use rudy_net::{Client, Request};
 
 use self::rule::Rule;
 pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
-use super::{Decision, Next, Step};
+use super::{Decision, Flow, Passage, Step};
 use crate::client_address::AllowedClient;
 use crate::config::OneOrMany;
 use crate::handlers::Call;
@@ -53,12 +53,12 @@ impl AccessRules {
 }
 
 impl Step for AccessRules {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        if self.decide(&request, call.context.client).0 {
-            return next.call(request, call);
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        if self.decide(&passage.request, call.context.client).0 {
+            return Flow::Continue;
         }
         let explanation = "You are not allowed to access this page.";
-        pages::error(StatusCode::FORBIDDEN, request.headers(), explanation).into()
+        pages::error(StatusCode::FORBIDDEN, passage.request.headers(), explanation).into()
     }
 
     fn describe(&self) -> Vec<String> {

@@ -8,13 +8,13 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Request, Response};
 
 use self::credentials::credentials;
 pub use self::table::{BasicAuthTable, Realm};
 use super::identity::{Identity, LoggedIn};
 use super::limits::{Attempt, LoginLimits};
-use super::{Next, Resume, Step};
+use super::{Decided, Flow, OwnedCall, Passage, Step};
 use crate::error_log::{ErrorLog, Kind, client_subject};
 use crate::handlers::{Call, Start};
 use crate::pages;
@@ -95,9 +95,9 @@ impl BasicAuth {
     }
 
     /// Passes the request of a user on.
-    fn pass_on(&self, identity: Identity, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let login = self.login(&identity);
-        identity.pass_on(request, call, next).map(move |response| login.note(response))
+    fn pass_on(&self, identity: Identity, passage: &mut Passage, client: &Client<'_>) {
+        passage.kept.login = Some(self.login(&identity));
+        identity.identify(&mut passage.request, client);
     }
 
     fn login(&self, identity: &Identity) -> LoggedIn {
@@ -106,30 +106,32 @@ impl BasicAuth {
 
     /// Responds to the request for an error page. It verifies no password: the page would show whether a guess is correct, which limits do
     /// not count. The failed request has.
-    fn page(&self, identity: Option<Identity>, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let login = request.state().login.as_ref();
+    fn page(&self, identity: Option<Identity>, passage: &mut Passage, client: &Client<'_>) -> Flow {
+        let login = passage.request.state().login.as_ref();
         match identity.filter(|identity| login.is_some_and(|login| login.is(&self.login(identity)))) {
-            Some(identity) => identity.pass_on(request, call, next),
-            None => self.challenge(&request).into(),
+            Some(identity) => identity.identify(&mut passage.request, client),
+            None => return self.challenge(&passage.request).into(),
         }
+        Flow::Continue
     }
 
-    async fn verify(self, login: Login, request: Request, resume: Resume) -> Response {
+    async fn verify(self, login: Login, mut passage: Passage, call: OwnedCall) -> Decided {
         let Login { user, identity, check, attempt } = login;
         let is_correct = match check {
             None => Ok(attempt.verify(|| false)),
             Some(check) => check.run(self.shared.threads, |verify| attempt.verify(verify)).await,
         };
-        match (is_correct, identity) {
+        let (request, client) = (&passage.request, &call.client);
+        let response = match (is_correct, identity) {
             (Ok(Ok(true)), Some(identity)) => {
-                let login = self.login(&identity);
-                let request = identity.identify(request, resume.client());
-                login.note(resume.call(request).response().await)
+                self.pass_on(identity, &mut passage, client);
+                None
             }
-            (Ok(Ok(_)), _) => self.reject(&request, &user, resume.client()),
-            (Ok(Err(over)), _) => over.reject(&request, resume.path(), resume.client()),
-            (Err(Busy), _) => Self::busy(&request),
-        }
+            (Ok(Ok(_)), _) => Some(self.reject(request, &user, client)),
+            (Ok(Err(over)), _) => Some(over.reject(request, &call.path, client)),
+            (Err(Busy), _) => Some(Self::busy(request)),
+        };
+        Decided { call, passage, response }
     }
 }
 
@@ -144,30 +146,34 @@ struct Login {
 }
 
 impl Step for BasicAuth {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let (request, client) = (&passage.request, call.context.client);
         let Some(credentials) = credentials(request.headers()) else {
-            return self.challenge(&request).into();
+            return self.challenge(request).into();
         };
         let user = credentials.user.clone();
         let identity = Identity::of_login(&user);
         if request.state().error_page_for.is_some() {
-            return self.page(identity, request, call, next);
+            return self.page(identity, passage, client);
         }
-        let mut attempt = match self.limits.begin(&request, &call) {
+        let mut attempt = match self.limits.begin(request, call) {
             Ok(attempt) => attempt,
-            Err(over) => return over.reject(&request, call.path, call.context.client).into(),
+            Err(over) => return over.reject(request, call.path, client).into(),
         };
         let check = self.shared.checks.check(credentials, &self.shared.file);
         let check = check.filter(|_| identity.is_some());
         let is_remembered = attempt.may_recall() && check.as_ref().is_some_and(Check::is_remembered);
         match identity {
-            Some(identity) if is_remembered => self.pass_on(identity, request, call, next),
+            Some(identity) if is_remembered => {
+                self.pass_on(identity, passage, client);
+                Flow::Continue
+            }
             identity => {
                 // If others have used the allowance meanwhile, it is counted when it is verified. The client learns nothing before.
                 let _over = attempt.count();
-                let resume = Resume::new(&call, next);
                 let login = Login { user, identity, check, attempt };
-                Reply::Later(Box::pin(self.clone().verify(login, request, resume)))
+                let passage = std::mem::take(passage);
+                Flow::Wait(Box::pin(self.clone().verify(login, passage, OwnedCall::of(call))))
             }
         }
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_net::{Body, Reply, Request, Response};
+use rudy_net::{Body, Reply, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{HeadCall, Next, Step};
+use super::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
 use crate::compression::fields::{self, Wanted};
 use crate::compression::{
     CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, StoredContent, whole,
@@ -151,22 +151,16 @@ pub(super) struct Compress {
 }
 
 impl Step for Compress {
-    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
-        let wanted = Wanted::of(&request);
-        fields::without_ambiguous_range(
-            &mut request,
-            &wanted,
-            self.compressor.options.codings(Of::Responses),
-        );
-        match next.call(request, call) {
-            Reply::Now(response) => self.compressor.compress(response, &wanted),
-            Reply::Later(response) => {
-                let compressor = self.compressor.clone();
-                Reply::Later(Box::pin(async move {
-                    compressor.compress(response.await, &wanted).response().await
-                }))
-            }
-        }
+    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+        let wanted = Wanted::of(&passage.request);
+        let codings = self.compressor.options.codings(Of::Responses);
+        fields::without_ambiguous_range(&mut passage.request, &wanted, codings);
+        passage.kept.wanted = Some(wanted);
+        Flow::Continue
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -186,5 +180,14 @@ impl Step for Compress {
 
     fn can_finish(&self) -> bool {
         self.has_files || self.has_cache
+    }
+}
+
+impl ResponseStep for Compress {
+    fn response(&self, response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+        match &kept.wanted {
+            Some(wanted) => self.compressor.compress(response, wanted),
+            None => response.into(),
+        }
     }
 }

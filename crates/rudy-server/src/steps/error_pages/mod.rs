@@ -16,12 +16,11 @@ use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Reply, Request, Response};
 
 pub use self::table::ErrorPagesTable;
-use super::{HeadCall, Next, Step};
-use crate::files::access::Access;
+use super::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
 use crate::handlers::Call;
 use crate::internal_redirect;
 use crate::pages::{self, Form};
-use crate::request_state::HasResponseState;
+use crate::request_state::{HasRequestState, HasResponseState};
 use crate::routes::Context;
 use crate::routing::{request_host, without_port};
 
@@ -171,25 +170,13 @@ impl ErrorPages {
 }
 
 impl Step for ErrorPages {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let context = call.context;
-        let kept = internal_redirect::copy_head(&request);
-        match next.call(request, call) {
-            Reply::Now(response) if self.replaces(&response) => self.pages.page(response, kept, context),
-            Reply::Now(response) => response.into(),
-            Reply::Later(response) => {
-                let (client, routes) = (context.client.to_owned(), context.routes.clone());
-                let step = Self { pages: self.pages.clone(), intercepts: self.intercepts };
-                Reply::Later(Box::pin(async move {
-                    let response = response.await;
-                    if !step.replaces(&response) {
-                        return response;
-                    }
-                    let context = Context { client: &client, routes: &routes, access: Access::Cached };
-                    step.pages.page(response, kept, context).response().await
-                }))
-            }
-        }
+    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+        passage.kept.head = Some(Box::new(internal_redirect::copy_head(&passage.request)));
+        Flow::Continue
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -208,5 +195,18 @@ impl Step for ErrorPages {
 
     fn can_finish(&self) -> bool {
         true
+    }
+}
+
+impl ResponseStep for ErrorPages {
+    fn response(&self, response: Response, kept: &mut Kept, call: &Call<'_>) -> Reply {
+        let Some(mut head) = kept.head.take().filter(|_| self.replaces(&response)) else {
+            return response.into();
+        };
+        // The page must not be counted again, nor need another login.
+        let state = head.state_mut();
+        state.counted.add(&kept.counted);
+        state.login = kept.login.take().or(state.login.take());
+        self.pages.page(response, *head, call.context)
     }
 }

@@ -13,7 +13,7 @@ use rudy_net::{Client, Reply, Request, Response};
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 use super::fields::{remove_spellings, replace_field};
 use super::identity::{Identity, REMOTE_USER};
-use super::{Next, Resume, Step};
+use super::{Decided, Flow, Kept, OwnedCall, Passage, ResponseStep, Step};
 use crate::config::{Location, Problem};
 use crate::handlers::{Call, Handler as _, Start};
 use crate::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
@@ -85,48 +85,56 @@ impl ForwardAuth {
         subrequest
     }
 
-    async fn respond(self, request: Request, subrequest: Subrequest, resume: Resume) -> Response {
-        let answer = match self.0.proxy.ask(subrequest, request.headers()).await {
-            Ok(answer) => answer,
-            Err(response) => return response,
+    async fn decide(self, mut passage: Passage, subrequest: Subrequest, call: OwnedCall) -> Decided {
+        let request = &mut passage.request;
+        let response = match self.0.proxy.ask(subrequest, request.headers()).await {
+            Ok(answer) if answer.status().is_success() => {
+                let fields = answer.into_fields();
+                passage.kept.cookies = fields.get_all(header::SET_COOKIE).iter().cloned().collect();
+                self.identify(request, &fields, &call.client);
+                None
+            }
+            Ok(answer) => {
+                let (method, fields) = (request.method().clone(), request.headers());
+                Some(answer.into_response(&method, fields, &call.routes.buffers))
+            }
+            Err(response) => Some(response),
         };
-        if !answer.status().is_success() {
-            let (method, fields) = (request.method().clone(), request.headers());
-            return answer.into_response(&method, fields, resume.buffers());
-        }
-        let fields = answer.into_fields();
-        let cookies: Vec<_> = fields.get_all(header::SET_COOKIE).iter().cloned().collect();
-        let request = self.identify(request, &fields, resume.client());
-        with_cookies(resume.call(request).response().await, cookies)
+        Decided { call, passage, response }
     }
 
     /// Replaces the copied fields of an allowed request.
-    fn identify(&self, mut request: Request, fields: &HeaderMap, client: &Client<'_>) -> Request {
+    fn identify(&self, request: &mut Request, fields: &HeaderMap, client: &Client<'_>) {
         for name in &self.0.copied {
             replace_field(name, fields.get_all(name).iter().cloned(), request.headers_mut());
         }
         request.state_mut().was_allowed = true;
         let user = self.0.copied.contains(&REMOTE_USER).then(|| fields.get(&REMOTE_USER)).flatten();
-        match user.and_then(Identity::of_authorizer) {
-            Some(identity) => identity.identify(request, client),
-            None => request,
+        if let Some(identity) = user.and_then(Identity::of_authorizer) {
+            identity.identify(request, client);
         }
     }
 }
 
-/// Adds the cookies of the authorizer, such as a session that was prolonged.
-fn with_cookies(mut response: Response, cookies: Vec<HeaderValue>) -> Response {
-    for cookie in cookies {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
+impl ResponseStep for ForwardAuth {
+    /// Adds the cookies of the authorizer, such as a session that was prolonged.
+    fn response(&self, mut response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+        for cookie in std::mem::take(&mut kept.cookies) {
+            response.headers_mut().append(header::SET_COOKIE, cookie);
+        }
+        response.into()
     }
-    response
 }
 
 impl Step for ForwardAuth {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let subrequest = self.subrequest(&request, call.path, call.context.client);
-        let resume = Resume::new(&call, next);
-        Reply::Later(Box::pin(self.clone().respond(request, subrequest, resume)))
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let subrequest = self.subrequest(&passage.request, call.path, call.context.client);
+        let passage = std::mem::take(passage);
+        Flow::Wait(Box::pin(self.clone().decide(passage, subrequest, OwnedCall::of(call))))
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {

@@ -5,15 +5,15 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Reply, Response};
 
 use super::meter::Meter;
+use super::rate::add_fields;
 use super::{Effect, LimitStatus, Settings};
 use crate::handlers::{Call, Start};
 use crate::registry::Registry;
-use crate::request_state::HasResponseState;
-use crate::steps::error_pages::is_error;
-use crate::steps::{HeadCall, Next, Step};
+use crate::request_state::HasRequestState;
+use crate::steps::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
 
 /// A kind of limit by key.
 pub(super) trait Limit: Debug + Send + Sync + Sized + 'static {
@@ -23,8 +23,8 @@ pub(super) trait Limit: Debug + Send + Sync + Sized + 'static {
 
     fn status(&self) -> LimitStatus;
 
-    /// Counts a request with all limits of a list and passes it on, or rejects it.
-    fn call(limits: &[Applied<Self>], request: Request, call: Call<'_>, next: Next) -> Reply;
+    /// Counts a request with all limits of a list, or rejects it.
+    fn count(limits: &[Applied<Self>], passage: &mut Passage, call: &Call<'_>) -> Flow;
 
     /// Does the same for a request of which only the head was needed, as [`Step::admit`].
     fn admit(limits: &[Applied<Self>], response: Response, call: HeadCall<'_>) -> Option<Response>;
@@ -67,26 +67,28 @@ impl<L> Clone for Applied<L> {
 #[derive(Debug)]
 pub(super) struct Limited<L> {
     limits: Vec<Applied<L>>,
-    addresses: Arc<[usize]>,
 }
 
 impl<L: Limit> Limited<L> {
     /// Returns the step, if there are limits.
     pub(super) fn step(limits: Vec<Applied<L>>) -> Option<Arc<dyn Step>> {
-        let addresses = limits.iter().map(Applied::address).collect();
-        (!limits.is_empty()).then(|| -> Arc<dyn Step> { Arc::new(Self { limits, addresses }) })
+        (!limits.is_empty()).then(|| -> Arc<dyn Step> { Arc::new(Self { limits }) })
     }
 }
 
 impl<L: Limit> Step for Limited<L> {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        let addresses = self.addresses.clone();
-        L::call(&self.limits, request, call, next).map(move |mut response| {
-            if is_error(response.status()) {
-                response.state_mut().counted.note(addresses.iter().copied());
-            }
-            response
-        })
+    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let flow = L::count(&self.limits, passage, call);
+        let Passage { request, kept, .. } = passage;
+        for counted in [&mut kept.counted, &mut request.state_mut().counted] {
+            counted.note(self.limits.iter().map(Applied::address));
+        }
+        flow
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        let sends_fields = self.limits.iter().any(|applied| applied.effect.sends_fields);
+        sends_fields.then_some(self)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -109,5 +111,13 @@ impl<L: Limit> Step for Limited<L> {
 
     fn admit(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
         L::admit(&self.limits, response, call)
+    }
+}
+
+impl<L: Limit> ResponseStep for Limited<L> {
+    /// Adds the fields of all rate limits.
+    fn response(&self, mut response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+        add_fields(&std::mem::take(&mut kept.allowances), response.headers_mut());
+        response.into()
     }
 }

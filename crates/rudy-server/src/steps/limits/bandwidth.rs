@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use http::Method;
 use rudy_limit::Pace;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Reply, Request, Response};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Reply, Response};
 use rudy_units::bytes;
 
 use super::pieces::Pieces;
 use crate::handlers::Call;
 use crate::request_state::HasResponseState;
-use crate::steps::{HeadCall, Next, Step};
+use crate::steps::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
 
 /// Sends each response with some bytes per second, after some that are sent at full speed.
 #[derive(Debug, Clone, Copy)]
@@ -36,12 +36,13 @@ impl Bandwidth {
 }
 
 impl Step for Bandwidth {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        // A tunnel is not a response.
-        let is_tunnel = *request.method() == Method::CONNECT;
-        let bandwidth = *self;
-        let reply = next.call(request, call);
-        if is_tunnel { reply } else { reply.map(move |response| bandwidth.pace(response)) }
+    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+        passage.kept.is_tunnel = *passage.request.method() == Method::CONNECT;
+        Flow::Continue
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -55,6 +56,13 @@ impl Step for Bandwidth {
 
     fn can_finish(&self) -> bool {
         true
+    }
+}
+
+impl ResponseStep for Bandwidth {
+    fn response(&self, response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+        // A tunnel is not a response.
+        if kept.is_tunnel { response.into() } else { self.pace(response).into() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use rudy_limit::{Key, Slot, Slots};
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Piped, Reply, Request, Response, Upgrade};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Piped, Response, Upgrade};
 
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
@@ -14,8 +14,8 @@ use super::pieces::Pieces;
 use super::{Counted, LimitStatus, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
-use crate::request_state::{HasRequestState, HasResponseState};
-use crate::steps::{HeadCall, Next, Step};
+use crate::request_state::HasRequestState;
+use crate::steps::{Flow, HeadCall, Passage};
 
 /// A body in memory of at most this size is complete when the connection has it.
 const SMALL_BODY_BYTES: usize = 16 * 1024;
@@ -42,25 +42,24 @@ impl Limit for ConcurrencyLimit {
     }
 
     /// A request needs a slot of each limit.
-    fn call(limits: &[Applied<Self>], mut request: Request, call: Call<'_>, next: Next) -> Reply {
-        let (source, now) = (KeySource::of_request(&request, &call), Instant::now());
-        let slots = match acquire(limits, &source, Some(&request.state().counted), now) {
-            Ok(slots) => slots,
+    fn count(limits: &[Applied<Self>], passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let request = &passage.request;
+        let (source, now) = (KeySource::of_request(request, call), Instant::now());
+        match acquire(limits, &source, Some(&request.state().counted), now) {
+            Ok(slots) => passage.kept.slots.extend(slots),
             Err((Applied { limit, effect }, key)) => {
                 limit.meter.count(key, &source, *effect, now);
                 let explanation = "Too many requests at the same time. Try again when one of them has ended.";
                 return pages::error(effect.status, request.headers(), explanation).into();
             }
-        };
-        request.state_mut().counted.note(limits.iter().map(Applied::address));
-        // Until then, the closure has the slots, and is dropped if the request is cancelled.
-        next.call(request, call).map(move |response| keep(response, slots))
+        }
+        Flow::Continue
     }
 
     fn admit(limits: &[Applied<Self>], response: Response, call: HeadCall<'_>) -> Option<Response> {
         let slots = acquire(limits, &KeySource::of_head(call), None, Instant::now()).ok()?;
         // The other steps have finished the response.
-        Some(hold(keep(response, slots)))
+        Some(hold(response, slots))
     }
 }
 
@@ -91,38 +90,6 @@ fn acquire<'l>(
     Ok(slots)
 }
 
-/// Keeps requests in progress until their responses were sent. It is around all other steps, because those may replace the body, and
-/// because a body that is held does not show that it is stored.
-#[derive(Debug)]
-pub(super) struct HoldSlots;
-
-impl Step for HoldSlots {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        next.call(request, call).map(hold)
-    }
-
-    /// The limits describe themselves.
-    fn describe(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        Some(response)
-    }
-
-    fn can_finish(&self) -> bool {
-        true
-    }
-}
-
-/// Adds slots to the state of a response that is not complete yet, until [`hold`] attaches them.
-fn keep(mut response: Response, slots: Vec<Slot>) -> Response {
-    if !slots.is_empty() && !is_complete(&response) {
-        response.state_mut().slots.extend(slots);
-    }
-    response
-}
-
 /// Whether a response is complete when the connection has it.
 fn is_complete(response: &Response) -> bool {
     let is_small = match &response.body {
@@ -133,15 +100,15 @@ fn is_complete(response: &Response) -> bool {
     is_small && response.upgrade.is_none()
 }
 
-/// Attaches the slots of a response, so that they last until it was sent, or until the connection in another protocol has ended.
-fn hold(mut response: Response) -> Response {
-    let slots = response.take(|state| &mut state.slots);
-    if slots.is_empty() {
+/// Keeps a request in progress until its response was sent, or until the connection in another protocol has ended. All steps come
+/// before, because they may replace the body, and because a body that is held does not show that it is stored.
+pub(in crate::steps) fn hold(mut response: Response, slots: Vec<Slot>) -> Response {
+    if slots.is_empty() || is_complete(&response) {
         return response;
     }
     if let Some(upgrade) = response.upgrade.take() {
         response.upgrade = Some(hold_upgrade(upgrade, slots));
-    } else if !is_complete(&response) {
+    } else {
         let body = Pieces(std::mem::replace(&mut response.body, Body::Empty));
         response.body = Body::Stream(Box::new(HeldBody { body, _slots: slots }));
     }
@@ -235,7 +202,7 @@ mod tests {
         upstream.write_all(b"bytes").unwrap();
         let mut response = Response::new(StatusCode::OK);
         response.body = Body::Stream(Box::new(FromSocket(socket)));
-        let Body::Stream(mut body) = hold(keep(response, vec![slot])).body else { panic!("it is a stream") };
+        let Body::Stream(mut body) = hold(response, vec![slot]).body else { panic!("it is a stream") };
         assert_eq!(body.take_piped(100).map(|piped| piped.length()), Some(5));
         assert_eq!(slots.keys(), 1);
         drop(body);

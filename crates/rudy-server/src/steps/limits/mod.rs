@@ -24,7 +24,8 @@ use http::StatusCode;
 
 use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
-use self::concurrency::{ConcurrencyLimit, HoldSlots};
+use self::concurrency::ConcurrencyLimit;
+pub(super) use self::concurrency::hold;
 pub use self::key::KeyPart;
 use self::key::KeySettings;
 pub(super) use self::logins::{Attempt, LoginLimits};
@@ -91,8 +92,6 @@ struct Effect {
 /// The steps for the limits of a site or route.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LimitSteps {
-    /// Around all other steps.
-    pub(super) outermost: Option<Arc<dyn Step>>,
     /// Before the login.
     pub(super) outer: Option<Arc<dyn Step>>,
     /// After the login: the limits by user.
@@ -105,7 +104,6 @@ impl LimitSteps {
     /// The steps before and after the login.
     fn new<L: Limit>(limits: &[(Position, Applied<L>)]) -> Self {
         Self {
-            outermost: None,
             outer: Limited::step(at(Position::Outer, limits)),
             by_user: Limited::step(at(Position::ByUser, limits)),
             logins: LoginLimits::default(),
@@ -174,7 +172,7 @@ impl Limits {
             let settings = table.settings(place, number);
             (settings.position(), Applied::new(&self.concurrency, &settings, table.effect()))
         });
-        LimitSteps { outermost: Some(Arc::new(HoldSlots)), ..LimitSteps::new(&limits.collect::<Vec<_>>()) }
+        LimitSteps::new(&limits.collect::<Vec<_>>())
     }
 
     /// Returns the counts of all limits.

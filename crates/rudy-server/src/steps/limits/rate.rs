@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Request, Response};
 
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
@@ -14,7 +14,7 @@ use super::{Counted, LimitStatus, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
 use crate::request_state::HasRequestState;
-use crate::steps::{HeadCall, Next};
+use crate::steps::{Flow, HeadCall, Passage};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");
@@ -118,7 +118,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-fn add_fields(fields: &[(HeaderName, String)], headers: &mut HeaderMap) {
+pub(super) fn add_fields(fields: &[(HeaderName, String)], headers: &mut HeaderMap) {
     for (name, value) in fields {
         // Only characters of ASCII, see `quoted`.
         if let Ok(value) = HeaderValue::try_from(value.as_str()) {
@@ -174,23 +174,16 @@ impl Limit for RateLimit {
     }
 
     /// A request needs the allowance of each limit, and otherwise uses none.
-    fn call(limits: &[Applied<Self>], mut request: Request, call: Call<'_>, next: Next) -> Reply {
-        let counted = Some(&request.state().counted);
-        let source = KeySource::of_request(&request, &call);
+    fn count(limits: &[Applied<Self>], passage: &mut Passage, call: &Call<'_>) -> Flow {
+        let request = &passage.request;
+        let (source, counted) = (KeySource::of_request(request, call), Some(&request.state().counted));
         let mut deciding = Deciding { request: source, counted, now: Instant::now(), fields: Vec::new() };
         if let Err(over) = deciding.take(limits) {
-            return over.reject(&request, &deciding.request).into();
+            return over.reject(request, &deciding.request).into();
         }
-        let fields = deciding.fields;
-        request.state_mut().counted.note(limits.iter().map(Applied::address));
-        let reply = next.call(request, call);
-        if fields.is_empty() {
-            return reply;
-        }
-        reply.map(move |mut response| {
-            add_fields(&fields, response.headers_mut());
-            response
-        })
+        // Those of the inner steps come first.
+        passage.kept.allowances.splice(0..0, deciding.fields);
+        Flow::Continue
     }
 
     fn admit(limits: &[Applied<Self>], response: Response, call: HeadCall<'_>) -> Option<Response> {

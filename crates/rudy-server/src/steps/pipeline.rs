@@ -1,0 +1,200 @@
+//! Passes a request through the steps of its route to the handler, and the response back through those that it has entered.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{HeaderName, HeaderValue};
+use rudy_http::semantics::path::RequestPath;
+use rudy_limit::Slot;
+use rudy_net::{Client, Reply, Request, Response};
+
+use super::fields::FilledFields;
+use super::identity::LoggedIn;
+use super::limits::{Counted, hold};
+use super::timeout;
+use crate::compression::fields::Wanted;
+use crate::files::access::Access;
+use crate::handlers::Call;
+use crate::pages::Form;
+use crate::routes::{Context, Routes};
+use crate::routing::RouteId;
+
+/// A request on its way to the handler.
+#[derive(Default)]
+pub(crate) struct Passage {
+    pub(crate) request: Request,
+    pub(crate) kept: Kept,
+    /// A response that takes the place of the handler.
+    instead: Option<Box<Response>>,
+}
+
+/// What steps keep of a request for its response. Dropping it releases what it holds.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// The codings that the client accepts.
+    pub(super) wanted: Option<Wanted>,
+    /// The origin of the script that sends the request.
+    pub(super) origin: Option<HeaderValue>,
+    /// The response fields, if they depend on the request.
+    pub(super) filled: Option<FilledFields>,
+    /// The head of the request, for the page of an error.
+    pub(super) head: Option<Box<Request>>,
+    /// The limits that have counted or rejected the request.
+    pub(super) counted: Counted,
+    /// The login that the request has passed.
+    pub(crate) login: Option<LoggedIn>,
+    /// Cookies that an authorizer sets.
+    pub(super) cookies: Vec<HeaderValue>,
+    /// The fields of rate limits.
+    pub(super) allowances: Vec<(HeaderName, String)>,
+    /// They keep the request in progress until its response was sent.
+    pub(super) slots: Vec<Slot>,
+    /// When the client gets an error instead of a response, in which form.
+    pub(super) timeout: Option<(Instant, Form)>,
+    /// Whether the request is for a tunnel over HTTP/2.
+    pub(super) is_tunnel: bool,
+}
+
+/// What a step makes of a request.
+pub(crate) enum Flow {
+    /// The next step follows.
+    Continue,
+    /// The step responds.
+    Respond(Box<Response>),
+    /// The step decides later.
+    Wait(Waiting),
+}
+
+/// A decision that is made later.
+pub(crate) type Waiting = Pin<Box<dyn Future<Output = Decided> + Send>>;
+
+/// A request on which a step has decided after a wait.
+pub(crate) struct Decided {
+    pub(crate) call: OwnedCall,
+    pub(crate) passage: Passage,
+    /// The response of the step, if it does not pass the request on.
+    pub(crate) response: Option<Response>,
+}
+
+impl From<Response> for Flow {
+    fn from(response: Response) -> Self {
+        Self::Respond(Box::new(response))
+    }
+}
+
+/// A [`Call`], for what waits. Its route stays the same, whatever a step changes in the request.
+#[derive(Debug)]
+pub(crate) struct OwnedCall {
+    pub(crate) client: Client<'static>,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) path: RequestPath<'static>,
+    route: RouteId,
+}
+
+impl OwnedCall {
+    pub(crate) fn of(call: &Call<'_>) -> Self {
+        let Context { client, routes, .. } = call.context;
+        Self {
+            client: client.to_owned(),
+            routes: routes.clone(),
+            path: call.path.clone(),
+            route: call.route.id,
+        }
+    }
+
+    /// Continues the call.
+    pub(crate) fn with<R>(&self, access: Access, then: impl FnOnce(Call<'_>) -> R) -> R {
+        let route = &self.routes.router.at(self.route);
+        then(Call {
+            path: &self.path,
+            route,
+            context: Context { client: &self.client, routes: &self.routes, access },
+        })
+    }
+}
+
+/// What comes after a step that is around the next ones and calls them itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Next(usize);
+
+impl Next {
+    /// All steps.
+    pub(crate) fn first() -> Self {
+        Self(0)
+    }
+
+    /// Passes a request through these steps to the handler, and its response back.
+    pub(crate) fn call(self, request: Request, call: Call<'_>) -> Reply {
+        let passage = Passage { request, ..Passage::default() };
+        enter(passage, call, self.0, self.0)
+    }
+}
+
+/// Passes this response back through all steps of a route, as if it were that of the handler.
+pub(crate) fn respond(request: Request, response: Response, call: Call<'_>) -> Reply {
+    let passage = Passage { request, instead: Some(Box::new(response)), ..Passage::default() };
+    enter(passage, call, 0, 0)
+}
+
+/// Passes a request that has entered the steps from `first` to the one with number `at`, and further.
+fn enter(mut passage: Passage, call: Call<'_>, first: usize, at: usize) -> Reply {
+    let target = call.route.handler;
+    for (number, step) in target.steps.iter().enumerate().skip(at) {
+        if let Some(around) = step.around().filter(|_| passage.instead.is_none()) {
+            let reply = around.call(passage.request, call, Next(number + 1));
+            return leave(reply, passage.kept, call, first..number);
+        }
+        match step.request(&mut passage, &call) {
+            Flow::Continue => {}
+            Flow::Respond(response) => {
+                return leave((*response).into(), passage.kept, call, first..number + 1);
+            }
+            Flow::Wait(decision) => return Reply::Later(Box::pin(resume(decision, first, number))),
+        }
+    }
+    let reply = match passage.instead {
+        Some(response) => (*response).into(),
+        None => target.handler.call(passage.request, call),
+    };
+    leave(reply, passage.kept, call, first..target.steps.len())
+}
+
+/// Continues after the step with number `at` has decided.
+async fn resume(decision: Waiting, first: usize, at: usize) -> Response {
+    let Decided { call, passage, response } = decision.await;
+    let reply = call.with(Access::Cached, |call| match response {
+        Some(response) => leave(response.into(), passage.kept, call, first..at + 1),
+        None => enter(passage, call, first, at + 1),
+    });
+    reply.response().await
+}
+
+/// Passes a response back through the steps that its request has entered, the last one first.
+fn leave(reply: Reply, mut kept: Kept, call: Call<'_>, entered: Range<usize>) -> Reply {
+    let steps = &call.route.handler.steps;
+    let mut response = match timeout::limit(reply, kept.timeout.take()) {
+        Reply::Now(response) => response,
+        Reply::Later(response) => {
+            let is_changed = steps[entered.clone()].iter().any(|step| step.for_responses().is_some());
+            if !is_changed && kept.slots.is_empty() {
+                return Reply::Later(response);
+            }
+            let call = OwnedCall::of(&call);
+            return Reply::Later(Box::pin(async move {
+                let response = response.await;
+                let reply = call.with(Access::Cached, |call| leave(response.into(), kept, call, entered));
+                reply.response().await
+            }));
+        }
+    };
+    for number in entered.clone().rev() {
+        let Some(step) = steps[number].for_responses() else { continue };
+        match step.response(response, &mut kept, &call) {
+            Reply::Now(changed) => response = changed,
+            later @ Reply::Later(_) => return leave(later, kept, call, entered.start..number),
+        }
+    }
+    hold(response, kept.slots).into()
+}
