@@ -42,6 +42,20 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
+    /// Routes without anything beside them.
+    #[cfg(test)]
+    pub(crate) fn of(router: Router<Target>) -> Arc<Self> {
+        Arc::new(Self {
+            router: Arc::new(router),
+            metrics: Arc::default(),
+            topics: Arc::default(),
+            activity: Arc::default(),
+            live: Arc::default(),
+            buffers: Buffers::default(),
+            tls: Arc::default(),
+        })
+    }
+
     /// Writes the metrics of the process. Takes milliseconds.
     pub(crate) fn metrics_text(&self, format: Format) -> String {
         let proxies = self.router.handlers().filter_map(|target| target.handler.proxy());

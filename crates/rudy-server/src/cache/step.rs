@@ -52,7 +52,7 @@ impl Cache {
     fn read(&self, open: &Arc<OpenStore>, mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let shared = &self.0;
         shared.rules.reduce_languages(request.headers_mut());
-        let subject = shared.rules.subject(&shared.policy, &request, call.context.client);
+        let subject = self.subject(&request, &call);
         let Ok(found) = open.store.lookup(&subject.key, subject.head.headers(), Access::Cached) else {
             let visit = self.visit(open, subject, request, &call, next);
             return Reply::Later(Box::pin(visit.look_up()));
@@ -77,7 +77,11 @@ impl Cache {
         }
     }
 
-    fn visit(
+    pub(super) fn subject(&self, request: &Request, call: &Call<'_>) -> Subject {
+        self.0.rules.subject(&self.0.policy, request, call.context.client)
+    }
+
+    pub(super) fn visit(
         &self,
         open: &Arc<OpenStore>,
         subject: Subject,

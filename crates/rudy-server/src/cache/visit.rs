@@ -326,3 +326,98 @@ fn failed(request: &http::Request<()>) -> Response {
     let explanation = "The response could not be received.";
     pages::error(StatusCode::BAD_GATEWAY, request.headers(), explanation)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http::header::{CACHE_CONTROL, ETAG, HOST};
+    use http::{HeaderValue, Request as HttpRequest};
+    use rudy_http::semantics::path::RequestPath;
+    use rudy_net::{Body, Client, Peer, Reply, Request, RequestBody, poll_time};
+
+    use super::*;
+    use crate::cache::Cache;
+    use crate::cache::store::{CacheStore, StoreTable};
+    use crate::cache::table::CacheTable;
+    use crate::config::FilePath;
+    use crate::error_log::ErrorLog;
+    use crate::files::access::Access as FileAccess;
+    use crate::handlers::{Call, Handler, NoHandler};
+    use crate::routes::{Context, Routes};
+    use crate::routing::{Hosts, Listeners, Route, Router, Site};
+    use crate::steps::{Next, Step, Target};
+
+    /// An origin whose responses are stale at once, and are used while they are validated.
+    #[derive(Debug)]
+    struct StaleAtOnce;
+
+    impl Handler for StaleAtOnce {
+        fn call(&self, _: Request, _: Call<'_>) -> Reply {
+            let mut response = Response::text(StatusCode::OK, "text/plain", "text");
+            let fields = response.headers_mut();
+            fields.insert(ETAG, HeaderValue::from_static("\"a\""));
+            fields.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=0, stale-while-revalidate=60"));
+            response.into()
+        }
+    }
+
+    fn routes(cache: Cache) -> Arc<Routes> {
+        let route = |steps: Vec<Arc<dyn Step>>, handler: Box<dyn Handler>| Route {
+            paths: vec!["/*".parse().unwrap()],
+            script_suffix: None,
+            handler: Target::new(steps, false, handler),
+        };
+        let site = Site {
+            routes: vec![route(vec![Arc::new(cache)], Box::new(StaleAtOnce))],
+            outer: route(Vec::new(), Box::new(NoHandler)),
+            redirects: None,
+            tls: None,
+            is_auto: false,
+            https_port: None,
+        };
+        let mut hosts = Hosts::default();
+        hosts.set_default(0);
+        Routes::of(Router::new(Listeners::Alike(hosts), vec![site]))
+    }
+
+    fn request() -> Request {
+        let mut request = HttpRequest::new(RequestBody::empty());
+        *request.uri_mut() = "/a".parse().unwrap();
+        request.headers_mut().insert(HOST, HeaderValue::from_static("a.org"));
+        request.state_mut().follows_storing = true;
+        request
+    }
+
+    /// Receives a response until it is stored.
+    async fn store(mut response: Response) {
+        let storing = response.take(|state| &mut state.storing);
+        if let Body::Stream(mut body) = response.body {
+            while let Some(Ok(_)) = poll_fn(|cx| body.poll_piece(cx, poll_time(), 1024)).await {}
+        }
+        storing.unwrap().end().await;
+    }
+
+    #[tokio::test]
+    async fn a_stale_response_that_another_request_has_stored_since_the_lookup_is_validated() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = StoreTable { path: Some(FilePath(folder.path().into())), ..StoreTable::default() };
+        let stores = Arc::new(CacheStore::new(&table));
+        stores.open(&ErrorLog::to(tempfile::tempfile().unwrap()).unwrap()).unwrap();
+        let routes = routes(Cache::new(&CacheTable::default(), String::new(), "a.org", stores, false));
+        let (client, path) = (Client::new(Peer::Unix, 1, 1), RequestPath::parse("/a").unwrap().into_owned());
+        let found = routes.router.find(|| b"a.org", &path, &client).unwrap();
+        let context = Context { client: &client, routes: &routes, access: FileAccess::Cached };
+        let call = Call { path: &path, route: &found, context };
+        store(Next::first().call(request(), call).response().await).await;
+        let cache = found.handler.steps[0].cache().unwrap();
+        let open = cache.open().unwrap();
+        let subject = cache.subject(&request(), &call);
+        let visit = cache.visit(open, subject, request(), &call, Next::second());
+        let key = visit.subject.key.clone();
+        assert!(!open.marks.is_validated(&key));
+        let response = visit.respond(Found::default()).await;
+        assert_eq!(response.headers()["cache-status"].to_str().unwrap().split(';').nth(1), Some(" hit"));
+        assert!(open.marks.is_validated(&key));
+    }
+}

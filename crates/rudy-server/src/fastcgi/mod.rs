@@ -363,7 +363,6 @@ mod tests {
     use rudy_http::semantics::path::RequestPath;
 
     use super::*;
-    use crate::buffer::Buffers;
     use crate::routing::{Hosts, Listeners, Router};
 
     #[test]
@@ -410,15 +409,7 @@ mod tests {
             head: http::Request::new(()).into_parts().0,
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
-            routes: Arc::new(Routes {
-                router: Arc::new(Router::new(Listeners::Alike(Hosts::default()), Vec::new())),
-                metrics: Arc::default(),
-                topics: Arc::default(),
-                activity: Arc::default(),
-                live: Arc::default(),
-                buffers: Buffers::default(),
-                tls: Arc::default(),
-            }),
+            routes: Routes::of(Router::new(Listeners::Alike(Hosts::default()), Vec::new())),
         };
         let future = async move { request.respond(RequestBody::empty()).await };
         assert!(size_of_val(&future) <= 1032, "{} bytes", size_of_val(&future));

@@ -125,6 +125,12 @@ impl Next {
         Self(0)
     }
 
+    /// The steps after the first one.
+    #[cfg(test)]
+    pub(crate) fn second() -> Self {
+        Self(1)
+    }
+
     /// Passes a request through these steps to the handler, and its response back.
     pub(crate) fn call(self, request: Request, call: Call<'_>) -> Reply {
         let passage = Passage { request, ..Passage::default() };
