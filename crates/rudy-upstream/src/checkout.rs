@@ -13,7 +13,7 @@ use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::IdleConnection;
 
 /// What a slow checkout found.
-enum Found<A, C> {
+pub(crate) enum Found<A, C> {
     Idle(IdleConnection<A, C>),
     /// Capacity for a new connection.
     New(Arc<Member<A>>),
@@ -56,12 +56,17 @@ impl<A, C> Pool<A, C> {
     }
 
     /// Whether requests are for a certain member, and not for any connection.
-    fn chooses(&self) -> bool {
+    pub(crate) fn chooses(&self) -> bool {
         self.options().choice != Choice::IdleFirst && !self.has_one_member()
     }
 
     /// Chooses the member for a request. `None` if any idle connection will do, or if no member has capacity.
-    fn choose(&self, worker: usize, options: &CheckoutOptions<'_>, now: Instant) -> Option<Arc<Member<A>>> {
+    pub(crate) fn choose(
+        &self,
+        worker: usize,
+        options: &CheckoutOptions<'_>,
+        now: Instant,
+    ) -> Option<Arc<Member<A>>> {
         if !self.chooses() {
             return None;
         }
@@ -76,13 +81,18 @@ impl<A, C> Pool<A, C> {
         now: Instant,
     ) -> Result<Checkout<A, C>, QueueFull> {
         let mut queue = self.queue();
-        // Increment before the search. A release that read 0 under its worker's lock has pushed its connection before the
-        // search takes that lock; a later release reads more than 0 and waits for the queue's lock. The same holds for a
-        // close: it frees its capacity before the search, or it reads more than 0 and serves the waiters.
+        // Increment before the search. A release that read 0 has pushed its connection before the search; a later one
+        // reads more than 0, waits for the queue's lock and serves the waiters. The same holds for a close, which frees
+        // its capacity.
         let waiters = self.queued.fetch_add(1, SeqCst);
         let found = if waiters == 0 { self.find(&queue, worker, member, options, now) } else { None };
         if found.is_none() && waiters < self.options().queue {
-            let key = queue.push(worker, now);
+            let key = queue.push(worker, options, now);
+            drop(queue);
+            if waiters > 0 && self.chooses() {
+                // The others may wait for a member that this request does not need.
+                self.serve_waiters();
+            }
             return Ok(Checkout::Queued(QueuedCheckout::new(self.clone(), worker, key)));
         }
         self.queued.fetch_sub(1, SeqCst);
@@ -91,7 +101,7 @@ impl<A, C> Pool<A, C> {
     }
 
     /// Finds a connection or capacity for one, and counts it for the worker. The caller holds the queue's lock.
-    fn find(
+    pub(crate) fn find(
         &self,
         queue: &Queue<A, C>,
         worker: usize,
@@ -185,6 +195,6 @@ impl<A, C> Pool<A, C> {
         assignment: Assignment<A, C>,
     ) -> PooledConnection<A, C> {
         let permit = Permit::new(self.clone(), assignment.member, worker, assignment.generation);
-        PooledConnection { connection: assignment.connection, permit }
+        PooledConnection { connection: assignment.connection.map(|(connection, _)| connection), permit }
     }
 }

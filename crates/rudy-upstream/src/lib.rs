@@ -16,7 +16,7 @@
 //! Each worker has a stack of idle connections with its own lock. While no request waits, a release and a checkout from
 //! the worker's own stack take only that lock, which is rarely contended. Everything else (a connection of another worker,
 //! a new connection, the queue) takes one lock that all workers share. The count `queued` connects the two paths: a slow
-//! checkout increments it before it searches for a connection, and a release pushes onto its stack only while it is 0.
+//! checkout increments it before it searches for a connection, and a release reads it after it has pushed onto its stack.
 //!
 //! The pool drops no connection, wakes no waker and calls no callback while it holds a lock.
 //!
@@ -24,6 +24,8 @@
 //!
 //! A worker serves its requests in order. A released connection stays with its worker while requests wait there, because
 //! moving it costs a wake-up. But no worker waits 20 ms longer than another, and a worker without connections has priority.
+//! A request that waits gets what a checkout with the same options would get: those that a connection does not suit are
+//! passed over.
 //!
 //! # Example
 //!

@@ -305,6 +305,11 @@ impl<A> Member<A> {
         !self.is_retired.load(SeqCst) && !self.reached_request_limit()
     }
 
+    /// Whether it accepts another request, on an idle or a new connection.
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.accepts_requests() && self.in_flight() < self.limit.load(SeqCst)
+    }
+
     /// Whether a released connection may become idle.
     pub(crate) fn retains_connections(&self) -> bool {
         self.accepts_requests()
@@ -333,8 +338,8 @@ impl<A> Member<A> {
         self.is_retired.store(false, SeqCst);
     }
 
-    /// Counts a request on a connection that is in use. Returns `false` if the member accepts no more requests.
-    pub(crate) fn count_request(&self) -> bool {
+    /// Counts a request. Returns `false` if the member accepts no more requests.
+    fn count_request(&self) -> bool {
         if self.is_retired.load(SeqCst) {
             return false;
         }

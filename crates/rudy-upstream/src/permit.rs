@@ -148,7 +148,7 @@ impl<A, C> Permit<A, C> {
         }
     }
 
-    /// Ends the request and returns the connection to the pool. The oldest waiter gets it. Without waiters it becomes idle,
+    /// Ends the request and returns the connection to the pool. The oldest waiter that it suits gets it. Without one it becomes idle,
     /// or is closed if its member accepts no more requests, or the pool was [renewed](Pool::renew) after it was opened.
     pub fn release(mut self, connection: C, now: Instant) {
         self.mark_accepted();

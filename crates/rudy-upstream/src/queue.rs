@@ -1,13 +1,14 @@
 //! The state behind the slow path's lock: the waiters, the connections assigned to them, and the list of members.
 
 use std::collections::{HashMap, VecDeque};
-use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
+use std::{iter, mem};
 
 use crate::decide;
 use crate::member::Member;
+use crate::pool::{CheckoutOptions, Preference};
 
 #[derive(Debug)]
 pub(crate) struct Queue<A, C> {
@@ -22,9 +23,21 @@ pub(crate) struct Queue<A, C> {
 /// A request that waits for a connection.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    key: u64,
-    since: Instant,
+    pub(crate) key: u64,
+    pub(crate) since: Instant,
+    /// The options of its checkout: the connection that it gets is one that it would get now.
+    hash_key: Option<u64>,
+    preferred: Option<u64>,
+    pub(crate) tried: Box<[u64]>,
     pub(crate) waker: Waker,
+}
+
+impl Waiter {
+    /// Returns the options of its checkout. A request that has waited accepts a reused connection.
+    pub(crate) fn options(&self) -> CheckoutOptions<'_> {
+        let Self { hash_key: key, preferred, tried, .. } = self;
+        CheckoutOptions { preference: Preference::Any, key: *key, preferred: *preferred, tried }
+    }
 }
 
 /// A connection, or capacity for one, that is assigned to a waiter and counts as in use. It does not refer to the pool,
@@ -32,9 +45,8 @@ pub(crate) struct Waiter {
 #[derive(Debug)]
 pub(crate) struct Assignment<A, C> {
     pub(crate) member: Arc<Member<A>>,
-    pub(crate) connection: Option<C>,
-    /// When it was assigned.
-    pub(crate) since: Instant,
+    /// With the time since which it was idle.
+    pub(crate) connection: Option<(C, Instant)>,
     /// The generation of the pool in which the connection was or will be opened.
     pub(crate) generation: u32,
 }
@@ -63,10 +75,12 @@ impl<A, C> Queue<A, C> {
     }
 
     /// Adds a waiter and returns its key.
-    pub(crate) fn push(&mut self, worker: usize, since: Instant) -> u64 {
+    pub(crate) fn push(&mut self, worker: usize, options: &CheckoutOptions<'_>, since: Instant) -> u64 {
         let key = self.next_key;
         self.next_key += 1;
-        self.waiters[worker].push_back(Waiter { key, since, waker: Waker::noop().clone() });
+        let CheckoutOptions { key: hash_key, preferred, tried, .. } = *options;
+        let (tried, waker) = (tried.into(), Waker::noop().clone());
+        self.waiters[worker].push_back(Waiter { key, since, hash_key, preferred, tried, waker });
         key
     }
 
@@ -75,10 +89,26 @@ impl<A, C> Queue<A, C> {
         self.waiters.iter().map(|waiters| waiters.front().map(|waiter| waiter.since))
     }
 
-    /// Assigns a connection or capacity to the oldest waiter of a worker. Returns the waker, to wake without the lock.
-    pub(crate) fn assign(&mut self, worker: usize, assignment: Assignment<A, C>) -> Option<Waker> {
-        let waiter = self.waiters[worker].pop_front()?;
-        self.assignments.insert(waiter.key, assignment);
+    /// Returns the oldest waiter of a worker, and then all waiters of all workers, oldest first.
+    pub(crate) fn beginning_with(&self, worker: usize) -> impl Iterator<Item = (usize, &Waiter)> {
+        let first = self.waiters[worker].front().map(|waiter| (worker, waiter));
+        // Allocated only if the first one is not served, which is rare.
+        let mut next = Vec::new();
+        let by_age = iter::from_fn(move || {
+            next.resize(self.waiters.len(), 0);
+            let heads = self.waiters.iter().zip(&next).map(|(waiters, next)| waiters.get(*next)).enumerate();
+            let heads = heads.filter_map(|(worker, waiter)| Some((worker, waiter?)));
+            let (worker, waiter) = heads.min_by_key(|(_, waiter)| waiter.key)?;
+            next[worker] += 1;
+            Some((worker, waiter))
+        });
+        first.into_iter().chain(by_age)
+    }
+
+    /// Assigns a connection or capacity to a waiter. Returns the waker, to wake without the lock.
+    pub(crate) fn assign(&mut self, worker: usize, key: u64, assignment: Assignment<A, C>) -> Option<Waker> {
+        let waiter = self.remove(worker, key)?;
+        self.assignments.insert(key, assignment);
         Some(waiter.waker)
     }
 

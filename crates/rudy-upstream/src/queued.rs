@@ -58,9 +58,9 @@ impl<A, C> Drop for QueuedCheckout<A, C> {
         }
         let Some(assignment) = self.pool.leave_queue(self.worker, self.key) else { return };
         // Release the connection for another waiter, as if a request had used it.
-        let since = assignment.since;
+        let since = assignment.connection.as_ref().map(|(_, since)| *since);
         let PooledConnection { connection, permit } = self.pool.assign(self.worker, assignment);
-        if let Some(connection) = connection {
+        if let Some((connection, since)) = connection.zip(since) {
             permit.release(connection, since);
         }
     }

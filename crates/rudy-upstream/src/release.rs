@@ -1,32 +1,28 @@
-//! Returning connections to the pool, and assigning them or their capacity to waiters.
+//! Returning connections to the pool, and assigning connections or capacity to waiters.
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::checkout::Found;
 use crate::decide::{self, WorkerQueue};
 use crate::member::Member;
 use crate::pool::Pool;
 use crate::queue::{Assignment, Queue};
-use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::{IdleConnection, Worker};
-
-/// Why a released connection was not pushed onto its worker's stack.
-enum NotPushed<A, C> {
-    /// Its member accepts no idle connections, or its generation is over.
-    MustClose(IdleConnection<A, C>),
-    /// Requests wait in the queue.
-    RequestsWait(IdleConnection<A, C>),
-}
 
 impl<A, C> Pool<A, C> {
     /// Ends a request whose connection can serve another one.
     pub(crate) fn release(&self, worker: usize, idle: IdleConnection<A, C>) {
         let ended = self.on_end().map(|on_end| (on_end, idle.member.clone()));
+        let released = (worker, idle.since);
         match self.push_idle(worker, idle) {
-            Ok(()) => {}
-            Err(NotPushed::MustClose(idle)) => self.close_released(worker, idle),
-            Err(NotPushed::RequestsWait(idle)) => self.assign_to_waiter(worker, idle),
+            // After the connection was pushed: see `checkout_slow`.
+            None => {
+                // A waiter may have got a connection to another member.
+                while self.queued.load(SeqCst) > 0 && self.serve_waiter(Some(released)) && self.chooses() {}
+            }
+            Some(idle) => self.close_released(worker, idle),
         }
         if let Some((on_end, member)) = ended {
             on_end(&member);
@@ -43,49 +39,17 @@ impl<A, C> Pool<A, C> {
         }
     }
 
-    /// Pushes a connection onto its worker's stack. Checks the member and the generation under the stack's lock: `close_idle`
-    /// takes that lock after they have changed, so one of the two closes the connection.
-    fn push_idle(&self, worker: usize, idle: IdleConnection<A, C>) -> Result<(), NotPushed<A, C>> {
+    /// Pushes a connection onto its worker's stack, or returns it if its member accepts no idle connections or its generation is
+    /// over. Checks both under the stack's lock: `close_idle` takes that lock after they have changed, so one of the two closes
+    /// the connection.
+    fn push_idle(&self, worker: usize, idle: IdleConnection<A, C>) -> Option<IdleConnection<A, C>> {
         let mut stack = self.workers[worker].idle();
-        if !self.retains(&idle) {
-            return Err(NotPushed::MustClose(idle));
-        }
-        if self.queued.load(SeqCst) > 0 {
-            return Err(NotPushed::RequestsWait(idle));
+        if !idle.member.retains_connections() || idle.generation != self.generation() {
+            return Some(idle);
         }
         idle.member.end_request(Some(idle.since));
         stack.push(idle);
-        Ok(())
-    }
-
-    /// Assigns a connection to a waiter.
-    fn assign_to_waiter(&self, worker: usize, idle: IdleConnection<A, C>) {
-        let queue = self.queue();
-        let Some(next) = decide::next_worker(worker, self.queues(&queue)) else {
-            // All waiters have been served, and none can join while the queue is locked.
-            let pushed = self.push_idle(worker, idle);
-            drop(queue);
-            if let Err(NotPushed::MustClose(idle) | NotPushed::RequestsWait(idle)) = pushed {
-                self.close_released(worker, idle);
-            }
-            return;
-        };
-        if !(self.retains(&idle) && idle.member.count_request()) {
-            drop(queue);
-            return self.close_released(worker, idle);
-        }
-        if next != worker {
-            self.workers[worker].remove_connection();
-            self.workers[next].add_connection();
-        }
-        let IdleConnection { member, connection, since, generation } = idle;
-        let assignment = Assignment { member, connection: Some(connection), since, generation };
-        self.assign_oldest(queue, next, assignment);
-    }
-
-    /// Returns whether a connection can serve another request.
-    fn retains(&self, idle: &IdleConnection<A, C>) -> bool {
-        idle.member.retains_connections() && idle.generation == self.generation()
+        None
     }
 
     fn close_released(
@@ -134,37 +98,62 @@ impl<A, C> Pool<A, C> {
         member.close_one();
     }
 
-    /// Assigns new connections to the waiters, oldest first, until no capacity is left.
+    /// Assigns connections to the waiters, oldest first, until no capacity is left.
     pub(crate) fn serve_waiters(&self) {
-        while self.queued.load(SeqCst) > 0 && self.serve_waiter() {}
+        while self.queued.load(SeqCst) > 0 && self.serve_waiter(None) {}
     }
 
-    fn serve_waiter(&self) -> bool {
-        let queue = self.queue();
-        let Some((worker, since)) = decide::oldest(self.queues(&queue)) else { return false };
-        // The pool has no clock: the time when the waiter joined decides whether a member is backed off.
-        let Some(member) = queue.reserve(since) else { return false };
-        self.workers[worker].add_connection();
-        let generation = self.generation();
-        self.assign_oldest(queue, worker, Assignment { member, connection: None, since, generation });
+    /// Assigns a connection or capacity to a waiter, and wakes it without the lock. `released` is the worker that has released a
+    /// connection, and the time. Returns whether there was something for a waiter.
+    fn serve_waiter(&self, released: Option<(usize, Instant)>) -> bool {
+        let mut queue = self.queue();
+        let Some((worker, key, found)) = self.find_for_waiter(&queue, released) else { return false };
+        let assignment = match found {
+            Found::Idle(idle) | Found::Replace(idle) => {
+                let IdleConnection { member, connection, since, generation } = idle;
+                Assignment { member, connection: Some((connection, since)), generation }
+            }
+            Found::New(member) => Assignment { member, connection: None, generation: self.generation() },
+        };
+        let waker = queue.assign(worker, key, assignment);
+        self.queued.fetch_sub(1, SeqCst);
+        drop(queue);
+        waker.into_iter().for_each(Waker::wake);
         true
+    }
+
+    /// Returns the first waiter for which there is a connection or capacity, with what a checkout with its options finds now.
+    fn find_for_waiter(
+        &self,
+        queue: &Queue<A, C>,
+        released: Option<(usize, Instant)>,
+    ) -> Option<(usize, u64, Found<A, C>)> {
+        if !queue.members.iter().any(|member| member.has_capacity()) {
+            return None;
+        }
+        let first = match released {
+            Some((own, _)) => decide::next_worker(own, self.queues(queue)),
+            None => decide::oldest(self.queues(queue)).map(|(worker, _)| worker),
+        };
+        // Which members suit a waiter depends only on those that it has tried.
+        let mut unserved: Vec<&[u64]> = Vec::new();
+        queue.beginning_with(first?).find_map(|(worker, waiter)| {
+            if unserved.contains(&&*waiter.tried) {
+                return None;
+            }
+            // Without a release, the time when the waiter joined decides whether a member is backed off: the pool has no clock.
+            let (options, now) = (waiter.options(), released.map_or(waiter.since, |(_, now)| now));
+            let member = self.choose(worker, &options, now);
+            let found = self.find(queue, worker, member, &options, now);
+            if found.is_none() {
+                unserved.push(&waiter.tried);
+            }
+            found.map(|found| (worker, waiter.key, found))
+        })
     }
 
     fn queues(&self, queue: &Queue<A, C>) -> impl Iterator<Item = WorkerQueue> + Clone {
         let workers = self.workers.iter().zip(queue.oldest());
         workers.map(|(worker, oldest)| WorkerQueue { oldest, has_connections: worker.connections() > 0 })
-    }
-
-    /// Assigns a connection to the oldest waiter of a worker, and wakes that waiter without the lock.
-    fn assign_oldest(
-        &self,
-        mut queue: MutexGuard<'_, Queue<A, C>>,
-        worker: usize,
-        assignment: Assignment<A, C>,
-    ) {
-        let waker = queue.assign(worker, assignment);
-        self.queued.fetch_sub(1, SeqCst);
-        drop(queue);
-        waker.into_iter().for_each(Waker::wake);
     }
 }

@@ -5,6 +5,7 @@ use shuttle::{check_random, thread};
 use super::rules::once;
 use super::*;
 use crate::CheckoutOptions;
+use crate::choice::mix;
 
 /// Returns a pool of members that are chosen in this way.
 fn pool_with(choice: Choice, workers: usize, limits: &[usize]) -> TestPool {
@@ -255,5 +256,135 @@ fn a_member_that_is_much_slower_than_the_others_is_ejected_but_never_the_last() 
         assert_eq!(ejected(), [true, false, true]);
         (0..120).for_each(|_| serve([200, 5000, 300]));
         assert_eq!(ejected(), [true, false, true], "the last one stays");
+    });
+}
+
+/// Requests and members that a number determines.
+struct Case {
+    pool: TestPool,
+    /// A connection of each member, which has no capacity for another one.
+    permits: Vec<Permit<Upstream, Connection>>,
+    key: Option<u64>,
+    preferred: Option<u64>,
+    tried: Vec<u64>,
+}
+
+/// The number of members of a case.
+const MEMBERS: u64 = 4;
+
+impl Case {
+    fn new(number: u64) -> Self {
+        let mut count = number << 8;
+        let mut below = |end: u64| {
+            count += 1;
+            mix(count) % end
+        };
+        let choices = [Choice::LeastBusy, Choice::RoundRobin, Choice::Hash { balance_percent: Some(125) }];
+        let pool = pool_with(choices[usize::try_from(number % 3).unwrap()], 2, &[]);
+        for id in 0..MEMBERS {
+            let (weight, priority) = (1 + below(3), below(2));
+            let (weight, priority) = (u32::try_from(weight).unwrap(), u16::try_from(priority).unwrap());
+            let options = MemberOptions { weight, priority, hash: mix(id), ..1.into() };
+            pool.add(id, Upstream::new(2), options, at(0));
+        }
+        let permits = (0..MEMBERS).map(|id| pool.permit_for_check(0, id).unwrap()).collect();
+        let members = pool.members();
+        let failed = members.iter().filter(|_| below(4) == 0);
+        failed.for_each(|member| assert!(member.record_failure(at(0))));
+        let (key, preferred) = ((below(2) == 0).then(|| below(99)), (below(2) == 0).then(|| below(MEMBERS)));
+        let tried = (0..MEMBERS).filter(|_| below(4) == 0).collect();
+        Self { pool, permits, key, preferred, tried }
+    }
+
+    fn checkout(&self) -> Checkout<Upstream, Connection> {
+        let Self { key, preferred, tried, .. } = self;
+        let options = CheckoutOptions { key: *key, preferred: *preferred, tried, ..any() };
+        self.pool.checkout(1, options, at(1)).unwrap()
+    }
+
+    /// Frees the connection of one member, with or without the connection, or raises the limits of all.
+    fn free(&mut self, number: u64) {
+        let freed = usize::try_from(mix(number) % (MEMBERS + 1)).unwrap();
+        if !number.is_multiple_of(3) && freed == self.permits.len() {
+            return self.pool.set_limits(2);
+        }
+        let permit = self.permits.swap_remove(freed.min(self.permits.len() - 1));
+        if mix(number) & 32 == 0 {
+            let connection = permit.member().address().connect(0);
+            permit.release(connection, at(1));
+        }
+    }
+}
+
+#[test]
+fn a_queued_request_gets_a_member_that_it_would_have_been_given() {
+    once(|| {
+        let id = |pooled: &PooledConnection<Upstream, Connection>| pooled.permit.member().id();
+        let mut served = 0;
+        for number in 0..600 {
+            let (mut waiting, mut later) = (Case::new(number), Case::new(number));
+            let mut queued = queued(waiting.checkout());
+            waiting.free(number);
+            let of_queue = match poll(&mut queued) {
+                Poll::Ready(pooled) => Some(id(&pooled.unwrap())),
+                Poll::Pending => None,
+            };
+            later.free(number);
+            let without_waiting = match later.checkout() {
+                Checkout::Ready(pooled) => Some(id(&pooled)),
+                Checkout::Queued(_) => None,
+            };
+            assert_eq!(of_queue, without_waiting, "{number}");
+            served += u32::from(of_queue.is_some());
+        }
+        assert!((150..450).contains(&served), "{served} of 600 were served");
+    });
+}
+
+#[test]
+fn a_backup_gets_no_request_that_waits_for_a_member_of_the_first_priority() {
+    once(|| {
+        let pool = pool_with(Choice::LeastBusy, 1, &[1]);
+        pool.add(1, Upstream::new(1), MemberOptions { priority: 1, ..1.into() }, at(0));
+        let main = ready(pool.checkout(0, any(), at(0)).unwrap());
+        let backup = pool.permit_for_check(0, 1).unwrap();
+        let mut waits = queued(pool.checkout(0, any(), at(0)).unwrap());
+        drop(backup);
+        assert!(poll(&mut waits).is_pending());
+        drop(main);
+        let Poll::Ready(Ok(pooled)) = poll(&mut waits) else { panic!("there is capacity") };
+        assert_eq!(pooled.permit.member().id(), 0);
+    });
+}
+
+#[test]
+fn a_retry_gets_no_member_that_it_has_tried_after_it_has_waited() {
+    once(|| {
+        let pool = pool_with(Choice::LeastBusy, 1, &[1, 1]);
+        let [first, second] = [0, 1].map(|id| pool.permit_for_check(0, id).unwrap());
+        let options = CheckoutOptions { tried: &[0], ..any() };
+        let mut retry = queued(pool.checkout(0, options, at(0)).unwrap());
+        let mut other = queued(pool.checkout(0, any(), at(0)).unwrap());
+        let connection = first.member().address().connect(7);
+        first.release(connection, at(1));
+        assert!(poll(&mut retry).is_pending(), "it has failed there");
+        let Poll::Ready(Ok(pooled)) = poll(&mut other) else { panic!("it suits the next one") };
+        assert_eq!(pooled.connection.map(|connection| connection.name), Some(7));
+        drop(second);
+        assert!(poll(&mut retry).is_ready());
+    });
+}
+
+#[test]
+fn a_request_does_not_wait_for_those_that_wait_for_another_member() {
+    once(|| {
+        let pool = pool_with(Choice::LeastBusy, 1, &[1]);
+        pool.add(1, Upstream::new(1), MemberOptions { priority: 1, ..1.into() }, at(0));
+        let _main = ready(pool.checkout(0, any(), at(0)).unwrap());
+        let mut waits = queued(pool.checkout(0, any(), at(0)).unwrap());
+        let mut retry = queued(pool.checkout(0, CheckoutOptions { tried: &[0], ..any() }, at(0)).unwrap());
+        let Poll::Ready(Ok(pooled)) = poll(&mut retry) else { panic!("the backup has capacity") };
+        assert_eq!(pooled.permit.member().id(), 1);
+        assert!(poll(&mut waits).is_pending());
     });
 }
