@@ -38,6 +38,8 @@ use crate::topic::Topics;
 #[derive(Debug)]
 pub struct App {
     routes: Arc<Routes>,
+    /// Whether a handler accepts tunnels. Each HTTP/2 connection asks, and there may be thousands of handlers.
+    accepts_tunnels: bool,
     limits: Arc<Limits>,
     observers: Arc<Observers>,
     /// Whether requests are counted by route.
@@ -52,6 +54,11 @@ impl App {
     pub fn new(config: &Config, resources: &Resources) -> Result<Self, Diagnostics> {
         let router = compile(config, resources)
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
+        Ok(Self::with_router(router, config, resources))
+    }
+
+    fn with_router(router: Router<Target>, config: &Config, resources: &Resources) -> Self {
+        let accepts_tunnels = router.handlers().any(|target| target.handler.accepts_tunnels());
         let routes = Routes {
             router: Arc::new(router),
             metrics: Arc::default(),
@@ -61,14 +68,15 @@ impl App {
             buffers: Buffers::default(),
             tls: resources.tls.clone(),
         };
-        Ok(Self {
+        Self {
             routes: Arc::new(routes),
+            accepts_tunnels,
             limits: Arc::new(config.limits_in_effect()),
             observers: Arc::new(Observers { request_id: config.request_id.clone(), ..Observers::default() }),
             counts_requests: config.counts_requests(),
             error_log: None,
             client_address: config.client_address.clone(),
-        })
+        }
     }
 
     /// Returns the routes of all sites.
@@ -175,7 +183,7 @@ impl Service for App {
     }
 
     fn accepts_tunnels(&self) -> bool {
-        self.routes.router.handlers().any(|target| target.handler.accepts_tunnels())
+        self.accepts_tunnels
     }
 
     fn tls_site(
@@ -263,10 +271,14 @@ impl Service for App {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use http::header;
     use rudy_net::Body;
 
     use super::*;
+    use crate::handlers::{Call, Handler, NoHandler};
+    use crate::routing::{Hosts, Listeners, PathPattern, Route, Site};
 
     fn app(text: &str) -> App {
         let folder = tempfile::tempdir().unwrap();
@@ -686,6 +698,46 @@ mod tests {
                 assert_eq!(bytes, body, "{host}{path}");
             }
         }
+    }
+
+    /// Counts how often it is asked whether it accepts tunnels.
+    #[derive(Debug)]
+    struct Counting(Arc<AtomicUsize>);
+
+    impl Handler for Counting {
+        fn call(&self, request: Request, call: Call<'_>) -> Reply {
+            NoHandler.call(request, call)
+        }
+
+        fn accepts_tunnels(&self) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            false
+        }
+    }
+
+    #[test]
+    fn a_connection_does_not_ask_each_handler_whether_it_accepts_tunnels() {
+        const SITES: usize = 1000;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let route = || {
+            let target = Target::new(Vec::new(), false, Box::new(Counting(calls.clone())));
+            Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: target }
+        };
+        let site = || Site {
+            routes: Vec::new(),
+            outer: route(),
+            redirects: None,
+            tls: None,
+            is_auto: false,
+            https_port: None,
+        };
+        let router = Router::new(Listeners::Alike(Hosts::default()), (0..SITES).map(|_| site()).collect());
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("rudy.toml"), "[[site]]\nroot = '.'\n").unwrap();
+        let config = Config::load(&folder.path().join("rudy.toml")).unwrap();
+        let app = App::with_router(router, &config, &Resources::default());
+        assert!((0..100).all(|_| !app.accepts_tunnels()));
+        assert_eq!(calls.load(Ordering::Relaxed), SITES, "once for a configuration");
     }
 
     #[test]
