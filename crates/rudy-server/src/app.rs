@@ -103,7 +103,7 @@ impl App {
     ///
     /// The user of a process does not exist or cannot be used, or the system lacks resources.
     pub fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        let start = Start { apps, log };
+        let start = Start { apps, log, drained: &apps.drained_upstreams() };
         self.routes.router.handlers().try_for_each(|target| target.start(&start))
     }
 

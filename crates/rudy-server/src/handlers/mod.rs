@@ -150,6 +150,8 @@ pub(crate) struct Start<'a> {
     /// The processes that run already.
     pub(crate) apps: &'a Apps,
     pub(crate) log: &'a ErrorLog,
+    /// The URLs of the upstreams that the operator has drained.
+    pub(crate) drained: &'a [String],
 }
 
 /// The table of a handler in the configuration.

@@ -196,11 +196,10 @@ impl Handler for Proxy {
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         let Shared { table, log, pool, sticky, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
-        let drained = start.apps.drained_upstreams();
         let opened = start.apps.proxy(table, || {
             let pool = self.0.new_pool();
             // A reload with another setting does not end the operator's work on an upstream.
-            pool.drain(&drained);
+            pool.drain(start.drained);
             // Other routes may use it, too.
             pool.start(table, &start.log.of_server())?;
             Ok(pool)
