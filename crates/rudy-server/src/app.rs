@@ -700,6 +700,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_handler_or_step_that_was_not_started_opens_no_connections() {
+        let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        upstream.set_nonblocking(true).unwrap();
+        let address = upstream.local_addr().unwrap();
+        for keys in [
+            &*format!("proxy = {{ upstreams = 'http://{address}', response_timeout = '10ms' }}"),
+            &format!("fastcgi = {{ address = '{address}', response_timeout = '10ms' }}"),
+            &format!("respond = 'page'\nforward_auth = {{ url = 'http://{address}/', timeout = '10ms' }}"),
+        ] {
+            let app = app(&format!("[[site]]\n[[site.route]]\npath = '/*'\n{keys}\n"));
+            let request = http::Request::builder().uri("/").header(header::HOST, "a.org");
+            let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let reply = app.call(request.body(RequestBody::empty()).unwrap(), &client);
+            let response = runtime.block_on(reply.response());
+            assert_eq!(response.status(), 502, "{keys}");
+            let Body::Bytes(body) = response.body else { panic!("it is a page") };
+            assert!(body.ends_with(b"The application is not running.\n"), "{keys}: {body:?}");
+            assert_eq!(upstream.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "{keys}");
+        }
+    }
+
     /// Counts how often it is asked whether it accepts tunnels.
     #[derive(Debug)]
     struct Counting(Arc<AtomicUsize>);

@@ -22,7 +22,7 @@ use super::stderr::Stderr;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
 use crate::exchange::{debug_request, note};
-use crate::upstream::{Checkout, RequestInfo, Upload, UpstreamOptions, Wanted};
+use crate::upstream::{Checkout, CheckoutError, RequestInfo, Upload, UpstreamOptions, Wanted};
 
 /// Limits of what is buffered of an app's records.
 static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
@@ -55,11 +55,12 @@ impl App {
     pub(super) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let table = &self.table;
         let pool = apps.pool(table, || {
+            let (upstream, connections) = (upstream_options(table), connections(table));
             if let Some(processes) = process_options(table) {
-                let purges = apps.purges().cloned();
-                return Pool::start(processes, upstream_options(table), connections(table), log, purges);
+                return Pool::start(processes, upstream, connections, log, apps.purges().cloned());
             }
-            let pool = self.new_pool(Some(log.clone()));
+            let output = AppOutput::new(table.name(), Some(log.clone()), Instant::now());
+            let pool = Pool::new(&table.addresses(), upstream, connections, output);
             pool.look_up_names(log)?;
             Ok(pool)
         });
@@ -90,7 +91,7 @@ impl App {
         upload: &mut Upload,
         is_safe: bool,
     ) -> Result<AppResponse, Failure> {
-        let mut wanted = match self.pool().processes() {
+        let mut wanted = match self.pool()?.processes() {
             _ if is_safe => Wanted::Any,
             // A process may exit after any response, and resets what it has not read: a request that cannot be repeated gets a
             // connection that the next process can accept.
@@ -99,11 +100,13 @@ impl App {
         };
         loop {
             note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
-            let mut checkout = self.pool().checkout(wanted).await?;
+            // In a statement of its own: the future would have room for its error.
+            let pool = self.pool()?;
+            let mut checkout = pool.checkout(wanted).await?;
             note(observer(role, params), |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
             debug_request!(target: "fastcgi", observer(role, params), "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
-            let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
+            let mut exchange = self.begin(checkout, role, params, std::mem::take(upload))?;
             let failure = match exchange.head().await {
                 Ok(head) => {
                     note(observer(role, params), |notes| notes.upstream_responded(poll_time()));
@@ -119,16 +122,25 @@ impl App {
         }
     }
 
+    /// Returns the pool.
+    ///
+    /// # Errors
+    ///
+    /// The app was not started. A pool that a request opened would have no lookups and no log.
+    fn pool(&self) -> Result<&Arc<Pool>, CheckoutError> {
+        self.pool.get().ok_or(CheckoutError::NotStarted)
+    }
+
     fn begin(
         &self,
         checkout: Checkout<Connection>,
         role: Role,
         params: &Params<'_>,
         upload: Upload,
-    ) -> Box<Exchange> {
+    ) -> Result<Box<Exchange>, CheckoutError> {
         let info = self.info(&params.head.method, &params.head.uri, params.client);
-        let stderr = Stderr::new(info, self.pool().output());
-        Exchange::begin(checkout, role, params, upload, &LIMITS, self.table.response_timeout.0, stderr)
+        let (stderr, timeout) = (Stderr::new(info, self.pool()?.output()), self.table.response_timeout.0);
+        Ok(Exchange::begin(checkout, role, params, upload, &LIMITS, timeout, stderr))
     }
 
     /// Describes a request to this app for the log.
@@ -140,15 +152,6 @@ impl App {
             client: client.address(),
             log: self.log.get().cloned(),
         }
-    }
-
-    fn pool(&self) -> &Arc<Pool> {
-        self.pool.get_or_init(|| self.new_pool(self.log.get().cloned()))
-    }
-
-    fn new_pool(&self, log: Option<ErrorLog>) -> Arc<Pool> {
-        let output = AppOutput::new(self.table.name(), log, Instant::now());
-        Pool::new(&self.table.addresses(), upstream_options(&self.table), connections(&self.table), output)
     }
 }
 

@@ -172,7 +172,9 @@ impl RequestFailure for Failure {
     fn kind(&self) -> &'static str {
         match self {
             Self::Checkout(CheckoutError::Connect(..)) => "no connection to the app",
-            Self::NotRunning(_) | Self::Checkout(CheckoutError::Rejected) => "the app is not running",
+            Self::NotRunning(_) | Self::Checkout(CheckoutError::Rejected | CheckoutError::NotStarted) => {
+                "the app is not running"
+            }
             Self::Checkout(_) => "too many requests wait for the app",
             Self::Timeout(_) => "the app is too slow",
             Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Fault(Fault::Closed) => {

@@ -181,7 +181,9 @@ impl Cause {
                 io::ErrorKind::InvalidData => "tls_protocol_error",
                 _ => "destination_unavailable",
             },
-            Self::Checkout(CheckoutError::Drained) | Self::Refused => "destination_unavailable",
+            Self::Checkout(CheckoutError::Drained | CheckoutError::NotStarted) | Self::Refused => {
+                "destination_unavailable"
+            }
             Self::Checkout(CheckoutError::Unresolved(_)) => "dns_error",
             Self::Checkout(_) => "connection_limit_reached",
             Self::ResponseTimeout(_) => "http_response_timeout",
@@ -261,6 +263,7 @@ impl RequestFailure for Failure {
                 "no connection to the upstream"
             }
             Cause::Checkout(CheckoutError::Drained) => "all upstreams are drained",
+            Cause::Checkout(CheckoutError::NotStarted) => "the proxy was not started",
             Cause::Checkout(_) => "too many requests wait for the upstream",
             Cause::ResponseTimeout(_) | Cause::StallTimeout(_) => "the upstream is too slow",
             Cause::ConnectionLost(_) | Cause::NothingSent(_) | Cause::GoneAway => {

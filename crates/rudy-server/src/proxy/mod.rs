@@ -87,7 +87,9 @@ use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
-use crate::upstream::{RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless};
+use crate::upstream::{
+    CheckoutError, RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless,
+};
 
 /// A proxy with its settings. Clones share everything.
 #[derive(Debug, Clone)]
@@ -125,6 +127,15 @@ impl Shared {
     /// Creates the pool. No connection is opened yet.
     fn new_pool(&self) -> Arc<ProxyPool> {
         ProxyPool::new(&self.table, self.tls.clone(), self.resolver.clone())
+    }
+
+    /// Returns the pool.
+    ///
+    /// # Errors
+    ///
+    /// The proxy was not started. A pool that a request opened would have no lookups, no health checks and no log.
+    fn pool(&self) -> Result<&Arc<ProxyPool>, CheckoutError> {
+        self.pool.get().ok_or(CheckoutError::NotStarted)
     }
 }
 
@@ -413,7 +424,7 @@ impl ProxyRequest {
                 _ => BodyLength::Chunked,
             },
         };
-        let pool = shared.pool.get_or_init(|| shared.new_pool());
+        let pool = shared.pool().map_err(Cause::from)?;
         let key = shared.table.choice.key(self.client, uri.path(), fields);
         let (preferred, preamble) = (self.stickiness.and_then(|of| of.preferred), preamble.clone());
         let selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };

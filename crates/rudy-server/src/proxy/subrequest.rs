@@ -112,10 +112,12 @@ impl Proxy {
             body: upload.length().map_or(BodyLength::Chunked, BodyLength::Known),
         };
         let shared = &self.0;
-        let pool = shared.pool.get_or_init(|| shared.new_pool());
         let selection = Selection::from(Wanted::Any);
-        // Without an observer: the access log has the upstream of the handler.
-        let mut sending = pin!(pool.send(&head, &mut upload, None, selection, &shared.timeouts, None));
+        let mut sending = pin!(async {
+            let pool = shared.pool().map_err(Cause::from)?;
+            // Without an observer: the access log has the upstream of the handler.
+            pool.send(&head, &mut upload, None, selection, &shared.timeouts, None).await
+        });
         // Early hints of an authorizer are about its own resources.
         match poll_fn(|cx| without_interim(|| sending.as_mut().poll(cx))).await {
             Ok((head, exchange)) => Ok(Subresponse { head, exchange, info }),

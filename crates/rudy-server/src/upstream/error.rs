@@ -29,6 +29,8 @@ pub(crate) enum CheckoutError {
     Unresolved(Arc<String>),
     /// The waiting requests were rejected.
     Rejected,
+    /// The handler or step with the upstream was not started.
+    NotStarted,
     /// No connection to the upstream could be opened.
     Connect(Endpoint, io::Error),
 }
@@ -44,7 +46,7 @@ impl CheckoutError {
         match self {
             Self::QueueFull(_) | Self::QueueTimeout(_) => OVERLOADED,
             Self::Drained => "The application is under maintenance. Try again soon.",
-            Self::Rejected => NOT_RUNNING,
+            Self::Rejected | Self::NotStarted => NOT_RUNNING,
             Self::Connect(..) if self.is_timeout() => "The application accepted no connection in time.",
             Self::Connect(..) | Self::Unresolved(_) => "The application cannot be reached.",
         }
@@ -63,6 +65,7 @@ impl fmt::Display for CheckoutError {
             Self::Drained => f.write_str("all upstreams are drained (`rudy upstreams up NAME`)"),
             Self::Unresolved(why) => f.write_str(why),
             Self::Rejected => f.write_str("no process is running, and none can be started"),
+            Self::NotStarted => f.write_str("it was not started: this is a bug in Rudy"),
             Self::Connect(address, error) => {
                 write!(f, "cannot connect to {address}: {error}; is the app running?")
             }
