@@ -24,6 +24,7 @@ mod timers;
 mod tls;
 pub mod transport;
 mod worker;
+mod worker_thread;
 
 pub use active::{ActiveExchange, ExchangePhase};
 pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
@@ -38,3 +39,4 @@ pub use request_body::{RequestBody, RequestBodyError};
 pub use rudy_tls::{ClientHello, Tls, TlsSite};
 pub use service::{EndReason, ExchangeOutcome, Limits, Observer, Service};
 pub use worker::{ConnectionStates, Counter, Counters, Worker};
+pub use worker_thread::{WorkerThread, current_runtime};

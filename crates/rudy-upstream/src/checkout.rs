@@ -22,7 +22,7 @@ pub(crate) enum Found<A, C> {
 }
 
 impl<A, C> Pool<A, C> {
-    /// Returns a connection for a request of `worker` (modulo the number of workers), or queues the request.
+    /// Returns a connection for a request of `worker`, or queues the request.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl<A, C> Pool<A, C> {
         options: impl Into<CheckoutOptions<'a>>,
         now: Instant,
     ) -> Result<Checkout<A, C>, QueueFull> {
-        let (worker, options) = (worker % self.workers.len(), options.into());
+        let (worker, options) = (self.worker_index(worker), options.into());
         let member = self.choose(worker, &options, now);
         if options.preference == Preference::Any
             && self.queued.load(SeqCst) == 0
@@ -47,12 +47,16 @@ impl<A, C> Pool<A, C> {
     /// Returns a permit for a connection that checks a member, beyond its limit if necessary: that a member does not respond
     /// must be noticed. Success and failure of the connection count for nothing. `None` if the member is retired or unknown.
     pub fn permit_for_check(self: &Arc<Self>, worker: usize, id: u64) -> Option<Permit<A, C>> {
-        let (worker, queue) = (worker % self.workers.len(), self.queue());
+        let (worker, queue) = (self.worker_index(worker), self.queue());
         let member = queue.member(id).filter(|member| member.begin_request())?.clone();
         member.open_one();
         self.workers[worker].add_connection();
         drop(queue);
         Some(Permit::for_check(self.clone(), member, worker))
+    }
+
+    fn worker_index(&self, worker: usize) -> usize {
+        worker.min(self.workers.len() - 1)
     }
 
     /// Whether requests are for a certain member, and not for any connection.

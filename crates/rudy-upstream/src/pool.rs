@@ -18,7 +18,7 @@ use crate::worker::Worker;
 /// The limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Number of workers that share the pool, at least 1.
+    /// Number of workers that share the pool, at least 1. A larger number of a worker counts as the last one.
     pub workers: usize,
     /// Maximum number of waiting requests, over all workers.
     pub queue: usize,

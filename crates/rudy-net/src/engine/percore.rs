@@ -18,7 +18,8 @@ pub(super) fn start<S: ServiceSource>(
         runners
             .map(|(index, (runner, commands))| {
                 // The connections end with the runtime.
-                worker_runner::spawn(format!("rudy-core-{index}"), runner, commands, std::future::ready(()))
+                let (name, ended) = (format!("rudy-core-{index}"), std::future::ready(()));
+                worker_runner::spawn((name, index), runner, commands, ended)
             })
             .collect()
     })?;

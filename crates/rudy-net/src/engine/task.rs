@@ -2,7 +2,8 @@
 //! busy one. Compared with `percore`, this costs locks and cache misses.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
@@ -12,6 +13,7 @@ use super::running::{NewRunner, RunningEngine};
 use super::spawner::{Spawner, Tasks};
 use super::worker_runner::{BLOCKING_THREADS_MAX, NotifyEndOnDrop, new_timer_fd};
 use super::{Engine, Options, Reporter, ServiceSource};
+use crate::WorkerThread;
 
 /// The timeout for the threads of the runtime at shutdown: longer than one poll of a connection takes on a busy
 /// machine. Blocking disk reads are not awaited.
@@ -39,13 +41,25 @@ pub(super) fn start_with<S: ServiceSource, C: Spawner>(
 
 fn spawn(runners: Vec<NewRunner>) -> io::Result<Vec<Handle>> {
     let count = runners.len();
+    let (threads, (started, all_started)) = (AtomicUsize::new(0), mpsc::channel());
     let runtime = Builder::new_multi_thread()
         .worker_threads(count)
         .enable_io()
         .enable_time()
         .thread_name("rudy-task")
         .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .on_thread_start(move || {
+            let number = threads.fetch_add(1, Ordering::Relaxed);
+            // The workers are started first; the other threads are for blocking work.
+            if number < count {
+                WorkerThread::enter(number, &Handle::current());
+                // Fails only if the engine could not be started.
+                let _ = started.send(());
+            }
+        })
         .build()?;
+    // From here on, a request may start a thread for blocking work.
+    all_started.iter().take(count).for_each(drop);
     let handle = runtime.handle().clone();
     let timer_fds = runners.iter().map(|_| new_timer_fd(&handle)).collect::<io::Result<Vec<_>>>()?;
     std::thread::Builder::new().name("rudy-task-main".to_owned()).spawn(move || {

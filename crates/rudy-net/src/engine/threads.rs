@@ -21,10 +21,10 @@ use super::running::RunningEngine;
 use super::spawner::{Connection, Spawner};
 use super::worker_runner::OpenConnection;
 use super::{Engine, Problem, Reporter, ServiceSource, worker_runner};
-use crate::Peer;
 use crate::driver::{self, ConnectionContext};
 use crate::scratch::use_small_buffer;
 use crate::transport::Stream;
+use crate::{Peer, WorkerThread};
 
 /// Stack size of a thread: four times what the handlers need in a debug build. The usual 2 MiB are only
 /// address space, but add up over thousands of threads where memory is not overcommitted.
@@ -40,7 +40,8 @@ pub(super) fn start<S: ServiceSource>(
         let runners = runners.into_iter();
         runners
             .map(|(runner, commands)| {
-                worker_runner::spawn("rudy-control".to_owned(), runner, commands, threads.clone().abort())
+                let (name, aborted) = ("rudy-control".to_owned(), threads.clone().abort());
+                worker_runner::spawn((name, 0), runner, commands, aborted)
             })
             .collect()
     })?;
@@ -72,6 +73,8 @@ impl QueuedConnection {
     /// Serves the connection to its end on the calling thread.
     fn serve(self) {
         let Self { connection, runtime, mut abort, permit: _permit } = self;
+        // The only worker, whichever of its threads this is.
+        WorkerThread::enter(0, &runtime);
         let serve = async {
             tokio::select! {
                 biased;

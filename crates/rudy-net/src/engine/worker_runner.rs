@@ -16,7 +16,7 @@ use super::reject::Rejecter;
 use super::report::ProblemReports;
 use super::{Problem, Report, Reporter, Stopped};
 use crate::timers::{Candidate, TimerFd, VictimQueue};
-use crate::{Limits, Peer, Worker};
+use crate::{Limits, Peer, Worker, WorkerThread};
 
 /// Maximum number of blocking threads of a runtime, on which handlers read files. More would not make a disk
 /// faster, and each costs a stack.
@@ -169,10 +169,10 @@ impl WorkerRunner {
     }
 }
 
-/// Starts a thread with its own runtime for a worker. `abort` runs before the runtime ends, to end the
+/// Starts a thread with its own runtime for the worker with this number. `abort` runs before the runtime ends, to end the
 /// connections that do not end with the runtime.
 pub(super) fn spawn(
-    name: String,
+    (name, number): (String, usize),
     runner: Arc<WorkerRunner>,
     commands: watch::Receiver<Command>,
     abort: impl Future<Output = ()> + Send + 'static,
@@ -187,6 +187,7 @@ pub(super) fn spawn(
     let timer_fd = new_timer_fd(&handle)?;
     thread::Builder::new().name(name).spawn(move || {
         let _ended = NotifyEndOnDrop(runner.shared.clone());
+        WorkerThread::enter(number, runtime.handle());
         runtime.block_on(async {
             runner.run(timer_fd, commands).await;
             abort.await;

@@ -14,3 +14,4 @@ mod share;
 mod stop;
 mod support;
 mod threads;
+mod worker_threads;

@@ -55,7 +55,7 @@ impl App {
     pub(super) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let table = &self.table;
         let pool = apps.pool(table, || {
-            let (upstream, connections) = (upstream_options(table), connections(table));
+            let (upstream, connections) = (upstream_options(table, apps.workers()), connections(table));
             if let Some(processes) = process_options(table) {
                 return Pool::start(processes, upstream, connections, log, apps.purges().cloned());
             }
@@ -164,8 +164,9 @@ fn connections(table: &AppTable) -> Connections {
     Connections { each: table.connections() as usize, can_grow: table.connections.is_none() }
 }
 
-fn upstream_options(table: &AppTable) -> UpstreamOptions {
+fn upstream_options(table: &AppTable, workers: usize) -> UpstreamOptions {
     UpstreamOptions {
+        workers,
         queue: table.queue.as_usize(),
         queue_timeout: table.queue_timeout.0,
         connect_timeout: table.connect_timeout.0,

@@ -18,8 +18,10 @@ use crate::state_dir::state_dir;
 const KILL_TIME: Duration = Duration::from_secs(1);
 
 /// All apps: their connections, and their processes if Rudy manages them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Apps {
+    /// The number of workers of the engine.
+    workers: usize,
     fastcgi: Registry<AppTable, Pool>,
     proxies: Registry<ProxyTable, ProxyPool>,
     sticky_key: OnceLock<StickyKey>,
@@ -27,6 +29,18 @@ pub struct Apps {
 }
 
 impl Apps {
+    /// Creates the list of apps of an engine with this number of workers.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        let (fastcgi, proxies, sticky_key, purges) = Default::default();
+        Self { workers, fastcgi, proxies, sticky_key, purges }
+    }
+
+    /// Returns the number of workers of the engine.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// Sets what responds to the purges of apps that are started later. The first one stays.
     pub(crate) fn respond_to_purges(&self, responder: Responder) {
         self.purges.get_or_init(|| responder);

@@ -55,6 +55,8 @@ struct Others {
     location: Location,
     proxies: Mutex<Vec<(String, Proxy)>>,
     log: OnceLock<ErrorLog>,
+    /// The number of workers of the engine.
+    workers: OnceLock<usize>,
 }
 
 impl Fetch {
@@ -70,8 +72,8 @@ impl Fetch {
         route: String,
     ) -> Result<Self, Vec<Problem>> {
         let index = table.proxy_to(table.url.upstream()).proxy(location, route)?;
-        let (proxies, log) = Default::default();
-        let others = Others { table: table.clone(), location: location.clone(), proxies, log };
+        let (proxies, log, workers) = Default::default();
+        let others = Others { table: table.clone(), location: location.clone(), proxies, log, workers };
         let metadata_freshness = table.metadata_freshness.map_or(0, |time| time.0.as_secs());
         Ok(Self { index, others: Arc::new(others), preset, metadata_freshness, verifies: table.verify })
     }
@@ -189,6 +191,7 @@ impl Handler for Fetch {
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         self.others.log.get_or_init(|| start.log.clone());
+        self.others.workers.get_or_init(|| start.apps.workers());
         self.index.start(start)
     }
 
@@ -211,7 +214,7 @@ impl Others {
         }
         let proxy = self.table.proxy_to_other(origin.parse().ok()?);
         let proxy = proxy.proxy(&self.location, origin.to_owned()).ok()?;
-        proxy.start_alone(self.log.get()?).ok()?;
+        proxy.start_alone(self.log.get()?, *self.workers.get()?).ok()?;
         if proxies.len() == OTHER_HOSTS_MAX {
             proxies.remove(0);
         }

@@ -124,9 +124,9 @@ struct Shared {
 }
 
 impl Shared {
-    /// Creates the pool. No connection is opened yet.
-    fn new_pool(&self) -> Arc<ProxyPool> {
-        ProxyPool::new(&self.table, self.tls.clone(), self.resolver.clone())
+    /// Creates the pool for this number of workers. No connection is opened yet.
+    fn new_pool(&self, workers: usize) -> Arc<ProxyPool> {
+        ProxyPool::new(&self.table, self.tls.clone(), self.resolver.clone(), workers)
     }
 
     /// Returns the pool.
@@ -208,7 +208,7 @@ impl Handler for Proxy {
         let Shared { table, log, pool, sticky, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
         let opened = start.apps.proxy(table, || {
-            let pool = self.0.new_pool();
+            let pool = self.0.new_pool(start.apps.workers());
             // A reload with another setting does not end the operator's work on an upstream.
             pool.drain(start.drained);
             // Other routes may use it, too.
@@ -273,11 +273,11 @@ impl Proxy {
         }))
     }
 
-    /// Starts a proxy that is no handler: its log, and the lookups of the names of its upstreams.
-    pub(crate) fn start_alone(&self, log: &ErrorLog) -> io::Result<()> {
+    /// Starts a proxy that is no handler, for this number of workers: its log, and the lookups of the names of its upstreams.
+    pub(crate) fn start_alone(&self, log: &ErrorLog, workers: usize) -> io::Result<()> {
         let Shared { table, log: of_proxy, pool, .. } = &*self.0;
         of_proxy.get_or_init(|| log.clone());
-        let opened = self.0.new_pool();
+        let opened = self.0.new_pool(workers);
         opened.start(table, log)?;
         pool.get_or_init(|| opened);
         Ok(())

@@ -56,9 +56,15 @@ pub(crate) struct ProxyPool {
 }
 
 impl ProxyPool {
-    /// Creates the pool of a table; `tls` has what `https` upstreams need. No connection is opened yet.
-    pub(super) fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>, resolver: Resolver) -> Arc<Self> {
+    /// Creates the pool of a table for this number of workers; `tls` has what `https` upstreams need. No connection is opened yet.
+    pub(super) fn new(
+        table: &ProxyTable,
+        tls: Option<Arc<UpstreamTls>>,
+        resolver: Resolver,
+        workers: usize,
+    ) -> Arc<Self> {
         let options = UpstreamOptions {
+            workers,
             queue: table.queue.as_usize(),
             queue_timeout: table.queue_timeout.0,
             connect_timeout: table.connect_timeout.0,

@@ -39,8 +39,8 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Creates the state, with an error log.
-    pub(super) fn new(log: &ErrorLogOptions) -> io::Result<Self> {
+    /// Creates the state of an engine with this number of workers, with an error log.
+    pub(super) fn new(log: &ErrorLogOptions, workers: usize) -> io::Result<Self> {
         let errors = ErrorLog::open(log)?;
         errors.subscribe();
         Ok(Self {
@@ -48,7 +48,7 @@ impl Context {
             metrics: Arc::new(Metrics::new()),
             activity: Arc::default(),
             live: Arc::default(),
-            apps: Arc::default(),
+            apps: Arc::new(Apps::new(workers)),
             buffers: Buffers::default(),
             topics: Arc::default(),
             resources: Arc::new(Resources::kept()),

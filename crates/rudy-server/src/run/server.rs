@@ -105,7 +105,8 @@ impl Server {
         let key_log = options.tls_key_log.then(open_key_log).transpose()?;
         privileges::drop_root(&config)?;
         let sandbox = config.sandbox.then(|| Sandbox::enter(&config)).transpose()?;
-        let context = Context::new(&config.error_log).map_err(|error| Failure::Cannot(error.to_string()))?;
+        let context =
+            Context::new(&config.error_log, workers).map_err(|error| Failure::Cannot(error.to_string()))?;
         report_panics(&context.errors);
         context.errors.mask(config.placeholders());
         context.buffers.set(config.buffer.clone());

@@ -104,6 +104,8 @@ pub(crate) fn member_id(entry: u64, number: u64) -> u64 {
 /// The limits and timeouts of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamOptions {
+    /// The number of workers of the engine.
+    pub(crate) workers: usize,
     /// The maximum number of requests that wait for a connection.
     pub(crate) queue: usize,
     /// How long a request waits for a connection.
@@ -137,7 +139,8 @@ impl<C: Connection> Upstream<C> {
     /// Creates an upstream without members. `on_end` is called at the end of each request to a member.
     pub(crate) fn new(options: UpstreamOptions, on_end: Option<OnEnd<Endpoint>>, shared: C::Shared) -> Self {
         let pool = Options {
-            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            // The last one is for all threads that are no workers.
+            workers: options.workers + 1,
             queue: options.queue,
             requests_per_member: options.requests_per_member,
             choice: options.choice,

@@ -22,6 +22,7 @@ impl SocketConnection for Plain {
 
 pub(super) fn options() -> UpstreamOptions {
     UpstreamOptions {
+        workers: 1,
         queue: 0,
         queue_timeout: LONG,
         connect_timeout: LONG,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use rudy_net::{Piped, close};
+use rudy_net::{Piped, close, current_runtime};
 use rudy_tls::ClientSession;
 use rustix::io::Errno;
 use rustix::net::{
@@ -19,10 +19,9 @@ use rustix::net::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
+use tokio::runtime::Id;
 
-use super::worker;
-
-/// A connection to an upstream, registered with the runtime of the [worker](worker::here) that uses it.
+/// A connection to an upstream, registered with the runtime of the worker that uses it.
 ///
 /// It is registered for reading only, and for writing while the socket buffer is full: a Unix socket becomes
 /// writable whenever its peer reads, which would cause an extra wake-up for each request.
@@ -33,8 +32,8 @@ pub(crate) struct Socket {
     writable: Option<AsyncFd<OwnedFd>>,
     /// The TLS session; `None` for an unencrypted connection.
     pub(super) tls: Option<Box<ClientSession>>,
-    /// The worker whose runtime it is registered with.
-    worker: usize,
+    /// The runtime that it is registered with.
+    runtime: Option<Id>,
     /// The address of the other end, unless that is a Unix socket.
     address: Option<SocketAddr>,
 }
@@ -65,7 +64,7 @@ impl Socket {
 
     fn new(socket: OwnedFd, address: Option<SocketAddr>) -> io::Result<Self> {
         let registered = register(socket, Interest::READABLE)?;
-        Ok(Self { registered, writable: None, tls: None, worker: worker::here(), address })
+        Ok(Self { registered, writable: None, tls: None, runtime: current_runtime(), address })
     }
 
     /// The address of the other end, unless that is a Unix socket.
@@ -83,10 +82,10 @@ impl Socket {
     /// socket to the current runtime.
     pub(crate) fn is_usable(&mut self, check_kernel: bool) -> bool {
         if self.tls.is_some() {
-            let is_here = self.worker == worker::here() || self.move_to_current_runtime().is_ok();
+            let is_here = self.runtime == current_runtime() || self.move_to_current_runtime().is_ok();
             return is_here && self.has_no_plaintext();
         }
-        if self.worker != worker::here() {
+        if self.runtime != current_runtime() {
             // The new runtime does not know its readiness.
             return self.has_no_input() && self.move_to_current_runtime().is_ok();
         }
@@ -101,7 +100,7 @@ impl Socket {
     fn move_to_current_runtime(&mut self) -> io::Result<()> {
         self.registered = self.register(Interest::READABLE)?;
         self.writable = None;
-        self.worker = worker::here();
+        self.runtime = current_runtime();
         Ok(())
     }
 

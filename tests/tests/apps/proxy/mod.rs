@@ -19,6 +19,7 @@ mod tls;
 mod too_early;
 mod tunnels;
 mod websocket;
+mod workers;
 
 use rudy_tests::prelude::*;
 

@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use rudy_http::h2::client::ClientConnection;
 use rudy_http::h2::{ConnectionError, ErrorCode};
+use rudy_net::current_runtime;
+use tokio::runtime::Id;
 use tokio::sync::Notify;
 use tokio::time::{timeout, timeout_at};
 
 use super::stream::{Http2Stream, StreamState};
 use super::{LIMITS, task};
 use crate::proxy::failure::Cause;
-use crate::upstream::{Socket, here};
+use crate::upstream::Socket;
 
 /// Encoded frames over which no body is encoded: several TLS records, so that a body waits for the socket and not in memory.
 pub(super) const OUTPUT_BYTES: usize = 64 * 1024;
@@ -38,8 +40,8 @@ pub(in crate::proxy) struct Http2Connection {
     /// Notified when anything is received, and at the end.
     received: Notify,
     pub(super) address: Option<SocketAddr>,
-    /// The worker whose runtime has its task.
-    pub(super) worker: usize,
+    /// The runtime of its task.
+    pub(super) runtime: Option<Id>,
     /// `http` or `https`.
     pub(super) scheme: &'static str,
     pub(super) opened: Instant,
@@ -135,7 +137,7 @@ impl Http2Connection {
             state: Mutex::new(state),
             received: Notify::new(),
             address,
-            worker: here(),
+            runtime: current_runtime(),
             scheme,
             opened: now,
         });

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rudy_net::current_runtime;
 use rudy_tls::{ClientTls, same_error};
+use tokio::runtime::Id;
 
 use super::connection::AGE_MAX;
 use super::{Http2Connection, Http2Stream};
 use crate::proxy::connection::Connection;
 use crate::proxy::http1::Http1Connection;
-use crate::upstream::{Dial, SocketConnection as _, entry_of, here};
+use crate::upstream::{Dial, SocketConnection as _, entry_of};
 
 /// The version of HTTP of an upstream.
 #[derive(Debug, Clone)]
@@ -22,13 +24,15 @@ pub(in crate::proxy) enum Speaks {
     Negotiated(ClientTls),
 }
 
+/// Connections by the id of the member and the runtime of the worker.
+type ByWorker = HashMap<(u64, Option<Id>), Arc<WorkerConnections>>;
+
 /// The connections of a proxy to all its upstreams.
 #[derive(Debug)]
 pub(in crate::proxy) struct Connections {
     /// By the [entry](entry_of) of the member.
     speaks: Vec<Speaks>,
-    /// By the id of the member and the worker.
-    of_workers: Mutex<HashMap<(u64, usize), Arc<WorkerConnections>>>,
+    of_workers: Mutex<ByWorker>,
 }
 
 /// The connections of a worker to an upstream.
@@ -87,7 +91,7 @@ impl Connections {
 
     fn of_worker(&self, member: u64) -> Arc<WorkerConnections> {
         let mut of_workers = self.of_workers.lock().unwrap_or_else(PoisonError::into_inner);
-        of_workers.entry((member, here())).or_default().clone()
+        of_workers.entry((member, current_runtime())).or_default().clone()
     }
 }
 

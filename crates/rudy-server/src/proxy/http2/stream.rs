@@ -10,11 +10,11 @@ use bytes::{Buf, BytesMut};
 use http::HeaderMap;
 use rudy_http::h1::ReceivedHead;
 use rudy_http::h2::client::Request;
+use rudy_net::current_runtime;
 
 use super::connection::{Http2Connection, OUTPUT_BYTES, State};
 use crate::proxy::failure::Cause;
 use crate::proxy::received::{Head, INTERIM_MAX};
-use crate::upstream::here;
 
 /// A stream of a connection. Dropping it cancels its request.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Http2Stream {
 
     /// Reserves a stream of the same connection for another request, if it is one of the current worker.
     pub(in crate::proxy) fn is_usable(&mut self, check_kernel: bool) -> bool {
-        if self.connection.worker != here() || self.connection.is_silent() {
+        if self.connection.runtime != current_runtime() || self.connection.is_silent() {
             return false;
         }
         let is_reserved = self.connection.with(|state| {

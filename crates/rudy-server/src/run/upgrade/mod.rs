@@ -10,11 +10,12 @@ mod predecessor;
 mod successor;
 mod waiter;
 
+use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use std::{mem, process};
 
-use rudy_net::engine::Stopped;
+use rudy_net::engine::{self, Stopped};
 use rudy_net::listen::{Endpoint, Listener};
 use tokio::time::{sleep, timeout};
 
@@ -284,7 +285,10 @@ impl Server {
     /// Accepts connections again after the new process has ended.
     fn accept_again(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
         if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
-            let engine = start_engine(&self.config.engine.for_start(), &self.current_app, &self.context)?;
+            // As many workers as before, for which the pools of connections were made.
+            let cores = NonZeroUsize::new(self.engine.workers().len());
+            let options = engine::Options { cores, ..self.config.engine.for_start() };
+            let engine = start_engine(&options, &self.current_app, &self.context)?;
             self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
             self.retired.push(mem::replace(&mut self.engine, engine));
         }
