@@ -67,6 +67,7 @@ impl App {
             live: Arc::default(),
             buffers: Buffers::default(),
             tls: resources.tls.clone(),
+            limits: resources.limits.clone(),
         };
         Self {
             routes: Arc::new(routes),
@@ -132,6 +133,7 @@ impl App {
     #[must_use]
     pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
         if self.counts_requests {
+            metrics.keep_routes(self.routes.router.handlers().map(|target| &*target.name));
             Arc::make_mut(&mut self.observers).metrics = Some(metrics.clone());
         }
         Arc::make_mut(&mut self.routes).metrics = metrics;

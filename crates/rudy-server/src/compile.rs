@@ -13,6 +13,7 @@ use crate::exchange::RouteName;
 use crate::files::{FilesOptions, is_withheld};
 use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};
 use crate::handlers::{BuildContext, HandlerConfig, HandlerTable, NoHandler};
+use crate::metrics::OwnCounters;
 use crate::routing::{HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use crate::steps::{self, SiteSteps, Target};
 use crate::tls;
@@ -33,6 +34,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(tls::ticket_keys_problem(config));
     problems.extend(cache_problem(config));
     let listeners = listeners(config, &mut problems);
+    let counters = OwnCounters::default();
     let mut sites = Vec::new();
     for (number, site) in config.sites.iter().enumerate() {
         unreachable_routes(site, &mut problems);
@@ -42,6 +44,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         let site_name = config.name_of(site);
         let route_name = |path: Option<&PathPattern>| RouteName {
             site_number: Some(number),
+            counters: OwnCounters::beside(&counters),
             ..RouteName::new(site_name.clone(), path.map(ToString::to_string))
         };
         let steps = SiteSteps::new(config, site, resources, hsts, &mut problems);

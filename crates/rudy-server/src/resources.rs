@@ -17,7 +17,7 @@ use crate::watched_files::WatchedFiles;
 pub struct Resources {
     pub(crate) folders: Folders,
     pub(crate) tls: Arc<TlsState>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) watched_files: WatchedFiles,
     pub(crate) passwords: Arc<PasswordChecks>,
     pub(crate) caches: Caches,

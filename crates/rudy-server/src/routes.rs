@@ -24,7 +24,7 @@ use crate::proxy::Proxy;
 use crate::request_state::HasRequestState;
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
 use crate::status::Activity;
-use crate::steps::{HeadCall, Next, Target};
+use crate::steps::{HeadCall, Limits, Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
 use crate::{internal_redirect, pages, steps, tls};
@@ -39,6 +39,7 @@ pub(crate) struct Routes {
     pub(crate) live: Arc<Live>,
     pub(crate) buffers: Buffers,
     pub(crate) tls: Arc<TlsState>,
+    pub(crate) limits: Arc<Limits>,
 }
 
 impl Routes {
@@ -53,6 +54,7 @@ impl Routes {
             live: Arc::default(),
             buffers: Buffers::default(),
             tls: Arc::default(),
+            limits: Arc::default(),
         })
     }
 
@@ -66,6 +68,7 @@ impl Routes {
             buffers: &self.buffers,
             upstreams: Proxy::upstreams(proxies),
             cache_errors: disk_errors(&caches),
+            limits: self.limits.rejected(),
         };
         render(&sources, format)
     }

@@ -1,5 +1,7 @@
 //! The metrics: the handler, the command, and what they count.
 
+use std::collections::BTreeSet;
+
 use rudy_tests::prelude::*;
 
 /// The value of a sample, with its labels as they are written.
@@ -134,5 +136,87 @@ fn counters_survive_a_reload() {
         let text = server.get("/metrics").text().to_owned();
         let sample = "rudy_http_requests_total{site=\"localhost\",route=\"/*\",status=\"2xx\"}";
         value(&text, sample) == Some(2.0)
+    });
+}
+
+#[test]
+fn the_routes_of_the_current_configuration_are_counted_after_many_reloads() {
+    const ROUTES: usize = 90;
+    let config = |generation: u32| {
+        let routes = (0..ROUTES)
+            .map(|number| format!("{{ path = '/{generation}-{number}/*', respond = 'ok' }},\n"))
+            .collect::<Vec<_>>()
+            .concat();
+        format!(
+            "listen = ['127.0.0.1:0']\nmetrics = true\n[[site]]\nhosts = ['localhost']\nroute = [\n\
+             {{ path = '/metrics', metrics = {{}} }},\n{{ path = '/kept/*', respond = 'ok' }},\n{routes}]\n"
+        )
+    };
+    let mut server = Server::config(&config(0));
+    let mut connection = server.connect();
+    for generation in 0..4 {
+        if generation > 0 {
+            server.reload_with(&config(generation), "the configuration was reloaded");
+        }
+        for number in 0..ROUTES {
+            let target = format!("/{generation}-{number}/x");
+            assert_eq!(connection.get(&target, &["Host: localhost"]).status, 200);
+        }
+        assert_eq!(connection.get("/kept/x", &["Host: localhost"]).status, 200);
+        let text = eventually("these are counted, and those of the last configuration are forgotten", || {
+            let text = connection.get("/metrics", &["Host: localhost"]).text().to_owned();
+            let counted = |route: &str| {
+                let labels = format!("site=\"localhost\",route=\"{route}\",status=\"2xx\"");
+                value(&text, &format!("rudy_http_requests_total{{{labels}}}"))
+            };
+            let all = (0..ROUTES).all(|number| counted(&format!("/{generation}-{number}/*")) == Some(1.0));
+            let last = generation.checked_sub(1).and_then(|last| counted(&format!("/{last}-0/*")));
+            let is_kept = counted("/kept/*") == Some(f64::from(generation + 1));
+            (all && is_kept && last.is_none()).then_some(text)
+        });
+        assert!(!text.contains("route=\"other\""), "{text}");
+    }
+}
+
+#[test]
+fn rejected_requests_are_counted_by_the_limits_of_the_current_configuration() {
+    const LIMITS: usize = 20;
+    let config = |generation: usize| {
+        let routes = (0..LIMITS)
+            .map(|number| {
+                format!(
+                    "{{ path = '/{number}', respond = 'ok', \
+                     rate_limit = {{ rate = '1/h', name = 'limit-{generation}-{number}' }} }},\n"
+                )
+            })
+            .collect::<Vec<_>>()
+            .concat();
+        format!(
+            "listen = ['127.0.0.1:0']\naccess_log = {{ path = 'access.log', format = 'json' }}\n\
+             [[site]]\nhosts = ['localhost']\nroute = [\n{{ path = '/metrics', metrics = {{}} }},\n{routes}]\n"
+        )
+    };
+    let mut server = Server::config(&config(0));
+    for generation in 0..3 {
+        if generation > 0 {
+            server.reload_with(&config(generation), "the configuration was reloaded");
+        }
+        for number in 0..LIMITS {
+            let statuses = [(); 2].map(|()| server.get(&format!("/{number}")).status);
+            assert_eq!(statuses, [200, 429], "{number}");
+        }
+        wait_until("the limits of this configuration are counted, and no others", || {
+            let text = server.get("/metrics").text().to_owned();
+            let names = text.lines().filter(|line| line.starts_with("rudy_limited_requests_total{"));
+            let expected = (0..LIMITS).map(|number| {
+                format!("rudy_limited_requests_total{{limit=\"limit-{generation}-{number}\"}} 1")
+            });
+            names.map(str::to_owned).collect::<BTreeSet<_>>() == expected.collect()
+        });
+    }
+    let log = server.path().join("access.log");
+    wait_until("the access log has the limit", || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.matches("\"limit\":\"limit-2-").count() == LIMITS
     });
 }

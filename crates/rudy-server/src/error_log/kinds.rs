@@ -10,8 +10,11 @@ use crate::client_address::network;
 
 /// How long further errors of a kind are only counted after its lines were logged.
 const RATE_LIMIT_PERIOD: Duration = Duration::from_mins(1);
-/// Maximum number of kinds. Some names of kinds contain text from a peer; beyond this limit, all others are counted together.
+/// Maximum number of kinds. Some names of kinds contain text from a peer, or names of a configuration that a reload changes. Beyond this
+/// limit, those of earlier minutes are forgotten, and all others are counted together.
 pub(super) const KINDS_MAX: usize = 128;
+/// The kind of those that are counted together.
+const OTHER_KINDS: &str = "other kinds";
 /// Maximum number of subjects of a kind that are counted separately in a minute. Clients can have any number of addresses.
 pub(super) const SUBJECTS_MAX: usize = 256;
 /// Maximum length of a subject in bytes. Some contain a path that a client has chosen.
@@ -85,11 +88,29 @@ impl Kinds {
     ) -> Option<u64> {
         let mut key = (severity, kind.name.to_owned());
         if self.0.len() >= KINDS_MAX && !self.0.contains_key(&key) {
-            "other kinds".clone_into(&mut key.1);
+            self.forget_earlier(now);
+            if self.0.len() >= KINDS_MAX {
+                OTHER_KINDS.clone_into(&mut key.1);
+            }
         }
         let subject = &kind.subject[..kind.subject.floor_char_boundary(SUBJECT_BYTES_MAX)];
         let subjects = self.0.entry(key).or_default();
         seen(subjects, (site.to_owned(), subject.to_owned()), now).count(kind.lines, now)
+    }
+
+    /// Forgets the kinds without a line in the current minute. What was suppressed counts for the others.
+    fn forget_earlier(&mut self, now: Instant) {
+        let is_earlier = |_: &(Severity, String), subjects: &mut Subjects| {
+            !subjects.values().any(|seen| seen.is_current(now))
+        };
+        let earlier: Vec<_> = self.0.extract_if(.., is_earlier).collect();
+        for ((severity, _), subjects) in earlier {
+            let suppressed: u64 = subjects.values().map(|seen| seen.suppressed).sum();
+            if suppressed > 0 {
+                let others = self.0.entry((severity, OTHER_KINDS.to_owned())).or_default();
+                others.entry(<(String, String)>::default()).or_default().suppressed += suppressed;
+            }
+        }
     }
 
     #[cfg(test)]

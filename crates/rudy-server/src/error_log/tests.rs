@@ -92,6 +92,27 @@ fn the_number_of_kinds_is_bounded() {
 }
 
 #[test]
+fn kinds_of_earlier_minutes_make_room_and_their_counts_stay() {
+    let (mut kinds, start) = (Kinds::default(), Instant::now());
+    let mut count = |name: &str, seconds| {
+        kinds.count(Severity::Client, name.into(), "", start + Duration::from_secs(seconds))
+    };
+    // One of the kinds is that of all others.
+    let names = KINDS_MAX - 1;
+    // The limits of each configuration have other names.
+    for reload in 0..5 {
+        for number in 0..names {
+            let name = format!("over the limit {reload}-{number}");
+            assert_eq!([count(&name, reload * 60), count(&name, reload * 60)], [Some(0), None], "{name}");
+        }
+    }
+    assert_eq!(count("one more", 4 * 60 + 59), Some(4 * names as u64));
+    let suppressed = kinds.take_suppressed();
+    let total: u64 = suppressed.iter().map(|line| line.count).sum();
+    assert_eq!((suppressed.len(), total), (names, names as u64));
+}
+
+#[test]
 fn the_number_of_subjects_is_bounded_and_old_ones_make_room() {
     let (mut kinds, start) = (Kinds::default(), Instant::now());
     let mut count = |n: usize, seconds| {

@@ -1,10 +1,10 @@
 //! What routes, steps and handlers note about an exchange.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::metrics::RouteCounters;
+use crate::metrics::OwnCounters;
 use crate::upstream::Endpoint;
 
 /// The notes about an exchange. What is unknown stays `None`.
@@ -88,13 +88,13 @@ pub(crate) struct RouteName {
     pub(crate) path: Option<String>,
     /// The place of the site in the configuration. `None` without one.
     pub(crate) site_number: Option<usize>,
-    /// The counters of its requests, from the first one on.
-    pub(crate) counters: OnceLock<Arc<RouteCounters>>,
+    /// The counters of its requests.
+    pub(crate) counters: OwnCounters,
 }
 
 impl RouteName {
     pub(crate) fn new(site: String, path: Option<String>) -> Self {
-        Self { site, path, site_number: None, counters: OnceLock::new() }
+        Self { site, path, site_number: None, counters: OwnCounters::default() }
     }
 }
 

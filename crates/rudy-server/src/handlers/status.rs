@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::AllowedClients;
 use crate::config::Problem;
+use crate::exchange::RouteName;
 use crate::methods::respond_unless_read;
 use crate::metrics::{RequestMetrics, RequestSnapshot};
 use crate::routes::Context;
@@ -31,14 +32,20 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Starts the uptime now.
+    /// Starts the uptime now, for one worker.
     #[must_use]
     pub fn new() -> Self {
+        Self::of_workers(1)
+    }
+
+    /// Starts the uptime now, for an engine with this number of workers.
+    #[must_use]
+    pub fn of_workers(workers: usize) -> Self {
         Self {
             started: Instant::now(),
             start_time: SystemTime::now(),
             engine: OnceLock::new(),
-            requests: RequestMetrics::default(),
+            requests: RequestMetrics::new(workers),
             counts_requests: AtomicBool::new(false),
         }
     }
@@ -92,6 +99,11 @@ impl Metrics {
     pub(crate) fn count_requests(&self) -> &RequestMetrics {
         self.counts_requests.store(true, Ordering::Relaxed);
         &self.requests
+    }
+
+    /// Goes on with the counters of the routes that a configuration has, too.
+    pub(crate) fn keep_routes<'r>(&self, routes: impl Iterator<Item = &'r RouteName>) {
+        self.requests.keep(routes);
     }
 
     /// Returns what was counted by route; `None` if no configuration counts.

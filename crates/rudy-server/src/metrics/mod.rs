@@ -10,4 +10,4 @@ mod words;
 pub use self::command::{Options, run};
 pub(crate) use self::exposition::Format;
 pub(crate) use self::render::{Sources, render};
-pub(crate) use self::requests::{BOUNDS_US, RequestMetrics, RequestSnapshot, RouteCounters};
+pub(crate) use self::requests::{BOUNDS_US, OwnCounters, RequestMetrics, RequestSnapshot};

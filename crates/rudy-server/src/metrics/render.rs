@@ -19,6 +19,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) upstreams: Vec<UpstreamStatus>,
     /// Failed reads and writes of the cache, if there is one.
     pub(crate) cache_errors: Option<[u64; 2]>,
+    /// The requests that each limit has rejected.
+    pub(crate) limits: BTreeMap<String, u64>,
 }
 
 /// Writes the metrics. Takes milliseconds for thousands of series: never on a worker.
@@ -32,6 +34,11 @@ pub(crate) fn render(sources: &Sources<'_>, format: Format) -> String {
     connections(&mut out, metrics);
     if let Some(requests) = metrics.requests_by_route() {
         write_requests(&mut out, &requests);
+    }
+    let name = "rudy_limited_requests_total";
+    out.begin(name, Kind::Counter, "Requests that a limit has rejected.");
+    for (limit, count) in &sources.limits {
+        out.sample(name, &[("limit", limit)], count);
     }
     upstreams(&mut out, &sources.upstreams);
     out.begin("rudy_buffered_body_bytes", Kind::Gauge, "Bytes of buffered bodies.");
@@ -145,14 +152,10 @@ fn write_requests(out: &mut Exposition, requests: &RequestSnapshot) {
             out.sample(name, &[("site", &route.site), ("route", &route.route)], bytes);
         }
     }
-    for (name, help, label, counts) in [
-        ("rudy_cache_requests_total", "Requests that the cache has handled.", "result", &requests.caches),
-        ("rudy_limited_requests_total", "Requests that a limit has rejected.", "limit", &requests.limits),
-    ] {
-        out.begin(name, Kind::Counter, help);
-        for (word, count) in counts {
-            out.sample(name, &[(label, word)], count);
-        }
+    let name = "rudy_cache_requests_total";
+    out.begin(name, Kind::Counter, "Requests that the cache has handled.");
+    for (word, count) in &requests.caches {
+        out.sample(name, &[("result", word)], count);
     }
 }
 

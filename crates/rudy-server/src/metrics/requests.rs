@@ -1,15 +1,16 @@
 //! Counters of requests: per route, and per worker, so that cores do not contend for a cache line.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::available_parallelism;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use super::words::Words;
 use crate::exchange::{Finished, RouteName};
 use crate::upstream::here;
 
-/// The maximum number of routes with counters of their own: those that have had requests first. All others are counted together.
+/// The maximum number of routes of a configuration with counters of their own: those that have had requests first. All others are
+/// counted together.
 pub(crate) const ROUTES_MAX: usize = 200;
 
 /// The upper bounds of the buckets of durations, in microseconds. Above the last one is another bucket.
@@ -24,28 +25,42 @@ pub(crate) const BUCKETS: usize = BOUNDS_US.len() + 1;
 /// Statuses by class, from 1xx to 5xx; the first is for requests without a status, whose clients were gone.
 pub(crate) const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The number of names that caches and limits can have.
+/// The number of words for what caches do.
 const WORDS: usize = 16;
 
-/// The counters of requests. They survive reloads.
+/// The counters of requests. Those of a route survive a reload that keeps the route, and end with its last configuration.
 #[derive(Debug)]
 pub(crate) struct RequestMetrics {
-    routes: Mutex<Vec<Arc<RouteCounters>>>,
+    /// The number of workers of the engine.
+    workers: usize,
+    routes: Mutex<BTreeMap<Labels, Weak<RouteCounters>>>,
     others: Arc<RouteCounters>,
     totals: PerWorker<Totals>,
     caches: Words<WORDS>,
-    limits: Words<WORDS>,
+}
+
+/// The counters of a route of a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct OwnCounters {
+    /// Set by the first request, or by a reload that keeps the route.
+    counters: OnceLock<Arc<RouteCounters>>,
+    /// The number of routes of the configuration that have their own.
+    of_configuration: Arc<AtomicUsize>,
+}
+
+impl OwnCounters {
+    /// Those of another route of the same configuration.
+    pub(crate) fn beside(other: &Self) -> Self {
+        Self { counters: OnceLock::new(), of_configuration: other.of_configuration.clone() }
+    }
 }
 
 /// The counters of a route.
 #[derive(Debug)]
-pub(crate) struct RouteCounters {
-    labels: Labels,
-    workers: PerWorker<Counts>,
-}
+pub(crate) struct RouteCounters(PerWorker<Counts>);
 
 /// The labels of the series of a route. Routes with the same labels share their counters.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Labels {
     site: String,
     route: String,
@@ -57,7 +72,6 @@ struct Totals {
     began: AtomicU64,
     ended: AtomicU64,
     caches: [AtomicU64; WORDS],
-    limits: [AtomicU64; WORDS],
 }
 
 /// Counters of requests of a route, on a worker.
@@ -92,23 +106,20 @@ pub(crate) struct RequestSnapshot {
     pub(crate) routes: Vec<RouteSnapshot>,
     /// The requests that a cache has handled, by what it did.
     pub(crate) caches: Vec<(String, u64)>,
-    /// The requests that a limit has rejected or delayed.
-    pub(crate) limits: Vec<(String, u64)>,
-}
-
-impl Default for RequestMetrics {
-    fn default() -> Self {
-        Self {
-            routes: Mutex::default(),
-            others: Arc::new(RouteCounters::new(Labels::new("other", "other"))),
-            totals: PerWorker::default(),
-            caches: Words::default(),
-            limits: Words::default(),
-        }
-    }
 }
 
 impl RequestMetrics {
+    /// Creates the counters for an engine with this number of workers.
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            routes: Mutex::default(),
+            others: Arc::new(RouteCounters(PerWorker::new(workers))),
+            totals: PerWorker::new(workers),
+            caches: Words::default(),
+        }
+    }
+
     /// Counts the beginning of a request.
     pub(crate) fn began(&self) {
         add(&self.totals.here().began, 1);
@@ -123,50 +134,65 @@ impl RequestMetrics {
     pub(crate) fn count(&self, exchange: &Finished<'_>) {
         let notes = exchange.notes;
         let counters = match &notes.route {
-            Some(route) => route.counters.get_or_init(|| self.counters_of(route)),
+            Some(route) => route.counters.counters.get_or_init(|| self.counters_of(route)),
             None => &self.others,
         };
-        counters.workers.here().count(exchange);
+        counters.0.here().count(exchange);
         if let Some(status) = notes.cache {
             add(&self.totals.here().caches[self.caches.place(status)], 1);
         }
-        if let Some(limit) = &notes.limit {
-            add(&self.totals.here().limits[self.limits.place(limit)], 1);
+    }
+
+    /// Goes on with the counters of the routes of a configuration that an earlier one has, too, and forgets those of routes without a
+    /// configuration.
+    pub(crate) fn keep<'r>(&self, routes: impl Iterator<Item = &'r RouteName>) {
+        let mut known = self.routes();
+        known.retain(|_, counters| counters.strong_count() > 0);
+        for route in routes {
+            let counters = known.get(&Labels::of(route)).and_then(Weak::upgrade);
+            if let Some(counters) = counters
+                && route.counters.counters.set(counters).is_ok()
+            {
+                route.counters.of_configuration.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
-    /// Returns the counters of a route, which may be those of an earlier configuration.
+    /// Returns the counters of a route, which may be those of another one with the same labels.
     fn counters_of(&self, route: &RouteName) -> Arc<RouteCounters> {
-        let labels = Labels::of(route);
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = routes.iter().find(|known| known.labels == labels) {
-            return known.clone();
+        let (labels, mut routes) = (Labels::of(route), self.routes());
+        if let Some(known) = routes.get(&labels).and_then(Weak::upgrade) {
+            return known;
         }
-        if routes.len() >= ROUTES_MAX {
+        if route.counters.of_configuration.fetch_add(1, Ordering::Relaxed) >= ROUTES_MAX {
             return self.others.clone();
         }
-        let counters = Arc::new(RouteCounters::new(labels));
-        routes.push(counters.clone());
+        let counters = Arc::new(RouteCounters(PerWorker::new(self.workers)));
+        routes.insert(labels, Arc::downgrade(&counters));
         counters
+    }
+
+    /// Ignores poisoning: each change is one step.
+    fn routes(&self) -> MutexGuard<'_, BTreeMap<Labels, Weak<RouteCounters>>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds up the counters of all workers.
     pub(crate) fn snapshot(&self) -> RequestSnapshot {
-        let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let words = |words: &Words<WORDS>, counts: fn(&Totals) -> &[AtomicU64; WORDS]| {
-            let counted = (0..WORDS).filter_map(|place| {
-                let count = self.totals.sum(|totals| &counts(totals)[place]);
-                Some((words.name(place)?.to_owned(), count)).filter(|_| count > 0)
-            });
-            counted.collect()
-        };
+        let known: Vec<_> =
+            self.routes().iter().map(|(labels, known)| (labels.clone(), known.clone())).collect();
+        let routes = known.into_iter().filter_map(|(labels, known)| Some(known.upgrade()?.snapshot(labels)));
+        let others = self.others.snapshot(Labels::new("other", "other"));
+        let caches = (0..WORDS).filter_map(|place| {
+            let count = self.totals.sum(|totals| &totals.caches[place]);
+            Some((self.caches.name(place)?.to_owned(), count)).filter(|_| count > 0)
+        });
         // Read `ended` first: a request that ends in between counts as in flight, and the difference is never negative.
         let ended = self.totals.sum(|totals| &totals.ended);
         RequestSnapshot {
             in_flight: self.totals.sum(|totals| &totals.began).saturating_sub(ended),
-            routes: routes.iter().chain([&self.others]).map(|route| route.snapshot()).collect(),
-            caches: words(&self.caches, |totals| &totals.caches),
-            limits: words(&self.limits, |totals| &totals.limits),
+            routes: routes.chain([others]).collect(),
+            caches: caches.collect(),
         }
     }
 }
@@ -184,12 +210,8 @@ impl Labels {
 }
 
 impl RouteCounters {
-    fn new(labels: Labels) -> Self {
-        Self { labels, workers: PerWorker::default() }
-    }
-
-    fn snapshot(&self) -> RouteSnapshot {
-        let (workers, Labels { site, route }) = (&self.workers, self.labels.clone());
+    fn snapshot(&self, Labels { site, route }: Labels) -> RouteSnapshot {
+        let Self(workers) = self;
         RouteSnapshot {
             site,
             route,
@@ -221,7 +243,7 @@ fn add(counter: &AtomicU64, count: u64) {
     }
 }
 
-/// A value for each worker, on cache lines of its own.
+/// A value for each worker, on cache lines of its own, and one for all threads that are no workers.
 #[derive(Debug)]
 struct PerWorker<T>(Box<[Padded<T>]>);
 
@@ -229,17 +251,16 @@ struct PerWorker<T>(Box<[Padded<T>]>);
 #[repr(align(128))]
 struct Padded<T>(T);
 
-impl<T: Default> Default for PerWorker<T> {
-    fn default() -> Self {
-        let workers = available_parallelism().map_or(1, usize::from);
-        Self((0..workers).map(|_| Padded::default()).collect())
+impl<T: Default> PerWorker<T> {
+    fn new(workers: usize) -> Self {
+        Self((0..=workers).map(|_| Padded::default()).collect())
     }
 }
 
 impl<T> PerWorker<T> {
-    /// Returns the value of the current worker.
+    /// Returns the value of the current thread.
     fn here(&self) -> &T {
-        &self.0[here() % self.0.len()].0
+        &self.0[here().min(self.0.len() - 1)].0
     }
 
     fn sum(&self, counter: impl Fn(&T) -> &AtomicU64) -> u64 {
@@ -256,12 +277,7 @@ mod tests {
     use crate::exchange::Notes;
 
     fn count(metrics: &RequestMetrics, route: Option<&Arc<RouteName>>, status: u16, duration: Duration) {
-        let notes = Notes {
-            route: route.cloned(),
-            cache: Some("hit"),
-            limit: Some("login".into()),
-            ..Notes::default()
-        };
+        let notes = Notes { route: route.cloned(), cache: Some("hit"), ..Notes::default() };
         let outcome = ExchangeOutcome {
             status: StatusCode::from_u16(status).ok(),
             body_bytes: 10,
@@ -280,21 +296,41 @@ mod tests {
         });
     }
 
-    fn route(site: &str, path: Option<&str>) -> Arc<RouteName> {
-        Arc::new(RouteName::new(site.to_owned(), path.map(str::to_owned)))
+    /// The routes of a configuration.
+    #[derive(Default)]
+    struct Routes {
+        first: OwnCounters,
+        all: Vec<Arc<RouteName>>,
+    }
+
+    impl Routes {
+        fn add(&mut self, site: &str, path: Option<&str>) -> Arc<RouteName> {
+            let name = RouteName::new(site.to_owned(), path.map(str::to_owned));
+            self.all.push(Arc::new(RouteName { counters: OwnCounters::beside(&self.first), ..name }));
+            self.all[self.all.len() - 1].clone()
+        }
+
+        fn names(&self) -> impl Iterator<Item = &RouteName> {
+            self.all.iter().map(|route| &**route)
+        }
+    }
+
+    fn names(metrics: &RequestMetrics) -> Vec<(String, String, u64)> {
+        let routes = metrics.snapshot().routes.into_iter();
+        routes.map(|route| (route.site, route.route, route.classes[2])).collect()
     }
 
     #[test]
     fn requests_are_counted_by_route_and_class_and_duration() {
-        let metrics = RequestMetrics::default();
-        let (api, default) = (route("a.org", Some("/api/*")), route("", None));
+        let (metrics, mut first, mut next) = (RequestMetrics::new(1), Routes::default(), Routes::default());
+        let (api, default) = (first.add("a.org", Some("/api/*")), first.add("", None));
         count(&metrics, Some(&api), 200, Duration::from_micros(100));
         count(&metrics, Some(&api), 503, Duration::from_micros(101));
         // The same route in the next configuration.
-        count(&metrics, Some(&route("a.org", Some("/api/*"))), 204, Duration::from_mins(1));
+        count(&metrics, Some(&next.add("a.org", Some("/api/*"))), 204, Duration::from_mins(1));
         count(&metrics, Some(&default), 404, Duration::ZERO);
         count(&metrics, None, 0, Duration::ZERO);
-        let RequestSnapshot { routes, caches, limits, .. } = metrics.snapshot();
+        let RequestSnapshot { routes, caches, .. } = metrics.snapshot();
         let names: Vec<_> = routes.iter().map(|route| (route.site.as_str(), route.route.as_str())).collect();
         assert_eq!(names, [("a.org", "/api/*"), ("default", "none"), ("other", "other")]);
         assert_eq!(routes[0].classes, [0, 0, 2, 0, 0, 1]);
@@ -302,25 +338,24 @@ mod tests {
         assert_eq!((routes[0].request_body_bytes, routes[0].response_body_bytes), (9, 30));
         assert_eq!(routes[0].duration, Duration::from_micros(60_000_201));
         assert_eq!((routes[1].classes[4], routes[2].classes[0]), (1, 1));
-        assert_eq!((caches, limits), (vec![("hit".to_owned(), 5)], vec![("login".to_owned(), 5)]));
+        assert_eq!(caches, vec![("hit".to_owned(), 5)]);
     }
 
     #[test]
     fn routes_with_the_same_labels_share_their_counters() {
-        let metrics = RequestMetrics::default();
+        let (metrics, mut routes) = (RequestMetrics::new(1), Routes::default());
         for site in ["", "default"] {
-            count(&metrics, Some(&route(site, None)), 200, Duration::ZERO);
+            count(&metrics, Some(&routes.add(site, None)), 200, Duration::ZERO);
         }
-        let routes = metrics.snapshot().routes;
-        let counted: Vec<_> = routes.iter().map(|route| (&*route.site, route.classes[2])).collect();
-        assert_eq!(counted, [("default", 2), ("other", 0)]);
+        let counted: Vec<_> = names(&metrics).into_iter().map(|(site, _, count)| (site, count)).collect();
+        assert_eq!(counted, [("default".to_owned(), 2), ("other".to_owned(), 0)]);
     }
 
     #[test]
     fn routes_beyond_the_limit_are_counted_together() {
-        let metrics = RequestMetrics::default();
+        let (metrics, mut routes) = (RequestMetrics::new(1), Routes::default());
         for number in 0..ROUTES_MAX + 7 {
-            count(&metrics, Some(&route(&format!("{number}.org"), Some("/*"))), 200, Duration::ZERO);
+            count(&metrics, Some(&routes.add(&format!("{number}.org"), Some("/*"))), 200, Duration::ZERO);
         }
         let routes = metrics.snapshot().routes;
         assert_eq!(routes.len(), ROUTES_MAX + 1);
@@ -328,8 +363,28 @@ mod tests {
     }
 
     #[test]
+    fn counters_end_with_their_route_and_those_of_a_kept_route_go_on() {
+        let (metrics, mut old) = (RequestMetrics::new(1), Routes::default());
+        for generation in 0..5 {
+            let mut new = Routes::default();
+            new.add("kept.org", Some("/*"));
+            (1..ROUTES_MAX).for_each(|number| drop(new.add(&format!("{generation}-{number}.org"), None)));
+            metrics.keep(new.names());
+            // The old one is in use until the last of its requests has ended.
+            let late = std::mem::replace(&mut old, new);
+            old.all.iter().for_each(|route| count(&metrics, Some(route), 200, Duration::ZERO));
+            drop(late);
+            let counted = names(&metrics);
+            assert_eq!(counted.len(), ROUTES_MAX + 1, "those of this configuration, and `other`");
+            assert!(counted.contains(&("kept.org".to_owned(), "/*".to_owned(), generation + 1)));
+            assert!(counted.contains(&(format!("{generation}-7.org"), "none".to_owned(), 1)));
+            assert!(counted.contains(&("other".to_owned(), "other".to_owned(), 0)));
+        }
+    }
+
+    #[test]
     fn requests_in_flight_have_begun_and_not_ended() {
-        let metrics = RequestMetrics::default();
+        let metrics = RequestMetrics::new(1);
         (0..3).for_each(|_| metrics.began());
         metrics.ended();
         assert_eq!(metrics.snapshot().in_flight, 2);

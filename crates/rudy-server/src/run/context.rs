@@ -45,7 +45,7 @@ impl Context {
         errors.subscribe();
         Ok(Self {
             errors,
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::of_workers(workers)),
             activity: Arc::default(),
             live: Arc::default(),
             apps: Arc::new(Apps::new(workers)),

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use http::HeaderName;
 use http::header::COOKIE;
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, KeyBuilder, KeyHasher};
-use rudy_net::{Client, Peer, Request};
+use rudy_net::{Client, Observer, Peer, Request};
 
 use crate::client_address::network;
 use crate::config::{OneOrMany, visible, written_as_text};
@@ -214,6 +215,10 @@ impl<'a> KeySource<'a> {
     }
 
     /// The client as the error log shows it.
+    pub(super) fn observer(&self) -> Option<&Arc<dyn Observer>> {
+        self.client.observer.as_ref()
+    }
+
     pub(super) fn client(&self) -> Peer {
         self.client.address()
     }

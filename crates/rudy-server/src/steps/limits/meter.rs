@@ -10,6 +10,7 @@ use super::key::{KeySource, Keys};
 use super::status::top_keys;
 use super::{Effect, LimitStatus, Settings};
 use crate::error_log::ErrorLog;
+use crate::exchange::note;
 
 /// The number of rejected keys to know.
 const TOP_KEYS: usize = 32;
@@ -48,6 +49,11 @@ impl Meter {
         let _is_set = self.log.set(log.clone());
     }
 
+    /// Returns the number of rejected requests.
+    pub(super) fn rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
+    }
+
     pub(super) fn keys(&self, request: &KeySource<'_>) -> Keys {
         self.settings.key.keys(&self.hasher, request)
     }
@@ -56,6 +62,9 @@ impl Meter {
     pub(super) fn count(&self, key: Key, request: &KeySource<'_>, effect: Effect, now: Instant) {
         let counter = if effect.dry_run { &self.over_in_dry_run } else { &self.rejected };
         counter.fetch_add(1, Ordering::Relaxed);
+        if !effect.dry_run {
+            note(request.observer(), |notes| notes.limit = Some(self.settings.label().into()));
+        }
         self.top.count(key, now, || self.settings.key.name(key, request));
         if let Some(log) = self.log.get() {
             let (over, subject) = (&*self.over, self.settings.key.name(key, request));
@@ -74,7 +83,7 @@ impl Meter {
             name: self.settings.label(),
             max: self.settings.max.to_string(),
             by: self.settings.key.to_string(),
-            rejected: self.rejected.load(Ordering::Relaxed),
+            rejected: self.rejected(),
             dry_run: self.over_in_dry_run.load(Ordering::Relaxed),
             shared: None,
             memory_bytes: None,

@@ -18,6 +18,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -173,6 +174,18 @@ impl Limits {
             (settings.position(), Applied::new(&self.concurrency, &settings, table.effect()))
         });
         LimitSteps::new(&limits.collect::<Vec<_>>())
+    }
+
+    /// Returns the number of requests that each limit has rejected, by name: those of the limits that a configuration has.
+    pub(crate) fn rejected(&self) -> BTreeMap<String, u64> {
+        let (rates, concurrency) = (self.rates.values(), self.concurrency.values());
+        let meters =
+            rates.iter().map(|limit| limit.meter()).chain(concurrency.iter().map(|limit| limit.meter()));
+        let mut rejected = BTreeMap::new();
+        for meter in meters.filter(|meter| meter.rejected() > 0) {
+            *rejected.entry(meter.settings.label()).or_default() += meter.rejected();
+        }
+        rejected
     }
 
     /// Returns the counts of all limits.
