@@ -34,6 +34,8 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(tls::ticket_keys_problem(config));
     problems.extend(cache_problem(config));
     let listeners = listeners(config, &mut problems);
+    // Once, because it looks at all sites.
+    let body_bytes_max = config.body_bytes_max();
     let counters = OwnCounters::default();
     let mut sites = Vec::new();
     for (number, site) in config.sites.iter().enumerate() {
@@ -47,7 +49,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             counters: OwnCounters::beside(&counters),
             ..RouteName::new(site_name.clone(), path.map(ToString::to_string))
         };
-        let steps = SiteSteps::new(config, site, resources, hsts, &mut problems);
+        let steps = SiteSteps::new(config, site, resources, hsts, body_bytes_max, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);

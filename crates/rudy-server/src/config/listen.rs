@@ -40,12 +40,11 @@ impl Config {
     pub(crate) fn name_of(&self, site: &Site) -> String {
         let host = site.hosts.first();
         let name = host.map(ToString::to_string).unwrap_or_default();
-        let is_shared = self.sites.iter().any(|other| !ptr::eq(other, site) && other.hosts.first() == host);
-        match site.listen.as_deref() {
-            Some([address, ..]) if is_shared && name.is_empty() => format!("default at {address}"),
-            Some([address, ..]) if is_shared => format!("{name} at {address}"),
-            _ => name,
+        let Some([address, ..]) = site.listen.as_deref() else { return name };
+        if !self.sites.iter().any(|other| !ptr::eq(other, site) && other.hosts.first() == host) {
+            return name;
         }
+        if name.is_empty() { format!("default at {address}") } else { format!("{name} at {address}") }
     }
 
     /// Whether not all addresses serve the same sites.

@@ -218,12 +218,14 @@ pub(crate) struct SiteSteps<'c> {
 }
 
 impl<'c> SiteSteps<'c> {
-    /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`.
+    /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`, and `body_bytes_max` the largest size of a
+    /// request body in the configuration.
     pub(crate) fn new(
         config: &Config,
         site: &'c config::Site,
         resources: &'c Resources,
         hsts: Option<HeaderValue>,
+        body_bytes_max: u64,
         problems: &mut Vec<Problem>,
     ) -> Self {
         site.steps.check(&[PathPattern::everything()], &site.location, problems);
@@ -235,7 +237,7 @@ impl<'c> SiteSteps<'c> {
         let shared = Shared::new(resources, config, site);
         let table = &site.steps.admission;
         let admission = Admission::new(table, &Admission::default(), &shared, &site.location, problems);
-        let (body_bytes, body_bytes_max) = (config.limits.http.body_bytes, config.body_bytes_max());
+        let body_bytes = config.limits.http.body_bytes;
         let place = place(site, &[]);
         let (limits, of_site) = (&resources.limits, &LimitSteps::default());
         let rate_limits =
