@@ -1,10 +1,19 @@
-//! An allocator that counts allocated bytes. Shared with the tests of rudy-net.
+//! An allocator that counts allocated bytes, and allocations. Shared with the tests of rudy-net and rudy-server.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of allocated bytes.
 pub(crate) static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of allocations so far, without those of [ignored](IS_IGNORED) threads. One that grows counts again.
+pub(crate) static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Whether the allocations of this thread do not count.
+    pub(crate) static IS_IGNORED: Cell<bool> = const { Cell::new(false) };
+}
 
 struct Counting;
 
@@ -13,6 +22,9 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        if !IS_IGNORED.get() {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
         // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }

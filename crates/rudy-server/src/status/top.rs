@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,7 @@ use rudy_net::{Client, Peer};
 use serde::{Deserialize, Serialize};
 
 use super::sketch::Sketch;
+use crate::digits::{IP_BYTES_MAX, write_ip};
 
 /// The time of a window. A report covers the current window and the one before.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -101,9 +104,14 @@ impl Top {
         // A sample is not worth waiting for.
         let Ok(mut windows) = self.0.try_lock() else { return };
         let [current, _] = rotate(&mut windows, now);
-        current.clients.add(client_name(client.address()).as_bytes(), weight);
+        current.clients.add(client_name(client.address(), &mut [0; NAME_BYTES_MAX]), weight);
         current.paths.add(head.path(), weight);
-        current.hosts.add(&head.host().to_ascii_lowercase(), weight);
+        let host = head.host();
+        if host.iter().any(u8::is_ascii_uppercase) {
+            current.hosts.add(&host.to_ascii_lowercase(), weight);
+        } else {
+            current.hosts.add(host, weight);
+        }
     }
 
     /// Returns the lists of the last 10 to 20 seconds.
@@ -151,18 +159,25 @@ fn entries(sketches: &[&Sketch; 2], seconds: f64) -> Vec<TopEntry> {
     counts.into_iter().take(frequent.max(ENTRIES)).map(entry).collect()
 }
 
+/// The length of the longest name of a client, one of a proxy of IPv6 whose client is unknown.
+const NAME_BYTES_MAX: usize = "unknown client of ".len() + IP_BYTES_MAX;
+
 /// Returns the name under which a client is counted. A client of IPv6 usually has a network of 64 bits for itself.
-pub(super) fn client_name(peer: Peer) -> String {
-    match peer {
+fn client_name(peer: Peer, buffer: &mut [u8; NAME_BYTES_MAX]) -> &[u8] {
+    let mut rest = &mut buffer[..];
+    // A name that is too long would be cut.
+    let _is_whole = match peer {
         Peer::Ip(address) => match address.ip().to_canonical() {
-            std::net::IpAddr::V6(ip) if !ip.is_loopback() => {
+            IpAddr::V6(ip) if !ip.is_loopback() => {
                 let [a, b, c, d, ..] = ip.segments();
-                format!("{}/64", std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+                write!(rest, "{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
             }
-            ip => ip.to_string(),
+            ip => write_ip(ip, &mut rest),
         },
-        other => other.to_string(),
-    }
+        other => write!(rest, "{other}"),
+    };
+    let length = NAME_BYTES_MAX - rest.len();
+    &buffer[..length]
 }
 
 thread_local! {
@@ -297,8 +312,11 @@ mod tests {
             ("[2001:db8:1:2:3:4:5:6]:5", "2001:db8:1:2::/64"),
             ("[::1]:5", "::1"),
         ] {
-            assert_eq!(client_name(Peer::Ip(address.parse().unwrap())), name);
+            assert_eq!(client_name(Peer::Ip(address.parse().unwrap()), &mut [0; _]), name.as_bytes());
         }
-        assert_eq!(client_name(Peer::Unix), "unix:");
+        assert_eq!(client_name(Peer::Unix, &mut [0; _]), b"unix:");
+        let longest = "255.255.255.255".parse::<std::net::Ipv4Addr>().unwrap().to_ipv6_compatible();
+        let unknown = Peer::Unnamed(Some(longest.into()));
+        assert_eq!(client_name(unknown, &mut [0; _]), unknown.to_string().as_bytes());
     }
 }
