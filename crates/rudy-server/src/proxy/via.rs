@@ -14,11 +14,10 @@ const PASSES_MAX: usize = 4;
 static PSEUDONYM: LazyLock<String> =
     LazyLock::new(|| format!("rudy-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32));
 
-/// The members for requests of HTTP/1.0, HTTP/1.1 and HTTP/2.
+/// The members for requests of HTTP/1.0, HTTP/1.1 and HTTP/2. Static, because all workers would count the clones of another value at
+/// one place.
 static MEMBERS: LazyLock<[HeaderValue; 3]> = LazyLock::new(|| {
-    ["1.0", "1.1", "2"].map(|version| {
-        HeaderValue::try_from(format!("{version} {}", *PSEUDONYM)).expect("a name of digits and letters")
-    })
+    ["1.0", "1.1", "2"].map(|version| HeaderValue::from_static(format!("{version} {}", *PSEUDONYM).leak()))
 });
 
 /// Returns whether a request has passed this process too often.
