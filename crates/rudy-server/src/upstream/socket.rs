@@ -92,7 +92,10 @@ impl Socket {
         if check_kernel {
             return self.has_no_input();
         }
-        self.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]).is_pending()
+        let read = self.registered.try_io(Interest::READABLE, |socket| {
+            recv(socket, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT).map_err(Into::into)
+        });
+        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Registers the socket with the current runtime. For a moment it has two descriptors, because a runtime
@@ -219,11 +222,10 @@ impl Socket {
         close::stop_writing(&self.registered)
     }
 
-    /// Removes the waker of the last request, so that it neither wakes nor keeps alive that request's task.
+    /// Removes the waker of the last request, so that it neither wakes nor keeps alive that request's task. The runtime has none for
+    /// reading: it has taken it when it reported the end of the response.
     pub(crate) fn clear_waker(&mut self) {
         self.writable = None;
-        // A runtime that has ended has no waker either.
-        let _ = self.registered.poll_read_ready(&mut Context::from_waker(Waker::noop()));
     }
 
     fn register(&self, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
