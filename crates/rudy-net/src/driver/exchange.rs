@@ -62,12 +62,12 @@ impl Handler {
         cx: &mut Context<'_>,
         budget: &Budget,
     ) -> Poll<State> {
-        let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut poll_cx = PollContext::new(cx, now, &worker.counters, budget);
+        let worker = connection.context.worker.clone();
+        let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         if self.exchange.is_killed() {
             return Poll::Ready(self.exchange.end(EndReason::Killed.into()));
         }
-        let mut scratch = Scratch::borrow_at(now);
+        let mut scratch = Scratch::borrow_at(poll_cx.now);
         let next = match self.poll_response(connection, &mut poll_cx, &mut scratch) {
             Poll::Pending => {
                 let exchange = &mut self.exchange;
@@ -269,8 +269,8 @@ impl Exchange {
         cx: &mut Context<'_>,
         budget: &Budget,
     ) -> Poll<State> {
-        let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut poll_cx = PollContext::new(cx, now, &worker.counters, budget);
+        let worker = connection.context.worker.clone();
+        let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         if self.is_killed() {
             return Poll::Ready(self.end(EndReason::Killed.into()));
         }

@@ -49,7 +49,7 @@ enum BatchEnd {
 impl<S: ServiceSource> Connection<S> {
     /// Reads, handles and responds to requests until it must wait.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<State> {
-        let now = Instant::now();
+        let now = budget.now();
         let mut scratch = Scratch::borrow_at(now);
         self.resume(&mut scratch);
         let next = self.poll_requests(cx, now, budget, &mut scratch);
@@ -235,7 +235,7 @@ impl<S: ServiceSource> Connection<S> {
         let mut exchange = Exchange::new(upload, record);
         exchange.output.add_earlier(std::mem::take(batch.records));
         let worker = self.context.worker.clone();
-        let mut poll_cx = PollContext::new(batch.cx, batch.now, &worker.counters, batch.budget);
+        let mut poll_cx = PollContext::new(batch.cx, &worker.counters, batch.budget);
         let next = self.send(response, exchange, &mut poll_cx, batch.out);
         Ok(Some(next).filter(|next| !matches!(next, State::Head)))
     }

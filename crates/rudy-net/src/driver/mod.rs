@@ -167,7 +167,7 @@ impl<S: ServiceSource> Serve<S> {
         cx: &mut Context<'_>,
         count: &mut CountForAddress<'_>,
     ) -> Poll<()> {
-        let budget = Budget::new();
+        let budget = Budget::new(Instant::now());
         loop {
             self.state = match (&mut self.state, &mut self.connection) {
                 (State::Linger(linger), _) => return linger.poll(cx),

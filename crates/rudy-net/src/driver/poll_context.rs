@@ -25,28 +25,37 @@ const REQUEST_BYTES: u64 = 4 * 1024;
 pub(crate) const PARTIAL_READ_BYTES: usize = 256;
 
 /// What a connection may still do in this poll of its task, whatever its states and protocols are. All that
-/// work in the poll share it.
+/// work in the poll share it, and the time at which the poll began.
 #[derive(Debug)]
-pub(crate) struct Budget(Cell<u64>);
+pub(crate) struct Budget {
+    now: Instant,
+    bytes: Cell<u64>,
+}
 
 impl Budget {
-    pub(crate) fn new() -> Self {
-        Self(Cell::new(POLL_BYTES_MAX))
+    /// Creates the budget of a poll that begins now.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { now, bytes: Cell::new(POLL_BYTES_MAX) }
+    }
+
+    /// Returns when the poll began.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
     }
 
     /// Returns how many bytes the connection may still send.
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.get()
+        self.bytes.get()
     }
 
     /// Whether the connection must yield.
     pub(crate) fn is_spent(&self) -> bool {
-        self.0.get() == 0
+        self.bytes.get() == 0
     }
 
     /// Counts bytes that were received or framed.
     pub(crate) fn spend(&self, bytes: u64) {
-        self.0.set(self.0.get().saturating_sub(bytes));
+        self.bytes.set(self.bytes.get().saturating_sub(bytes));
     }
 
     /// Counts a request.
@@ -70,13 +79,8 @@ pub(crate) struct PollContext<'a, 'b> {
 }
 
 impl<'a, 'b> PollContext<'a, 'b> {
-    pub(crate) fn new(
-        cx: &'a mut Context<'b>,
-        now: Instant,
-        counters: &'a Counters,
-        budget: &'a Budget,
-    ) -> Self {
-        Self { cx, now, counters, due: None, budget, sent_bytes: 0, body_bytes: 0 }
+    pub(crate) fn new(cx: &'a mut Context<'b>, counters: &'a Counters, budget: &'a Budget) -> Self {
+        Self { cx, now: budget.now(), counters, due: None, budget, sent_bytes: 0, body_bytes: 0 }
     }
 
     /// Counts framed bytes of a body.

@@ -4,7 +4,6 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -152,7 +151,7 @@ impl Tunnel {
 
     /// Ready when the connection has been returned and must be closed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<State> {
-        let mut poll_cx = PollContext::new(cx, Instant::now(), &self.worker.counters, budget);
+        let mut poll_cx = PollContext::new(cx, &self.worker.counters, budget);
         if self.entry.as_ref().is_some_and(|entry| entry.is_killed()) {
             self.future = None;
             self.close_mode = CloseMode::Reset;

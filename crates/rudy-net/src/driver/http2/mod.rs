@@ -96,8 +96,8 @@ impl Http2 {
         cx: &mut Context<'_>,
         budget: &Budget,
     ) -> Poll<State> {
-        let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut poll_cx = PollContext::new(cx, now, &worker.counters, budget);
+        let (now, worker) = (budget.now(), connection.context.worker.clone());
+        let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         let mut scratch = Scratch::borrow_at(now);
         self.begin_shutdown(connection, now, &mut scratch);
         self.end_killed(now, &mut scratch.out);

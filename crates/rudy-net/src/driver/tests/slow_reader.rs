@@ -65,9 +65,10 @@ fn a_client_above_the_minimum_rate_is_not_dropped() {
         let (socket, _peer) = UnixStream::pair().unwrap();
         let full: Box<dyn Transport> = Box::new(Full { socket, unacknowledged: unacknowledged.clone() });
         let (mut io, mut output) = (Stream::from(full), Output::default());
-        let (start, counters, budget) = (Instant::now(), Counters::default(), Budget::new());
+        let (start, counters) = (Instant::now(), Counters::default());
+        let budget = Budget::new(start);
         let mut cx = Context::from_waker(Waker::noop());
-        let mut poll_cx = PollContext::new(&mut cx, start, &counters, &budget);
+        let mut poll_cx = PollContext::new(&mut cx, &counters, &budget);
         assert!(output.poll(&mut io, &mut poll_cx, &mut BytesMut::from("a response"), None).is_pending());
         let dropped = (1..=10).find(|second| {
             unacknowledged.fetch_sub(rate, Ordering::Relaxed);

@@ -161,8 +161,8 @@ impl Toy {
         now: Instant,
         due: &mut Option<Instant>,
     ) -> Poll<Result<(), EndReason>> {
-        let (counters, budget) = (self.counters.clone(), Budget::new());
-        let mut poll_cx = PollContext::new(cx, now, &counters, &budget);
+        let (counters, budget) = (self.counters.clone(), Budget::new(now));
+        let mut poll_cx = PollContext::new(cx, &counters, &budget);
         self.read(&mut poll_cx);
         let polled = self.poll_out(&mut poll_cx);
         *due = poll_cx.due;
