@@ -23,8 +23,10 @@ use crate::{Body, EndReason, ExchangePhase, Response};
 /// A service that has not responded yet.
 pub(super) struct Handler {
     /// The future of the response.
-    pub(super) future: Pin<Box<dyn Future<Output = Response> + Send>>,
-    pub(super) exchange: Exchange,
+    future: Pin<Box<dyn Future<Output = Response> + Send>>,
+    exchange: Exchange,
+    /// Whether it was polled before.
+    has_waited: bool,
 }
 
 /// A request and its response in progress. Each of ten thousand streams has one, so rarely used fields are
@@ -55,6 +57,10 @@ impl From<EndReason> for Fault {
 }
 
 impl Handler {
+    pub(super) fn new(future: Pin<Box<dyn Future<Output = Response> + Send>>, exchange: Exchange) -> Self {
+        Self { future, exchange, has_waited: false }
+    }
+
     /// Polls the service, the request body and the output. Ready with the connection's next state.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
@@ -86,6 +92,7 @@ impl Handler {
             return Poll::Ready(next);
         }
         self.exchange.show(self.exchange.phase_of_service(), connection);
+        self.has_waited = true;
         connection.wait(&poll_cx)
     }
 
@@ -96,7 +103,15 @@ impl Handler {
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
+        // Without a body, only the end of the connection can arrive. It ends a request before the service begins, but matters no more
+        // once there is a response.
+        let is_service_first = self.has_waited && self.exchange.upload().is_none();
+        if is_service_first && let Poll::Ready(state) = self.poll_service(None, connection, poll_cx, scratch)
+        {
+            return Poll::Ready(state);
+        }
         let rejection = match self.exchange.poll_input(connection, poll_cx, &mut scratch.out) {
+            Poll::Pending if is_service_first => return Poll::Pending,
             Poll::Pending => None,
             Poll::Ready(InputFault::Rejected(rejection)) => Some(rejection),
             Poll::Ready(InputFault::Incomplete) => {

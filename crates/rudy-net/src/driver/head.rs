@@ -217,7 +217,7 @@ impl<S: ServiceSource> Connection<S> {
             Reply::Later(future) => {
                 let mut exchange = Exchange::new(upload, record);
                 exchange.output.push(batch.out, std::mem::take(batch.records));
-                return Ok(Some(State::Handler(Box::new(Handler { future, exchange }))));
+                return Ok(Some(State::Handler(Box::new(Handler::new(future, exchange)))));
             }
         };
         record.begin(self.begin(&mut response, upload.as_ref(), batch.date, batch.out));
