@@ -30,7 +30,7 @@ pub(crate) use fields::read_trailers;
 pub use host::is_host;
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;
-pub use received_head::ReceivedHead;
+pub use received_head::{ReceivedFields, ReceivedHead};
 pub(crate) use server::has_no_content;
 pub use server::{
     DateLine, Event, FieldValue, LengthError, Phase, PreparedHead, Rejection, RequestHead, ResponseHead,

@@ -9,46 +9,62 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use super::Fields;
 use super::encode::put_field;
 
-/// A response head that was received. Its lines are sent as they are; a map of the fields is made only if something needs it.
+/// Room for the lines of most heads.
+const LINES_BYTES: usize = 512;
+
+/// The fields of a response head that is being received. Copying each as soon as it is checked costs a third of parsing the head again.
 ///
-/// It never contains `Connection`, `Content-Length` or `Transfer-Encoding`: the connection adds these fields.
-#[derive(Debug, Clone)]
-pub struct ReceivedHead {
-    status: StatusCode,
+/// They never contain `Connection`, `Content-Length` or `Transfer-Encoding`: the connection adds these fields.
+#[derive(Debug, Clone, Default)]
+pub struct ReceivedFields {
     /// Each with its CRLF, names in lower case, at most one `Date`.
     lines: Vec<u8>,
     has_date: bool,
+    /// The [bits](bit_of) of the names, so that most lookups of a missing field need no search.
+    names: u64,
+}
+
+impl ReceivedFields {
+    /// Adds a valid field, unless it belongs to the connection, or is another `Date`.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"date") && std::mem::replace(&mut self.has_date, true) => return,
+            10 if name.eq_ignore_ascii_case(b"connection") => return,
+            14 if name.eq_ignore_ascii_case(b"content-length") => return,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => return,
+            _ => {}
+        }
+        if self.lines.capacity() == 0 {
+            self.lines.reserve(LINES_BYTES);
+        }
+        self.names |= bit_of(name);
+        let start = self.lines.len();
+        put_field(name, value, &mut self.lines);
+        self.lines[start..start + name.len()].make_ascii_lowercase();
+    }
+
+    /// Returns the head of the response with this status.
+    #[must_use]
+    pub fn with_status(self, status: StatusCode) -> ReceivedHead {
+        ReceivedHead { status, fields: self, map: OnceLock::new() }
+    }
+}
+
+/// Returns one of 64 bits for a name, in any case.
+fn bit_of(name: &[u8]) -> u64 {
+    let first = name.first().copied().unwrap_or_default().to_ascii_lowercase();
+    1 << ((name.len() + usize::from(first)) % 64)
+}
+
+/// A response head that was received. Its lines are sent as they are; a map of the fields is made only if something needs it.
+#[derive(Debug, Clone)]
+pub struct ReceivedHead {
+    status: StatusCode,
+    fields: ReceivedFields,
     map: OnceLock<Box<HeaderMap>>,
 }
 
 impl ReceivedHead {
-    /// Copies the fields for which `is_wanted` returns true, from `bytes` bytes of valid lines.
-    pub(super) fn new<'a>(
-        status: StatusCode,
-        mut fields: Fields<'a>,
-        bytes: usize,
-        mut is_wanted: impl FnMut(&'a [u8], &'a [u8]) -> bool,
-    ) -> Self {
-        let mut lines = Vec::with_capacity(bytes);
-        let mut has_date = false;
-        while let Some((name, value)) = fields.next_bytes() {
-            let is_wanted = is_wanted(name, value);
-            match name.len() {
-                4 if name.eq_ignore_ascii_case(b"date") && std::mem::replace(&mut has_date, true) => {}
-                10 if name.eq_ignore_ascii_case(b"connection") => {}
-                14 if name.eq_ignore_ascii_case(b"content-length") => {}
-                17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {}
-                _ if is_wanted => {
-                    let start = lines.len();
-                    put_field(name, value, &mut lines);
-                    lines[start..start + name.len()].make_ascii_lowercase();
-                }
-                _ => {}
-            }
-        }
-        Self { status, lines, has_date, map: OnceLock::new() }
-    }
-
     /// Returns the status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
@@ -58,12 +74,15 @@ impl ReceivedHead {
     /// Returns the value of the first field with this name.
     #[must_use]
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
-        let mut lines = &self.lines[..];
+        let name = name.as_str().as_bytes();
+        if self.fields.names & bit_of(name) == 0 {
+            return None;
+        }
+        let mut lines = self.lines();
         loop {
-            // Most names differ in their first bytes, so the end of their lines is all that is searched for.
-            if let Some(value) = lines.strip_prefix(name.as_str().as_bytes())
-                && let Some(value) = value.strip_prefix(b": ")
-            {
+            // Most names differ in their length, so the end of their lines is all that is searched for.
+            if lines.get(name.len()) == Some(&b':') && lines.starts_with(name) {
+                let value = &lines[name.len() + 2..];
                 return value.get(..memchr::memchr(b'\r', value)?);
             }
             lines = &lines[memchr::memchr(b'\n', lines)? + 1..];
@@ -83,7 +102,7 @@ impl ReceivedHead {
     }
 
     fn to_map(&self) -> HeaderMap {
-        let lines = Bytes::copy_from_slice(&self.lines);
+        let lines = Bytes::copy_from_slice(self.lines());
         let fields = || Fields::new(&lines);
         let mut map = HeaderMap::with_capacity(fields().count());
         for (name, value) in fields() {
@@ -98,17 +117,17 @@ impl ReceivedHead {
 
     /// Whether it has a `Date`.
     pub(super) fn has_date(&self) -> bool {
-        self.has_date
+        self.fields.has_date
     }
 
     /// Returns the lines.
     pub(super) fn lines(&self) -> &[u8] {
-        &self.lines
+        &self.fields.lines
     }
 
     /// Returns the fields.
     pub(super) fn fields(&self) -> Fields<'_> {
-        Fields::new(&self.lines)
+        Fields::new(self.lines())
     }
 }
 
@@ -120,10 +139,20 @@ mod tests {
 
     #[test]
     fn the_lines_of_the_connection_are_neither_sent_nor_in_the_map() {
-        let lines = b"Server: a\r\nDate:  Thu\r\nX-A:1\r\nDate: Fri\r\nConnection: x-b\r\nX-B: 2\r\nx-a: \t3 \r\nContent-Length: 5\r\n\
-            Transfer-Encoding: chunked\r\n\r\n";
-        let is_wanted = |name: &[u8], _: &[u8]| !name.eq_ignore_ascii_case(b"x-b");
-        let head = ReceivedHead::new(StatusCode::OK, Fields::new(lines), lines.len(), is_wanted);
+        let mut fields = ReceivedFields::default();
+        for (name, value) in [
+            ("Server", "a"),
+            ("Date", "Thu"),
+            ("X-A", "1"),
+            ("Date", "Fri"),
+            ("Connection", "x-b"),
+            ("x-a", "3"),
+            ("Content-Length", "5"),
+            ("Transfer-Encoding", "chunked"),
+        ] {
+            fields.push(name.as_bytes(), value.as_bytes());
+        }
+        let head = fields.with_status(StatusCode::OK);
         assert_eq!(head.lines(), b"server: a\r\ndate: Thu\r\nx-a: 1\r\nx-a: 3\r\n");
         assert_eq!((head.get(&SERVER), head.get(&DATE)), (Some(&b"a"[..]), Some(&b"Thu"[..])));
         let get = |name: &'static str| head.get(&HeaderName::from_static(name));

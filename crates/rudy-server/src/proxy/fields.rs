@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::header::{
     CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
-use rudy_http::h1::ReceivedHead;
 use rudy_http::h1::client::ResponseHead;
+use rudy_http::h1::{ReceivedFields, ReceivedHead};
 use rudy_http::syntax::{members, parse_digits};
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -65,31 +65,66 @@ fn is_usual(option: &[u8]) -> bool {
     [&b"keep-alive"[..], b"close"].iter().any(|usual| option.eq_ignore_ascii_case(usual))
 }
 
-/// Returns the head of a response without the fields of the upstream's connection, and how long the upstream keeps that open without a
-/// request, if it says so (`Keep-Alive: timeout=5`). The connection to the client sets its own framing.
-pub(super) fn received_head(head: &ResponseHead<'_>) -> (ReceivedHead, Option<Duration>) {
-    let is_passed = |name: &[u8]| match name.len() {
-        2 => !name.eq_ignore_ascii_case(b"te"),
-        7 => !name.eq_ignore_ascii_case(b"upgrade"),
-        10 => !name.eq_ignore_ascii_case(b"keep-alive"),
-        16 => !name.eq_ignore_ascii_case(b"proxy-connection"),
-        _ => true,
-    };
-    let (mut named, mut kept_for) = (Vec::new(), None);
-    let received = head.received(|name, value| {
-        if name.eq_ignore_ascii_case(b"keep-alive") {
-            kept_for = kept_for.or_else(|| keep_alive_timeout(value));
+/// The fields of a response head that is being received, without those of the upstream's connection. The connection to the client sets its
+/// own framing.
+#[derive(Debug, Default)]
+pub(super) struct ResponseFields {
+    passed: ReceivedFields,
+    /// How long the upstream keeps its connection open without a request, if it says so (`Keep-Alive: timeout=5`).
+    kept_for: Option<Duration>,
+    /// Whether `Connection` names other fields.
+    names_others: bool,
+}
+
+impl ResponseFields {
+    /// Adds a field.
+    pub(super) fn push(&mut self, name: &[u8], value: &[u8]) {
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        match name.len() {
+            2 if is("te") => return,
+            7 if is("upgrade") => return,
+            10 if is("keep-alive") => {
+                self.kept_for = self.kept_for.or_else(|| keep_alive_timeout(value));
+                return;
+            }
+            10 if is("connection") => {
+                self.names_others |= members(value).any(|option| !is_usual(option));
+                return;
+            }
+            16 if is("proxy-connection") => return,
+            _ => {}
         }
-        if name.eq_ignore_ascii_case(b"connection") {
-            named.extend(members(value).filter(|option| !is_usual(option)));
-        }
-        is_passed(name)
-    });
-    if named.is_empty() {
-        return (received, kept_for);
+        self.passed.push(name, value);
     }
-    let is_named = |name: &[u8]| named.iter().any(|option| option.eq_ignore_ascii_case(name));
-    (head.received(|name, _| is_passed(name) && !is_named(name)), kept_for)
+
+    /// Returns the head with the fields so far, which are all those of `head`, and how long the upstream keeps its connection open. The next
+    /// head can begin.
+    pub(super) fn finish(&mut self, head: &ResponseHead<'_>) -> (ReceivedHead, Option<Duration>) {
+        let Self { passed, kept_for, names_others } = std::mem::take(self);
+        let passed = if names_others { without_named_fields(head) } else { passed };
+        (passed.with_status(head.status_code()), kept_for)
+    }
+}
+
+/// Returns the fields of a head whose `Connection` names others.
+fn without_named_fields(head: &ResponseHead<'_>) -> ReceivedFields {
+    let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+    let named: Vec<_> = lines.flat_map(|(_, value)| members(value)).collect();
+    let is_named = |name: &str| named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()));
+    let mut fields = ResponseFields::default();
+    for (name, value) in head.fields().filter(|(name, _)| !is_named(name)) {
+        fields.push(name.as_bytes(), value);
+    }
+    fields.passed
+}
+
+/// As [`ResponseFields::finish`], for a head that was received at once.
+pub(super) fn received_head(head: &ResponseHead<'_>) -> (ReceivedHead, Option<Duration>) {
+    let mut fields = ResponseFields::default();
+    for (name, value) in head.fields() {
+        fields.push(name.as_bytes(), value);
+    }
+    fields.finish(head)
 }
 
 /// Returns the parameter `timeout` in seconds (RFC 2068 §19.7.1.1).

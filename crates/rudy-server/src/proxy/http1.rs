@@ -14,6 +14,7 @@ use rudy_http::h1::client::{
 use rudy_net::{Piped, poll_time};
 
 use super::failure::Cause;
+use super::fields::ResponseFields;
 use crate::upstream::{EncodeBody, Socket, SocketConnection};
 
 /// How much is read at a time. Larger reads save system calls, but delay the first byte that the client gets.
@@ -60,11 +61,12 @@ impl Http1Connection {
         self.protocol.expect_response(request);
     }
 
-    /// Reads once, and passes the decoded events to `on_event`.
+    /// Reads once, and passes the decoded events to `on_event`, with the fields of the head that is being received.
     pub(super) fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
-        mut on_event: impl FnMut(ResponseEvent<'_>) -> Result<(), Cause>,
+        fields: &mut ResponseFields,
+        mut on_event: impl FnMut(ResponseEvent<'_>, &mut ResponseFields) -> Result<(), Cause>,
     ) -> Poll<Result<(), Cause>> {
         READ.with_borrow_mut(|buffer| {
             // A head, a chunk line and a trailer section have a lower limit.
@@ -74,17 +76,19 @@ impl Http1Connection {
             let received = ready!(self.socket.poll_read(cx, place)).map_err(Cause::ConnectionLost)?;
             if received == 0 {
                 return Poll::Ready(match self.protocol.end_of_input().map_err(Cause::Fault)? {
-                    InputEnd::ResponseComplete => on_event(ResponseEvent::End(None)),
+                    InputEnd::ResponseComplete => on_event(ResponseEvent::End(None), fields),
                     InputEnd::BetweenResponses => Err(Cause::Fault(Fault::ClosedBeforeResponse)),
                 });
             }
             let mut bytes = &buffer[..kept + received];
             while !self.protocol.is_idle() {
-                let (used, event) = self.protocol.decode(bytes, &LIMITS).map_err(Cause::Fault)?;
+                let decoded =
+                    self.protocol.decode_with(bytes, &LIMITS, |name, value| fields.push(name, value));
+                let (used, event) = decoded.map_err(Cause::Fault)?;
                 bytes = &bytes[used..];
                 match event {
                     ResponseEvent::NeedData => break,
-                    event => on_event(event)?,
+                    event => on_event(event, fields)?,
                 }
             }
             self.unused.clear();

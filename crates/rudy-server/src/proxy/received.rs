@@ -12,7 +12,7 @@ use rudy_net::{Response, send_interim};
 
 use super::connection::Connection;
 use super::failure::Cause;
-use super::fields::received_head;
+use super::fields::ResponseFields;
 use super::http1::Http1Connection;
 use super::http2::Parts;
 
@@ -38,6 +38,8 @@ pub(super) struct Head {
 pub(super) struct Received {
     pub(super) head: Option<Head>,
     pub(super) has_begun: bool,
+    /// The fields of a head whose end was not received yet.
+    fields: ResponseFields,
     /// That of the head, which is passed on before the connection is released.
     pub(super) kept_for: Option<Duration>,
     pub(super) body: BytesMut,
@@ -47,7 +49,11 @@ pub(super) struct Received {
 }
 
 impl Head {
-    pub(super) fn new(head: &ResponseHead<'_>) -> Self {
+    /// Creates the head of a response from a view of it, and what [`ResponseFields::finish`] returns for it.
+    pub(super) fn new(
+        head: &ResponseHead<'_>,
+        (received, kept_for): (ReceivedHead, Option<Duration>),
+    ) -> Self {
         let length = match head.framing() {
             Framing::Length(length) => Some(length),
             // The response to HEAD has the length of that to GET.
@@ -56,7 +62,6 @@ impl Head {
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
         let upgrade = if head.status() == 101 { upgrade() } else { None };
-        let (received, kept_for) = received_head(head);
         Self { response: Box::new(Response::received(received)), length, upgrade, kept_for }
     }
 
@@ -94,18 +99,21 @@ impl Received {
         cx: &mut Context<'_>,
         connection: &mut Http1Connection,
     ) -> Poll<Result<(), Cause>> {
-        connection.poll_receive(cx, |event| {
+        let mut fields = std::mem::take(&mut self.fields);
+        let polled = connection.poll_receive(cx, &mut fields, |event, fields| {
             match event {
                 ResponseEvent::Informational(head) => {
-                    self.pass_interim(received_head(&head).0)?;
+                    self.pass_interim(fields.finish(&head).0)?;
                 }
-                ResponseEvent::Head(head) => self.begin(Head::new(&head)),
+                ResponseEvent::Head(head) => self.begin(Head::new(&head, fields.finish(&head))),
                 ResponseEvent::Data(data) => self.body.extend_from_slice(data),
                 ResponseEvent::End(trailers) => (self.trailers, self.is_complete) = (trailers, true),
                 ResponseEvent::NeedData => {}
             }
             Ok(())
-        })
+        });
+        self.fields = fields;
+        polled
     }
 
     fn take(&mut self, parts: Parts) -> Result<(), Cause> {

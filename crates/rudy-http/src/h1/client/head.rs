@@ -2,7 +2,7 @@
 
 use http::{StatusCode, Version};
 
-use crate::h1::{Fields, Framing, ReceivedHead};
+use crate::h1::{Fields, Framing};
 
 /// A view of a received response head.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,12 @@ impl<'a> ResponseHead<'a> {
         self.status
     }
 
+    /// Returns the status as a type, which has the same range.
+    #[must_use]
+    pub fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY)
+    }
+
     /// Returns the reason phrase, which may be empty and may not be UTF-8 (RFC 9112 §4). HTTP/2 has none.
     #[must_use]
     pub fn reason(&self) -> &'a [u8] {
@@ -52,14 +58,6 @@ impl<'a> ResponseHead<'a> {
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         Fields::new(&self.raw[self.fields_start..])
-    }
-
-    /// Returns a copy of the head, with the fields for which `is_wanted` returns true and without those of the connection.
-    #[must_use]
-    pub fn received(&self, is_wanted: impl FnMut(&'a [u8], &'a [u8]) -> bool) -> ReceivedHead {
-        // All statuses that the decoder accepts are valid.
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY);
-        ReceivedHead::new(status, self.fields(), self.raw.len(), is_wanted)
     }
 
     /// Returns the value of the first field with this name, in any case.

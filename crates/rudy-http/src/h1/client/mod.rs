@@ -156,7 +156,22 @@ impl ClientConnection {
         bytes: &'a [u8],
         limits: &Limits,
     ) -> Result<(usize, ResponseEvent<'a>), Fault> {
-        let decoded = self.advance(bytes, limits);
+        self.decode_with(bytes, limits, |_, _| {})
+    }
+
+    /// As [`Self::decode`], and passes the name and the value of each field of a head to `on_field`, as soon as its line is complete: in
+    /// this call or in an earlier one than that which returns the event of the head.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::decode`].
+    pub fn decode_with<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        limits: &Limits,
+        mut on_field: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(usize, ResponseEvent<'a>), Fault> {
+        let decoded = self.advance(bytes, limits, &mut on_field);
         if decoded.is_err() {
             self.state = State::Closed;
         }
@@ -231,9 +246,14 @@ impl ClientConnection {
         }
     }
 
-    fn advance<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, ResponseEvent<'a>), Fault> {
+    fn advance<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        limits: &Limits,
+        on_field: &mut impl FnMut(&[u8], &[u8]),
+    ) -> Result<(usize, ResponseEvent<'a>), Fault> {
         match &mut self.state {
-            State::Head(scan) => match scan.find_end(bytes, limits)? {
+            State::Head(scan) => match scan.find_end(bytes, limits, on_field)? {
                 Some(length) => {
                     let scan = std::mem::take(scan);
                     Ok((length, self.finish_head(&scan, &bytes[..length], limits)?))

@@ -31,8 +31,13 @@ impl HeadScan {
     }
 
     /// Searches for the end of the head. `bytes` start with the head and contain everything from the previous call. Returns the
-    /// length of the head.
-    pub(super) fn find_end(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Fault> {
+    /// length of the head. Passes each field to `on_field`.
+    pub(super) fn find_end(
+        &mut self,
+        bytes: &[u8],
+        limits: &Limits,
+        on_field: &mut impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<usize>, Fault> {
         if self.fields_start == 0 {
             check_start(&bytes[..bytes.len().min(limits.head_bytes)])?;
         }
@@ -50,7 +55,8 @@ impl HeadScan {
             } else {
                 let counted = self.lines.count_field(limits);
                 counted.map_err(|_| Fault::TooManyFields { limit: limits.head_fields })?;
-                self.scan_field(line)?;
+                let (name, value) = self.scan_field(line)?;
+                on_field(name, value);
             }
         }
     }
@@ -120,8 +126,8 @@ impl HeadScan {
         Ok(())
     }
 
-    /// Checks a field line, and records it if it affects the connection or the body.
-    fn scan_field(&mut self, line: &[u8]) -> Result<(), Fault> {
+    /// Checks a field line, and records it if it affects the connection or the body. Returns its name and its value.
+    fn scan_field<'a>(&mut self, line: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), Fault> {
         if matches!(line.first(), Some(b' ' | b'\t')) {
             return Err(Fault::FoldedField(Excerpt::of(line)));
         }
@@ -134,7 +140,7 @@ impl HeadScan {
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.fields.record_codings(value),
             _ => {}
         }
-        Ok(())
+        Ok((name, value))
     }
 }
 

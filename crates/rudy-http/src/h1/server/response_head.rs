@@ -96,9 +96,9 @@ mod tests {
         let origin = "Sun, 06 Nov 1994 08:49:37 GMT";
         let fields = HeaderMap::from_iter([(header::DATE, header::HeaderValue::from_static(origin))]);
         let prepared = PreparedHead::new(StatusCode::OK, fields.clone());
-        let line = format!("Date: {origin}\r\n\r\n");
-        let lines = crate::h1::Fields::new(line.as_bytes());
-        let received = ReceivedHead::new(StatusCode::OK, lines, line.len(), |_, _| true);
+        let mut received = crate::h1::ReceivedFields::default();
+        received.push(b"Date", origin.as_bytes());
+        let received = received.with_status(StatusCode::OK);
         let now = DateLine::new(SystemTime::UNIX_EPOCH);
         for head in [
             ResponseHead::Fields(StatusCode::OK, &fields),

@@ -187,7 +187,7 @@ impl State {
             }
             Event::Head { stream, head, ends } => {
                 let Some(stream) = streams.get_mut(&stream) else { return };
-                stream.parts.head = Some(Head::new(&head));
+                stream.parts.head = Some(Head::new(&head, received_head(&head)));
                 stream.parts.is_complete = ends;
                 wakers.extend(stream.waker.take());
             }
