@@ -68,23 +68,19 @@ impl Response {
     /// Creates a response with this status, without header fields or body.
     #[must_use]
     pub fn new(status: StatusCode) -> Self {
-        Self::with_head(Head::Fields(status, HeaderMap::new()), Body::Empty)
+        Self::with_head(Head::Fields(status, HeaderMap::new()))
+    }
+
+    /// Creates a response with this head and without a body.
+    #[must_use]
+    pub fn with_head(head: Head) -> Self {
+        Self { head, body: Body::Empty, upgrade: None, error_status: None, state: None }
     }
 
     /// Creates a response whose head is already encoded.
     #[must_use]
     pub fn prepared(head: Arc<PreparedHead>, body: Body) -> Self {
-        Self::with_head(Head::Prepared(head), body)
-    }
-
-    /// Creates a response without a body from a head that was received.
-    #[must_use]
-    pub fn received(head: ReceivedHead) -> Self {
-        Self::with_head(Head::Received(head), Body::Empty)
-    }
-
-    fn with_head(head: Head, body: Body) -> Self {
-        Self { head, body, upgrade: None, error_status: None, state: None }
+        Self { body, ..Self::with_head(Head::Prepared(head)) }
     }
 
     /// Creates a short text response with a media type.
@@ -99,7 +95,7 @@ impl Response {
     /// Returns the status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.head.encodable().status()
+        self.head.status()
     }
 
     /// Whether the response is the one to a request that was rejected with this status.
@@ -118,7 +114,7 @@ impl Response {
 
     /// Sets the status. Replaces another head with its fields.
     pub fn set_status(&mut self, status: StatusCode) {
-        self.head = Head::Fields(status, std::mem::take(self.headers_mut()));
+        self.head.set_status(status);
     }
 
     /// Returns the header fields.
@@ -134,17 +130,7 @@ impl Response {
     /// Returns the header fields, mutable. Replaces another head with its fields, so change the fields before
     /// preparing the head.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
-        match &mut self.head {
-            Head::Fields(..) => {}
-            Head::Prepared(prepared) => {
-                self.head = Head::Fields(prepared.status(), prepared.headers().clone());
-            }
-            Head::Received(received) => self.head = Head::Fields(received.status(), received.take_headers()),
-        }
-        match &mut self.head {
-            Head::Fields(_, headers) => headers,
-            Head::Prepared(_) | Head::Received(_) => unreachable!("replaced with its fields above"),
-        }
+        self.head.headers_mut()
     }
 }
 
@@ -159,6 +145,30 @@ pub enum Head {
 }
 
 impl Head {
+    /// Returns the status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.encodable().status()
+    }
+
+    /// As [`Response::set_status`].
+    pub fn set_status(&mut self, status: StatusCode) {
+        *self = Self::Fields(status, std::mem::take(self.headers_mut()));
+    }
+
+    /// As [`Response::headers_mut`].
+    pub fn headers_mut(&mut self) -> &mut HeaderMap {
+        match self {
+            Self::Fields(..) => {}
+            Self::Prepared(prepared) => *self = Self::Fields(prepared.status(), prepared.headers().clone()),
+            Self::Received(received) => *self = Self::Fields(received.status(), received.take_headers()),
+        }
+        match self {
+            Self::Fields(_, headers) => headers,
+            Self::Prepared(_) | Self::Received(_) => unreachable!("replaced with its fields above"),
+        }
+    }
+
     /// Returns the head for the encoder of a protocol.
     pub(crate) fn encodable(&self) -> ResponseHead<'_> {
         match self {

@@ -359,9 +359,9 @@ impl Tunnel {
             return head;
         }
         if let Some(accept) = &self.accept {
-            head.response.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept.clone());
+            head.fields.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept.clone());
         }
-        head.response.set_status(StatusCode::SWITCHING_PROTOCOLS);
+        head.fields.set_status(StatusCode::SWITCHING_PROTOCOLS);
         Head { length: None, upgrade: Some(self.protocol.clone()), ..head }
     }
 }

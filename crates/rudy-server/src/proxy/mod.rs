@@ -390,10 +390,10 @@ impl ProxyRequest {
             received = Box::pin(self.send_after(handshake, received)).await?;
         }
         if let (Some(sticky), Some(stickiness)) = (shared.sticky.get(), self.stickiness) {
-            sticky.set(received.0.response.headers_mut(), stickiness, received.1.member());
+            sticky.set(received.0.fields.headers_mut(), stickiness, received.1.member());
         }
         if let (Some(rewrites), Some(folder)) = (&shared.rewrites, folder) {
-            rewrites.apply(received.0.response.headers_mut(), folder);
+            rewrites.apply(received.0.fields.headers_mut(), folder);
         }
         if let Some(offer) = offer {
             let status = received.0.status();

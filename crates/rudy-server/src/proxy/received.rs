@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::h1::client::{ResponseEvent, ResponseHead};
 use rudy_http::h1::{Framing, ReceivedHead};
-use rudy_net::{Response, send_interim};
+use rudy_net::send_interim;
 
 use super::connection::Connection;
 use super::failure::Cause;
@@ -22,9 +22,8 @@ pub(super) const INTERIM_MAX: u32 = 100;
 
 /// The head of a response.
 pub(super) struct Head {
-    /// The status, and the fields without those of the connection. It has no body yet. In a box, because the future of a request has
-    /// room for several heads.
-    pub(super) response: Box<Response>,
+    /// The status, and the fields without those of the connection.
+    pub(super) fields: rudy_net::Head,
     /// The length of the body, if known.
     pub(super) length: Option<u64>,
     /// The protocol that the connection changes to, with status 101.
@@ -62,16 +61,16 @@ impl Head {
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
         let upgrade = if head.status() == 101 { upgrade() } else { None };
-        Self { response: Box::new(Response::received(received)), length, upgrade, kept_for }
+        Self { fields: rudy_net::Head::Received(received), length, upgrade, kept_for }
     }
 
     pub(super) fn status(&self) -> StatusCode {
-        self.response.status()
+        self.fields.status()
     }
 
     /// Returns the fields in a map.
     pub(super) fn take_fields(&mut self) -> HeaderMap {
-        std::mem::take(self.response.headers_mut())
+        std::mem::take(self.fields.headers_mut())
     }
 }
 

@@ -31,8 +31,8 @@ pub(super) fn into_response(
     limit: u64,
     info: impl FnOnce() -> RequestInfo,
 ) -> Result<Response, Failure> {
-    let Head { response, length, .. } = head;
-    let mut response = *response;
+    let Head { fields, length, .. } = head;
+    let mut response = Response::with_head(fields);
     let is_unbuffered = take_unbuffered(&mut response);
     let is_live = is_of_events(&response);
     if has_no_body(method, response.status()) {
