@@ -28,8 +28,7 @@ pub struct Params {
 ///
 /// If the name or the value has 2^31 bytes or more, which cannot be encoded.
 pub fn encode_pair(name: &[u8], value: &[u8], out: &mut BytesMut) {
-    encode_length(name.len(), out);
-    encode_length(value.len(), out);
+    encode_lengths(name.len(), value.len(), out);
     out.put_slice(name);
     out.put_slice(value);
 }
@@ -81,8 +80,7 @@ impl<'a> ParamsEncoder<'a> {
     ///
     /// As [`encode_pair`].
     pub fn push_joined(&mut self, name: &[u8], start: &[u8], end: &[u8]) {
-        encode_length(name.len(), self.out);
-        encode_length(start.len() + end.len(), self.out);
+        encode_lengths(name.len(), start.len() + end.len(), self.out);
         self.push_encoded(name);
         self.push_encoded(start);
         self.push_encoded(end);
@@ -271,6 +269,16 @@ fn decode_length(bytes: &[u8]) -> Option<(usize, usize)> {
         [short @ 0..=127, ..] => Some((short.into(), 1)),
         [a, b, c, d, ..] => Some(((u32::from_be_bytes([a, b, c, d]) & !LONG) as usize, 4)),
         _ => None,
+    }
+}
+
+/// Appends both lengths of a pair: at once if they are short, as nearly all are.
+fn encode_lengths(name: usize, value: usize, out: &mut BytesMut) {
+    if let (Ok(name @ 0..=127), Ok(value @ 0..=127)) = (u8::try_from(name), u8::try_from(value)) {
+        out.put_slice(&[name, value]);
+    } else {
+        encode_length(name, out);
+        encode_length(value, out);
     }
 }
 
