@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct AppOutput {
     app: String,
     log: Option<ErrorLog>,
+    /// Whether lines were dropped since the last report. Most requests end without a look at the state, which all workers share.
+    has_dropped: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -51,7 +54,7 @@ impl AppOutput {
     /// Creates the output of an app. Without a log, nothing is written.
     pub(super) fn new(app: String, log: Option<ErrorLog>, now: Instant) -> Self {
         let state = State { bucket: TokenBucket::new(now), dropped: Dropped::default(), reported_at: None };
-        Self { app, log, state: Mutex::new(state) }
+        Self { app, log, has_dropped: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Logs a line that a process of the app has written.
@@ -66,6 +69,9 @@ impl AppOutput {
 
     /// Reports dropped lines at the end of a request, unless there was a report just now.
     pub(super) fn request_ended(&self, now: Instant) {
+        if !self.has_dropped.load(Ordering::Relaxed) {
+            return;
+        }
         let mut state = self.lock();
         if state.reported_at.is_none_or(|at| now.saturating_duration_since(at) >= REPORT_INTERVAL) {
             self.report(&mut state, now);
@@ -81,6 +87,7 @@ impl AppOutput {
         let Some(log) = self.log.as_ref().filter(|_| !line.is_empty()) else { return };
         let mut state = self.lock();
         if !state.bucket.has_tokens(now) {
+            self.has_dropped.store(true, Ordering::Relaxed);
             state.dropped.lines += 1;
             state.dropped.bytes += line.len() as u64;
             return;
@@ -94,6 +101,7 @@ impl AppOutput {
     fn report(&self, state: &mut State, now: Instant) {
         let Dropped { lines, bytes } = std::mem::take(&mut state.dropped);
         let Some(log) = self.log.as_ref().filter(|_| lines > 0) else { return };
+        self.has_dropped.store(false, Ordering::Relaxed);
         state.reported_at = Some(now);
         log.app(&format!(
             "{}: {lines} lines of {bytes} bytes were dropped: more than {LINES_PER_SECOND} lines or \

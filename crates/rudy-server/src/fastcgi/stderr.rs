@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rudy_net::poll_time;
+
 use super::failure::Failure;
 use super::output::AppOutput;
 use crate::follow::Lines;
@@ -46,6 +48,6 @@ impl Stderr {
     pub(super) fn finish(&mut self) {
         let Self { info, output, lines } = self;
         lines.finish(&mut |line, _| output.request_line(info, line, Instant::now()));
-        output.request_ended(Instant::now());
+        output.request_ended(poll_time());
     }
 }
