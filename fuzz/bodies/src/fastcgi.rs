@@ -80,8 +80,9 @@ pub(crate) fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Strin
             Ok(None) => {}
             Err(error) => return name(&error),
             Ok(Some((used, head))) => {
-                assert!(head.fields.len() <= limits().head_fields);
-                assert!(!head.fields.contains_key("connection") && !head.fields.contains_key("status"));
+                let fields = head.fields.to_map();
+                assert!(fields.len() <= limits().head_fields);
+                assert!(!fields.contains_key("connection") && !fields.contains_key("status"));
                 if let ResponseKind::LocalRedirect(path) = &head.kind {
                     assert!(path.starts_with('/') && !path.starts_with("//"), "not on this server: {path}");
                 }

@@ -15,9 +15,10 @@ pub use self::error::HeadError;
 use std::mem;
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderName};
 use http::{StatusCode, Uri};
-use rudy_http::syntax::parse_digits;
+use rudy_http::h1::ReceivedFields;
+use rudy_http::syntax::{parse_digits, split_response_field};
 
 use crate::{Excerpt, Limits};
 
@@ -26,12 +27,12 @@ use crate::{Excerpt, Limits};
 pub struct Head {
     /// How the server handles the response.
     pub kind: ResponseKind,
-    /// Its fields without `Status` and connection fields. Empty for a local redirect.
-    pub fields: HeaderMap,
-    /// Its `Content-Length`, which is also in `fields`. The caller compares it with the body.
+    /// Its fields without `Status`, `Content-Length` and connection fields. Empty for a local redirect.
+    pub fields: ReceivedFields,
+    /// Its `Content-Length`. The caller compares it with the body.
     pub content_length: Option<u64>,
     /// Whether `fields` contains instructions for the server: `X-Accel-Buffering`, `X-Accel-Redirect`, `X-Sendfile` or
-    /// `X-Lighttpd-Send-File`. Four lookups would cost more than parsing a short head.
+    /// `X-Lighttpd-Send-File`.
     pub has_instructions: bool,
     /// The names of removed connection fields. Only the server controls the connection to the client (RFC 9110 §7.6.1,
     /// RFC 3875 §6.3.5).
@@ -68,16 +69,8 @@ pub struct HeadDecoder {
     for_authorizer: bool,
     /// The earlier pieces of the head. Empty if the head arrives in one piece.
     buffered: Vec<u8>,
-    scan: Scan,
-}
-
-/// The progress of the search for the end of the head.
-#[derive(Debug, Default)]
-struct Scan {
     /// Start of the first incomplete line.
     line: usize,
-    /// Number of complete lines.
-    lines: usize,
 }
 
 impl HeadDecoder {
@@ -108,9 +101,9 @@ impl HeadDecoder {
             self.buffered.extend_from_slice(piece);
         }
         let all = if before > 0 { &self.buffered } else { piece };
-        match self.scan.find_end(all) {
+        match find_end(all, &mut self.line) {
             Some(end) if end <= limits.head_bytes => {
-                let head = parse(&all[..end], self.scan.lines, self.for_authorizer, limits)?;
+                let head = parse(&all[..end], self.for_authorizer, limits)?;
                 self.buffered = Vec::new();
                 Ok(Some((end - before, head)))
             }
@@ -134,25 +127,21 @@ impl HeadDecoder {
     }
 }
 
-impl Scan {
-    /// Returns the end of the head, which is after the first empty line. `bytes` starts at the head's first byte.
-    fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        while let Some(length) = memchr::memchr(b'\n', &bytes[self.line..]) {
-            let line = &bytes[self.line..self.line + length];
-            self.line += length + 1;
-            if matches!(line, [] | [b'\r']) {
-                return Some(self.line);
-            }
-            self.lines += 1;
+/// Returns the end of the head, which is after the first empty line. `bytes` starts at the head's first byte, and `start` is where the first
+/// incomplete line does.
+fn find_end(bytes: &[u8], start: &mut usize) -> Option<usize> {
+    while let Some(length) = memchr::memchr(b'\n', &bytes[*start..]) {
+        let line = &bytes[*start..*start + length];
+        *start += length + 1;
+        if matches!(line, [] | [b'\r']) {
+            return Some(*start);
         }
-        None
     }
+    None
 }
 
-fn parse(bytes: &[u8], lines: usize, for_authorizer: bool, limits: &Limits) -> Result<Head, HeadError> {
-    // An empty map reserves 6 entries for its first field. A smaller map is slower, and grows when the server adds fields.
-    let fields = HeaderMap::try_with_capacity(lines.min(limits.head_fields).max(6)).unwrap_or_default();
-    let mut parts = Parts { fields, ..Parts::default() };
+fn parse(bytes: &[u8], for_authorizer: bool, limits: &Limits) -> Result<Head, HeadError> {
+    let mut parts = Parts::default();
     let mut count = 0;
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', bytes) {
@@ -175,14 +164,18 @@ fn parse(bytes: &[u8], lines: usize, for_authorizer: bool, limits: &Limits) -> R
 #[derive(Default)]
 struct Parts {
     status: Option<StatusCode>,
-    fields: HeaderMap,
+    fields: ReceivedFields,
     content_length: Option<u64>,
     removed_fields: Vec<HeaderName>,
     has_instructions: bool,
-    // Flags, because lookups in the map would add a tenth to the cost of a short head.
     has_content_type: bool,
     has_location: bool,
+    /// Whether a local redirect would drop a field, such as a cookie. RFC 3875 §6.2.2 forbids such fields.
+    has_others: bool,
 }
+
+/// The length of the longest name that means something here.
+const KNOWN_BYTES_MAX: usize = "x-lighttpd-send-file".len();
 
 impl Parts {
     fn parse_line(&mut self, line: &[u8], is_first: bool) -> Result<(), HeadError> {
@@ -193,41 +186,38 @@ impl Parts {
         if matches!(line[0], b' ' | b'\t') {
             return Err(HeadError::Folded(excerpt()));
         }
-        let colon = memchr::memchr(b':', line).ok_or_else(|| HeadError::InvalidField(excerpt()))?;
-        // As in responses over HTTP (RFC 9112 §5.1).
-        let name = match line[..colon].trim_ascii_end() {
-            name if name.eq_ignore_ascii_case(b"x-powered-by") => X_POWERED_BY,
-            name => HeaderName::from_bytes(name).map_err(|_| HeadError::InvalidField(excerpt()))?,
-        };
-        let value = line[colon + 1..].trim_ascii();
-        match name.as_str() {
-            "status" => return self.parse_status(value),
-            "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding"
-            | "upgrade" => {
-                self.removed_fields.push(name);
+        // As in responses over HTTP.
+        let (name, value) = split_response_field(line).ok_or_else(|| HeadError::InvalidField(excerpt()))?;
+        match lower_if_short(name, &mut [0; KNOWN_BYTES_MAX]) {
+            b"status" => return self.parse_status(value),
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"te" | b"trailer"
+            | b"transfer-encoding" | b"upgrade" => {
+                self.removed_fields.extend(HeaderName::from_bytes(name));
                 return Ok(());
             }
-            "content-length" => {
+            b"content-length" => {
                 let length = parse_digits(value).ok_or_else(|| HeadError::BadContentLength(excerpt()))?;
                 if self.content_length.replace(length).is_some_and(|earlier| earlier != length) {
                     return Err(HeadError::ContentLengthsDiffer);
                 }
-                self.fields.insert(name, HeaderValue::from(length));
                 return Ok(());
             }
-            "content-type" if mem::replace(&mut self.has_content_type, true) => {
-                return Err(HeadError::Duplicate("Content-Type"));
+            b"content-type" => {
+                if mem::replace(&mut self.has_content_type, true) {
+                    return Err(HeadError::Duplicate("Content-Type"));
+                }
             }
-            "location" if mem::replace(&mut self.has_location, true) => {
-                return Err(HeadError::Duplicate("Location"));
+            b"location" => {
+                if mem::replace(&mut self.has_location, true) {
+                    return Err(HeadError::Duplicate("Location"));
+                }
             }
-            "x-accel-buffering" | "x-accel-redirect" | "x-sendfile" | "x-lighttpd-send-file" => {
-                self.has_instructions = true;
+            b"x-accel-buffering" | b"x-accel-redirect" | b"x-sendfile" | b"x-lighttpd-send-file" => {
+                (self.has_instructions, self.has_others) = (true, true);
             }
-            _ => {}
+            _ => self.has_others = true,
         }
-        let value = HeaderValue::from_bytes(value).map_err(|_| HeadError::InvalidField(excerpt()))?;
-        self.fields.append(name, value);
+        self.fields.push(name, value);
         Ok(())
     }
 
@@ -253,34 +243,38 @@ impl Parts {
             has_instructions,
             has_content_type,
             has_location,
+            has_others,
         } = self;
+        let has_field = has_others || content_length.is_some();
         let kind = match status {
             Some(status) => ResponseKind::Document(status),
-            None if has_location => redirect_kind(&mut fields)?,
-            None if has_content_type => ResponseKind::Document(StatusCode::OK),
-            None if for_authorizer && !fields.is_empty() => ResponseKind::Document(StatusCode::OK),
+            None if has_location => {
+                match fields.get(&header::LOCATION).map(local_path).transpose()?.flatten() {
+                    Some(path) if !has_others => {
+                        fields = ReceivedFields::default();
+                        ResponseKind::LocalRedirect(path)
+                    }
+                    _ => ResponseKind::Document(StatusCode::FOUND),
+                }
+            }
+            None if has_content_type || for_authorizer && has_field => ResponseKind::Document(StatusCode::OK),
             None => return Err(HeadError::NoTypeLocationOrStatus),
         };
         Ok(Head { kind, fields, content_length, has_instructions, removed_fields })
     }
 }
 
-/// Determines the kind of a response with a `Location` and no `Status`.
-fn redirect_kind(fields: &mut HeaderMap) -> Result<ResponseKind, HeadError> {
-    let path = fields.get(header::LOCATION).map(local_path).transpose()?.flatten();
-    Ok(match path {
-        Some(path) if !fields.keys().any(would_be_lost) => {
-            fields.clear();
-            ResponseKind::LocalRedirect(path)
-        }
-        _ => ResponseKind::Document(StatusCode::FOUND),
-    })
+/// Returns a name in lower case, or nothing if it is longer than the buffer.
+fn lower_if_short<'a>(name: &[u8], buffer: &'a mut [u8]) -> &'a [u8] {
+    let Some(lower) = buffer.get_mut(..name.len()) else { return &[] };
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    lower
 }
 
 /// Returns the path of a local redirect. A `Location` with two slashes begins with another host, and a fragment never
 /// reaches a server, so both are redirects for the client.
-fn local_path(location: &HeaderValue) -> Result<Option<String>, HeadError> {
-    let bytes = location.as_bytes();
+fn local_path(bytes: &[u8]) -> Result<Option<String>, HeadError> {
     if bytes.first() != Some(&b'/') || bytes.get(1) == Some(&b'/') || bytes.contains(&b'#') {
         return Ok(None);
     }
@@ -289,11 +283,3 @@ fn local_path(location: &HeaderValue) -> Result<Option<String>, HeadError> {
     let uri = uri.map_err(|_| HeadError::BadLocation(Excerpt::of(bytes)))?;
     Ok(uri.path_and_query().map(|path| path.as_str().to_owned()))
 }
-
-/// Whether a local redirect would drop this field, such as a cookie. RFC 3875 §6.2.2 forbids such fields.
-fn would_be_lost(name: &HeaderName) -> bool {
-    ![header::LOCATION, header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name)
-}
-
-/// A constant, because PHP sends the field by default and `http` would allocate its name for each response.
-const X_POWERED_BY: HeaderName = HeaderName::from_static("x-powered-by");

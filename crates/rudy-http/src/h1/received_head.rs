@@ -43,6 +43,40 @@ impl ReceivedFields {
         self.lines[start..start + name.len()].make_ascii_lowercase();
     }
 
+    /// Returns the value of the first field with this name.
+    #[must_use]
+    pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        let name = name.as_str().as_bytes();
+        if self.names & bit_of(name) == 0 {
+            return None;
+        }
+        let mut lines = &self.lines[..];
+        loop {
+            // Most names differ in their length, so the end of their lines is all that is searched for.
+            if lines.get(name.len()) == Some(&b':') && lines.starts_with(name) {
+                let value = &lines[name.len() + 2..];
+                return value.get(..memchr::memchr(b'\r', value)?);
+            }
+            lines = &lines[memchr::memchr(b'\n', lines)? + 1..];
+        }
+    }
+
+    /// Returns the fields in a map.
+    #[must_use]
+    pub fn to_map(&self) -> HeaderMap {
+        let lines = Bytes::copy_from_slice(&self.lines);
+        let fields = || Fields::new(&lines);
+        let mut map = HeaderMap::with_capacity(fields().count());
+        for (name, value) in fields() {
+            // The lines are valid, and their number is limited, so no field gets lost.
+            let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value) {
+                map.append(name, value);
+            }
+        }
+        map
+    }
+
     /// Returns the head of the response with this status.
     #[must_use]
     pub fn with_status(self, status: StatusCode) -> ReceivedHead {
@@ -74,45 +108,19 @@ impl ReceivedHead {
     /// Returns the value of the first field with this name.
     #[must_use]
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
-        let name = name.as_str().as_bytes();
-        if self.fields.names & bit_of(name) == 0 {
-            return None;
-        }
-        let mut lines = self.lines();
-        loop {
-            // Most names differ in their length, so the end of their lines is all that is searched for.
-            if lines.get(name.len()) == Some(&b':') && lines.starts_with(name) {
-                let value = &lines[name.len() + 2..];
-                return value.get(..memchr::memchr(b'\r', value)?);
-            }
-            lines = &lines[memchr::memchr(b'\n', lines)? + 1..];
-        }
+        self.fields.get(name)
     }
 
     /// Returns the fields in a map, which is made by the first call.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
-        self.map.get_or_init(|| Box::new(self.to_map()))
+        self.map.get_or_init(|| Box::new(self.fields.to_map()))
     }
 
     /// Returns the fields in a map of their own.
     #[must_use]
     pub fn take_headers(&mut self) -> HeaderMap {
-        self.map.take().map_or_else(|| self.to_map(), |map| *map)
-    }
-
-    fn to_map(&self) -> HeaderMap {
-        let lines = Bytes::copy_from_slice(self.lines());
-        let fields = || Fields::new(&lines);
-        let mut map = HeaderMap::with_capacity(fields().count());
-        for (name, value) in fields() {
-            // The lines are valid, and their number is limited, so no field gets lost.
-            let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value) {
-                map.append(name, value);
-            }
-        }
-        map
+        self.map.take().map_or_else(|| self.fields.to_map(), |map| *map)
     }
 
     /// Whether it has a `Date`.

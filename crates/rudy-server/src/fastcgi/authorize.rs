@@ -17,7 +17,6 @@ use rudy_net::{Client, Request, Response};
 use super::app::App;
 use super::failure::Failure;
 use super::params::{Constants, Params, Purpose, is_reserved};
-use super::response::AppResponse;
 use super::sendfile;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Location, Problem};
@@ -118,13 +117,18 @@ impl Authorizer {
             .await
             .map_err(name_role)?;
         if response.head.kind == ResponseKind::Document(StatusCode::OK) {
-            let variables = variables(&response.head.fields)?;
+            let variables = variables(&response.head.fields.to_map())?;
             response.expect_end(BODY_BYTES_MAX).await.map_err(name_role)?;
             return Ok(Decision::Allow(variables));
         }
-        let response = deny(response)?;
+        if let Some((file, _)) = sendfile::FileRequest::of(&response.head) {
+            return Err(file.not_for_authorizers());
+        }
+        let kind = response.head.kind.clone();
         // Denial pages are small and need no file.
-        response.into_response(&head.method, buffers, 0).map(Decision::Deny)
+        let mut response = response.into_response(&head.method, buffers, 0)?;
+        deny(&kind, response.headers_mut());
+        Ok(Decision::Deny(response))
     }
 }
 
@@ -136,23 +140,18 @@ fn name_role(failure: Failure) -> Failure {
     }
 }
 
-/// Turns a denial into a response for the client.
-fn deny(mut response: AppResponse) -> Result<AppResponse, Failure> {
-    let fields = &mut response.head.fields;
-    if let Some(file) = sendfile::FileRequest::take_from(fields) {
-        return Err(file.not_for_authorizers());
-    }
+/// Turns the fields of a denial of this kind into those for the client.
+fn deny(kind: &ResponseKind, fields: &mut HeaderMap) {
     let set_variables: Vec<_> = fields.keys().filter(|name| variable_name(name).is_some()).cloned().collect();
     for name in set_variables {
         fields.remove(name);
     }
     // Send the client to the login page, as lighttpd and Apache do. An internal redirect would show that page
     // under the address of every image.
-    if let ResponseKind::LocalRedirect(path) = &response.head.kind {
+    if let ResponseKind::LocalRedirect(path) = kind {
         let location = HeaderValue::from_bytes(path.as_bytes()).expect("the path comes from a field value");
         fields.insert(LOCATION, location);
     }
-    Ok(response)
 }
 
 /// Returns the variables that the fields of a 200 set for the app of the route. Other fields are ignored, as

@@ -42,11 +42,11 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::StatusCode;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use rudy_fastcgi::Role;
-use rudy_fastcgi::cgi::{Head, ResponseKind};
+use rudy_fastcgi::cgi::ResponseKind;
 use rudy_http::semantics::path::{PathBelow, PathError};
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
@@ -311,11 +311,10 @@ impl AppRequest {
 
     /// Decides by the head of the app's response: pass it on, send a file, or redirect internally. The last
     /// two are rare. Their futures are boxed, so that other requests need no memory for them.
-    fn read_head(&self, mut app_response: AppResponse) -> Continuation<'_> {
-        if app_response.head.has_instructions
-            && let Some(file) = sendfile::FileRequest::take_from(&mut app_response.head.fields)
-        {
-            return Continuation::Replace(Box::pin(self.send_file(app_response.discard(), file)));
+    fn read_head(&self, app_response: AppResponse) -> Continuation<'_> {
+        if let Some((file, fields)) = sendfile::FileRequest::of(&app_response.head) {
+            let kind = app_response.discard().kind;
+            return Continuation::Replace(Box::pin(self.send_file(kind, fields, file)));
         }
         match &app_response.head.kind {
             ResponseKind::Document(_) => Continuation::PassOn(app_response),
@@ -327,9 +326,14 @@ impl AppRequest {
         }
     }
 
-    async fn send_file(&self, app_head: Head, file: sendfile::FileRequest) -> Result<Response, Failure> {
+    async fn send_file(
+        &self,
+        kind: ResponseKind,
+        fields: HeaderMap,
+        file: sendfile::FileRequest,
+    ) -> Result<Response, Failure> {
         let sendfile = self.shared.sendfile.as_ref().ok_or_else(|| file.disabled())?;
-        sendfile.send(&self.head, app_head, &file).await
+        sendfile.send(&self.head, &kind, &fields, &file).await
     }
 
     /// Returns whether to store the body before a connection to the app is used. A body without a length may

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Method, StatusCode, header};
+use http::{Method, StatusCode};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 
@@ -67,13 +67,8 @@ impl AppResponse {
             ResponseKind::Document(status) => status,
             ResponseKind::LocalRedirect(_) => StatusCode::FOUND,
         };
-        let mut response = Response::new(status);
-        *response.headers_mut() = head.fields;
+        let mut response = Response::with_head(rudy_net::Head::Received(head.fields.with_status(status)));
         let is_unbuffered = head.has_instructions && take_unbuffered(&mut response);
-        if head.content_length.is_some() {
-            // The length of the body stream sets this field again.
-            response.headers_mut().remove(header::CONTENT_LENGTH);
-        }
         if has_no_body(method, status) {
             // A live stream does not end soon.
             if !is_unbuffered && !is_of_events(&response) {

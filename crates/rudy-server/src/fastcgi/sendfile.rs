@@ -73,19 +73,20 @@ impl Sendfile {
     pub(super) async fn send(
         &self,
         client_request: &Parts,
-        app_head: Head,
+        kind: &ResponseKind,
+        fields: &HeaderMap,
         file: &FileRequest,
     ) -> Result<Response, Failure> {
         let path = self.path(file).ok_or_else(|| file.failure(StatusCode::BAD_GATEWAY, OUTSIDE))?;
-        let status = match app_head.kind {
-            ResponseKind::Document(status) => status,
+        let status = match kind {
+            ResponseKind::Document(status) => *status,
             ResponseKind::LocalRedirect(_) => StatusCode::OK,
         };
         let response = self.files.send(file_request(client_request, status), path).await;
         match response.status() {
             StatusCode::NOT_FOUND => Err(file.failure(StatusCode::NOT_FOUND, MISSING)),
             StatusCode::FORBIDDEN => Err(file.failure(StatusCode::FORBIDDEN, FORBIDDEN)),
-            _ => Ok(apply_app_fields(response, status, &app_head.fields)),
+            _ => Ok(apply_app_fields(response, status, fields)),
         }
     }
 
@@ -114,8 +115,14 @@ const NOT_FOR_AUTHORIZERS: &str = "but an authorizer cannot send files";
 const DISABLED: &str = "but `sendfile_root` is not set";
 
 impl FileRequest {
+    /// Returns the file that a head names, and its fields without those that name it.
+    pub(super) fn of(head: &Head) -> Option<(Self, HeaderMap)> {
+        let mut fields = head.has_instructions.then(|| head.fields.to_map())?;
+        Self::take_from(&mut fields).map(|file| (file, fields))
+    }
+
     /// Removes the fields that name a file, so that no client sees them.
-    pub(super) fn take_from(fields: &mut HeaderMap) -> Option<Self> {
+    fn take_from(fields: &mut HeaderMap) -> Option<Self> {
         let all = NAMES.map(|name| fields.remove(&name).map(|value| Self { name, value }));
         all.into_iter().flatten().next()
     }
@@ -254,15 +261,10 @@ mod tests {
             let mut fields = HeaderMap::new();
             fields.insert(name, HeaderValue::from_bytes(value).unwrap());
             let file = FileRequest::take_from(&mut fields).unwrap();
-            let head = Head {
-                kind: ResponseKind::Document(StatusCode::OK),
-                fields,
-                content_length: None,
-                has_instructions: true,
-                removed_fields: Vec::new(),
-            };
+            let kind = ResponseKind::Document(StatusCode::OK);
             let (request, ()) = http::Request::new(()).into_parts();
-            match runtime.block_on(sendfile.send(&request, head, &file)).map(|response| response.body) {
+            let sent = runtime.block_on(sendfile.send(&request, &kind, &fields, &file));
+            match sent.map(|response| response.body) {
                 Ok(rudy_net::Body::Bytes(bytes)) => bytes.to_vec(),
                 Ok(_) => panic!("a small file is in memory"),
                 Err(_) => b"(none)".to_vec(),
