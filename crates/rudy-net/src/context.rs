@@ -2,19 +2,22 @@
 //!
 //! A thread-local variable holds them, so nested futures need no context argument.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
 
-/// The current poll of a handler or body on this thread.
-#[derive(Debug)]
+/// The current poll of a handler or body on this thread. Copied, because the time of the poll is read ten times for a proxied request.
+#[derive(Debug, Clone, Copy)]
 struct CurrentPoll {
     /// When the poll of a connection began. `None` in a task of its own, which has no timer for others.
     now: Option<Instant>,
     /// Whether this poll may send interim responses: only a handler may, and only while the client reads.
     accepts_interim: bool,
-    effects: PollEffects,
+    /// The earliest wake-up time requested.
+    due: Option<Instant>,
+    /// How many interim responses it has sent: the last ones of [`INTERIM`].
+    interim: usize,
 }
 
 /// The requests that a poll makes to its connection.
@@ -27,7 +30,9 @@ pub(crate) struct PollEffects {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<CurrentPoll>> = const { RefCell::new(None) };
+    static CURRENT: Cell<Option<CurrentPoll>> = const { Cell::new(None) };
+    /// The interim responses of the current poll, after those of the polls around it.
+    static INTERIM: RefCell<Vec<(StatusCode, HeaderMap)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Polls a handler or body at `now`, and returns its requests to the connection.
@@ -36,12 +41,16 @@ pub(crate) fn collect<R>(
     accepts_interim: bool,
     poll: impl FnOnce() -> R,
 ) -> (R, PollEffects) {
-    let now = now.into();
-    let outer = CURRENT.replace(Some(CurrentPoll { now, accepts_interim, effects: PollEffects::default() }));
-    let _outer = Outer(outer);
-    let polled = poll();
-    let effects = CURRENT.take().map(|poll| poll.effects).unwrap_or_default();
-    (polled, effects)
+    let current = CurrentPoll { now: now.into(), accepts_interim, due: None, interim: 0 };
+    let _outer = Outer(CURRENT.replace(Some(current)));
+    (poll(), take_effects())
+}
+
+/// Ends the current poll, and returns its requests.
+fn take_effects() -> PollEffects {
+    let Some(CurrentPoll { due, interim, .. }) = CURRENT.take() else { return PollEffects::default() };
+    let sent = |all: &mut Vec<_>| all.split_off(all.len().saturating_sub(interim));
+    PollEffects { due, interim: if interim > 0 { INTERIM.with_borrow_mut(sent) } else { Vec::new() } }
 }
 
 /// The poll around another one, which continues when this is dropped, also after a panic.
@@ -49,7 +58,8 @@ struct Outer(Option<CurrentPoll>);
 
 impl Drop for Outer {
     fn drop(&mut self) {
-        CURRENT.set(self.0.take());
+        take_effects();
+        CURRENT.set(self.0);
     }
 }
 
@@ -62,10 +72,10 @@ pub fn collect_interim<R>(poll: impl FnOnce() -> R) -> (R, Vec<(StatusCode, Head
 
 /// Polls a future of a handler whose interim responses are not for the client.
 pub fn without_interim<R>(poll: impl FnOnce() -> R) -> R {
-    let accept = |accepts: bool| {
-        CURRENT.with_borrow_mut(|current| {
-            current.as_mut().is_some_and(|poll| std::mem::replace(&mut poll.accepts_interim, accepts))
-        })
+    let accept = |accepts_interim: bool| {
+        let Some(current) = CURRENT.get() else { return false };
+        CURRENT.set(Some(CurrentPoll { accepts_interim, ..current }));
+        current.accepts_interim
     };
     let accepted = accept(false);
     let polled = poll();
@@ -82,17 +92,16 @@ pub fn poll_time() -> Instant {
 
 /// Returns the time of the current poll, if a connection polls on this thread.
 pub(crate) fn current_time() -> Option<Instant> {
-    CURRENT.with_borrow(|current| current.as_ref().and_then(|poll| poll.now))
+    CURRENT.get()?.now
 }
 
 /// Requests another poll of the current handler or body at this time, unless something wakes it earlier. Has
 /// no effect outside of a connection; [`Deadline`](crate::Deadline) works everywhere.
 pub fn wake_at(time: Instant) {
-    CURRENT.with_borrow_mut(|current| {
-        if let Some(CurrentPoll { effects, .. }) = current {
-            effects.due = Some(effects.due.map_or(time, |due| due.min(time)));
-        }
-    });
+    if let Some(current) = CURRENT.get() {
+        let due = current.due.map_or(time, |due| due.min(time));
+        CURRENT.set(Some(CurrentPoll { due: Some(due), ..current }));
+    }
 }
 
 /// Sends an interim response (RFC 9110 §15.2), such as 103 Early Hints, before the final response.
@@ -106,13 +115,12 @@ pub fn wake_at(time: Instant) {
 #[must_use]
 pub fn send_interim(status: StatusCode, fields: HeaderMap) -> bool {
     let is_sent_otherwise = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
-    CURRENT.with_borrow_mut(|current| match current {
-        Some(CurrentPoll { accepts_interim: true, effects, .. })
-            if status.is_informational() && !is_sent_otherwise =>
-        {
-            effects.interim.push((status, fields));
+    match CURRENT.get() {
+        Some(current) if current.accepts_interim && status.is_informational() && !is_sent_otherwise => {
+            INTERIM.with_borrow_mut(|interim| interim.push((status, fields)));
+            CURRENT.set(Some(CurrentPoll { interim: current.interim + 1, ..current }));
             true
         }
         _ => false,
-    })
+    }
 }
