@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) enum Endpoint {
     /// An IP address and a port.
     Ip(SocketAddr),
     /// A Unix socket.
-    Unix(PathBuf),
+    Unix(Arc<Path>),
     /// The addresses of a name.
     Name(Arc<Name>),
 }
@@ -28,7 +28,7 @@ impl Endpoint {
     pub(crate) fn new(address: &UpstreamAddress, resolver: &Resolver) -> Self {
         match address {
             UpstreamAddress::Ip(address) => Self::Ip(*address),
-            UpstreamAddress::Unix(path) => Self::Unix(path.clone()),
+            UpstreamAddress::Unix(path) => Self::Unix(path.as_path().into()),
             UpstreamAddress::Name { host, port } => {
                 Self::Name(Arc::new(Name::new(host, *port, resolver.clone())))
             }
