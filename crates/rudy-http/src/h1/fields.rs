@@ -9,8 +9,9 @@ use super::malformed::Malformed;
 use crate::Limits;
 use crate::syntax::{members, split_field};
 
-/// Room for fields that a handler adds, such as those of a proxy: growing the map later would hash all names again.
-const ADDED_FIELDS: usize = 7;
+/// Room for the fields that a proxy adds by default: growing the map later would hash all names again. With room for more, a map of few
+/// fields would be too large for the free blocks that the allocator caches.
+const ADDED_FIELDS: usize = 4;
 
 /// An iterator over the names and values of the fields in a head.
 #[derive(Debug, Clone)]
