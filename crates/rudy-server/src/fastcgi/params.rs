@@ -244,7 +244,9 @@ impl Params<'_> {
         if is_early {
             params.push("HTTP_EARLY_DATA", b"1");
         }
-        let mut variable = b"HTTP_".to_vec();
+        // Room for nearly all names.
+        let mut variable = Vec::with_capacity(64);
+        variable.extend_from_slice(b"HTTP_");
         let mut fields = self.head.headers.iter().peekable();
         while let Some((name, first)) = fields.next() {
             let mut value = Cow::Borrowed(first.as_bytes());
