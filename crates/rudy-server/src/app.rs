@@ -81,8 +81,8 @@ impl App {
     }
 
     /// Returns the routes of all sites.
-    pub(crate) fn router(&self) -> &Router<Target> {
-        &self.routes.router
+    pub(crate) fn routes(&self) -> &Arc<Routes> {
+        &self.routes
     }
 
     /// Adds access logs.

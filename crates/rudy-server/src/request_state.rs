@@ -38,9 +38,6 @@ pub(crate) struct RequestState {
     pub(crate) was_allowed: bool,
     /// What an authorizer has set for the app of the route.
     pub(crate) variables: Variables,
-    /// Whether it is from this machine, for a host that neither the configuration nor this machine has. The owner of the name could let
-    /// it resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding).
-    pub(crate) is_for_foreign_host: bool,
     /// A field that only proxies set, which a step has removed.
     pub(crate) came_through_proxy: Option<HeaderName>,
     /// The URL of the origin, if that is the key: clients may have different names for a mirror.
@@ -67,7 +64,6 @@ impl RequestState {
             counted,
             is_in_flight,
             login,
-            is_for_foreign_host,
             came_through_proxy,
             // Only the previous route has verified the user, whose response a cache of the next one must not share.
             identity: _,
@@ -86,7 +82,6 @@ impl RequestState {
             is_in_flight,
             login,
             was_allowed: is_of_user,
-            is_for_foreign_host,
             came_through_proxy,
             ..Self::default()
         }

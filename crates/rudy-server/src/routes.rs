@@ -43,11 +43,12 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// Routes without anything beside them.
+    /// No routes, and nothing beside them.
     #[cfg(test)]
-    pub(crate) fn of(router: Router<Target>) -> Arc<Self> {
-        Arc::new(Self {
-            router: Arc::new(router),
+    pub(crate) fn none() -> Self {
+        use crate::routing::{Hosts, Listeners};
+        Self {
+            router: Arc::new(Router::new(Listeners::Alike(Hosts::default()), Vec::new())),
             metrics: Arc::default(),
             topics: Arc::default(),
             activity: Arc::default(),
@@ -55,7 +56,7 @@ impl Routes {
             buffers: Buffers::default(),
             tls: Arc::default(),
             limits: Arc::default(),
-        })
+        }
     }
 
     /// Writes the metrics of the process. Takes milliseconds.
@@ -101,7 +102,11 @@ pub(crate) struct Context<'a> {
     pub(crate) access: Access,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    pub(crate) fn new(client: &'a Client<'a>, routes: &'a Arc<Routes>) -> Self {
+        Self { client, routes, access: Access::Cached }
+    }
+
     /// Responds to a request of a client, or to a local redirect of an app.
     pub(crate) fn reply(self, request: Request) -> Reply {
         // Any host: an authority may come through a proxy.
@@ -190,7 +195,7 @@ impl Context<'_> {
         if is_redirected { reply.map(internal_redirect::mark) } else { reply }
     }
 
-    fn pass_on(self, mut request: Request, path: &RequestPath<'static>) -> Reply {
+    fn pass_on(self, request: Request, path: &RequestPath<'static>) -> Reply {
         let found = match self.find(&request, path) {
             Ok(found) => found,
             Err(missing) => return self.reject(request, path, missing),
@@ -199,7 +204,6 @@ impl Context<'_> {
         let RouteName { site, path: route, .. } = &*found.handler.name;
         let (method, client) = (request.method(), self.client.address());
         tracing::debug!(target: "route", site, route, "{method} {} from {client}", path.encoded_from(0));
-        self.routes.router.mark_foreign_host(&mut request, self.client);
         match self.refuse(&request, path, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::first().call(request, Call { path, route: &found, context: self }),

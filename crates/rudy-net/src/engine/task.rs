@@ -41,25 +41,24 @@ pub(super) fn start_with<S: ServiceSource, C: Spawner>(
 
 fn spawn(runners: Vec<NewRunner>) -> io::Result<Vec<Handle>> {
     let count = runners.len();
-    let (threads, (started, all_started)) = (AtomicUsize::new(0), mpsc::channel());
+    let (workers, (parked, all_parked)) = (AtomicUsize::new(0), mpsc::channel());
     let runtime = Builder::new_multi_thread()
         .worker_threads(count)
         .enable_io()
         .enable_time()
         .thread_name("rudy-task")
         .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .on_thread_start(move || {
-            let number = threads.fetch_add(1, Ordering::Relaxed);
-            // The workers are started first; the other threads are for blocking work.
-            if number < count {
-                WorkerThread::enter(number, &Handle::current());
+        .on_thread_park(move || {
+            // Not when a thread starts: it may be one for blocking work, which never parks.
+            if WorkerThread::current().is_none() {
+                WorkerThread::enter(workers.fetch_add(1, Ordering::Relaxed), &Handle::current());
                 // Fails only if the engine could not be started.
-                let _ = started.send(());
+                let _ = parked.send(());
             }
         })
         .build()?;
-    // From here on, a request may start a thread for blocking work.
-    all_started.iter().take(count).for_each(drop);
+    // All park, because there is no task yet.
+    all_parked.iter().take(count).for_each(drop);
     let handle = runtime.handle().clone();
     let timer_fds = runners.iter().map(|_| new_timer_fd(&handle)).collect::<io::Result<Vec<_>>>()?;
     std::thread::Builder::new().name("rudy-task-main".to_owned()).spawn(move || {

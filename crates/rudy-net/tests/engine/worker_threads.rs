@@ -75,7 +75,8 @@ fn each_thread_has_the_number_of_its_worker() {
         }
         let seen = seen.lock().unwrap();
         assert!(seen.values().all(|numbers| numbers.len() == 1), "{model}: {seen:?}");
-        let mut numbers: Vec<_> = seen.values().flatten().map(|number| number.expect("a worker")).collect();
+        assert!(seen.values().flatten().all(Option::is_some), "{model}: {seen:?}");
+        let mut numbers: Vec<_> = seen.values().flatten().flatten().copied().collect();
         numbers.sort_unstable();
         match model {
             Model::PerCore => assert_eq!(numbers, (0..CORES).collect::<Vec<_>>(), "{seen:?}"),

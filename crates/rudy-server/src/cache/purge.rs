@@ -39,7 +39,7 @@ pub(super) fn respond(
 ) -> Option<Reply> {
     let allowed = shared.table.purge_from.as_ref()?;
     let headers = request.headers();
-    if let Some(rejected) = allowed.reject(request, call.context.client) {
+    if let Some(rejected) = allowed.reject(request, call.context) {
         return Some(rejected.into());
     }
     let Some(targets) = targets(shared, request, call) else {

@@ -342,7 +342,6 @@ mod tests {
     use crate::cache::table::CacheTable;
     use crate::config::FilePath;
     use crate::error_log::ErrorLog;
-    use crate::files::access::Access as FileAccess;
     use crate::handlers::{Call, Handler, NoHandler};
     use crate::routes::{Context, Routes};
     use crate::routing::{Hosts, Listeners, Route, Router, Site};
@@ -378,7 +377,8 @@ mod tests {
         };
         let mut hosts = Hosts::default();
         hosts.set_default(0);
-        Routes::of(Router::new(Listeners::Alike(hosts), vec![site]))
+        let router = Arc::new(Router::new(Listeners::Alike(hosts), vec![site]));
+        Arc::new(Routes { router, ..Routes::none() })
     }
 
     fn request() -> Request {
@@ -407,7 +407,7 @@ mod tests {
         let routes = routes(Cache::new(&CacheTable::default(), String::new(), "a.org", stores, false));
         let (client, path) = (Client::new(Peer::Unix, 1, 1), RequestPath::parse("/a").unwrap().into_owned());
         let found = routes.router.find(|| b"a.org", &path, &client).unwrap();
-        let context = Context { client: &client, routes: &routes, access: FileAccess::Cached };
+        let context = Context::new(&client, &routes);
         let call = Call { path: &path, route: &found, context };
         store(Next::first().call(request(), call).response().await).await;
         let cache = found.handler.steps[0].cache().unwrap();

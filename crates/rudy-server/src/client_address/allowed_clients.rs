@@ -12,6 +12,7 @@ use super::Network;
 use crate::config::{OneOrMany, written_as_text};
 use crate::pages;
 use crate::request_state::HasRequestState;
+use crate::routes::Context;
 
 /// A list of allowed clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -44,17 +45,17 @@ impl AllowedClients {
     }
 
     /// Returns whether the client of a request is allowed.
-    pub(crate) fn allows(&self, request: &Request, client: &Client<'_>) -> bool {
-        self.0.as_slice().iter().any(|group| group.allows(request, client))
+    pub(crate) fn allows(&self, request: &Request, context: Context<'_>) -> bool {
+        self.0.as_slice().iter().any(|group| group.allows(request, context))
     }
 
     /// Returns a 403 response for a client that is not allowed. (404 would suggest a mistake in the routes.)
-    pub(crate) fn reject(&self, request: &Request, client: &Client<'_>) -> Option<Response> {
-        if self.allows(request, client) {
+    pub(crate) fn reject(&self, request: &Request, context: Context<'_>) -> Option<Response> {
+        if self.allows(request, context) {
             return None;
         }
         let groups = self.0.as_slice();
-        let is_near = groups.contains(&AllowedClient::Loopback) && client.peer.is_local();
+        let is_near = groups.contains(&AllowedClient::Loopback) && context.client.peer.is_local();
         let explanation = match forwarding_field(request).filter(|_| is_near) {
             Some(field) => format!(
                 "Only clients on the server's own machine are allowed here, and this request came through a proxy: it has \
@@ -75,8 +76,9 @@ impl AllowedClients {
 
 impl AllowedClient {
     /// Returns whether to allow a request because its client belongs to the group.
-    pub(crate) fn allows(&self, request: &Request, client: &Client<'_>) -> bool {
-        self.includes(request, client) && !(*self == Self::Loopback && request.state().is_for_foreign_host)
+    pub(crate) fn allows(&self, request: &Request, context: Context<'_>) -> bool {
+        self.includes(request, context.client)
+            && !(*self == Self::Loopback && context.routes.router.is_foreign_host(request, context.client))
     }
 
     /// Returns whether the client of a request belongs to the group.
@@ -152,6 +154,7 @@ mod tests {
     use rudy_net::{Body, Forwarded, RequestBody};
 
     use super::*;
+    use crate::routes::Routes;
 
     fn allowed(text: &str) -> AllowedClients {
         #[derive(Deserialize)]
@@ -168,13 +171,15 @@ mod tests {
     /// The explanation for a client at `peer` whose request has these fields; empty if it is allowed.
     fn page(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
         let mut request = Request::new(RequestBody::empty());
-        let names = fields.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
+        let names =
+            ["host"].iter().chain(fields).map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
         *request.headers_mut() = names.collect();
         page_of(allow, client, &request)
     }
 
     fn page_of(allow: &str, client: &Client<'_>, request: &Request) -> String {
-        match allowed(allow).reject(request, client).map(|response| response.body) {
+        let routes = Arc::new(Routes::none());
+        match allowed(allow).reject(request, Context::new(client, &routes)).map(|response| response.body) {
             Some(Body::Bytes(text)) => String::from_utf8(text.to_vec()).unwrap(),
             Some(_) => panic!("a page is in memory"),
             None => String::new(),
@@ -219,7 +224,7 @@ mod tests {
     fn loopback_remembers_what_a_step_has_removed_and_the_host_of_a_web_page() {
         let client = Client::new(ip("127.0.0.1"), 1, 1);
         let mut request = Request::new(RequestBody::empty());
-        request.state_mut().is_for_foreign_host = true;
+        request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("evil.example"));
         assert!(page_of("'loopback'", &client, &request).contains("DNS rebinding"));
         assert_eq!(page_of("['loopback', '127.0.0.0/8']", &client, &request), "");
         // A rule that denies this machine denies it for every host.

@@ -10,7 +10,7 @@ mod render;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ use crate::config::{Problem, Time};
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, StreamFormat, Subscribe};
 use crate::methods::respond_unless_read;
 use crate::pages;
-use crate::routes::Routes;
+use crate::routes::{Context, Routes};
 use crate::status::{Filter, Rates, Selection};
 
 /// The interval of updates: people cannot read faster, and slower would hardly be live.
@@ -75,14 +75,16 @@ struct Dashboard {
 
 impl Handler for Dashboard {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(&request, call.context.client, call.context.routes).into()
+        self.respond(&request, call.context).into()
     }
 }
 
 impl Dashboard {
     /// Responds with the page, or with the part of it that the query names: so that a route with any path has all parts.
-    fn respond(&self, request: &Request, client: &Client<'_>, routes: &Routes) -> Response {
-        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
+    fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+        let routes = context.routes;
+        if let Some(rejection) =
+            respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
         {
             return rejection;
         }

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use http::header::HOST;
 use http::{HeaderName, Method, Version};
-use rudy_http::h1::RequestHead;
+use rudy_http::h1::{FieldValue, RequestHead};
+use rudy_http::semantics::field::KnownField;
 
 /// A copy of parts of a request's head.
 #[derive(Debug)]
@@ -30,8 +32,17 @@ impl RequestInfo {
         };
         let (target_end, path_end) = (copy(target).end, copy(path).end);
         let mut fields: Vec<(HeaderName, Range<usize>)> = Vec::with_capacity(names.len());
-        for (name, value) in head.fields() {
-            let wanted = names.iter().find(|wanted| wanted.as_str().eq_ignore_ascii_case(name));
+        let is_host = |name: &&HeaderName| **name == HOST;
+        // The parser knows its place. A search for it alone would cost as much as routing the request.
+        if names.iter().any(|name| is_host(&name))
+            && let FieldValue::Once(host) = head.field(KnownField::Host)
+        {
+            fields.push((HOST, copy(host)));
+        }
+        let others = || names.iter().filter(|name| !is_host(name));
+        let searched = others().next().map(|_| head.fields());
+        for (name, value) in searched.into_iter().flatten() {
+            let wanted = others().find(|wanted| wanted.as_str().eq_ignore_ascii_case(name));
             if let Some(wanted) = wanted
                 && fields.iter().all(|(known, _)| known != wanted)
             {

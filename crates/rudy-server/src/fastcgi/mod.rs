@@ -367,7 +367,6 @@ mod tests {
     use rudy_http::semantics::path::RequestPath;
 
     use super::*;
-    use crate::routing::{Hosts, Listeners, Router};
 
     #[test]
     fn document_root_is_absolute() {
@@ -413,7 +412,7 @@ mod tests {
             head: http::Request::new(()).into_parts().0,
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
-            routes: Routes::of(Router::new(Listeners::Alike(Hosts::default()), Vec::new())),
+            routes: Arc::new(Routes::none()),
         };
         let future = async move { request.respond(RequestBody::empty()).await };
         assert!(size_of_val(&future) <= 1032, "{} bytes", size_of_val(&future));

@@ -14,6 +14,7 @@ use super::{BuildContext, Call, Handler, HandlerConfig, Metrics};
 use crate::client_address::AllowedClients;
 use crate::config::Problem;
 use crate::methods::respond_unless_read;
+use crate::routes::Context;
 
 /// Shows which process, thread, task and engine serves the request, as text or JSON.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -38,7 +39,7 @@ impl HandlerConfig for InfoTable {
 
 impl Handler for Info {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(&request, call.context.client, &call.context.routes.metrics).into()
+        self.respond(&request, call.context).into()
     }
 }
 
@@ -54,12 +55,13 @@ impl Info {
     }
 
     /// Responds to a request with text or JSON.
-    pub(crate) fn respond(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
-        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
+    pub(crate) fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+        if let Some(rejection) =
+            respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
         {
             return rejection;
         }
-        let facts = facts(client, metrics);
+        let facts = facts(context.client, &context.routes.metrics);
         let offers = ["text/plain", "application/json"];
         let json = choose_media_type(request.headers().get_all(header::ACCEPT), &offers) == Some(offers[1]);
         let mut response = if json {
@@ -120,16 +122,19 @@ mod tests {
 
     use super::*;
     use crate::config::from_text;
+    use crate::routes::Routes;
 
-    fn request(peer: Peer, accept: &str, metrics: &Metrics) -> (Response, String) {
+    fn request(peer: Peer, accept: &str, metrics: &Arc<Metrics>) -> (Response, String) {
         request_of(&Client::new(peer, 7, 3), accept, metrics)
     }
 
-    fn request_of(client: &Client<'_>, accept: &str, metrics: &Metrics) -> (Response, String) {
-        let builder = http::Request::get("/info").header(header::ACCEPT, accept);
+    fn request_of(client: &Client<'_>, accept: &str, metrics: &Arc<Metrics>) -> (Response, String) {
+        let builder =
+            http::Request::get("/info").header(header::ACCEPT, accept).header(header::HOST, "localhost");
         let request = builder.body(RequestBody::empty()).unwrap();
         let info = Info::new(&from_text("allow = ['loopback', '203.0.113.7']").unwrap());
-        let response = info.respond(&request, client, metrics);
+        let routes = Arc::new(Routes { metrics: metrics.clone(), ..Routes::none() });
+        let response = info.respond(&request, Context::new(client, &routes));
         let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
         let text = String::from_utf8(body.to_vec()).unwrap();
         (response, text)
@@ -139,7 +144,7 @@ mod tests {
     fn text_and_json_show_the_same_facts() {
         let worker = Worker::default();
         worker.counters.requests.add(5);
-        let metrics = Metrics::new();
+        let metrics = Arc::new(Metrics::new());
         metrics.set_engine(Model::Thread, vec![Arc::new(worker)]);
         let (response, json) = request(Peer::Unix, "application/json", &metrics);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
@@ -169,7 +174,7 @@ mod tests {
     #[test]
     fn other_clients_get_403() {
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
-        assert_eq!(request(far, "*/*", &Metrics::new()).0.status(), 403);
+        assert_eq!(request(far, "*/*", &Arc::default()).0.status(), 403);
     }
 
     #[test]
@@ -178,9 +183,9 @@ mod tests {
         let forwarded = Forwarded { address, scheme: Some(http::uri::Scheme::HTTPS), host: None };
         let proxy = Client::new(Peer::Ip(([10, 0, 0, 1], 80).into()), 1, 1);
         let client = Client { forwarded: Some(Arc::new(forwarded)), ..proxy };
-        let (_, text) = request_of(&client, "*/*", &Metrics::new());
+        let (_, text) = request_of(&client, "*/*", &Arc::default());
         assert!(text.contains("client: 203.0.113.7\nproxy: 10.0.0.1:80\nscheme: https\n"), "{text}");
-        assert!(!request(Peer::Unix, "*/*", &Metrics::new()).1.contains("\nproxy: "));
+        assert!(!request(Peer::Unix, "*/*", &Arc::default()).1.contains("\nproxy: "));
     }
 
     fn client() -> Client<'static> {

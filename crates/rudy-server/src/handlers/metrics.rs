@@ -48,8 +48,7 @@ struct MetricsHandler {
 impl Handler for MetricsHandler {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
         let fields = request.headers();
-        let rejection =
-            respond_unless_read(&request).or_else(|| self.allowed.reject(&request, call.context.client));
+        let rejection = respond_unless_read(&request).or_else(|| self.allowed.reject(&request, call.context));
         if let Some(rejection) = rejection {
             return rejection.into();
         }

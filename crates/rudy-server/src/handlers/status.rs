@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_net::engine::Model;
-use rudy_net::{Client, ConnectionStates, Counters, Reply, Request, Response, Worker};
+use rudy_net::{ConnectionStates, Counters, Reply, Request, Response, Worker};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,8 +17,7 @@ use crate::config::Problem;
 use crate::exchange::RouteName;
 use crate::methods::respond_unless_read;
 use crate::metrics::{RequestMetrics, RequestSnapshot};
-use crate::routes::Context;
-use crate::tls::TlsState;
+use crate::routes::{Context, Routes};
 
 /// The metrics of the process. They survive reloads.
 #[derive(Debug)]
@@ -184,8 +183,7 @@ impl HandlerConfig for StatusTable {
 
 impl Handler for Status {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        let Context { client, routes, .. } = call.context;
-        self.respond(&request, client, &routes.metrics, &routes.tls).into()
+        self.respond(&request, call.context).into()
     }
 }
 
@@ -201,14 +199,10 @@ impl Status {
     }
 
     /// Responds to a request.
-    pub(crate) fn respond(
-        &self,
-        request: &Request,
-        client: &Client,
-        metrics: &Metrics,
-        tls: &TlsState,
-    ) -> Response {
-        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
+    pub(crate) fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+        let Routes { metrics, tls, .. } = &**context.routes;
+        if let Some(rejection) =
+            respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
         {
             return rejection;
         }
@@ -223,19 +217,17 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::{Body, Peer, RequestBody};
+    use rudy_net::{Body, Client, Peer, RequestBody};
 
     use super::*;
     use crate::config::from_text;
 
-    fn request(allow: &str, peer: Peer, metrics: &Metrics) -> Response {
-        let request = http::Request::get("/status").body(RequestBody::empty()).unwrap();
-        Status::new(&from_text(&format!("allow = '{allow}'")).unwrap()).respond(
-            &request,
-            &Client::new(peer, 1, 1),
-            metrics,
-            &TlsState::default(),
-        )
+    fn request(allow: &str, peer: Peer, metrics: &Arc<Metrics>) -> Response {
+        let request = http::Request::get("/status").header(header::HOST, "localhost");
+        let routes = Arc::new(Routes { metrics: metrics.clone(), ..Routes::none() });
+        let (request, client) = (request.body(RequestBody::empty()).unwrap(), Client::new(peer, 1, 1));
+        let status = Status::new(&from_text(&format!("allow = '{allow}'")).unwrap());
+        status.respond(&request, Context::new(&client, &routes))
     }
 
     #[test]
@@ -249,7 +241,7 @@ mod tests {
         two.counters.evicted.add(3);
         two.counters.requests.add(11);
         two.counters.sent_bytes.add(1000);
-        let metrics = Metrics::new();
+        let metrics = Arc::new(Metrics::new());
         metrics.set_engine(Model::PerCore, vec![one, two]);
         let response = request("loopback", Peer::Unix, &metrics);
         let Body::Bytes(body) = response.body else { panic!("a body") };
@@ -265,7 +257,7 @@ mod tests {
 
     #[test]
     fn other_clients_get_403() {
-        let metrics = Metrics::new();
+        let metrics = Arc::new(Metrics::new());
         let near = Peer::Ip(([127, 0, 0, 1], 1).into());
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
         assert_eq!(request("loopback", near, &metrics).status(), 200);

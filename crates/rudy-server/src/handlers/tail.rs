@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -18,6 +18,7 @@ use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::respond_unless_read;
 use crate::pages;
+use crate::routes::Context;
 use crate::topic::{Batch, Framing, History, Topic};
 
 /// How long the files are followed after the last client disconnects, so that a client that reconnects gets past messages.
@@ -94,7 +95,7 @@ impl HandlerConfig for TailTable {
 
 impl Handler for Tail {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(&request, call.context.client).into()
+        self.respond(&request, call.context).into()
     }
 
     fn start(&self, start: &Start<'_>) -> std::io::Result<()> {
@@ -178,8 +179,9 @@ impl Tail {
     }
 
     /// Responds to a request. The first client starts the thread that follows the files.
-    pub(crate) fn respond(&self, request: &Request, client: &Client) -> Response {
-        if let Some(rejection) = respond_unless_read(request).or_else(|| self.allowed.reject(request, client))
+    pub(crate) fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+        if let Some(rejection) =
+            respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
         {
             return rejection;
         }
@@ -286,10 +288,11 @@ mod tests {
     use std::path::Path;
     use std::task::{Context, Poll, Wake, Waker};
 
-    use rudy_net::{Body, BodyPiece, BodyStream, Peer, RequestBody};
+    use rudy_net::{Body, BodyPiece, BodyStream, Client, Peer, RequestBody};
 
     use super::*;
     use crate::config::from_text;
+    use crate::routes::{self, Routes};
 
     #[test]
     fn followed_files_are_in_the_last_folder_without_a_pattern() {
@@ -319,8 +322,10 @@ mod tests {
     }
 
     fn request(tail: &Tail, peer: [u8; 4]) -> Response {
-        let request = http::Request::get("/log").body(RequestBody::empty()).unwrap();
-        tail.respond(&request, &Client::new(Peer::Ip((peer, 1).into()), 1, 1))
+        let request =
+            http::Request::get("/log").header("host", "localhost").body(RequestBody::empty()).unwrap();
+        let (client, routes) = (Client::new(Peer::Ip((peer, 1).into()), 1, 1), Arc::new(Routes::none()));
+        tail.respond(&request, routes::Context::new(&client, &routes))
     }
 
     fn listen(tail: &Tail) -> Box<dyn BodyStream> {

@@ -21,7 +21,6 @@ use rudy_net::listen::Address;
 use rudy_net::{Client, LocalAddress, Peer, Request, Tls, TlsSite};
 
 use crate::handlers::redirect_map::RedirectMap;
-use crate::request_state::HasRequestState;
 
 /// Returns the host of a request as it was sent. The authority of an absolute target takes precedence over the Host field
 /// (RFC 9112 §3.2.2).
@@ -364,14 +363,12 @@ impl<H> Router<H> {
         self.site(&|| host.as_bytes(), client).is_ok()
     }
 
-    /// Marks a request of a local client for a host that could be that of a web page: no site has it, and it is none of this machine.
-    /// (No browser connects to a Unix socket.)
-    pub(crate) fn mark_foreign_host(&self, request: &mut Request, client: &Client<'_>) {
+    /// Whether a request is from this machine, for a host that neither a site nor this machine has. The owner of the name could let it
+    /// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding). No browser connects to a Unix socket.
+    pub(crate) fn is_foreign_host(&self, request: &Request, client: &Client<'_>) -> bool {
         let is_near = matches!(client.peer, Peer::Ip(_)) && client.peer.is_local();
         let is_known = |host| is_own_host(host) || self.listeners.all().any(|hosts| hosts.has_name(host));
-        if is_near && !is_known(request_host(request)) {
-            request.state_mut().is_for_foreign_host = true;
-        }
+        is_near && !is_known(request_host(request))
     }
 
     /// Returns the number of the site for clients that name none: that of the address to which they have connected, because an address is never sent

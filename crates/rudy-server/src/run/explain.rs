@@ -15,7 +15,8 @@ use super::print;
 use crate::config::{self, Config};
 use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::internal_redirect::REDIRECTS_MAX;
-use crate::routing::{RouteMatch, Router};
+use crate::routes::{Context, Routes};
+use crate::routing::RouteMatch;
 use crate::steps::{Decision, Target};
 use crate::template::Subject;
 use crate::{App, Resources};
@@ -44,7 +45,7 @@ pub fn explain(path: &Path, request: &ExplainedRequest) -> Exit {
         Ok(app) => app,
         Err(diagnostics) => return Failure::Config(diagnostics).print(),
     };
-    let explanation = Explanation { config: &config, router: app.router(), request, text: String::new() };
+    let explanation = Explanation { config: &config, routes: app.routes(), request, text: String::new() };
     match explanation.of(&request.url) {
         Ok(text) => print(text.as_bytes()),
         Err(why) => Failure::Cannot(format!("explain this request: {why}")).print(),
@@ -53,7 +54,7 @@ pub fn explain(path: &Path, request: &ExplainedRequest) -> Exit {
 
 struct Explanation<'c> {
     config: &'c Config,
-    router: &'c Router<Target>,
+    routes: &'c Arc<Routes>,
     request: &'c ExplainedRequest,
     text: String,
 }
@@ -106,7 +107,7 @@ impl<'c> Explanation<'c> {
         let clients = self.config.addresses().into_iter().map(|address| {
             let has_other_port = has_port && address.endpoint.port() != Some(port);
             let client = Client { listener: Some(Cow::Owned(Arc::new(address))), ..any.clone() };
-            (has_other_port, !self.router.has_site(host, &client), client)
+            (has_other_port, !self.routes.router.has_site(host, &client), client)
         });
         let best = clients.min_by_key(|(has_other_port, has_no_site, _)| (*has_other_port, *has_no_site));
         best.map_or(any, |(_, _, client)| client)
@@ -129,7 +130,7 @@ impl<'c> Explanation<'c> {
         };
         self.line("Path", &path.encoded_from(0));
         let host = uri.authority().map_or("", |authority| authority.as_str());
-        let found = match self.router.find(|| host.as_bytes(), &path, client) {
+        let found = match self.routes.router.find(|| host.as_bytes(), &path, client) {
             Ok(found) => found,
             Err(missing) => {
                 if let Some(outer) = missing.outer {
@@ -149,8 +150,8 @@ impl<'c> Explanation<'c> {
         if let Ok(request) = &mut request {
             request.headers_mut().extend(self.request.fields.clone());
         }
-        let mut request = request.map_err(|error| error.to_string())?;
-        if self.is_rejected(&found, &mut request) {
+        let request = request.map_err(|error| error.to_string())?;
+        if self.is_rejected(&found, &request) {
             return Ok(None);
         }
         let Some(table) = route.map(|route| &route.handler) else {
@@ -165,12 +166,11 @@ impl<'c> Explanation<'c> {
     }
 
     /// Shows what the steps decide about a request of the client. Returns whether one of them rejects it.
-    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &mut rudy_net::Request) -> bool {
+    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &rudy_net::Request) -> bool {
         let Some(address) = self.request.from else { return false };
         let client = Client::new(Peer::Ip((address, 0).into()), 1, 1);
-        self.router.mark_foreign_host(request, &client);
         for step in &found.handler.steps {
-            match step.explain(request, &client) {
+            match step.explain(request, Context::new(&client, self.routes)) {
                 Some(Decision::Allow(why)) => self.line("Allowed", &format!("by {why}")),
                 Some(Decision::Reject(why)) => {
                     self.line("Response", &why);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_net::{Client, Request, Response};
+use rudy_net::{Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use crate::client_address::AllowedClients;
 use crate::config::{FilePath, short_form};
 use crate::handlers::Call;
 use crate::pages;
+use crate::routes::Context;
 use crate::watched_files::{Watched, WatchedFiles};
 
 /// Maintenance: the file that switches it on, or a table.
@@ -75,10 +76,10 @@ impl Maintenance {
         Self { switch, allow: table.allow.clone(), retry_after }
     }
 
-    fn reject(&self, request: &Request, client: &Client<'_>) -> Option<Response> {
+    fn reject(&self, request: &Request, context: Context<'_>) -> Option<Response> {
         // No other memory depends on the switch.
         if !self.switch.exists.load(Ordering::Relaxed)
-            || self.allow.as_ref().is_some_and(|allow| allow.allows(request, client))
+            || self.allow.as_ref().is_some_and(|allow| allow.allows(request, context))
         {
             return None;
         }
@@ -91,7 +92,7 @@ impl Maintenance {
 
 impl Step for Maintenance {
     fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
-        self.reject(&passage.request, call.context.client).map_or(Flow::Continue, Flow::from)
+        self.reject(&passage.request, call.context).map_or(Flow::Continue, Flow::from)
     }
 
     fn describe(&self) -> Vec<String> {
@@ -99,9 +100,9 @@ impl Step for Maintenance {
         vec![format!("maintenance: 503 while {} exists{allowed}", self.switch.file.display())]
     }
 
-    fn explain(&self, request: &Request, client: &Client<'_>) -> Option<Decision> {
+    fn explain(&self, request: &Request, context: Context<'_>) -> Option<Decision> {
         let file = self.switch.file.display();
-        self.reject(request, client)
+        self.reject(request, context)
             .map(|_| Decision::Reject(format!("503: maintenance, because {file} exists")))
     }
 }

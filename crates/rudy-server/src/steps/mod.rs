@@ -53,6 +53,7 @@ pub use self::plan::StepsTable;
 use crate::cache::Cache;
 use crate::exchange::RouteName;
 use crate::handlers::{Call, Handler, Start};
+use crate::routes::Context;
 use crate::routing::RouteMatch;
 
 /// A step around a handler.
@@ -113,8 +114,8 @@ pub(crate) trait Step: Debug + Send + Sync {
 
     /// Decides about a request as [`Self::request`] does, for `rudy check --explain`. `None` if the step rejects no requests, or
     /// cannot know without waiting.
-    fn explain(&self, request: &Request, client: &Client<'_>) -> Option<Decision> {
-        let _ = (request, client);
+    fn explain(&self, request: &Request, context: Context<'_>) -> Option<Decision> {
+        let _ = (request, context);
         None
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, StatusCode, header};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -18,6 +18,7 @@ use crate::client_address::AllowedClients;
 use crate::config::{Int, Location, Problem, Size, Time};
 use crate::methods::method_not_allowed;
 use crate::pages;
+use crate::routes::Context;
 use crate::routing::{HostPattern, request_host};
 use crate::topic::{History, Topic, Topics};
 
@@ -98,7 +99,7 @@ impl HandlerConfig for BroadcastTable {
 
 impl Handler for Broadcast {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(request, call.path, call.context.client, &call.context.routes.topics)
+        self.respond(request, call.path, call.context)
     }
 
     fn methods(&self) -> &'static str {
@@ -144,44 +145,38 @@ impl Broadcast {
     }
 
     /// Answers a request: listens with GET, publishes with POST or PUT.
-    fn respond(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
+    fn respond(&self, request: Request, path: &RequestPath<'_>, context: Context<'_>) -> Reply {
         match *request.method() {
-            Method::GET | Method::HEAD => self.subscribe(&request, path, client, topics).into(),
-            Method::POST | Method::PUT => self.publish(request, path, client, topics),
+            Method::GET | Method::HEAD => self.subscribe(&request, path, context).into(),
+            Method::POST | Method::PUT => self.publish(request, path, context),
             _ => {
                 method_not_allowed(&request, METHODS, "Subscribe with GET, publish with POST or PUT.").into()
             }
         }
     }
 
-    fn subscribe(
-        &self,
-        request: &Request,
-        path: &RequestPath<'_>,
-        client: &Client,
-        topics: &Topics,
-    ) -> Response {
-        if let Some(rejection) = self.subscribers.reject(request, client) {
+    fn subscribe(&self, request: &Request, path: &RequestPath<'_>, context: Context<'_>) -> Response {
+        if let Some(rejection) = self.subscribers.reject(request, context) {
             return rejection;
         }
         match name(path) {
             Ok(name) => {
-                let topic = topics.subscribe(&self.site, name, Instant::now());
+                let topic = context.routes.topics.subscribe(&self.site, name, Instant::now());
                 self.subscribe.respond(&topic, request)
             }
             Err(error) => error.reject(request),
         }
     }
 
-    fn publish(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
-        if let Some(rejection) = self.publishers.reject(&request, client) {
+    fn publish(&self, request: Request, path: &RequestPath<'_>, context: Context<'_>) -> Reply {
+        if let Some(rejection) = self.publishers.reject(&request, context) {
             return rejection.into();
         }
         if is_cross_site(&request) {
             let explanation = "Pages of other sites may not publish here.";
             return pages::error(StatusCode::FORBIDDEN, request.headers(), explanation).into();
         }
-        match self.publishable_topic(path, topics) {
+        match self.publishable_topic(path, &context.routes.topics) {
             Ok(topic) => {
                 let (head, body) = request.into_parts();
                 Reply::Later(Box::pin(publish_body(topic, body, self.history, head.headers)))

@@ -1,9 +1,10 @@
 //! Publishing and subscribing, without sockets. Tests with bodies are in `tests/tests/serve/broadcast.rs`.
 
-use rudy_net::{Body, Peer, RequestBody};
+use rudy_net::{Body, Client, Peer, RequestBody};
 
 use super::*;
 use crate::config::from_text;
+use crate::routes::Routes;
 
 /// Creates a handler. Local clients may publish unless the table sets `publish`.
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
@@ -12,15 +13,16 @@ fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
 }
 
 fn respond(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
-    let topics = Topics::default();
+    let routes = Arc::new(Routes::none());
     let mut request = http::Request::builder().method(method).uri(target);
     for (name, value) in fields {
         request = request.header(*name, *value);
     }
-    let request = request.body(RequestBody::empty()).unwrap();
+    let mut request = request.body(RequestBody::empty()).unwrap();
+    request.headers_mut().entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
     let client = Client::new(Peer::Ip((peer, 1).into()), 1, 1);
     let path = RequestPath::parse(request.uri().path()).unwrap().into_owned();
-    match broadcast(table).unwrap().respond(request, &path, &client, &topics) {
+    match broadcast(table).unwrap().respond(request, &path, Context::new(&client, &routes)) {
         Reply::Now(response) => response,
         // An empty body is complete.
         Reply::Later(later) => {
@@ -101,11 +103,15 @@ fn names_and_topics_are_limited() {
     let long = format!("/{}", "x".repeat(NAME_BYTES_MAX));
     assert_eq!(respond("", "GET", &long, FAR, &[]).status(), 414);
     let broadcast = broadcast("topics = 1").unwrap();
-    let topics = Topics::default();
+    let routes = Arc::new(Routes::none());
     let near = Client::new(Peer::Unix, 1, 1);
     let call = |method: &str, target: &str| {
         let request = http::Request::builder().method(method).uri(target).body(RequestBody::empty());
-        broadcast.respond(request.unwrap(), &RequestPath::parse(target).unwrap(), &near, &topics)
+        broadcast.respond(
+            request.unwrap(),
+            &RequestPath::parse(target).unwrap(),
+            Context::new(&near, &routes),
+        )
     };
     let status = |reply: &Reply| match reply {
         Reply::Now(response) => Some(response.status().as_u16()),

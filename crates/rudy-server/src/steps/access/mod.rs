@@ -4,7 +4,7 @@ mod rule;
 mod table;
 
 use http::StatusCode;
-use rudy_net::{Client, Request};
+use rudy_net::Request;
 
 use self::rule::Rule;
 pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
@@ -13,6 +13,7 @@ use crate::client_address::AllowedClient;
 use crate::config::OneOrMany;
 use crate::handlers::Call;
 use crate::pages;
+use crate::routes::Context;
 
 /// Rules in order: the first one that matches decides.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,8 +43,8 @@ impl AccessRules {
     }
 
     /// Returns whether a request is allowed, and the number of the rule that decides, from 0. `None` if no rule matches.
-    fn decide(&self, request: &Request, client: &Client<'_>) -> (bool, Option<usize>) {
-        let decides = self.rules.iter().position(|rule| rule.matches(request, client));
+    fn decide(&self, request: &Request, context: Context<'_>) -> (bool, Option<usize>) {
+        let decides = self.rules.iter().position(|rule| rule.matches(request, context));
         (decides.map_or(self.allows_others, |number| self.rules[number].allows), decides)
     }
 
@@ -54,7 +55,7 @@ impl AccessRules {
 
 impl Step for AccessRules {
     fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
-        if self.decide(&passage.request, call.context.client).0 {
+        if self.decide(&passage.request, call.context).0 {
             return Flow::Continue;
         }
         let explanation = "You are not allowed to access this page.";
@@ -66,8 +67,8 @@ impl Step for AccessRules {
         rules.chain([format!("access: {}", self.others())]).collect()
     }
 
-    fn explain(&self, request: &Request, client: &Client<'_>) -> Option<Decision> {
-        let (is_allowed, rule) = self.decide(request, client);
+    fn explain(&self, request: &Request, context: Context<'_>) -> Option<Decision> {
+        let (is_allowed, rule) = self.decide(request, context);
         let rule = match rule {
             Some(number) => format!("access rule {}: {}", number + 1, self.rules[number]),
             None => format!("the access rules, none of which matches: {}", self.others()),

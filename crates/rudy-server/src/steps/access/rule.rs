@@ -8,6 +8,7 @@ use rudy_net::{Client, Peer, Request};
 use super::table::AccessRuleTable;
 use crate::client_address::AllowedClient;
 use crate::config::OneOrMany;
+use crate::routes::Context;
 use crate::wildcard::Wildcard;
 
 /// A rule. It matches a request that meets all its conditions.
@@ -32,20 +33,20 @@ impl Rule {
     }
 
     /// Returns whether the rule matches a request.
-    pub(super) fn matches(&self, request: &Request, client: &Client<'_>) -> bool {
+    pub(super) fn matches(&self, request: &Request, context: Context<'_>) -> bool {
         (self.methods.is_empty() || self.methods.contains(request.method()))
-            && self.clients.iter().any(|group| self.includes(*group, request, client))
+            && self.clients.iter().any(|group| self.includes(*group, request, context))
             && self.fields.iter().all(|(name, pattern)| has_field(request, name, pattern))
-            && (self.certificates.is_empty() || self.has_certificate(client))
+            && (self.certificates.is_empty() || self.has_certificate(context.client))
     }
 
-    fn includes(&self, group: AllowedClient, request: &Request, client: &Client<'_>) -> bool {
+    fn includes(&self, group: AllowedClient, request: &Request, context: Context<'_>) -> bool {
         if self.allows {
-            return group.allows(request, client);
+            return group.allows(request, context);
         }
         // A client whose address is unknown may have any.
-        let is_unknown = matches!(client.address(), Peer::Unnamed(_));
-        is_unknown && matches!(group, AllowedClient::Network(_)) || group.includes(request, client)
+        let is_unknown = matches!(context.client.address(), Peer::Unnamed(_));
+        is_unknown && matches!(group, AllowedClient::Network(_)) || group.includes(request, context.client)
     }
 
     fn has_certificate(&self, client: &Client<'_>) -> bool {

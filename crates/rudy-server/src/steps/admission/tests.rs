@@ -256,7 +256,7 @@ fn a_login_is_checked_for_each_spelling_of_a_path_and_after_an_internal_redirect
 #[test]
 fn a_route_without_these_settings_has_no_step() {
     let app = app("[[site]]\n[[site.route]]\npath = '/*'\nrespond = { body = 'x' }\n");
-    let targets = app.app.router().handlers();
+    let targets = app.app.routes().router.handlers();
     assert!(targets.into_iter().all(|target| target.steps.is_empty()));
 }
 

@@ -520,7 +520,7 @@ fn a_route_with_an_authorizer_that_names_no_user_has_no_limit_by_user() {
          [[site.route]]\npath = '/unnamed'\nrespond = 200\n\
          forward_auth = { url = 'http://127.0.0.1:1/', copy = 'X-User' }\n",
     );
-    let limited = site.app.router().handlers().filter(|target| {
+    let limited = site.app.routes().router.handlers().filter(|target| {
         target.steps.iter().flat_map(|step| step.describe()).any(|line| line.contains("by user"))
     });
     assert_eq!(limited.count(), 1);
