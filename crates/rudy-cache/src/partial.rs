@@ -21,7 +21,7 @@ impl Stored {
         let Content::Parts { size, spans } = &self.content else { return Coverage::Enough };
         let mut lines = request.headers().get_all(RANGE).iter();
         let requested = match (lines.next(), lines.next()) {
-            (line, None) => line.map(|line| range::parse(line, *size)),
+            (line, None) => line.map(|line| range::parse(line.as_bytes(), *size)),
             _ => Some(Ranges::Ignored),
         };
         match (self.verdict(request), requested) {

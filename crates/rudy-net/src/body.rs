@@ -14,6 +14,10 @@ use rustix::fs::{AtFlags, StatxFlags, statx};
 
 use crate::Piped;
 
+/// Small pieces are gathered up to this size before they are written. Pieces of at most this size are copied:
+/// copying 16 KiB is cheaper than a second segment of a gathered write.
+pub(crate) const GATHERED_BYTES: usize = 16 * 1024;
+
 /// The body of a response.
 pub enum Body {
     /// No body.
@@ -35,6 +39,16 @@ impl Body {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(range) => Some(range.length),
             Self::Stream(stream) => stream.length(),
+        }
+    }
+
+    /// Whether the connection sends the body together with the head, so that a response with it is complete when the connection has it.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Bytes(bytes) => bytes.len() <= GATHERED_BYTES,
+            Self::File(_) | Self::Stream(_) => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
 use http::uri::Scheme;
@@ -29,8 +29,9 @@ pub struct Client<'a> {
     pub connection_number: u64,
     /// Number of the request on its connection, from 1; 0 before the first.
     pub request_number: u64,
-    /// The observer of the exchange, for notes of the service.
-    pub observer: Option<Arc<dyn Observer>>,
+    /// The observer of the exchange, for notes of the service. A service may set it as long as it handles the request for the first
+    /// time. While an exchange with an observer waits, it is among the [active exchanges](crate::Worker::active_exchanges).
+    pub observer: OnceLock<Arc<dyn Observer>>,
 }
 
 impl Client<'static> {
@@ -45,7 +46,7 @@ impl Client<'static> {
             tls: None,
             connection_number,
             request_number,
-            observer: None,
+            observer: OnceLock::new(),
         }
     }
 }

@@ -1,17 +1,91 @@
 //! Requests and responses of a service, independent of the protocol and the engine.
 
 use std::any::Any;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_http::h1::{PreparedHead, ReceivedHead, ResponseHead};
+use rudy_http::h1::{LazyHead, PreparedHead, ReceivedHead, ResponseHead};
 
 use crate::{Body, RequestBody, Upgrade};
 
 /// A request. Its body may still be arriving while the service handles it.
-pub type Request = http::Request<RequestBody>;
+///
+/// Its head borrows what the connection has received: a service that waits needs [`Self::into_owned`].
+#[derive(Debug, Default)]
+pub struct Request<'a> {
+    head: LazyHead<'a>,
+    body: RequestBody,
+    /// What the service knows about the request, in a type of its own.
+    pub state: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl<'a> Request<'a> {
+    /// Creates a request without a state.
+    #[must_use]
+    pub fn new(head: LazyHead<'a>, body: RequestBody) -> Self {
+        Self { head, body, state: None }
+    }
+
+    /// Returns the request with a copy of what it borrows.
+    #[must_use]
+    pub fn into_owned(self) -> Request<'static> {
+        Request { head: self.head.into_owned(), body: self.body, state: self.state }
+    }
+
+    /// Returns a request with the same head, without a body or a state.
+    #[must_use]
+    pub fn copy_head(&self) -> Self {
+        Self::new(self.head.clone(), RequestBody::empty())
+    }
+
+    /// Returns the body.
+    #[must_use]
+    pub fn body(&self) -> &RequestBody {
+        &self.body
+    }
+
+    /// Returns the body to change it.
+    pub fn body_mut(&mut self) -> &mut RequestBody {
+        &mut self.body
+    }
+
+    /// Returns the body alone.
+    #[must_use]
+    pub fn into_body(self) -> RequestBody {
+        self.body
+    }
+
+    /// Returns the head and the body alone.
+    #[must_use]
+    pub fn into_parts(self) -> (LazyHead<'a>, RequestBody) {
+        (self.head, self.body)
+    }
+}
+
+impl<'a> Deref for Request<'a> {
+    type Target = LazyHead<'a>;
+
+    fn deref(&self) -> &LazyHead<'a> {
+        &self.head
+    }
+}
+
+impl DerefMut for Request<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.head
+    }
+}
+
+impl From<http::Request<RequestBody>> for Request<'static> {
+    /// Creates a request that was not received. Its extensions are lost.
+    fn from(request: http::Request<RequestBody>) -> Self {
+        let (head, body) = request.into_parts();
+        Self::new(head.into(), body)
+    }
+}
 
 /// A response, now or later.
 pub enum Reply {
@@ -58,6 +132,8 @@ pub struct Response {
     pub body: Body,
     /// Takes over the connection after a `101 Switching Protocols`.
     pub upgrade: Option<Upgrade>,
+    /// Whether the service has chosen the content coding.
+    pub is_negotiated: bool,
     /// The status of the error that the response expresses in another way than by its own status, as gRPC does.
     pub error_status: Option<StatusCode>,
     /// What the service knows about the response, in a type of its own.
@@ -74,7 +150,7 @@ impl Response {
     /// Creates a response with this head and without a body.
     #[must_use]
     pub fn with_head(head: Head) -> Self {
-        Self { head, body: Body::Empty, upgrade: None, error_status: None, state: None }
+        Self { head, body: Body::Empty, upgrade: None, is_negotiated: false, error_status: None, state: None }
     }
 
     /// Creates a response whose head is already encoded.

@@ -60,8 +60,8 @@ impl RequestBody {
         (Self(source), BodySender(slot))
     }
 
-    /// Reports what arrives of the body to an observer.
-    pub(crate) fn set_observer(&self, observer: &Arc<dyn Observer>) {
+    /// Reports what arrives of the body to an observer. Called at most once.
+    pub fn set_observer(&self, observer: &Arc<dyn Observer>) {
         match &self.0 {
             BodySource::Empty => {}
             BodySource::Whole(bytes) => observer.body_received(bytes.len() as u64),

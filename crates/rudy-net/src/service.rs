@@ -43,36 +43,21 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
-    /// Creates the observer of an exchange, before the service responds. `None` costs nothing. The methods that respond get it in
-    /// [`Client::observer`].
+    /// Creates the observer of an exchange, before the service responds. `None` costs nothing. [`Self::call`] gets it in
+    /// [`Client::observer`], and can set one there if there is none.
     fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Arc<dyn Observer>> {
         None
     }
 
-    /// Returns the observer of an exchange that may have to wait: that of [`Self::observe`], which the client has, or a new
-    /// one. While it waits, an exchange with an observer is among the
-    /// [active exchanges](crate::Worker::active_exchanges) of its worker. Not called for a small response of
-    /// [`Self::call_head`].
-    fn observe_waiting(&self, _head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
-        client.observer.clone()
-    }
-
-    /// Responds to a request without a body from its head alone. This saves building the request, whose
-    /// header fields cost more than the rest of a small response. `None` leaves the request to
-    /// [`Self::call`]. Not called if a proxy forwards another host than the head contains.
-    fn call_head(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Response> {
-        None
-    }
-
     /// Responds to a request. Must not block: use [`Reply::Later`] to wait.
-    fn call(&self, request: Request, client: &Client<'_>) -> Reply;
+    fn call(&self, request: Request<'_>, client: &Client<'_>) -> Reply;
 
     /// Returns the response to a request that the connection rejects, such as a page, instead of a text. The head
     /// is `None` if it is malformed or incomplete. Only a response whose body is in memory is sent.
     fn respond_to_rejected(
         &self,
         _rejection: Rejection,
-        _head: Option<RequestHead<'_>>,
+        _head: Option<&RequestHead<'_>>,
         _client: &Client<'_>,
     ) -> Option<Response> {
         None

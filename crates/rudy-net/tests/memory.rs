@@ -37,6 +37,7 @@ impl Service for Silent {
         if request.uri().path() == "/now" {
             return Response::new(StatusCode::NO_CONTENT).into();
         }
+        let request = request.into_owned();
         Reply::Later(Box::pin(async move {
             let _body_that_is_not_read = request;
             std::future::pending().await

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_http::h1::{Rejection, RequestHead};
+use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_net::listen::Address;
 use rudy_net::{
     Client, ClientHello, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request,
@@ -15,14 +15,13 @@ use crate::Resources;
 use crate::access_log::AccessLogs;
 use crate::buffer::Buffers;
 use crate::cache::Cache;
-use crate::client_address::{self, with_forwarded_host};
+use crate::client_address::{self, set_forwarded_host};
 use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
 use crate::dashboard::Live;
 use crate::error_log::{ErrorLog, client_subject};
 use crate::exchange::{self, Observers};
 use crate::fastcgi::Apps;
-use crate::files::access::Access;
 use crate::grpc;
 use crate::handlers::{Metrics, Start};
 use crate::metrics::Format;
@@ -41,7 +40,6 @@ pub struct App {
     /// Whether a handler accepts tunnels. Each HTTP/2 connection asks, and there may be thousands of handlers.
     accepts_tunnels: bool,
     limits: Arc<Limits>,
-    observers: Arc<Observers>,
     /// Whether requests are counted by route.
     counts_requests: bool,
     error_log: Option<ErrorLog>,
@@ -68,12 +66,12 @@ impl App {
             buffers: Buffers::default(),
             tls: resources.tls.clone(),
             limits: resources.limits.clone(),
+            observers: Arc::new(Observers { request_id: config.request_id.clone(), ..Observers::default() }),
         };
         Self {
             routes: Arc::new(routes),
             accepts_tunnels,
             limits: Arc::new(config.limits_in_effect()),
-            observers: Arc::new(Observers { request_id: config.request_id.clone(), ..Observers::default() }),
             counts_requests: config.counts_requests(),
             error_log: None,
             client_address: config.client_address.clone(),
@@ -88,8 +86,12 @@ impl App {
     /// Adds access logs.
     #[must_use]
     pub fn with_access_logs(mut self, logs: AccessLogs) -> Self {
-        Arc::make_mut(&mut self.observers).access_logs = Some(logs);
+        self.observers_mut().access_logs = Some(logs);
         self
+    }
+
+    fn observers_mut(&mut self) -> &mut Observers {
+        Arc::make_mut(&mut Arc::make_mut(&mut self.routes).observers)
     }
 
     /// Adds a log for errors of clients and of the file system.
@@ -110,7 +112,7 @@ impl App {
 
     /// Whether each response has the id of its request.
     fn has_id_in_response(&self) -> bool {
-        self.observers.request_id.as_ref().is_some_and(|table| table.response)
+        self.routes.observers.request_id.as_ref().is_some_and(|table| table.response)
     }
 
     /// Returns the metrics of the process in the text format of Prometheus.
@@ -134,7 +136,7 @@ impl App {
     pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
         if self.counts_requests {
             metrics.keep_routes(self.routes.router.handlers().map(|target| &*target.name));
-            Arc::make_mut(&mut self.observers).metrics = Some(metrics.clone());
+            self.observers_mut().metrics = Some(metrics.clone());
         }
         Arc::make_mut(&mut self.routes).metrics = metrics;
         self
@@ -174,14 +176,7 @@ impl Service for App {
 
     fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
         self.routes.activity.count(head, client);
-        self.observers.observe(head, client, || self.client_address.trusts(&client.peer))
-    }
-
-    fn observe_waiting(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
-        if !self.routes.activity.is_on() {
-            return client.observer.clone();
-        }
-        Some(self.observers.observe_waiting(head, client))
+        self.routes.observers.observe(head, client, || self.client_address.trusts(&client.peer))
     }
 
     fn accepts_tunnels(&self) -> bool {
@@ -201,21 +196,15 @@ impl Service for App {
         self.routes.router.tls_site(name, listener, local)
     }
 
-    fn call_head(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Response> {
-        if self.has_id_in_response() {
-            return None;
-        }
-        self.routes.respond_to_head(head, client)
-    }
-
-    fn call(&self, request: Request, client: &Client<'_>) -> Reply {
-        let mut request = with_forwarded_host(request, client);
-        let id = exchange::request_id(client.observer.as_ref());
+    fn call(&self, mut request: Request<'_>, client: &Client<'_>) -> Reply {
+        let received = request.received();
+        set_forwarded_host(&mut request, client);
+        let id = exchange::request_id(client.observer.get());
         if let Some(id) = id {
-            id.set_in_request(request.headers_mut());
+            id.set_in_request(&mut request);
         }
         let grpc = grpc::media_type(&request);
-        let mut reply = Context { client, routes: &self.routes, access: Access::Cached }.reply(request);
+        let mut reply = Context { received, ..Context::new(client, &self.routes) }.reply(request);
         if let Some(media_type) = grpc {
             reply = reply.map(|response| grpc::without_page(response, media_type));
         }
@@ -231,14 +220,15 @@ impl Service for App {
     fn respond_to_rejected(
         &self,
         rejection: Rejection,
-        head: Option<RequestHead<'_>>,
+        head: Option<&RequestHead<'_>>,
         client: &Client<'_>,
     ) -> Option<Response> {
-        let request = head.map(|head| head.into_request().map(|_| RequestBody::empty()));
-        let request = request.map(|request| with_forwarded_host(request, client));
+        let mut request = head.map(|head| Request::new(LazyHead::new(head), RequestBody::empty()));
+        if let Some(request) = &mut request {
+            set_forwarded_host(request, client);
+        }
         let grpc = request.as_ref().and_then(grpc::media_type);
-        let context = Context { client, routes: &self.routes, access: Access::Cached };
-        let response = context.respond_to_rejected(request, rejection)?;
+        let response = Context::new(client, &self.routes).respond_to_rejected(request, rejection)?;
         Some(match grpc {
             Some(media_type) => grpc::without_page(response, media_type),
             None => response,
@@ -260,7 +250,7 @@ impl Service for App {
     }
 
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
-        if let Some(log) = self.observers.access_logs.as_ref().and_then(|logs| logs.of(None)) {
+        if let Some(log) = self.routes.observers.access_logs.as_ref().and_then(|logs| logs.of(None)) {
             log.rejected(client, reason, outcome);
         }
         if let Some(log) = &self.error_log {
@@ -292,7 +282,7 @@ mod tests {
 
     fn send(app: &App, method: &str, host: &str, target: &str) -> Response {
         let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
-        let request = request.body(RequestBody::empty()).unwrap();
+        let request = request.body(RequestBody::empty()).map(Request::from).unwrap();
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(app.call(request, &client).response())
@@ -386,7 +376,7 @@ mod tests {
         );
         let status = |app: &App, method: &str, host: &str, target: &str| {
             let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
-            let request = request.body(RequestBody::empty()).unwrap();
+            let request = request.body(RequestBody::empty()).map(Request::from).unwrap();
             let client = Client::new(Peer::Ip(([127, 0, 0, 1], 1).into()), 1, 1);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(app.call(request, &client).response()).status().as_u16()
@@ -618,7 +608,7 @@ mod tests {
         // Independent of the response of the files route.
         drop(send(&app, "GET", "a.org", "/index.php"));
         let request = http::Request::builder().uri("/index.php").header(header::HOST, "php.org");
-        let request = request.body(RequestBody::empty()).unwrap();
+        let request = request.body(RequestBody::empty()).map(Request::from).unwrap();
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
         let reply = app.call(request, &client);
         assert!(!matches!(reply, Reply::Now(_)), "no response is sent before the app responds");
@@ -689,7 +679,7 @@ mod tests {
             ("app.org", "/far/index.php", 502, ""),
         ] {
             let request = http::Request::builder().uri(path).header(header::HOST, host);
-            let request = request.body(RequestBody::empty()).unwrap();
+            let request = request.body(RequestBody::empty()).map(Request::from).unwrap();
             let reply = app.call(request, &client);
             assert!(matches!(reply, Reply::Later(_)), "{host}{path}");
             let response = runtime.block_on(reply.response());
@@ -716,7 +706,7 @@ mod tests {
             let request = http::Request::builder().uri("/").header(header::HOST, "a.org");
             let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let reply = app.call(request.body(RequestBody::empty()).unwrap(), &client);
+            let reply = app.call(request.body(RequestBody::empty()).map(Request::from).unwrap(), &client);
             let response = runtime.block_on(reply.response());
             assert_eq!(response.status(), 502, "{keys}");
             let Body::Bytes(body) = response.body else { panic!("it is a page") };
@@ -730,7 +720,7 @@ mod tests {
     struct Counting(Arc<AtomicUsize>);
 
     impl Handler for Counting {
-        fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
             NoHandler.call(request, call)
         }
 

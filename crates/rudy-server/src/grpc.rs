@@ -11,7 +11,7 @@ static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// Returns the media type of a call of gRPC or gRPC-Web, which is always a POST. `None` for other requests.
-pub(crate) fn media_type(request: &Request) -> Option<HeaderValue> {
+pub(crate) fn media_type(request: &Request<'_>) -> Option<HeaderValue> {
     if *request.method() != Method::POST {
         return None;
     }
@@ -75,7 +75,7 @@ mod tests {
 
     fn media_type_of(method: &str, media_type: &str) -> Option<HeaderValue> {
         let request = http::Request::builder().method(method).header(CONTENT_TYPE, media_type);
-        super::media_type(&request.body(RequestBody::empty()).unwrap())
+        super::media_type(&request.body(RequestBody::empty()).map(Request::from).unwrap())
     }
 
     #[test]

@@ -9,10 +9,8 @@ use http::header::{
     CONTENT_LOCATION, CONTENT_TYPE, ETAG, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
     IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, StatusCode, Uri};
-use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
 use crate::request_state::{HasRequestState, HasResponseState};
@@ -29,7 +27,7 @@ pub(crate) const CONDITIONAL_FIELDS: [HeaderName; 6] =
     [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
 
 /// Whether an internal redirect led to a request.
-pub(crate) fn is_redirected(request: &Request) -> bool {
+pub(crate) fn is_redirected(request: &Request<'_>) -> bool {
     request.state().redirects > 0
 }
 
@@ -40,22 +38,16 @@ pub(crate) fn mark(mut response: Response) -> Response {
 }
 
 /// Replaces the URI of a request, whose target the client does not see change.
-pub(crate) fn rewrite(request: &mut Request, uri: Uri) {
+pub(crate) fn rewrite(request: &mut Request<'_>, uri: Uri) {
     if request.state().original_target.is_none() {
-        let sent = match request.extensions().get::<RawTarget>() {
-            Some(target) => Bytes::copy_from_slice(target.path_and_query()),
-            None => {
-                request.uri().path_and_query().map_or_else(Bytes::new, |target| target.to_string().into())
-            }
-        };
+        let sent = Bytes::copy_from_slice(request.path_and_query());
         request.state_mut().original_target = Some(sent);
     }
-    request.extensions_mut().remove::<RawTarget>();
-    *request.uri_mut() = uri;
+    request.set_uri(uri);
 }
 
 /// Counts an internal redirect of a request; `None` after [`REDIRECTS_MAX`] of them.
-pub(crate) fn same_request(mut request: Request) -> Option<Request> {
+pub(crate) fn same_request(mut request: Request<'_>) -> Option<Request<'_>> {
     let state = request.state_mut();
     *state = std::mem::take(state).redirected();
     (state.redirects <= REDIRECTS_MAX).then_some(request)
@@ -64,52 +56,49 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
 /// Returns the request for the target of a local redirect; `None` after [`REDIRECTS_MAX`] internal redirects.
 ///
 /// It is a GET without a body, as RFC 3875 §6.2.2 requires, or a HEAD if the request was one. Host and other fields are copied.
-pub(crate) fn for_target(head: &Parts, target: &str) -> Option<Request> {
-    let mut head = head.clone();
+pub(crate) fn for_target(request: &Request<'_>, target: &str) -> Option<Request<'static>> {
+    let mut other = copy_head(request);
     // Invalid targets were rejected when the response was parsed.
     let target: PathAndQuery = target.parse().ok()?;
-    let mut uri = head.uri.into_parts();
+    let mut uri = other.uri().clone().into_parts();
     uri.path_and_query = Some(target);
-    head.uri = Uri::from_parts(uri).ok()?;
-    head.extensions.remove::<RawTarget>();
-    let state = head.state_mut();
+    other.set_uri(Uri::from_parts(uri).ok()?);
+    let state = other.state_mut();
     *state = std::mem::take(state).for_target();
-    without_body(head)
+    without_body(other).map(Request::into_owned)
 }
 
 /// Copies a request without its body.
-pub(crate) fn copy_head(request: &Request) -> Request {
-    let mut copy = Request::new(RequestBody::empty());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    *copy.extensions_mut() = request.extensions().clone();
+pub(crate) fn copy_head<'a>(request: &Request<'a>) -> Request<'a> {
+    let mut copy = request.copy_head();
+    if request.state.is_some() {
+        *copy.state_mut() = request.state().clone();
+    }
     copy
 }
 
 /// Returns the request for an error page; `None` after [`REDIRECTS_MAX`] internal redirects, or if an error page failed.
-pub(crate) fn for_page(request: Request, error: StatusCode) -> Option<Request> {
+pub(crate) fn for_page(mut request: Request<'_>, error: StatusCode) -> Option<Request<'_>> {
     if request.state().error_page_for.is_some() {
         return None;
     }
-    let (mut head, _) = request.into_parts();
     for name in &CONDITIONAL_FIELDS {
-        head.headers.remove(name);
+        request.remove(name);
     }
-    let state = head.state_mut();
+    let state = request.state_mut();
     *state = std::mem::take(state).for_page(error);
-    without_body(head)
+    without_body(request)
 }
 
-fn without_body(mut head: Parts) -> Option<Request> {
-    if head.method != Method::HEAD {
-        head.method = Method::GET;
+fn without_body(mut request: Request<'_>) -> Option<Request<'_>> {
+    if *request.method() != Method::HEAD {
+        request.set_method(Method::GET);
     }
     for name in &BODY_FIELDS {
-        head.headers.remove(name);
+        request.remove(name);
     }
-    (head.state().redirects <= REDIRECTS_MAX).then(|| Request::from_parts(head, RequestBody::empty()))
+    *request.body_mut() = RequestBody::empty();
+    (request.state().redirects <= REDIRECTS_MAX).then_some(request)
 }
 
 /// Header fields that describe the content of a response. The error page provides them, not the failed response.
@@ -169,9 +158,10 @@ mod tests {
     use super::*;
     use crate::request_state::RequestState;
 
-    fn head(method: &str, uri: &str) -> Parts {
+    fn head(method: &str, uri: &str) -> Request<'static> {
         let request = http::Request::builder().method(method).uri(uri).header("content-length", "3");
-        request.header("host", "a.org").header("cookie", "a=1").body(()).unwrap().into_parts().0
+        let request = request.header("host", "a.org").header("cookie", "a=1");
+        request.body(RequestBody::empty()).map(Request::from).unwrap()
     }
 
     #[test]
@@ -241,11 +231,10 @@ mod tests {
             follows_storing: true,
             ..RequestState::default()
         };
-        let request = || Request::from_parts(head.clone(), RequestBody::empty());
         for other in [
             for_target(&head, "/other"),
-            same_request(request()),
-            for_page(copy_head(&request()), StatusCode::NOT_FOUND),
+            same_request(copy_head(&head)),
+            for_page(copy_head(&head), StatusCode::NOT_FOUND),
         ] {
             let other = other.unwrap();
             let state = other.state();
@@ -260,7 +249,7 @@ mod tests {
         let mut count = 0;
         while let Some(other) = for_target(&head, "/again") {
             count += 1;
-            head = other.into_parts().0;
+            head = other;
         }
         assert_eq!(count, REDIRECTS_MAX);
     }

@@ -66,7 +66,7 @@ pub(crate) fn is_known(method: &Method) -> bool {
 ///
 /// It is 204 with Allow for OPTIONS, 405 with Allow for other registered methods, and 501 for the rest
 /// (RFC 9110 §9.1, §15.5.6, §15.6.2).
-pub(crate) fn respond_unless_read(request: &Request) -> Option<Response> {
+pub(crate) fn respond_unless_read(request: &Request<'_>) -> Option<Response> {
     match *request.method() {
         Method::GET | Method::HEAD => None,
         _ => Some(method_not_allowed(request, READ_METHODS, "Method not allowed. Use GET or HEAD.")),
@@ -75,7 +75,7 @@ pub(crate) fn respond_unless_read(request: &Request) -> Option<Response> {
 
 /// Returns the response to an unsupported method, as [`respond_unless_read`] does. `allow` lists the supported methods and
 /// OPTIONS; `explanation` is the text of the error page.
-pub(crate) fn method_not_allowed(request: &Request, allow: &'static str, explanation: &str) -> Response {
+pub(crate) fn method_not_allowed(request: &Request<'_>, allow: &'static str, explanation: &str) -> Response {
     let mut response = match *request.method() {
         Method::OPTIONS => Response::new(StatusCode::NO_CONTENT),
         ref other if !is_known(other) => return not_implemented(request),
@@ -87,11 +87,11 @@ pub(crate) fn method_not_allowed(request: &Request, allow: &'static str, explana
 }
 
 /// Returns a 501 for an unregistered method, and `None` for the others.
-pub(crate) fn reject_unknown_method(request: &Request) -> Option<Response> {
+pub(crate) fn reject_unknown_method(request: &Request<'_>) -> Option<Response> {
     (!is_known(request.method())).then(|| not_implemented(request))
 }
 
-fn not_implemented(request: &Request) -> Response {
+fn not_implemented(request: &Request<'_>) -> Response {
     pages::error(StatusCode::NOT_IMPLEMENTED, request.headers(), "The server does not support this method.")
 }
 
@@ -118,7 +118,11 @@ mod tests {
             ("BREW", Some(501), false),
             ("get", Some(501), false),
         ] {
-            let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
+            let request = http::Request::builder()
+                .method(method)
+                .body(RequestBody::empty())
+                .map(Request::from)
+                .unwrap();
             let response = respond_unless_read(&request);
             assert_eq!(response.as_ref().map(|response| response.status().as_u16()), status, "{method}");
             let has_allow = response.is_some_and(|response| response.headers().contains_key(header::ALLOW));

@@ -3,9 +3,8 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderName, Request, StatusCode};
-use rudy_net::Response;
+use http::{HeaderName, StatusCode};
+use rudy_net::{Request, Response};
 
 use crate::cache::{KeyUrl, Storing};
 use crate::compression::StoredContent;
@@ -98,7 +97,7 @@ impl RequestState {
     }
 }
 
-/// A message or head with a [`RequestState`].
+/// A request with a [`RequestState`].
 pub(crate) trait HasRequestState {
     /// Returns the state.
     fn state(&self) -> &RequestState;
@@ -109,23 +108,14 @@ pub(crate) trait HasRequestState {
 
 static UNKNOWN_REQUEST: LazyLock<RequestState> = LazyLock::new(RequestState::default);
 
-impl<B> HasRequestState for Request<B> {
+impl HasRequestState for Request<'_> {
     fn state(&self) -> &RequestState {
-        self.extensions().get().unwrap_or(&UNKNOWN_REQUEST)
+        self.state.as_ref().and_then(|state| state.downcast_ref()).unwrap_or(&UNKNOWN_REQUEST)
     }
 
     fn state_mut(&mut self) -> &mut RequestState {
-        self.extensions_mut().get_or_insert_default()
-    }
-}
-
-impl HasRequestState for Parts {
-    fn state(&self) -> &RequestState {
-        self.extensions.get().unwrap_or(&UNKNOWN_REQUEST)
-    }
-
-    fn state_mut(&mut self) -> &mut RequestState {
-        self.extensions.get_or_insert_default()
+        let state = self.state.get_or_insert_with(|| Box::new(RequestState::default()));
+        state.downcast_mut().expect("no other type is stored")
     }
 }
 
@@ -138,8 +128,6 @@ pub(crate) struct ResponseState {
     pub(crate) has_page: bool,
     /// Whether an internal redirect led to it: its fields are final.
     pub(crate) is_redirected: bool,
-    /// Whether the handler has chosen the coding: the step does not compress it.
-    pub(crate) is_negotiated: bool,
     /// The whole content of a stored response with this body.
     pub(crate) content: Option<StoredContent>,
     /// Where it is being stored.

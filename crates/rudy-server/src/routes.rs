@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::uri::Scheme;
 use http::{Method, StatusCode, header};
+use http_body::Body as _;
 use rudy_http::h1::{Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Observer, Reply, Request, Response};
@@ -15,16 +16,16 @@ use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
 use crate::cache::disk_errors;
 use crate::dashboard::Live;
-use crate::exchange::{RouteName, note};
+use crate::exchange::{Observers, RouteName, note};
 use crate::files::access::Access;
 use crate::handlers::{Call, Metrics};
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::metrics::{Format, Sources, render};
 use crate::proxy::Proxy;
 use crate::request_state::HasRequestState;
-use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
+use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected};
 use crate::status::Activity;
-use crate::steps::{HeadCall, Limits, Next, Target};
+use crate::steps::{Limits, Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
 use crate::{internal_redirect, pages, steps, tls};
@@ -40,6 +41,7 @@ pub(crate) struct Routes {
     pub(crate) buffers: Buffers,
     pub(crate) tls: Arc<TlsState>,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) observers: Arc<Observers>,
 }
 
 impl Routes {
@@ -56,6 +58,7 @@ impl Routes {
             buffers: Buffers::default(),
             tls: Arc::default(),
             limits: Arc::default(),
+            observers: Arc::default(),
         }
     }
 
@@ -73,24 +76,6 @@ impl Routes {
         };
         render(&sources, format)
     }
-
-    /// Responds to a request from a view of its head, with the same response as [`Context::reply`]. `None` if the response needs more
-    /// than method, path and host.
-    pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Response> {
-        let is_read = matches!(*head.method(), Method::GET | Method::HEAD);
-        // A target in absolute form also has a scheme and a host.
-        if !is_read || !head.target().starts_with(b"/") || is_challenge_path(head.path()) {
-            return None;
-        }
-        let path = RequestPath::canonical(head.path())?;
-        let found = self.router.find(|| head.host(), &path, client).ok()?;
-        let is_redirected = found.https_port.is_some() && client.tls.is_none();
-        if is_redirected || found.needs_certificate {
-            return None;
-        }
-        note_route(client.observer.as_ref(), &found);
-        found.handler.call_head(&found, HeadCall { head, path: &path, client })
-    }
 }
 
 /// The context of a request: its client, and the routes of the configuration.
@@ -100,30 +85,54 @@ pub(crate) struct Context<'a> {
     pub(crate) routes: &'a Arc<Routes>,
     /// Whether handlers can wait for the file system.
     pub(crate) access: Access,
+    /// The head as it was received, until something has waited.
+    pub(crate) received: Option<&'a RequestHead<'a>>,
 }
 
 impl<'a> Context<'a> {
     pub(crate) fn new(client: &'a Client<'a>, routes: &'a Arc<Routes>) -> Self {
-        Self { client, routes, access: Access::Cached }
+        Self { client, routes, access: Access::Cached, received: None }
+    }
+
+    /// Makes sure that the exchange has a record with a copy of the head, so that it is among the active requests while it waits.
+    pub(crate) fn observe_waiting(&self, route: &RouteMatch<'_, Target>) {
+        let Self { client, routes, received: Some(head), .. } = self else { return };
+        if routes.activity.is_on() && routes.observers.observe_waiting(head, client) {
+            note_route(client.observer.get(), route);
+        }
+    }
+
+    /// Makes sure that a request with a body is among the active requests.
+    fn observe_body(&self, request: &Request<'_>, route: &RouteMatch<'_, Target>) {
+        let is_observed = self.client.observer.get().is_some();
+        if !request.body().is_end_stream() && !is_observed {
+            self.observe_waiting(route);
+            self.client.observer.get().into_iter().for_each(|observer| request.body().set_observer(observer));
+        }
     }
 
     /// Responds to a request of a client, or to a local redirect of an app.
-    pub(crate) fn reply(self, request: Request) -> Reply {
+    pub(crate) fn reply(self, request: Request<'_>) -> Reply {
         // Any host: an authority may come through a proxy.
-        if let Some(response) = self.routes.tls.acme.challenges.respond(&request) {
+        if is_challenge_path(request.path())
+            && let Some(response) = self.routes.tls.acme.challenges.respond(&request)
+        {
             return response.into();
         }
         // RFC 9110 §9.3.7: `OPTIONS *` is about the whole server.
-        if request.uri().path() == "*" && request.method() == Method::OPTIONS {
+        if request.path() == b"*" && request.method() == Method::OPTIONS {
             return respond_unless_read(&request)
                 .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
                 .into();
         }
         // RFC 9110 §7.4: a request for an https URL over an unencrypted connection MUST be rejected.
-        if request.uri().scheme() == Some(&Scheme::HTTPS) && self.client.scheme() != Scheme::HTTPS {
+        if request.is_absolute()
+            && request.uri().scheme() == Some(&Scheme::HTTPS)
+            && self.client.scheme() != Scheme::HTTPS
+        {
             let explanation = "This connection does not use TLS, so it cannot serve an https URL.";
             let response = pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation);
-            let outer = self.routes.router.outer(|| request_host(&request), self.client);
+            let outer = self.routes.router.outer(|| request.host(), self.client);
             let path = path_or_root(&request);
             return self.respond(request, &path, response, outer);
         }
@@ -134,12 +143,12 @@ impl<'a> Context<'a> {
     /// called, so an error page that is a path of the site is not used.
     pub(crate) fn respond_to_rejected(
         self,
-        request: Option<Request>,
+        request: Option<Request<'_>>,
         rejection: Rejection,
     ) -> Option<Response> {
         let router = &self.routes.router;
         let outer = match &request {
-            Some(request) => router.outer(|| request_host(request), self.client),
+            Some(request) => router.outer(|| request.host(), self.client),
             None => router.outer_of_connection(self.client),
         };
         let mut request = request.unwrap_or_default();
@@ -160,7 +169,7 @@ impl<'a> Context<'a> {
     }
 
     /// Redirects a request internally to another path of the site.
-    pub(crate) fn redirect(self, request: Request, path: RequestPath<'static>) -> Reply {
+    pub(crate) fn redirect(self, request: Request<'_>, path: RequestPath<'static>) -> Reply {
         let fields = request.headers().clone();
         let Some(next) = internal_redirect::same_request(request) else {
             let explanation = "Too many internal redirects.";
@@ -170,7 +179,7 @@ impl<'a> Context<'a> {
     }
 
     /// Responds to a failed request with an error page at another path of the site.
-    pub(crate) fn page_of(self, failed: Response, request: Request, path: RequestPath<'static>) -> Reply {
+    pub(crate) fn page_of(self, failed: Response, request: Request<'_>, path: RequestPath<'static>) -> Reply {
         match internal_redirect::for_page(request, failed.status()) {
             Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path))),
             // The error page itself has an error page: a loop.
@@ -180,14 +189,15 @@ impl<'a> Context<'a> {
 
     /// Responds to the request for its path, or for `instead` after an internal redirect. Routes, steps and handlers use the same
     /// path.
-    fn route(self, request: Request, instead: Option<RequestPath<'static>>) -> Reply {
+    fn route(self, request: Request<'_>, instead: Option<RequestPath<'static>>) -> Reply {
         let is_redirected = internal_redirect::is_redirected(&request);
-        // Owned, because the request is passed on.
-        let parse = || RequestPath::parse(request.uri().path()).map(RequestPath::into_owned);
-        let reply = match instead.map_or_else(parse, Ok) {
+        // The path of a received head may be borrowed while the request is passed on.
+        let known = instead.or_else(|| request.received_path().and_then(RequestPath::canonical));
+        let parse = || RequestPath::parse(request.path()).map(RequestPath::into_owned);
+        let reply = match known.map_or_else(parse, Ok) {
             Ok(path) => self.pass_on(request, &path),
             Err(error) => {
-                let outer = self.routes.router.outer(|| request_host(&request), self.client);
+                let outer = self.routes.router.outer(|| request.host(), self.client);
                 let response = reject_path(&request, error);
                 self.respond(request, &RequestPath::from_decoded("/".to_owned()), response, outer)
             }
@@ -195,33 +205,30 @@ impl<'a> Context<'a> {
         if is_redirected { reply.map(internal_redirect::mark) } else { reply }
     }
 
-    fn pass_on(self, request: Request, path: &RequestPath<'static>) -> Reply {
-        let found = match self.find(&request, path) {
+    fn pass_on(self, request: Request<'_>, path: &RequestPath<'_>) -> Reply {
+        let found = match self.routes.router.find(|| request.host(), path, self.client) {
             Ok(found) => found,
             Err(missing) => return self.reject(request, path, missing),
         };
-        note_route(self.client.observer.as_ref(), &found);
+        note_route(self.client.observer.get(), &found);
         let RouteName { site, path: route, .. } = &*found.handler.name;
         let (method, client) = (request.method(), self.client.address());
         tracing::debug!(target: "route", site, route, "{method} {} from {client}", path.encoded_from(0));
-        match self.refuse(&request, path, &found) {
+        self.observe_body(&request, &found);
+        let reply = match self.refuse(&request, path, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::first().call(request, Call { path, route: &found, context: self }),
+        };
+        if !matches!(&reply, Reply::Now(response) if response.body.is_small()) {
+            self.observe_waiting(&found);
         }
+        reply
     }
 
-    fn find(
-        &self,
-        request: &Request,
-        path: &RequestPath<'_>,
-    ) -> Result<RouteMatch<'_, Target>, Missing<'_, Target>> {
-        self.routes.router.find(|| request_host(request), path, self.client)
-    }
-
-    fn reject(self, request: Request, path: &RequestPath<'static>, missing: Missing<'_, Target>) -> Reply {
+    fn reject(self, request: Request<'_>, path: &RequestPath<'_>, missing: Missing<'_, Target>) -> Reply {
         let response = not_found(&request, missing.reason);
         if let Some(outer) = &missing.outer {
-            note_route(self.client.observer.as_ref(), outer);
+            note_route(self.client.observer.get(), outer);
         }
         self.respond(request, path, response, missing.outer)
     }
@@ -229,8 +236,8 @@ impl<'a> Context<'a> {
     /// Responds with a response of the server itself, and the steps of a site around it.
     fn respond(
         self,
-        request: Request,
-        path: &RequestPath<'static>,
+        request: Request<'_>,
+        path: &RequestPath<'_>,
         response: Response,
         outer: Option<RouteMatch<'_, Target>>,
     ) -> Reply {
@@ -243,7 +250,7 @@ impl<'a> Context<'a> {
     /// Returns the response to a request that must not reach its route like this.
     fn refuse(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: &RequestPath<'_>,
         found: &RouteMatch<'_, Target>,
     ) -> Option<Response> {
@@ -278,19 +285,19 @@ fn note_route(observer: Option<&Arc<dyn Observer>>, found: &RouteMatch<'_, Targe
 }
 
 /// Returns the path of a request without a route, for its header fields: the root if the path is invalid.
-fn path_or_root(request: &Request) -> RequestPath<'static> {
-    RequestPath::parse(request.uri().path())
+fn path_or_root(request: &Request<'_>) -> RequestPath<'static> {
+    RequestPath::parse(request.path())
         .map_or_else(|_| RequestPath::from_decoded("/".to_owned()), RequestPath::into_owned)
 }
 
-fn reject_path(request: &Request, error: PathError) -> Response {
+fn reject_path(request: &Request<'_>, error: PathError) -> Response {
     // An unknown method gets 501 for every path.
     reject_unknown_method(request).unwrap_or_else(|| {
         pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Bad request: {error}."))
     })
 }
 
-fn not_found(request: &Request, reason: NotFound) -> Response {
+fn not_found(request: &Request<'_>, reason: NotFound) -> Response {
     let page = |status, explanation: &str| pages::error(status, request.headers(), explanation);
     let misdirected = |explanation: &str| page(StatusCode::MISDIRECTED_REQUEST, explanation);
     let not_found = || match reason {
@@ -306,7 +313,7 @@ fn not_found(request: &Request, reason: NotFound) -> Response {
         NotFound::NeedsCertificate => {
             misdirected("This site requires a client certificate, so it is served over HTTPS only.")
         }
-        NotFound::RejectedHost => misdirected(&explain_rejected(request_host(request))),
+        NotFound::RejectedHost => misdirected(&explain_rejected(request.host())),
         NotFound::Path => page(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
         NotFound::Ambiguous(error) => page(StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
     };

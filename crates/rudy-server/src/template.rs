@@ -7,7 +7,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Client, Request};
 
-use crate::routing::{PathPattern, request_host, without_port};
+use crate::routing::{PathPattern, without_port};
 
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) type Invalid = (String, String);
 
 /// The request that placeholders stand for.
 pub(crate) struct Subject<'a> {
-    pub(crate) request: &'a Request,
+    pub(crate) request: &'a Request<'a>,
     pub(crate) path: &'a RequestPath<'a>,
     /// The pattern of the route.
     pub(crate) pattern: &'a PathPattern,
@@ -222,8 +222,8 @@ fn encode_in_query(part: &str) -> String {
 }
 
 /// Returns the host of the request if all its characters are valid.
-fn valid_host(request: &Request) -> Result<&str, String> {
-    let host = without_port(request_host(request));
+fn valid_host<'r>(request: &'r Request<'_>) -> Result<&'r str, String> {
+    let host = without_port(request.host());
     let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
     match std::str::from_utf8(host) {
         Ok(host) if !host.is_empty() && host.as_bytes().iter().all(letter) => Ok(host),

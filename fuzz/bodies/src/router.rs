@@ -40,7 +40,9 @@ pub(crate) fn run(input: &[u8]) {
     let closed = is_secret(uri.path());
     let request = http::Request::get(uri).header("host", "a").body(RequestBody::empty()).expect("a request");
     let client = Client::new(Peer::Unix, 1, 1);
-    let Reply::Now(response) = APP.call(request, &client) else { panic!("these routes respond at once") };
+    let Reply::Now(response) = APP.call(request.into(), &client) else {
+        panic!("these routes respond at once")
+    };
     let status = response.status();
     assert!(matches!(status.as_u16(), 200 | 400 | 403), "{status} for {target:?}");
     assert!(!closed || status != StatusCode::OK, "{target:?} bypasses the closed folder");

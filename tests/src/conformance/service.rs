@@ -72,8 +72,9 @@ impl Service for Site {
         self.tls.clone()
     }
 
-    fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
-        let (request, body) = request.into_parts();
+    fn call(&self, request: Request<'_>, _client: &Client<'_>) -> Reply {
+        let (head, body) = request.into_parts();
+        let request = request::Parts::from(head);
         record(&self.saw, [site::describe(&request)]);
         if site::reads_body(&request) && !body.is_end_stream() {
             Reply::Later(Box::pin(respond_to_body(request, body, self.saw.clone())))

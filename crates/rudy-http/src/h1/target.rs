@@ -10,7 +10,7 @@ use crate::RawTarget;
 use crate::syntax::any_byte;
 
 /// The positions of the parts of a target within the head.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct TargetParts {
     /// The authority of an absolute form.
     pub(super) authority: Option<Range<usize>>,

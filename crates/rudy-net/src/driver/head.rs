@@ -6,16 +6,16 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{Request, StatusCode};
+use http::StatusCode;
 use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, Timeout};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
 use super::poll_context::{Budget, PollContext, yield_now};
-use super::pump::GATHERED_BYTES;
 use super::record::{Record, report_closed};
 use super::upload::Upload;
 use super::{Connection, State};
+use crate::body::GATHERED_BYTES;
 use crate::close::CloseMode;
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
@@ -175,7 +175,7 @@ impl<S: ServiceSource> Connection<S> {
             }
             let service = self.load_service();
             match self.machine.receive(bytes, batch.now, &self.info.limits.http) {
-                Ok(Some(Event::Request(head))) => match self.handle_request(&service, head, batch) {
+                Ok(Some(Event::Request(head))) => match self.handle_request(&service, &head, batch) {
                     Ok(Some(next)) => return BatchEnd::Next(next),
                     Ok(None) => {}
                     Err(rejection) => return self.reject(rejection, batch),
@@ -202,7 +202,7 @@ impl<S: ServiceSource> Connection<S> {
     fn handle_request(
         &mut self,
         service: &S::Service,
-        head: RequestHead<'_>,
+        head: &RequestHead<'_>,
         batch: &mut RequestBatch<'_, '_>,
     ) -> Result<Option<State>, Rejection> {
         self.context.worker.counters.requests.add(1);
@@ -210,8 +210,10 @@ impl<S: ServiceSource> Connection<S> {
         if self.timer.begin_request() {
             self.machine.close_after_response();
         }
+        let place = (self.machine.requests(), batch.now);
+        let (length, now) = (head.body_length(), batch.now);
         let (reply, upload, mut record) =
-            self.dispatch(service, head, (self.machine.requests(), batch.now), Self::with_body)?;
+            self.dispatch(service, head, place, |connection| connection.attach_body(length, now))?;
         let mut response = match reply.unwrap_or_else(|| self.internal_error().into()) {
             Reply::Now(response) => response,
             Reply::Later(future) => {
@@ -299,21 +301,19 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     /// Attaches the body that the request head announces: in memory, if all of it arrived with the head.
-    fn with_body(
+    fn attach_body(
         &mut self,
-        request: Request<BodyLength>,
+        length: BodyLength,
         now: Instant,
-    ) -> Result<(crate::Request, Option<Upload>), Rejection> {
-        let (parts, length) = request.into_parts();
-        let (body, upload) = match length {
+    ) -> Result<(RequestBody, Option<Upload>), Rejection> {
+        Ok(match length {
             BodyLength::Known(0) => (RequestBody::empty(), None),
             BodyLength::Known(length) => match self.take_whole_body(length, now)? {
                 Some(body) => (RequestBody::whole(body), None),
                 None => Upload::new(Some(length)),
             },
             BodyLength::Chunked => Upload::new(None),
-        };
-        Ok((Request::from_parts(parts, body), upload))
+        })
     }
 
     /// Returns the body if all of it has arrived.

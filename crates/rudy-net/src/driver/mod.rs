@@ -30,8 +30,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -353,7 +353,7 @@ impl<S: ServiceSource> Connection<S> {
             tls,
             connection_number: *number,
             request_number,
-            observer: None,
+            observer: OnceLock::new(),
         }
     }
 

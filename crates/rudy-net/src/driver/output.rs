@@ -13,8 +13,8 @@ use rudy_http::Limits;
 use rudy_http::h1::Pace;
 
 use super::poll_context::PollContext;
-use super::pump::GATHERED_BYTES;
 use super::record::Record;
+use crate::body::GATHERED_BYTES;
 use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
 use crate::{EndReason, FileRange, Piped};

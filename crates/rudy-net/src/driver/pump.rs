@@ -11,12 +11,9 @@ use rudy_http::h1::LengthError;
 use super::framing::Framing;
 use super::output::{Output, RawPiece, Reading, poll_cached, read_piece};
 use super::poll_context::PollContext;
+use crate::body::GATHERED_BYTES;
 use crate::transport::Stream;
 use crate::{Body, BodyError, BodyPiece, BodyStream, EndReason};
-
-/// Small pieces are gathered up to this size before they are written. Pieces of at most this size are copied:
-/// copying 16 KiB is cheaper than a second segment of a gathered write.
-pub(super) const GATHERED_BYTES: usize = 16 * 1024;
 
 /// The unframed part of a response.
 #[derive(Default)]

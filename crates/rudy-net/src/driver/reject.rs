@@ -26,7 +26,7 @@ impl<S: ServiceSource> Connection<S> {
         let response = self.call(|| {
             let forwarded = head.as_ref().and_then(|head| service.forwarded(head, &self.info.peer));
             let client = Client { forwarded: forwarded.map(Arc::new), ..self.client(number) };
-            service.respond_to_rejected(rejection, head, &client)
+            service.respond_to_rejected(rejection, head.as_ref(), &client)
         });
         let is_final = |response: &Response| !response.status().is_informational();
         let is_in_memory = |response: &Response| matches!(response.body, Body::Empty | Body::Bytes(_));

@@ -30,12 +30,11 @@ fn hello() -> Response {
 /// Returns a service that sends early hints, waits for `go`, sends them again, reads the body and responds.
 fn hinting(go: Arc<Notify>) -> impl Fn(Request) -> Reply + Send + Sync + 'static {
     move |request| {
-        let go = go.clone();
+        let (go, mut body) = (go.clone(), request.into_body());
         Reply::Later(Box::pin(async move {
             assert!(hint("first") && hint("second"));
             go.notified().await;
             assert!(hint("third"));
-            let mut body = request.into_body();
             while let Some(piece) = body.next_piece().await {
                 piece.unwrap();
             }

@@ -145,19 +145,21 @@ impl Observer for SendOutcome {
     }
 }
 
+/// Neither reads a body nor drops it.
+async fn hold(_body: RequestBody) -> Response {
+    std::future::pending().await
+}
+
 impl Script {
     fn reply(&self, request: Request) -> Reply {
         match request.uri().path() {
-            "/echo" => Reply::Later(Box::pin(async move { collect(request.into_body()).await })),
+            "/echo" => Reply::Later(Box::pin(collect(request.into_body()))),
             "/stream-echo" => streamed(Echo(request.into_body())).into(),
             "/fail" => streamed(Pieces([Ok("part"), Err("out of luck")].into())).into(),
             "/pieces" => streamed(Pieces([Ok("one,"), Ok("two,"), Ok("three"), Ok("")].into())).into(),
             "/endless" => streamed(Endless).into(),
             "/silent" => streamed(Silent).into(),
-            "/hold" => Reply::Later(Box::pin(async move {
-                let _body_that_is_not_read = request;
-                std::future::pending().await
-            })),
+            "/hold" => Reply::Later(Box::pin(hold(request.into_body()))),
             "/silent-after-a-deadline" => silent_after_a_deadline(),
             "/wait" => self.wait(),
             "/file" => self.file_of(FILE_BYTES).into(),

@@ -55,8 +55,8 @@ impl Service for Echo {
 
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
         let (head, body) = request.into_parts();
-        let protocol = head.headers.get(http::header::UPGRADE).and_then(|value| value.to_str().ok());
-        let described = format!("{} {} {}", head.method, head.uri, protocol.unwrap_or_default());
+        let protocol = head.headers().get(http::header::UPGRADE).and_then(|value| value.to_str().ok());
+        let described = format!("{} {} {}", head.method(), head.uri(), protocol.unwrap_or_default());
         let mut response = Response::new(StatusCode::OK);
         response.headers_mut().insert("request", HeaderValue::try_from(described).unwrap());
         response.body = Body::Stream(Box::new(EchoBody(body)));

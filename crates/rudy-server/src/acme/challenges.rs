@@ -55,7 +55,7 @@ impl Challenges {
     }
 
     /// Responds to the request of an authority. `None` if the path is not that of a current challenge.
-    pub(crate) fn respond(&self, request: &Request) -> Option<Response> {
+    pub(crate) fn respond(&self, request: &Request<'_>) -> Option<Response> {
         let token = request.uri().path().strip_prefix(PREFIX)?;
         let content = self.known.load().files.get(token)?.clone();
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -163,8 +163,13 @@ mod tests {
 
     use super::*;
 
-    fn request(method: &str, path: &str) -> Request {
-        http::Request::builder().method(method).uri(path).body(RequestBody::empty()).unwrap()
+    fn request(method: &str, path: &str) -> Request<'static> {
+        http::Request::builder()
+            .method(method)
+            .uri(path)
+            .body(RequestBody::empty())
+            .map(Request::from)
+            .unwrap()
     }
 
     #[test]

@@ -16,11 +16,11 @@ use crate::steps::Next;
 pub(super) fn pass(
     shared: &Arc<Shared>,
     reason: Forward,
-    request: Request,
+    request: Request<'_>,
     call: Call<'_>,
     next: Next,
 ) -> Reply {
-    let (shared, observer) = (shared.clone(), call.context.client.observer.clone());
+    let (shared, observer) = (shared.clone(), call.context.client.observer.get().cloned());
     next.call(request, call).map(move |mut response| {
         add_forwarded(&shared, reason, &mut response, observer.as_ref());
         response
@@ -32,7 +32,7 @@ pub(super) fn pass(
 pub(super) fn write_through(
     shared: &Arc<Shared>,
     open: &Arc<OpenStore>,
-    request: Request,
+    request: Request<'_>,
     call: Call<'_>,
     next: Next,
 ) -> Reply {
@@ -41,7 +41,7 @@ pub(super) fn write_through(
     }
     let (shared, open) = (shared.clone(), open.clone());
     let (method, key) = (request.method().clone(), key(&shared, &request, &call));
-    let observer = call.context.client.observer.clone();
+    let observer = call.context.client.observer.get().cloned();
     let reply = next.call(request, call);
     Reply::Later(Box::pin(async move {
         let mut response = reply.response().await;
@@ -67,7 +67,7 @@ fn add_forwarded(
 }
 
 /// Returns the key of a request with a body.
-pub(super) fn key(shared: &Shared, request: &Request, call: &Call<'_>) -> Key {
+pub(super) fn key(shared: &Shared, request: &Request<'_>, call: &Call<'_>) -> Key {
     super::subject::key(&shared.policy, request, call.context.client)
 }
 

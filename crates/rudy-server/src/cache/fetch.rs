@@ -65,11 +65,10 @@ impl Fetch {
         loop {
             let epoch = self.open.store.epoch();
             let requested_at = now();
-            let mut head = self.origin.head.clone();
+            let mut head = self.origin.request();
             head.state_mut().is_in_flight = true;
-            self.decision.prepare(&self.stored(), &mut head.headers);
-            let is_conditional =
-                [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
+            self.decision.prepare(&self.stored(), head.headers_mut());
+            let is_conditional = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| head.contains(name));
             let mut sending = pin!(passing_interim(self.origin.send(head), self.first.as_ref()));
             let response = loop {
                 let flight = self.registration.flight.clone();

@@ -2,13 +2,12 @@
 
 use std::net::SocketAddr;
 
-use http::request::Parts;
 use http::uri::Scheme;
-use rudy_net::{LocalAddress, Request, RequestBody, Response};
+use rudy_net::{LocalAddress, Request, Response};
 
 use crate::files::access::Access;
 use crate::handlers::Call;
-use crate::routing::request_host;
+use crate::internal_redirect::copy_head;
 use crate::steps::{Next, OwnedCall};
 
 /// What comes after the step: the handler of the route. It can be called several times, also without a client that waits.
@@ -16,25 +15,28 @@ pub(crate) struct Origin {
     call: OwnedCall,
     next: Next,
     /// The request of the client, without a body.
-    pub(crate) head: Parts,
+    pub(crate) head: Request<'static>,
 }
 
 impl Origin {
     /// Drops the body of the request, which is empty.
-    pub(crate) fn new(request: Request, call: &Call<'_>, next: Next) -> Self {
+    pub(crate) fn new(request: Request<'_>, call: &Call<'_>, next: Next) -> Self {
         let mut call = OwnedCall::of(call);
         let client = &mut call.client;
         // An application may make the port a part of the response, which is for all listeners: its port is that of the URL.
-        let port = url_port(request_host(&request), &client.scheme());
+        let port = url_port(request.host(), &client.scheme());
         let local = client.local_address.get().map(|local| SocketAddr::new(local.ip(), port));
         client.local_address = LocalAddress::known(local);
-        let (head, _) = request.into_parts();
-        Self { call, next, head }
+        Self { call, next, head: request.into_owned() }
     }
 
-    /// Sends a request with this head.
-    pub(crate) async fn send(&self, head: Parts) -> Response {
-        let request = Request::from_parts(head, RequestBody::empty());
+    /// Returns the request, to change and send it.
+    pub(crate) fn request(&self) -> Request<'static> {
+        copy_head(&self.head)
+    }
+
+    /// Sends a request.
+    pub(crate) async fn send(&self, request: Request<'static>) -> Response {
         self.call.with(Access::Cached, |call| self.next.call(request, call)).response().await
     }
 }

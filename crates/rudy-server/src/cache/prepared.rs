@@ -5,16 +5,18 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 
 use http::header::{CONTENT_ENCODING, RANGE};
-use http::{Method, Request};
+use http::uri::Scheme;
+use http::{Method, Request as HttpRequest};
+use http_body::Body as _;
 use rudy_cache::{CacheStatus, Content, HttpDate, Seconds, Verdict};
 use rudy_http::h1::{PreparedHead, RequestHead};
 use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_net::{Body, Response};
+use rudy_net::{Body, Client, Request, Response};
 use rudy_store::{self as store, Object};
 
 use super::store::OpenStore;
 use super::{Shared, now, reply};
-use crate::request_state::HasResponseState;
+use crate::request_state::{HasRequestState, HasResponseState, RequestState};
 
 /// The number of responses that a worker keeps. They are in the memory of the store too, unless they have left it since.
 const SLOTS: usize = 256;
@@ -42,12 +44,11 @@ struct Prepared {
 pub(super) fn respond(
     shared: &Arc<Shared>,
     open: &OpenStore,
-    head: &RequestHead<'_>,
-    is_secure: bool,
+    request: &Request<'_>,
+    client: &Client<'_>,
 ) -> Option<Response> {
-    if !is_plain(shared, head) {
-        return None;
-    }
+    let head = request.unchanged().filter(|head| is_plain(shared, head) && is_public(request, client))?;
+    let is_secure = client.scheme() == Scheme::HTTPS;
     let slot = slot(head.host(), head.target(), head.lines(KnownField::AcceptEncoding));
     PREPARED.with_borrow_mut(|slots| {
         let slot = slots.get_mut(slot)?;
@@ -70,7 +71,7 @@ pub(super) fn respond(
 /// Keeps an object for requests with the same spelling, after a hit.
 pub(super) fn keep(
     shared: &Arc<Shared>,
-    request: &Request<()>,
+    request: &HttpRequest<()>,
     host: &[u8],
     target: &[u8],
     is_secure: bool,
@@ -126,6 +127,16 @@ fn is_plain(shared: &Shared, head: &RequestHead<'_>) -> bool {
         && !SELECTING.iter().any(|field| head.has(*field))
         && (!head.has(KnownField::Cookie) || !shared.rules.need_cookies())
         && !head.fields().any(|(name, _)| counts(shared, name.as_bytes()))
+}
+
+/// Whether the response does not depend on who sends the request, and the request is for its own URL.
+fn is_public(request: &Request<'_>, client: &Client<'_>) -> bool {
+    let RequestState { error_page_for: None, original_target: None, key_url: None, .. } = request.state()
+    else {
+        return false;
+    };
+    let has_certificate = client.tls.as_ref().is_some_and(|tls| tls.client_certificate.is_some());
+    request.body().is_end_stream() && !request.state().is_of_user() && !has_certificate
 }
 
 /// Whether a field may change the decision.

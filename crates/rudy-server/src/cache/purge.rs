@@ -34,7 +34,7 @@ pub(super) fn is_purge(method: &Method) -> bool {
 pub(super) fn respond(
     shared: &Arc<Shared>,
     open: &Arc<OpenStore>,
-    request: &Request,
+    request: &Request<'_>,
     call: &Call<'_>,
 ) -> Option<Reply> {
     let allowed = shared.table.purge_from.as_ref()?;
@@ -59,12 +59,12 @@ pub(super) fn respond(
 }
 
 /// The response to a PURGE that no setting allows: it never reaches the application.
-pub(super) fn reject(request: &Request) -> Reply {
+pub(super) fn reject(request: &Request<'_>) -> Reply {
     method_not_allowed(request, APP_METHODS, "Method not allowed. PURGE needs `purge_from`.").into()
 }
 
 /// Returns what the request purges. `None` with too many tags.
-fn targets(shared: &Shared, request: &Request, call: &Call<'_>) -> Option<Vec<Target>> {
+fn targets(shared: &Shared, request: &Request<'_>, call: &Call<'_>) -> Option<Vec<Target>> {
     let tags = tags(request.headers());
     if tags.len() > TAGS_MAX {
         return None;

@@ -129,7 +129,8 @@ fn requested_part(stored: &Stored, length: u64, request: &Request<()>) -> Option
         Content::Whole => length,
         Content::Parts { size, .. } => *size,
     };
-    Some(Parts { ranges: range::parse(line, size), size }).filter(|parts| parts.ranges != Ranges::Ignored)
+    Some(Parts { ranges: range::parse(line.as_bytes(), size), size })
+        .filter(|parts| parts.ranges != Ranges::Ignored)
 }
 
 impl Parts {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::uri::Scheme;
 use http::{HeaderValue, Method};
 use rudy_cache::{Forward, Policy};
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Reply, Request};
 use rudy_store::Access;
 
 use super::origin::Origin;
@@ -17,8 +17,7 @@ use super::visit::{self, Attempt, Visit, attempt};
 use super::{Shared, bypass, prepared, purge, subject};
 use crate::exchange::note;
 use crate::handlers::{Call, Start};
-use crate::routing::request_host;
-use crate::steps::{Around, HeadCall, Next, Step};
+use crate::steps::{Around, Next, Step};
 
 /// The cache of a route.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl Cache {
         &self.0.policy
     }
 
-    fn read(&self, open: &Arc<OpenStore>, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn read(&self, open: &Arc<OpenStore>, mut request: Request<'_>, call: Call<'_>, next: Next) -> Reply {
         let shared = &self.0;
         shared.rules.reduce_languages(request.headers_mut());
         let subject = self.subject(&request, &call);
@@ -61,7 +60,7 @@ impl Cache {
             Attempt::Hit(response, object) => {
                 let is_secure = call.context.client.scheme() == Scheme::HTTPS;
                 let target = subject::target(&request);
-                prepared::keep(shared, &subject.head, request_host(&request), target, is_secure, &object);
+                prepared::keep(shared, &subject.head, request.host(), target, is_secure, &object);
                 response.into()
             }
             Attempt::OnlyIfCached(response) => response.into(),
@@ -77,7 +76,7 @@ impl Cache {
         }
     }
 
-    pub(super) fn subject(&self, request: &Request, call: &Call<'_>) -> Subject {
+    pub(super) fn subject(&self, request: &Request<'_>, call: &Call<'_>) -> Subject {
         self.0.rules.subject(&self.0.policy, request, call.context.client)
     }
 
@@ -85,7 +84,7 @@ impl Cache {
         &self,
         open: &Arc<OpenStore>,
         subject: Subject,
-        request: Request,
+        request: Request<'_>,
         call: &Call<'_>,
         next: Next,
     ) -> Visit {
@@ -95,8 +94,12 @@ impl Cache {
 }
 
 impl Around for Cache {
-    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn call(&self, mut request: Request<'_>, call: Call<'_>, next: Next) -> Reply {
         let Some(open) = self.0.store.get() else { return next.call(request, call) };
+        if let Some(response) = prepared::respond(&self.0, open, &request, call.context.client) {
+            note(call.context.client.observer.get(), |notes| notes.cache = Some("hit"));
+            return response.into();
+        }
         subject::normalize_host(&self.0.policy, &mut request, call.context.client);
         if purge::is_purge(request.method()) {
             let reply = purge::respond(&self.0, open, &request, &call);
@@ -117,17 +120,6 @@ impl Step for Cache {
         Some(self)
     }
 
-    fn call_head(&self, call: HeadCall<'_>) -> Option<Response> {
-        let is_secure = call.client.scheme() == Scheme::HTTPS;
-        let response = prepared::respond(&self.0, self.0.store.get()?, call.head, is_secure)?;
-        note(call.client.observer.as_ref(), |notes| notes.cache = Some("hit"));
-        Some(response)
-    }
-
-    fn responds_to_heads(&self) -> bool {
-        true
-    }
-
     fn cache(&self) -> Option<&Cache> {
         Some(self)
     }
@@ -138,14 +130,5 @@ impl Step for Cache {
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         self.0.store.open(start.log)
-    }
-
-    /// A response that the handler has ready, such as a file of a PHP application, is not stored.
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        Some(response)
-    }
-
-    fn can_finish(&self) -> bool {
-        true
     }
 }

@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HOST, RANGE, UPGRADE, VARY};
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Uri};
 use http_body::Body as _;
 use rudy_cache::{Key, Policy, variable_name};
-use rudy_http::RawTarget;
 use rudy_http::semantics::negotiation::preferred_language;
-use rudy_net::{Client, Observer, RequestBody};
+use rudy_net::{Client, Observer, Request};
 
 use super::table::{CacheTable, names};
 use crate::request_state::HasRequestState;
-use crate::routing::request_host;
 
 /// A field of no request: its value is what the response depends on besides the URL and the fields in `Vary`.
 static KEY_FIELD: HeaderName = HeaderName::from_static("rudy-cache-key");
@@ -46,37 +44,37 @@ impl KeyUrl {
 }
 
 /// Returns the key of a request.
-pub(super) fn key(policy: &Policy, request: &Request<RequestBody>, client: &Client<'_>) -> Key {
+pub(super) fn key(policy: &Policy, request: &Request<'_>, client: &Client<'_>) -> Key {
     if let Some(url) = &request.state().key_url {
         return policy.key(url.is_secure, url.authority.as_bytes(), url.target.as_bytes());
     }
     let is_secure = client.scheme() == Scheme::HTTPS;
-    policy.key(is_secure, request_host(request), target(request))
+    policy.key(is_secure, request.host(), target(request))
 }
 
 /// Replaces the host of a request by the form in its key: the application may make it a part of a response, such as a redirect, which
 /// clients with other spellings of the host receive too.
-pub(super) fn normalize_host(policy: &Policy, request: &mut Request<RequestBody>, client: &Client<'_>) {
-    let may_differ = request_host(request).iter().any(|byte| byte.is_ascii_uppercase() || *byte == b':');
+pub(super) fn normalize_host(policy: &Policy, request: &mut Request<'_>, client: &Client<'_>) {
+    let may_differ = request.host().iter().any(|byte| byte.is_ascii_uppercase() || *byte == b':');
     // A mirror sends the host of the repository.
     if !may_differ || request.state().key_url.is_some() {
         return;
     }
     let key = key(policy, request, client);
-    if key.authority() == request_host(request) {
+    if key.authority() == request.host() {
         return;
     }
     let Ok(host) = HeaderValue::from_bytes(key.authority()) else { return };
-    if request.uri().authority().is_some() {
+    if request.is_absolute() {
         let mut parts = request.uri().clone().into_parts();
         parts.authority = Authority::try_from(host.as_bytes()).ok();
         parts.scheme = parts.scheme.filter(|_| parts.authority.is_some());
         // The parts were valid, and the host is a spelling of the same one.
         if let Ok(uri) = Uri::from_parts(parts) {
-            *request.uri_mut() = uri;
+            request.set_uri(uri);
         }
     }
-    request.headers_mut().insert(HOST, host);
+    request.set(HOST, host);
 }
 
 /// A request: its key, and its fields for the decisions.
@@ -84,7 +82,7 @@ pub(super) fn normalize_host(policy: &Policy, request: &mut Request<RequestBody>
 pub(super) struct Subject {
     pub(super) key: Key,
     /// The request with the fields that the decisions need. It is not sent to the origin.
-    pub(super) head: Request<()>,
+    pub(super) head: HttpRequest<()>,
     /// Whether no other request waits for the response to this one, which is probably not for others, and this one waits for no other.
     pub(super) is_exclusive: bool,
     /// The observer of the exchange with the client.
@@ -105,7 +103,7 @@ impl KeyRules {
     }
 
     /// Whether a request must not use the cache.
-    pub(super) fn bypasses(&self, request: &Request<RequestBody>) -> bool {
+    pub(super) fn bypasses(&self, request: &Request<'_>) -> bool {
         let fields = request.headers();
         // The method is checked by the decisions. The page of an error depends on the error.
         fields.contains_key(UPGRADE)
@@ -148,15 +146,10 @@ impl KeyRules {
     }
 
     /// Returns a request as a subject.
-    pub(super) fn subject(
-        &self,
-        policy: &Policy,
-        request: &Request<RequestBody>,
-        client: &Client<'_>,
-    ) -> Subject {
+    pub(super) fn subject(&self, policy: &Policy, request: &Request<'_>, client: &Client<'_>) -> Subject {
         let state = request.state();
         let key = key(policy, request, client);
-        let mut head = Request::new(());
+        let mut head = HttpRequest::new(());
         *head.method_mut() = request.method().clone();
         *head.headers_mut() = request.headers().clone();
         let has_identity =
@@ -178,7 +171,7 @@ impl KeyRules {
             || (!policy.ignore_authorization && head.headers().contains_key(AUTHORIZATION))
             || (!policy.ignore_client && has_no_store(head.headers()))
             || state.is_in_flight;
-        Subject { key, head, is_exclusive, observer: client.observer.clone() }
+        Subject { key, head, is_exclusive, observer: client.observer.get().cloned() }
     }
 
     /// Returns the value of [`KEY_FIELD`]: the cookies, and the target after a rewrite, which may depend on fields of the request.
@@ -200,14 +193,8 @@ impl KeyRules {
 }
 
 /// Returns the target as the client sent it.
-pub(super) fn target(request: &Request<RequestBody>) -> &[u8] {
-    if let Some(original) = &request.state().original_target {
-        return original;
-    }
-    match request.extensions().get::<RawTarget>() {
-        Some(raw) => raw.path_and_query(),
-        None => request.uri().path_and_query().map_or(b"/", |target| target.as_str().as_bytes()),
-    }
+pub(super) fn target<'r>(request: &'r Request<'_>) -> &'r [u8] {
+    request.state().original_target.as_deref().unwrap_or_else(|| request.path_and_query())
 }
 
 /// Replaces the lines of `Vary` that [`KeyRules::add_vary`] added by what clients and other caches understand.
@@ -296,6 +283,8 @@ fn without_index(name: &[u8]) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use rudy_net::RequestBody;
+
     use super::*;
 
     fn rules(table: &str) -> KeyRules {
@@ -303,11 +292,11 @@ mod tests {
     }
 
     fn subject(rules: &KeyRules, target: &str, fields: &[(&str, &str)]) -> Subject {
-        let mut request = Request::get(target).header("host", "A.org");
+        let mut request = HttpRequest::get(target).header("host", "A.org");
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
-        let request = request.body(RequestBody::empty()).unwrap();
+        let request = request.body(RequestBody::empty()).map(Request::from).unwrap();
         rules.subject(&Policy::default(), &request, &Client::new(rudy_net::Peer::Unix, 1, 1))
     }
 
@@ -364,11 +353,12 @@ mod tests {
             ("http://A.test:80/a", "b.test", "a.test"),
             ("http://a.test/a", "A.test", "a.test"),
         ] {
-            let mut request = Request::get(target).header("host", host).body(RequestBody::empty()).unwrap();
+            let request = HttpRequest::get(target).header("host", host);
+            let mut request = request.body(RequestBody::empty()).map(Request::from).unwrap();
             normalize_host(&Policy::default(), &mut request, &client);
             let key = key(&Policy::default(), &request, &client);
             assert_eq!(key.authority(), expected.as_bytes(), "{target} {host}");
-            assert_eq!(request_host(&request), expected.as_bytes(), "{target} {host}");
+            assert_eq!(request.host(), expected.as_bytes(), "{target} {host}");
             // A URI has precedence over the field for all handlers.
             let is_absolute = request.uri().authority().is_some();
             assert!(is_absolute || request.headers().get(HOST).unwrap() == expected, "{target} {host}");

@@ -295,7 +295,7 @@ pub(super) fn validate(
     // The whole, whatever the client requested.
     *subject.head.method_mut() = http::Method::GET;
     subject.head.headers_mut().remove(http::header::RANGE);
-    origin.head.method = http::Method::GET;
+    origin.head.set_method(http::Method::GET);
     let (shared, open) = (shared.clone(), open.clone());
     let fetch = Fetch {
         shared,
@@ -331,10 +331,10 @@ fn failed(request: &http::Request<()>) -> Response {
 mod tests {
     use std::future::poll_fn;
 
+    use http::HeaderValue;
     use http::header::{CACHE_CONTROL, ETAG, HOST};
-    use http::{HeaderValue, Request as HttpRequest};
     use rudy_http::semantics::path::RequestPath;
-    use rudy_net::{Body, Client, Peer, Reply, Request, RequestBody, poll_time};
+    use rudy_net::{Body, Client, Peer, Reply, Request, poll_time};
 
     use super::*;
     use crate::cache::Cache;
@@ -352,7 +352,7 @@ mod tests {
     struct StaleAtOnce;
 
     impl Handler for StaleAtOnce {
-        fn call(&self, _: Request, _: Call<'_>) -> Reply {
+        fn call(&self, _: Request<'_>, _: Call<'_>) -> Reply {
             let mut response = Response::text(StatusCode::OK, "text/plain", "text");
             let fields = response.headers_mut();
             fields.insert(ETAG, HeaderValue::from_static("\"a\""));
@@ -381,10 +381,10 @@ mod tests {
         Arc::new(Routes { router, ..Routes::none() })
     }
 
-    fn request() -> Request {
-        let mut request = HttpRequest::new(RequestBody::empty());
-        *request.uri_mut() = "/a".parse().unwrap();
-        request.headers_mut().insert(HOST, HeaderValue::from_static("a.org"));
+    fn request() -> Request<'static> {
+        let mut request = Request::default();
+        request.set_uri("/a".parse().unwrap());
+        request.set(HOST, HeaderValue::from_static("a.org"));
         request.state_mut().follows_storing = true;
         request
     }

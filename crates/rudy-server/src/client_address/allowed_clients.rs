@@ -45,12 +45,12 @@ impl AllowedClients {
     }
 
     /// Returns whether the client of a request is allowed.
-    pub(crate) fn allows(&self, request: &Request, context: Context<'_>) -> bool {
+    pub(crate) fn allows(&self, request: &Request<'_>, context: Context<'_>) -> bool {
         self.0.as_slice().iter().any(|group| group.allows(request, context))
     }
 
     /// Returns a 403 response for a client that is not allowed. (404 would suggest a mistake in the routes.)
-    pub(crate) fn reject(&self, request: &Request, context: Context<'_>) -> Option<Response> {
+    pub(crate) fn reject(&self, request: &Request<'_>, context: Context<'_>) -> Option<Response> {
         if self.allows(request, context) {
             return None;
         }
@@ -76,13 +76,13 @@ impl AllowedClients {
 
 impl AllowedClient {
     /// Returns whether to allow a request because its client belongs to the group.
-    pub(crate) fn allows(&self, request: &Request, context: Context<'_>) -> bool {
+    pub(crate) fn allows(&self, request: &Request<'_>, context: Context<'_>) -> bool {
         self.includes(request, context.client)
             && !(*self == Self::Loopback && context.routes.router.is_foreign_host(request, context.client))
     }
 
     /// Returns whether the client of a request belongs to the group.
-    pub(crate) fn includes(&self, request: &Request, client: &Client<'_>) -> bool {
+    pub(crate) fn includes(&self, request: &Request<'_>, client: &Client<'_>) -> bool {
         match self {
             Self::Anyone => true,
             Self::Loopback => client.peer.is_local() && forwarding_field(request).is_none(),
@@ -98,12 +98,14 @@ const FORWARDING_FIELDS: [&str; 7] =
     ["forwarded", "via", "cdn-loop", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"];
 
 /// Returns a field that proxies add. A local client that sends one is rejected.
-fn forwarding_field(request: &Request) -> Option<&HeaderName> {
-    let is_one = |name: &&HeaderName| {
-        FORWARDING_FIELDS.contains(&name.as_str()) || name.as_str().starts_with("x-forwarded-")
+fn forwarding_field<'r>(request: &'r Request<'_>) -> Option<&'r str> {
+    const PREFIX: &str = "x-forwarded-";
+    let is_one = |name: &&str| {
+        let has_prefix = name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
+        has_prefix || FORWARDING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field))
     };
-    let removed = || request.state().came_through_proxy.as_ref();
-    request.headers().keys().find(is_one).or_else(removed)
+    let removed = || request.state().came_through_proxy.as_ref().map(HeaderName::as_str);
+    request.fields().map(|(name, _)| name).find(is_one).or_else(removed)
 }
 
 impl fmt::Display for AllowedClients {
@@ -151,7 +153,7 @@ mod tests {
     use std::sync::Arc;
 
     use http::HeaderValue;
-    use rudy_net::{Body, Forwarded, RequestBody};
+    use rudy_net::{Body, Forwarded};
 
     use super::*;
     use crate::routes::Routes;
@@ -170,14 +172,14 @@ mod tests {
 
     /// The explanation for a client at `peer` whose request has these fields; empty if it is allowed.
     fn page(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
-        let mut request = Request::new(RequestBody::empty());
+        let mut request = Request::default();
         let names =
             ["host"].iter().chain(fields).map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
         *request.headers_mut() = names.collect();
         page_of(allow, client, &request)
     }
 
-    fn page_of(allow: &str, client: &Client<'_>, request: &Request) -> String {
+    fn page_of(allow: &str, client: &Client<'_>, request: &Request<'_>) -> String {
         let routes = Arc::new(Routes::none());
         match allowed(allow).reject(request, Context::new(client, &routes)).map(|response| response.body) {
             Some(Body::Bytes(text)) => String::from_utf8(text.to_vec()).unwrap(),
@@ -223,7 +225,7 @@ mod tests {
     #[test]
     fn loopback_remembers_what_a_step_has_removed_and_the_host_of_a_web_page() {
         let client = Client::new(ip("127.0.0.1"), 1, 1);
-        let mut request = Request::new(RequestBody::empty());
+        let mut request = Request::default();
         request.headers_mut().insert(http::header::HOST, HeaderValue::from_static("evil.example"));
         assert!(page_of("'loopback'", &client, &request).contains("DNS rebinding"));
         assert_eq!(page_of("['loopback', '127.0.0.0/8']", &client, &request), "");

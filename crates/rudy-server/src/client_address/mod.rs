@@ -140,18 +140,17 @@ fn scheme(value: &[u8]) -> Option<Scheme> {
 }
 
 /// Replaces the host of the request by the one that a trusted proxy forwarded.
-pub(crate) fn with_forwarded_host(mut request: Request, client: &Client<'_>) -> Request {
+pub(crate) fn set_forwarded_host(request: &mut Request<'_>, client: &Client<'_>) {
     let forwarded = client.forwarded.as_ref().and_then(|forwarded| forwarded.host.clone());
-    let Some(host) = forwarded else { return request };
-    if request.uri().authority().is_some() {
-        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    let Some(host) = forwarded else { return };
+    if request.is_absolute() {
+        let mut parts = request.uri().clone().into_parts();
         parts.authority = Authority::try_from(host.as_bytes()).ok();
         parts.scheme = parts.scheme.filter(|_| parts.authority.is_some());
         // A path with or without scheme and authority is a valid URI.
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        request.set_uri(Uri::from_parts(parts).unwrap_or_default());
     }
-    request.headers_mut().insert(header::HOST, host);
-    request
+    request.set(header::HOST, host);
 }
 
 /// Reports options that conflict with the rest of the configuration.

@@ -242,11 +242,11 @@ fn a_trusted_forwarded_host_replaces_the_host_of_the_request() {
         ("*", "*"),
     ] {
         let request = http::Request::get(target).header("host", "own").header("host", "own");
-        let request = request.body(RequestBody::empty()).unwrap();
+        let mut request = request.body(RequestBody::empty()).map(Request::from).unwrap();
         let host = Some(HeaderValue::from_static("a.org:80"));
         let forwarded = Some(std::sync::Arc::new(Forwarded { address: Peer::Unix, scheme: None, host }));
         let client = Client { forwarded, ..Client::new(Peer::Unix, 1, 1) };
-        let request = with_forwarded_host(request, &client);
+        set_forwarded_host(&mut request, &client);
         assert_eq!(request.uri().to_string(), expected);
         assert_eq!(request.headers().get_all("host").iter().collect::<Vec<_>>(), ["a.org:80"]);
     }

@@ -4,7 +4,6 @@ use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use rudy_http::h1::RequestHead;
 use rudy_http::semantics::etag::{self, Comparison, EntityTag};
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::media_type;
@@ -30,31 +29,15 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn of(request: &Request) -> Self {
-        let fields = request.headers();
-        Self::new(
-            request.method(),
-            request.uri().path(),
-            fields,
-            lines_forbid_transformation(cache_control(fields)),
-        )
-    }
-
-    /// The same for a request of which only the head was needed.
-    pub(crate) fn of_head(head: &RequestHead<'_>) -> Self {
-        let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case(CACHE_CONTROL.as_str()));
-        let path = str::from_utf8(head.path()).unwrap_or_default();
-        Self::new(head.method(), path, head, lines_forbid_transformation(lines.map(|(_, value)| value)))
-    }
-
-    fn new(method: &Method, path: &str, fields: &impl FieldLines, forbids_transformation: bool) -> Self {
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        let path = str::from_utf8(request.path()).unwrap_or_default();
         Self {
-            accepted: AcceptedCodings::parse(fields.lines(KnownField::AcceptEncoding)),
-            is_head: *method == Method::HEAD,
+            accepted: AcceptedCodings::parse(request.lines(KnownField::AcceptEncoding)),
+            is_head: *request.method() == Method::HEAD,
             is_coded: media_type::coding_of_name(path) != Coding::Identity,
-            is_tunnel: *method == Method::CONNECT,
-            forbids_transformation,
-            if_none_match: fields.lines(KnownField::IfNoneMatch).map(Into::into).collect(),
+            is_tunnel: *request.method() == Method::CONNECT,
+            forbids_transformation: lines_forbid_transformation(request.get_all(&CACHE_CONTROL)),
+            if_none_match: request.lines(KnownField::IfNoneMatch).map(Into::into).collect(),
         }
     }
 
@@ -75,17 +58,16 @@ impl Wanted {
 
 /// Removes the range from a request that would continue a compressed response with bytes of the uncompressed one: a date in
 /// `If-Range` does not distinguish the two. A server MAY ignore a range (RFC 9110 §14.2).
-pub(crate) fn without_ambiguous_range(request: &mut Request, wanted: &Wanted, codings: &[Coding]) {
-    let fields = request.headers_mut();
-    if has_date_in_if_range(fields) && wanted.accepts_any(codings) {
-        fields.remove(IF_RANGE);
-        fields.remove(RANGE);
+pub(crate) fn without_ambiguous_range(request: &mut Request<'_>, wanted: &Wanted, codings: &[Coding]) {
+    if has_date_in_if_range(&**request) && wanted.accepts_any(codings) {
+        request.remove(&IF_RANGE);
+        request.remove(&RANGE);
     }
 }
 
 /// Whether a range is for a representation with a date. It may have several codings.
-pub(crate) fn has_date_in_if_range(fields: &HeaderMap) -> bool {
-    fields.get(IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""))
+pub(crate) fn has_date_in_if_range(fields: &impl FieldLines) -> bool {
+    fields.lines(KnownField::IfRange).next().is_some_and(|value| !value.ends_with(b"\""))
 }
 
 /// Whether a response may be compressed, for a request that allows it. `Vary` depends on this alone: a cache may use the response for
@@ -112,7 +94,7 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
 
 /// Whether the handler, or the route that an internal redirect led to, has chosen the coding.
 pub(crate) fn is_final(response: &Response) -> bool {
-    response.state().is_redirected || response.state().is_negotiated
+    response.state().is_redirected || response.is_negotiated
 }
 
 /// Whether `Cache-Control` has `no-transform` (RFC 9111 §5.2.2.6).

@@ -74,14 +74,14 @@ struct Dashboard {
 }
 
 impl Handler for Dashboard {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(&request, call.context).into()
     }
 }
 
 impl Dashboard {
     /// Responds with the page, or with the part of it that the query names: so that a route with any path has all parts.
-    fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+    fn respond(&self, request: &Request<'_>, context: Context<'_>) -> Response {
         let routes = context.routes;
         if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
@@ -99,7 +99,7 @@ impl Dashboard {
         }
     }
 
-    fn events(&self, request: &Request, routes: &Routes) -> Response {
+    fn events(&self, request: &Request<'_>, routes: &Routes) -> Response {
         let live = &routes.live;
         let response = self.subscribe.respond(live.topic(), request);
         match live.ensure_running(&routes.activity, self.interval) {

@@ -51,19 +51,15 @@ impl Observers {
         Some(self.record(head, client, id))
     }
 
-    /// Creates the record of an exchange that may have to wait, unless it has one, so that it is among the active requests. The record
-    /// has a copy of the request's head then.
-    pub(crate) fn observe_waiting(
-        self: &Arc<Self>,
-        head: &RequestHead<'_>,
-        client: &Client<'_>,
-    ) -> Arc<dyn Observer> {
-        let known = client.observer.clone();
-        let observer = known.unwrap_or_else(|| self.record(head, client, None));
-        if let Some(record) = of(&observer) {
+    /// Creates the record of an exchange that has to wait, unless it has one, so that it is among the active requests. The record has a
+    /// copy of the request's head then. Returns whether it is new.
+    pub(crate) fn observe_waiting(self: &Arc<Self>, head: &RequestHead<'_>, client: &Client<'_>) -> bool {
+        let is_new = client.observer.get().is_none();
+        let observer = client.observer.get_or_init(|| self.record(head, client, None));
+        if let Some(record) = of(observer) {
             record.request.get_or_init(|| RequestInfo::new(head, &[header::HOST]));
         }
-        observer
+        is_new
     }
 
     fn record(

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rudy_http::h1::RequestHead;
+use rudy_net::Request;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -74,8 +75,8 @@ impl RequestId {
     }
 
     /// Sets the field of a request, instead of that of the client.
-    pub(crate) fn set_in_request(&self, fields: &mut HeaderMap) {
-        set_request_field(&X_REQUEST_ID, self.0.clone(), fields);
+    pub(crate) fn set_in_request(&self, request: &mut Request<'_>) {
+        set_request_field(&X_REQUEST_ID, self.0.clone(), request);
     }
 
     /// Sets the field of a response.
@@ -127,17 +128,17 @@ mod tests {
 
     #[test]
     fn a_field_of_the_client_is_replaced_in_all_spellings() {
-        let mut fields = HeaderMap::new();
+        let mut request = Request::default();
         for (name, value) in [
             ("x-request-id", "a"),
             ("x-request-id", "b"),
             ("x_request_id", "c"),
             ("connection", "x-request-id"),
         ] {
-            fields.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+            request.add(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        RequestId(HeaderValue::from_static("id")).set_in_request(&mut fields);
-        assert_eq!(fields.len(), 1);
-        assert_eq!(fields["x-request-id"], "id");
+        RequestId(HeaderValue::from_static("id")).set_in_request(&mut request);
+        assert_eq!(request.headers().len(), 1);
+        assert_eq!(request.headers()["x-request-id"], "id");
     }
 }

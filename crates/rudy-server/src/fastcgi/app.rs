@@ -138,7 +138,7 @@ impl App {
         params: &Params<'_>,
         upload: Upload,
     ) -> Result<Box<Exchange>, CheckoutError> {
-        let info = self.info(&params.head.method, &params.head.uri, params.client);
+        let info = self.info(params.request.method(), params.request.uri(), params.client);
         let (stderr, timeout) = (Stderr::new(info, self.pool()?.output()), self.table.response_timeout.0);
         Ok(Exchange::begin(checkout, role, params, upload, &LIMITS, timeout, stderr))
     }
@@ -157,7 +157,7 @@ impl App {
 
 /// Returns the observer of the exchange with the client, for an app that responds to it.
 fn observer<'a>(role: Role, params: &Params<'a>) -> Option<&'a Arc<dyn Observer>> {
-    params.client.observer.as_ref().filter(|_| role == Role::Responder)
+    params.client.observer.get().filter(|_| role == Role::Responder)
 }
 
 fn connections(table: &AppTable) -> Connections {

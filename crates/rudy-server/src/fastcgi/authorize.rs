@@ -7,7 +7,6 @@ use std::io;
 use std::sync::Arc;
 
 use http::header::LOCATION;
-use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
@@ -78,39 +77,38 @@ impl Authorizer {
     }
 
     /// Calls the authorizer, and passes the request on if it is allowed. The request's body is not read meanwhile.
-    pub(crate) fn decide(&self, passage: &mut Passage, call: &Call<'_>) -> Waiting {
-        Box::pin(self.clone().respond(std::mem::take(passage), OwnedCall::of(call)))
+    pub(crate) fn decide(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Waiting {
+        Box::pin(self.clone().respond(passage.take(), OwnedCall::of(call)))
     }
 
-    async fn respond(self, mut passage: Passage, call: OwnedCall) -> Decided {
-        let (mut head, body) = passage.request.into_parts();
-        let decision = self.authorize(&head, &call.path, &call.client, &call.routes.buffers).await;
+    async fn respond(self, mut passage: Passage<'static>, call: OwnedCall) -> Decided {
+        let request = &mut passage.request;
+        let decision = self.authorize(request, &call.path, &call.client, &call.routes.buffers).await;
         let response = match decision {
             Ok(Decision::Allow(variables)) => {
-                let state = head.state_mut();
+                let state = request.state_mut();
                 (state.variables, state.was_allowed) = (variables, true);
                 None
             }
             Ok(Decision::Deny(response)) => Some(response),
             Err(failure) => {
-                self.0.app.info(&head.method, &head.uri, &call.client).log_failure(&failure);
-                Some(failure.response(&head.headers))
+                self.0.app.info(request.method(), request.uri(), &call.client).log_failure(&failure);
+                Some(failure.response(request.headers()))
             }
         };
-        passage.request = Request::from_parts(head, body);
         Decided { call, passage, response }
     }
 
     async fn authorize(
         &self,
-        head: &Parts,
+        request: &Request<'_>,
         path: &RequestPath<'_>,
         client: &Client<'_>,
         buffers: &Buffers,
     ) -> Result<Decision, Failure> {
         let Shared { app, constants, .. } = &*self.0;
         let purpose = Purpose::Authorize(path);
-        let params = Params { head, client, purpose, content_length: None, constants };
+        let params = Params { request, client, purpose, content_length: None, constants };
         // A query has no side effects, so it can be repeated.
         let response = app
             .send_request(Role::Authorizer, &params, &mut Upload::default(), true)
@@ -126,7 +124,7 @@ impl Authorizer {
         }
         let kind = response.head.kind.clone();
         // Denial pages are small and need no file.
-        let mut response = response.into_response(&head.method, buffers, 0)?;
+        let mut response = response.into_response(request.method(), buffers, 0)?;
         deny(&kind, response.headers_mut());
         Ok(Decision::Deny(response))
     }

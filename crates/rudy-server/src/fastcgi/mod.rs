@@ -42,7 +42,6 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use rudy_fastcgi::Role;
@@ -94,7 +93,7 @@ struct Shared {
 }
 
 impl Handler for Fastcgi {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(request, call)
     }
 
@@ -179,7 +178,7 @@ impl Fastcgi {
         self.0.app.start(start.apps, &start.log.of_server())
     }
 
-    fn respond(&self, request: Request, call: Call<'_>) -> Reply {
+    fn respond(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         let context = call.context;
         let script = match self.script(call.below(), call.route.pattern) {
             Ok(script) => script,
@@ -196,18 +195,19 @@ impl Fastcgi {
             None => Ok(Some(Kind::File)),
         };
         match kind {
-            Ok(Some(Kind::File)) => self.run(request, script, context),
+            Ok(Some(Kind::File)) => self.run(request, script, &call),
             Ok(_) => not_found(&request),
             Err(failure) if failure.would_block(context.access) => call.on_pool(request),
             Err(failure) => self.failure_response(&request, context.client, &failure).into(),
         }
     }
 
-    /// Passes a request for a script to the app. `context` has the routes for a local redirect.
-    pub(crate) fn run(&self, request: Request, script: Script, context: Context<'_>) -> Reply {
-        let (head, body) = request.into_parts();
-        let (client, routes) = (context.client.to_owned(), context.routes.clone());
-        let request = AppRequest { shared: self.0.clone(), head, client, script, routes };
+    /// Passes a request for a script to the app.
+    pub(crate) fn run(&self, request: Request<'_>, script: Script, call: &Call<'_>) -> Reply {
+        let mut request = call.detach(request);
+        let body = std::mem::take(request.body_mut());
+        let (client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
+        let request = AppRequest { shared: self.0.clone(), request, client, script, routes };
         // By reference: the future of a method that takes `self` would store it twice.
         Reply::Later(Box::pin(async move { request.respond(body).await }))
     }
@@ -221,7 +221,12 @@ impl Fastcgi {
     }
 
     /// Logs a failure and returns its response.
-    pub(crate) fn failure_response(&self, request: &Request, client: &Client, failure: &Failure) -> Response {
+    pub(crate) fn failure_response(
+        &self,
+        request: &Request<'_>,
+        client: &Client,
+        failure: &Failure,
+    ) -> Response {
         self.0.app.info(request.method(), request.uri(), client).log_failure(failure);
         failure.response(request.headers())
     }
@@ -250,7 +255,7 @@ fn open_sendfile(
     opened.map_err(|error| vec![Problem::value(&location.key("sendfile_root"), error.to_string())])
 }
 
-fn not_found(request: &Request) -> Reply {
+fn not_found(request: &Request<'_>) -> Reply {
     let explanation = "The requested URL was not found on this server.";
     pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
 }
@@ -258,7 +263,7 @@ fn not_found(request: &Request) -> Reply {
 /// A request to an app.
 struct AppRequest {
     shared: Arc<Shared>,
-    head: Parts,
+    request: Request<'static>,
     client: Client<'static>,
     script: Script,
     routes: Arc<Routes>,
@@ -277,33 +282,35 @@ impl AppRequest {
         match self.response(body).await {
             Ok(response) => response,
             Err(failure) => {
-                let Self { shared, head, client, .. } = self;
-                shared.app.info(&head.method, &head.uri, client).log_failure(&failure);
-                failure.response(&head.headers)
+                let Self { shared, request, client, .. } = self;
+                shared.app.info(request.method(), request.uri(), client).log_failure(&failure);
+                failure.response(request.headers())
             }
         }
     }
 
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
         // What is used only before or after the app is called is not stored in the future.
-        let Self { shared, head, client, script, .. } = self;
+        let Self { shared, request, client, script, .. } = self;
         let mut upload = if self.should_store(&body) {
             Upload::stored(Box::pin(self.routes.buffers.store(body)).await?)
         } else {
             Upload::of_client(body)
         };
         let params = Params {
-            head,
+            request,
             client,
             purpose: Purpose::RunScript(script),
             content_length: upload.length(),
             constants: &shared.constants,
         };
-        let app_response =
-            shared.app.send_request(Role::Responder, &params, &mut upload, head.method.is_safe()).await?;
+        let app_response = shared
+            .app
+            .send_request(Role::Responder, &params, &mut upload, request.method().is_safe())
+            .await?;
         match self.read_head(app_response) {
             Continuation::PassOn(app_response) => {
-                app_response.into_response(&head.method, &self.routes.buffers, shared.response_buffer)
+                app_response.into_response(request.method(), &self.routes.buffers, shared.response_buffer)
             }
             Continuation::Replace(response) => response.await,
         }
@@ -333,7 +340,7 @@ impl AppRequest {
         file: sendfile::FileRequest,
     ) -> Result<Response, Failure> {
         let sendfile = self.shared.sendfile.as_ref().ok_or_else(|| file.disabled())?;
-        sendfile.send(&self.head, &kind, &fields, &file).await
+        sendfile.send(&self.request, &kind, &fields, &file).await
     }
 
     /// Returns whether to store the body before a connection to the app is used. A body without a length may
@@ -341,11 +348,10 @@ impl AppRequest {
     /// client could send its body slowly.
     fn should_store(&self, body: &RequestBody) -> bool {
         let Shared { request_buffering, buffer_chunked, .. } = *self.shared;
-        let Parts { method, headers, .. } = &self.head;
         let is_stored = if body.size_hint().exact().is_some() {
             request_buffering
         } else {
-            let is_endless = || may_be_endless(method, headers) || is_incremental(headers);
+            let is_endless = || may_be_endless(&self.request) || is_incremental(&self.request);
             buffer_chunked || request_buffering && !is_endless()
         };
         is_stored && !body.is_end_stream()
@@ -353,11 +359,11 @@ impl AppRequest {
 
     /// Responds as if the client had requested another path.
     async fn redirect(&self, target: String) -> Result<Response, Failure> {
-        let Some(request) = internal_redirect::for_target(&self.head, &target) else {
+        let Some(request) = internal_redirect::for_target(&self.request, &target) else {
             return Err(Failure::TooManyRedirects(target));
         };
         let Self { client, routes, .. } = self;
-        let reply = Context { client, routes, access: Access::Cached }.reply(request);
+        let reply = Context::new(client, routes).reply(request);
         Ok(reply.response().await)
     }
 }
@@ -409,7 +415,7 @@ mod tests {
     fn a_waiting_request_has_a_small_future() {
         let request = AppRequest {
             shared: Fastcgi::build(&FastcgiTable::default(), None, None).0,
-            head: http::Request::new(()).into_parts().0,
+            request: Request::default(),
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
             routes: Arc::new(Routes::none()),

@@ -6,13 +6,11 @@ use std::net::IpAddr;
 use bytes::BytesMut;
 use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
-use http::request::Parts;
 use http::uri::Scheme;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
-use rudy_http::RawTarget;
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::Client;
+use rudy_net::{Client, Request};
 
 use super::script::Script;
 use super::tls::encode_tls;
@@ -57,7 +55,7 @@ impl Constants {
 
 /// The variables of one request.
 pub(super) struct Params<'a> {
-    pub(super) head: &'a Parts,
+    pub(super) request: &'a Request<'a>,
     pub(super) client: &'a Client<'a>,
     pub(super) purpose: Purpose<'a>,
     /// The length of the request's body.
@@ -91,7 +89,7 @@ impl Params<'_> {
             encode_tls(tls, &mut |name, value| params.push(name, value));
         }
         self.encode_fields(&mut params);
-        let of_authorizer = self.head.state().variables.0.as_slice();
+        let of_authorizer = self.request.state().variables.0.as_slice();
         self.encode_user(of_authorizer, &mut params);
         for (name, value) in of_authorizer {
             params.push(name, value.as_bytes());
@@ -100,10 +98,9 @@ impl Params<'_> {
     }
 
     fn encode_request(&self, params: &mut Encoder<'_>) {
-        let Parts { method, version, .. } = self.head;
-        params.push("REQUEST_METHOD", method.as_str().as_bytes());
-        params.push("QUERY_STRING", self.query().unwrap_or_default());
-        let protocol = match *version {
+        params.push("REQUEST_METHOD", self.request.method().as_str().as_bytes());
+        params.push("QUERY_STRING", self.request.query().unwrap_or_default());
+        let protocol = match self.request.version() {
             http::Version::HTTP_10 => "HTTP/1.0",
             http::Version::HTTP_2 => "HTTP/2.0",
             _ => "HTTP/1.1",
@@ -114,8 +111,8 @@ impl Params<'_> {
             params.push("HTTPS", b"on");
         }
         self.encode_server(params);
-        let content_type = self.head.headers.get(header::CONTENT_TYPE);
-        params.push("CONTENT_TYPE", content_type.map_or(b"", |value| value.as_bytes()));
+        let content_type = self.request.get(&header::CONTENT_TYPE);
+        params.push("CONTENT_TYPE", content_type.unwrap_or_default());
         match self.content_length {
             _ if matches!(self.purpose, Purpose::Authorize(_)) => {}
             // Many apps reject an empty value as an invalid number.
@@ -129,7 +126,7 @@ impl Params<'_> {
     /// The address at which the request was received, not the one that the client names (RFC 3875 §4.1.14,
     /// §4.1.15): an app may check the port to see which listener a request came through.
     fn encode_server(&self, params: &mut Encoder<'_>) {
-        let host = self.host();
+        let host = self.request.host();
         let local = self.client.local_address.get();
         match (without_port(host), local.map(|local| local.ip())) {
             // HTTP/1.0 without Host.
@@ -150,25 +147,8 @@ impl Params<'_> {
 
     /// Returns the request target as the client sent it.
     fn target(&self) -> &[u8] {
-        if let Some(target) = &self.head.state().original_target {
-            return target;
-        }
-        match self.raw_target() {
-            Some(target) => target.path_and_query(),
-            None => self.head.uri.path_and_query().map_or(b"*", |target| target.as_str().as_bytes()),
-        }
-    }
-
-    /// Returns the query as the client sent it.
-    fn query(&self) -> Option<&[u8]> {
-        match self.raw_target() {
-            Some(target) => target.query(),
-            None => self.head.uri.query().map(str::as_bytes),
-        }
-    }
-
-    fn raw_target(&self) -> Option<&RawTarget> {
-        self.head.extensions.get()
+        let sent = self.request.state().original_target.as_deref();
+        sent.unwrap_or_else(|| self.request.path_and_query())
     }
 
     /// Encodes the normalized path by which the route was found, so that no other spelling of the path gets
@@ -181,7 +161,7 @@ impl Params<'_> {
             target.extend_from_slice(if index == 0 { b"" } else { b"%3F" });
             target.extend_from_slice(piece);
         }
-        if let Some(query) = self.query() {
+        if let Some(query) = self.request.query() {
             target.push(b'?');
             target.extend_from_slice(query);
         }
@@ -201,7 +181,7 @@ impl Params<'_> {
             params.push_joined("PATH_TRANSLATED", root.as_bytes(), path_info);
         }
         // php-cgi refuses to run without it (`cgi.force_redirect`).
-        let page_of = self.head.state().error_page_for.unwrap_or(StatusCode::OK);
+        let page_of = self.request.state().error_page_for.unwrap_or(StatusCode::OK);
         params.push("REDIRECT_STATUS", page_of.as_str().as_bytes());
     }
 
@@ -219,7 +199,7 @@ impl Params<'_> {
 
     /// Encodes the user that a step has verified (RFC 3875 §4.1.1, §4.1.11), unless an authorizer names another one.
     fn encode_user(&self, of_authorizer: &[(String, HeaderValue)], params: &mut Encoder<'_>) {
-        let Some(identity) = &self.head.state().identity else { return };
+        let Some(identity) = &self.request.state().identity else { return };
         let is_set = |name: &str| of_authorizer.iter().any(|(other, _)| other == name);
         if is_set("REMOTE_USER") {
             return;
@@ -233,11 +213,11 @@ impl Params<'_> {
     /// Encodes the header fields, as `HTTP_ACCEPT` and so on (RFC 3875 §4.1.18). Fields with the same name
     /// are joined.
     fn encode_fields(&self, params: &mut Encoder<'_>) {
-        let authority = self.head.uri.authority();
-        if let Some(authority) = authority {
+        let is_absolute = self.request.is_absolute();
+        if is_absolute {
             // RFC 9112 §3.2.2: the authority replaces Host. The app must see the same host as the site
             // selection.
-            params.push("HTTP_HOST", authority.as_str().as_bytes());
+            params.push("HTTP_HOST", self.request.host());
         }
         // RFC 8470 §5.1. A field of the client, which is then itself a gateway, is passed on otherwise.
         let is_early = self.client.tls.as_ref().is_some_and(|tls| tls.is_early);
@@ -247,7 +227,7 @@ impl Params<'_> {
         // Room for nearly all names.
         let mut variable = Vec::with_capacity(64);
         variable.extend_from_slice(b"HTTP_");
-        let mut fields = self.head.headers.iter().peekable();
+        let mut fields = self.request.headers().iter().peekable();
         while let Some((name, first)) = fields.next() {
             let mut value = Cow::Borrowed(first.as_bytes());
             // RFC 9110 §5.3; cookies have their own separator (RFC 6265 §5.4).
@@ -256,20 +236,13 @@ impl Params<'_> {
                 value = [&value, separator, next.as_bytes()].concat().into();
             }
             let is_replaced =
-                (authority.is_some() && *name == header::HOST) || (is_early && name.as_str() == "early-data");
+                (is_absolute && *name == header::HOST) || (is_early && name.as_str() == "early-data");
             if is_passed_on(name) && !is_replaced {
                 variable.truncate("HTTP_".len());
                 variable.extend(name.as_str().bytes().map(variable_byte));
                 params.push_bytes(&variable, &value);
             }
         }
-    }
-
-    fn host(&self) -> &[u8] {
-        if let Some(authority) = self.head.uri.authority() {
-            return authority.as_str().as_bytes();
-        }
-        self.head.headers.get(header::HOST).map_or(b"", |host| host.as_bytes())
     }
 }
 

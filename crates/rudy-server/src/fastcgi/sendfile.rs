@@ -9,18 +9,16 @@ use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH,
     IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
 };
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Request, RequestBody, Response};
+use rudy_net::{Request, Response};
 
 use super::FastcgiTable;
 use super::failure::Failure;
 use crate::compression::CompressionSetting;
 use crate::error_log::ErrorLog;
 use crate::files::{Files, FilesError, FilesOptions, Folders};
-use crate::request_state::HasResponseState;
 
 /// The field of nginx, whose value is the path of a URI; those of Apache and old lighttpd, whose value is a
 /// path in the file system.
@@ -72,7 +70,7 @@ impl Sendfile {
     /// Sends the file to the client, with the app's fields.
     pub(super) async fn send(
         &self,
-        client_request: &Parts,
+        client_request: &Request<'_>,
         kind: &ResponseKind,
         fields: &HeaderMap,
         file: &FileRequest,
@@ -148,19 +146,21 @@ impl FileRequest {
 ///
 /// There are neither if the app's status is not 200 (an error page, for instance). There is also no range if
 /// the client requests several: their parts would have the type of the file name instead of the app's.
-fn file_request(client_request: &Parts, status: StatusCode) -> Request {
-    let mut request = Request::new(RequestBody::empty());
-    let is_read = matches!(client_request.method, Method::GET | Method::HEAD);
-    *request.method_mut() = if is_read { client_request.method.clone() } else { Method::GET };
-    *request.headers_mut() = client_request.headers.clone();
-    let has_several = client_request.headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','));
+fn file_request(client_request: &Request<'_>, status: StatusCode) -> Request<'static> {
+    let mut request = client_request.copy_head().into_owned();
+    request.set_uri(Uri::default());
+    let is_read = matches!(*client_request.method(), Method::GET | Method::HEAD);
+    if !is_read {
+        request.set_method(Method::GET);
+    }
+    let has_several = client_request.get(&RANGE).is_some_and(|range| range.contains(&b','));
     let ignored = match (is_read && status == StatusCode::OK, has_several) {
         (true, false) => &[][..],
         (true, true) => &[RANGE],
         (false, _) => &[RANGE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE],
     };
     for name in ignored {
-        request.headers_mut().remove(name);
+        request.remove(name);
     }
     request
 }
@@ -174,7 +174,7 @@ fn apply_app_fields(mut response: Response, status: StatusCode, fields: &HeaderM
         return response;
     }
     // The app decides about the type, and so about compression.
-    response.take(|state| &mut state.is_negotiated);
+    response.is_negotiated = false;
     let is_sent = response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     for name in fields.keys() {
@@ -262,7 +262,7 @@ mod tests {
             fields.insert(name, HeaderValue::from_bytes(value).unwrap());
             let file = FileRequest::take_from(&mut fields).unwrap();
             let kind = ResponseKind::Document(StatusCode::OK);
-            let (request, ()) = http::Request::new(()).into_parts();
+            let request = Request::default();
             let sent = runtime.block_on(sendfile.send(&request, &kind, &fields, &file));
             match sent.map(|response| response.body) {
                 Ok(rudy_net::Body::Bytes(bytes)) => bytes.to_vec(),

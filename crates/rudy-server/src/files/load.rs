@@ -40,7 +40,7 @@ impl Files {
     /// Responds with a file whose name is not UTF-8, but in Latin-1 for instance. Such names are rare, so the cache has none.
     pub(super) fn respond_uncached(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: &RequestPath<'_>,
         access: Access,
     ) -> Result<Reply, WouldBlock> {

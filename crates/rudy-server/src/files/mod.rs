@@ -43,7 +43,6 @@ use std::sync::{Arc, OnceLock};
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use minijinja::Environment;
-use rudy_http::h1::RequestHead;
 use rudy_http::semantics::negotiation;
 use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_http::semantics::percent::encode_query;
@@ -53,8 +52,6 @@ use tokio::sync::Semaphore;
 use crate::compression::Compression;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
-use crate::routing::RouteMatch;
-use crate::steps::Target;
 use crate::{methods, pages};
 use access::{Access, WouldBlock, on_pool};
 pub use browse::Browse;
@@ -117,7 +114,7 @@ pub(crate) enum Outcome {
 }
 
 impl Handler for Files {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         let other_routes = |file: &str| call.path_on_other_route(file);
         let Call { context, route, .. } = call;
         match self.respond_to(
@@ -130,16 +127,6 @@ impl Handler for Files {
             Ok(Outcome::Redirect(path)) => context.redirect(request, path),
             Err(WouldBlock) => call.on_pool(request),
         }
-    }
-
-    fn call_head(
-        &self,
-        head: &RequestHead<'_>,
-        route: &RouteMatch<'_, Target>,
-        path: &RequestPath<'_>,
-    ) -> Option<Response> {
-        let other_routes = |file: &str| route.path_on_other_route(path, file);
-        self.respond_to_head(head, route.below(path), route.if_has_other_routes(&other_routes))
     }
 
     fn serves_files(&self) -> bool {
@@ -181,7 +168,7 @@ impl Files {
     /// The file system would block and `access` forbids that: call this again on the thread pool for blocking work.
     pub(crate) fn respond_to(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: PathBelow<'_>,
         other_routes: Option<OtherRoutes<'_>>,
         access: Access,
@@ -199,7 +186,7 @@ impl Files {
 
     fn respond_at(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: FolderPath<'_>,
         other_routes: Option<OtherRoutes<'_>>,
         access: Access,
@@ -223,7 +210,7 @@ impl Files {
     }
 
     /// Responds to a request with the file that an app names, by a path below this folder.
-    pub(crate) async fn send(&self, request: Request, path: RequestPath<'static>) -> Response {
+    pub(crate) async fn send(&self, request: Request<'static>, path: RequestPath<'static>) -> Response {
         let reply = if let Ok(reply) = self.send_now(&request, &path, Access::Cached) {
             reply
         } else {
@@ -235,7 +222,7 @@ impl Files {
 
     fn send_now(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: &RequestPath<'_>,
         access: Access,
     ) -> Result<Reply, WouldBlock> {
@@ -255,7 +242,7 @@ impl Files {
     /// As [`Self::respond_to`].
     pub(crate) fn respond_if_cached(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: PathBelow<'_>,
         access: Access,
     ) -> Result<Option<Reply>, WouldBlock> {
@@ -265,23 +252,8 @@ impl Files {
         Ok(entry.map(|entry| self.respond(request, key, &entry)))
     }
 
-    /// Responds to a GET or HEAD from its head if the cache has a fresh entry. Makes no system call.
-    pub(crate) fn respond_to_head(
-        &self,
-        head: &RequestHead<'_>,
-        path: PathBelow<'_>,
-        other_routes: Option<OtherRoutes<'_>>,
-    ) -> Option<Response> {
-        let path = FolderPath::new(path).ok()?;
-        let entry = self.0.entries.get(path.key)?;
-        let is_on_this_route =
-            || other_routes.and_then(|others| entry.path_on_other_route(path.name(), others)).is_none();
-        let can_be_sent = self.is_fresh(&entry, clock::monotonic_ms()) && is_on_this_route();
-        can_be_sent.then(|| respond::ready(&entry, head.method(), head)).flatten()
-    }
-
     /// Lists a folder on the thread pool for blocking work: thousands of entries take milliseconds.
-    fn list(&self, request: &Request, folder: String) -> Reply {
+    fn list(&self, request: &Request<'_>, folder: String) -> Reply {
         let files = self.clone();
         let headers = request.headers().clone();
         let order = listing::Order::from_query(request.uri().query().unwrap_or_default());
@@ -308,7 +280,7 @@ impl Files {
 /// Redirects a request for a folder without a slash at its end to the URL with one.
 ///
 /// The location begins with exactly one slash: `//host/` would be the URL of another host (RFC 3986 §4.2).
-pub(crate) fn redirect_to_folder(request: &Request, path: PathBelow<'_>) -> Response {
+pub(crate) fn redirect_to_folder(request: &Request<'_>, path: PathBelow<'_>) -> Response {
     let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
     let folder = path.whole().encoded_from(0);
     let location = format!("{}/{}", folder.trim_end_matches('/'), query.unwrap_or_default());

@@ -30,7 +30,7 @@ impl Files {
     /// Resolves a path.
     pub(super) fn resolve<'a>(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: FolderPath<'a>,
         other_routes: Option<OtherRoutes<'_>>,
         access: Access,
@@ -52,7 +52,7 @@ impl Files {
 
     fn open_found<'a>(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: FolderPath<'a>,
         found: Lookup,
         access: Access,

@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
-use http::header::{CONTENT_RANGE, CONTENT_TYPE, RANGE};
-use http::{HeaderMap, Method, StatusCode};
+use http::header::{CONTENT_RANGE, CONTENT_TYPE};
+use http::{Method, StatusCode};
 use rudy_http::semantics::conditional::{self, Verdict};
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::Coding;
@@ -19,33 +19,38 @@ use super::entry::{Coded, Content, Entry, Representation, Selection};
 use crate::compression::fields::has_date_in_if_range;
 use crate::compression::{CompressedBody, Effort, Encoder, Of};
 use crate::pages;
-use crate::request_state::HasResponseState;
 
 impl Files {
     /// Responds with `entry`, whose key is `key`.
-    pub(super) fn respond(&self, request: &Request, key: &str, entry: &Arc<Entry>) -> Reply {
+    pub(super) fn respond(&self, request: &Request<'_>, key: &str, entry: &Arc<Entry>) -> Reply {
         self.negotiate(request, key, entry).map(|mut response| {
-            response.state_mut().is_negotiated = true;
+            response.is_negotiated = true;
             response
         })
     }
 
-    fn negotiate(&self, request: &Request, key: &str, entry: &Arc<Entry>) -> Reply {
-        let (method, headers) = (request.method(), request.headers());
-        if let Some(response) = ready(entry, method, headers) {
+    fn negotiate(&self, request: &Request<'_>, key: &str, entry: &Arc<Entry>) -> Reply {
+        let (method, fields) = (request.method(), &**request);
+        if let Some(response) = ready(entry, method, fields) {
             return response.into();
         }
         // RFC 9110 §8.8.1: a date is no strong validator beside other codings. With one in `If-Range`, the client may have the beginning of
         // the coding that it would get without a range.
-        let wants_range = has_range(method, headers) && !has_date_in_if_range(headers);
-        match entry.select(headers, wants_range) {
+        let wants_range = has_range(method, fields) && !has_date_in_if_range(fields);
+        match entry.select(fields, wants_range) {
             Selection::Ready(ready) => respond_conditionally(request, ready).into(),
             Selection::Compress(coding) => self.respond_compressed(request, key, entry, coding),
         }
     }
 
     /// Responds with a coding compressed on the fly. Evaluates the preconditions first, which can make that unnecessary.
-    fn respond_compressed(&self, request: &Request, key: &str, entry: &Arc<Entry>, coding: Coding) -> Reply {
+    fn respond_compressed(
+        &self,
+        request: &Request<'_>,
+        key: &str,
+        entry: &Arc<Entry>,
+        coding: Coding,
+    ) -> Reply {
         let key = CompressedKey { path: key.into(), coding, stat: entry.stat };
         if let Some(compressed) = self.0.entries.compressed.get(&key) {
             self.update_entry(&key, entry, &compressed);
@@ -53,7 +58,7 @@ impl Files {
             return Reply::Now(respond_conditionally(request, ready));
         }
         let plan = entry.plain.compressed(entry.plain.content.clone(), &entry.stat, coding);
-        let verdict = conditional::evaluate(request.method(), request.headers(), &plan.validators);
+        let verdict = conditional::evaluate(request.method(), &**request, &plan.validators);
         if matches!(verdict, Verdict::NotModified | Verdict::PreconditionFailed) {
             return Reply::Now(respond_conditionally(request, &plan));
         }
@@ -107,22 +112,21 @@ impl Files {
     }
 }
 
-fn respond_conditionally(request: &Request, ready: &Representation) -> Response {
-    let headers = request.headers();
-    match conditional::evaluate(request.method(), headers, &ready.validators) {
+fn respond_conditionally(request: &Request<'_>, ready: &Representation) -> Response {
+    match conditional::evaluate(request.method(), &**request, &ready.validators) {
         Verdict::NotModified => ready.not_modified_response(),
         Verdict::PreconditionFailed => pages::error(
             StatusCode::PRECONDITION_FAILED,
-            headers,
+            request.headers(),
             "The file does not match the preconditions of the request.",
         ),
-        Verdict::Proceed if *request.method() == Method::GET => respond_with_ranges(headers, ready),
+        Verdict::Proceed if *request.method() == Method::GET => respond_with_ranges(request, ready),
         Verdict::Proceed | Verdict::IgnoreRange => ready.ok_response(),
     }
 }
 
-fn respond_with_ranges(headers: &HeaderMap, ready: &Representation) -> Response {
-    let mut lines = headers.get_all(RANGE).iter();
+fn respond_with_ranges(request: &Request<'_>, ready: &Representation) -> Response {
+    let mut lines = request.lines(KnownField::Range);
     let (Some(line), None) = (lines.next(), lines.next()) else { return ready.ok_response() };
     let size = ready.content.length();
     match range::parse(line, size) {
@@ -133,7 +137,7 @@ fn respond_with_ranges(headers: &HeaderMap, ready: &Representation) -> Response 
             let status = StatusCode::RANGE_NOT_SATISFIABLE;
             let mut response = pages::error(
                 status,
-                headers,
+                request.headers(),
                 &format!("The range is not in the file, which has {size} bytes."),
             );
             response.headers_mut().insert(CONTENT_RANGE, range::unsatisfied_content_range(size));

@@ -59,7 +59,7 @@ impl HandlerConfig for DelayTable {
 }
 
 impl Handler for Delay {
-    fn call(&self, request: Request, _: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, _: Call<'_>) -> Reply {
         self.respond(&request)
     }
 }
@@ -83,7 +83,7 @@ impl Delay {
     }
 
     /// Responds after the delay, also with errors. The wait uses a timer, not a thread.
-    fn respond(&self, request: &Request) -> Reply {
+    fn respond(&self, request: &Request<'_>) -> Reply {
         let response = self.respond.respond(request);
         let time = self.time;
         Reply::Later(Box::pin(async move {
@@ -110,7 +110,8 @@ mod tests {
     /// Returns the response, and how long it took.
     fn request(table: &str, method: &str) -> (Response, Duration) {
         let delay = delay(table).unwrap();
-        let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
+        let request =
+            http::Request::builder().method(method).body(RequestBody::empty()).map(Request::from).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let start = Instant::now();

@@ -38,7 +38,7 @@ impl HandlerConfig for InfoTable {
 }
 
 impl Handler for Info {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(&request, call.context).into()
     }
 }
@@ -55,7 +55,7 @@ impl Info {
     }
 
     /// Responds to a request with text or JSON.
-    pub(crate) fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+    pub(crate) fn respond(&self, request: &Request<'_>, context: Context<'_>) -> Response {
         if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
         {
@@ -131,7 +131,7 @@ mod tests {
     fn request_of(client: &Client<'_>, accept: &str, metrics: &Arc<Metrics>) -> (Response, String) {
         let builder =
             http::Request::get("/info").header(header::ACCEPT, accept).header(header::HOST, "localhost");
-        let request = builder.body(RequestBody::empty()).unwrap();
+        let request = builder.body(RequestBody::empty()).map(Request::from).unwrap();
         let info = Info::new(&from_text("allow = ['loopback', '203.0.113.7']").unwrap());
         let routes = Arc::new(Routes { metrics: metrics.clone(), ..Routes::none() });
         let response = info.respond(&request, Context::new(client, &routes));

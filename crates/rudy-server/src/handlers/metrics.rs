@@ -46,13 +46,13 @@ struct MetricsHandler {
 }
 
 impl Handler for MetricsHandler {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        let fields = request.headers();
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         let rejection = respond_unless_read(&request).or_else(|| self.allowed.reject(&request, call.context));
         if let Some(rejection) = rejection {
             return rejection.into();
         }
-        let format = Format::accepted(fields.get(header::ACCEPT).map_or(b"", HeaderValue::as_bytes));
+        let format = Format::accepted(request.get(&header::ACCEPT).unwrap_or_default());
+        let request = call.detach(request);
         let routes = call.context.routes.clone();
         Reply::Later(Box::pin(async move {
             // Thousands of series take milliseconds, in which a worker would serve no other request.

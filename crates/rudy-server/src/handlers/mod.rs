@@ -21,9 +21,8 @@ use std::io;
 use std::path::PathBuf;
 
 use http::StatusCode;
-use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::{PathBelow, RequestPath};
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Reply, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -58,18 +57,7 @@ use crate::template::Subject;
 /// Responds to the requests of a route.
 pub(crate) trait Handler: Debug + Send + Sync {
     /// Responds to a request, now or later.
-    fn call(&self, request: Request, call: Call<'_>) -> Reply;
-
-    /// Responds to a GET or HEAD from its head alone, if a response is ready. It is the same as that of [`Self::call`].
-    fn call_head(
-        &self,
-        head: &RequestHead<'_>,
-        route: &RouteMatch<'_, Target>,
-        path: &RequestPath<'_>,
-    ) -> Option<Response> {
-        let _ = (head, route, path);
-        None
-    }
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply;
 
     /// Starts background work, such as the processes of an app, when the configuration takes effect. Sets the log for errors; only
     /// the first call does.
@@ -104,7 +92,7 @@ pub(crate) trait Handler: Debug + Send + Sync {
 pub(crate) struct NoHandler;
 
 impl Handler for NoHandler {
-    fn call(&self, request: Request, _: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, _: Call<'_>) -> Reply {
         let explanation = "The requested URL was not found on this server.";
         crate::pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
     }
@@ -114,7 +102,7 @@ impl Handler for NoHandler {
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     /// The canonical path of the request.
-    pub(crate) path: &'a RequestPath<'static>,
+    pub(crate) path: &'a RequestPath<'a>,
     pub(crate) route: &'a RouteMatch<'a, Target>,
     pub(crate) context: Context<'a>,
 }
@@ -126,16 +114,22 @@ impl Call<'_> {
     }
 
     /// Passes a request to its handler on the blocking pool, because the handler has to wait for the file system.
-    pub(crate) fn on_pool(&self, request: Request) -> Reply {
-        let call = OwnedCall::of(self);
+    pub(crate) fn on_pool(&self, request: Request<'_>) -> Reply {
+        let (call, request) = (OwnedCall::of(self), request.into_owned());
         let reply = on_pool(move |access| {
             Ok(call.with(access, |call| call.route.handler.handler.call(request, call)))
         });
         Reply::Later(Box::pin(async move { reply.await.response().await }))
     }
 
+    /// Returns a request with a copy of what it borrows, for a handler that waits.
+    pub(crate) fn detach(&self, request: Request<'_>) -> Request<'static> {
+        self.context.observe_waiting(self.route);
+        request.into_owned()
+    }
+
     /// Returns what the placeholders of a template stand for.
-    pub(crate) fn subject<'s>(&'s self, request: &'s Request) -> Subject<'s> {
+    pub(crate) fn subject<'s>(&'s self, request: &'s Request<'_>) -> Subject<'s> {
         Subject { request, path: self.path, pattern: self.route.pattern, client: self.context.client }
     }
 

@@ -87,7 +87,7 @@ impl HandlerConfig for RedirectTable {
 }
 
 impl Handler for Redirect {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(&call.subject(&request)).into()
     }
 }
@@ -259,7 +259,7 @@ mod tests {
 
     fn respond(
         redirect: &Redirect,
-        request: &Request,
+        request: &Request<'_>,
         path: &RequestPath<'_>,
         pattern: &PathPattern,
     ) -> Response {
@@ -269,7 +269,11 @@ mod tests {
 
     fn location(path: &str, to: &str, target: &str, host: &str) -> Result<String, StatusCode> {
         let (redirect, pattern) = redirect(path, to).unwrap();
-        let request = http::Request::get(target).header("host", host).body(RequestBody::empty()).unwrap();
+        let request = http::Request::get(target)
+            .header("host", host)
+            .body(RequestBody::empty())
+            .map(Request::from)
+            .unwrap();
         let Ok(path) = RequestPath::parse(request.uri().path()) else { return Err(StatusCode::BAD_REQUEST) };
         let response = respond(&redirect, &request, &path, &pattern);
         match response.headers().get(header::LOCATION) {
@@ -364,7 +368,11 @@ mod tests {
     fn every_registered_method_is_redirected() {
         let (redirect, pattern) = redirect("/*", "https://example.org/").unwrap();
         for (method, status) in [("POST", 308), ("HEAD", 308), ("OPTIONS", 308), ("BREW", 501)] {
-            let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
+            let request = http::Request::builder()
+                .method(method)
+                .body(RequestBody::empty())
+                .map(Request::from)
+                .unwrap();
             assert_eq!(
                 respond(&redirect, &request, &RequestPath::parse("/").unwrap(), &pattern).status().as_u16(),
                 status,

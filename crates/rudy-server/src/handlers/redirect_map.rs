@@ -122,7 +122,7 @@ fn read_text(file: &Path) -> Result<String, String> {
 pub(crate) struct MappedRedirect(pub(crate) std::sync::Arc<RedirectMap>);
 
 impl Handler for MappedRedirect {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         if let Some(rejection) = reject_unknown_method(&request) {
             return rejection.into();
         }

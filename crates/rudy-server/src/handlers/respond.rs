@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use rudy_http::h1::{PreparedHead, RequestHead};
+use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, Reply, Request, Response};
 
 use schemars::JsonSchema;
@@ -20,8 +19,7 @@ use super::{BuildContext, Call, Handler, HandlerConfig, Status};
 use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
 use crate::methods::{reject_unknown_method, respond_unless_read};
 use crate::pages;
-use crate::routing::RouteMatch;
-use crate::steps::{CONNECTION_FIELDS, Target};
+use crate::steps::CONNECTION_FIELDS;
 
 /// Maximum size of a body file, which is kept in memory.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -87,18 +85,8 @@ impl HandlerConfig for RespondTable {
 }
 
 impl Handler for Respond {
-    fn call(&self, request: Request, _: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, _: Call<'_>) -> Reply {
         self.respond(&request).into()
-    }
-
-    fn call_head(
-        &self,
-        _: &RequestHead<'_>,
-        _: &RouteMatch<'_, Target>,
-        _: &RequestPath<'_>,
-    ) -> Option<Response> {
-        // The page depends on the fields of the request.
-        self.page_fields.is_none().then(|| self.response())
     }
 }
 
@@ -155,7 +143,7 @@ impl Respond {
 
     /// Responds to a request. A success is a read-only resource; any other status applies to all registered methods, because a page
     /// that is gone is gone for POST too.
-    pub(crate) fn respond(&self, request: &Request) -> Response {
+    pub(crate) fn respond(&self, request: &Request<'_>) -> Response {
         let rejection = if self.head.status().is_success() {
             respond_unless_read(request)
         } else {
@@ -223,7 +211,8 @@ mod tests {
     }
 
     fn status(respond: &Respond, method: &str) -> u16 {
-        let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
+        let request =
+            http::Request::builder().method(method).body(RequestBody::empty()).map(Request::from).unwrap();
         respond.respond(&request).status().as_u16()
     }
 
@@ -231,7 +220,7 @@ mod tests {
     fn a_text_is_sent_with_the_configured_fields() {
         let respond =
             respond("body = 'pong'\nheaders = { X-Pool = 'a', Content-Type = 'text/x-pong' }").unwrap();
-        let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
+        let request = http::Request::get("/").body(RequestBody::empty()).map(Request::from).unwrap();
         let response = respond.respond(&request);
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["x-pool"], "a");
@@ -246,7 +235,7 @@ mod tests {
             ("status = 403\nbody = ''\nheaders = { X-Pool = 'a' }", None),
             ("status = 302\nheaders = { X-Pool = 'a' }", None),
         ] {
-            let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
+            let request = http::Request::get("/").body(RequestBody::empty()).map(Request::from).unwrap();
             let response = respond(table).unwrap().respond(&request);
             assert_eq!(response.headers()["x-pool"], "a");
             match (&response.body, expected) {
@@ -263,7 +252,7 @@ mod tests {
         std::fs::write(&file, "<p>Sorry").unwrap();
         let respond = respond(&format!("status = 503\nbody_file = '{}'", file.display())).unwrap();
         std::fs::remove_file(&file).unwrap();
-        let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
+        let request = http::Request::get("/").body(RequestBody::empty()).map(Request::from).unwrap();
         let response = respond.respond(&request);
         assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
         assert_eq!(response.body.length(), Some(8));

@@ -84,7 +84,7 @@ impl Rewrite {
 }
 
 impl Handler for Rewrite {
-    fn call(&self, mut request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, mut request: Request<'_>, call: Call<'_>) -> Reply {
         match self.target(&call.subject(&request)) {
             Ok((uri, path)) => {
                 internal_redirect::rewrite(&mut request, uri);

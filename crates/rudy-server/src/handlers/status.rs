@@ -182,7 +182,7 @@ impl HandlerConfig for StatusTable {
 }
 
 impl Handler for Status {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(&request, call.context).into()
     }
 }
@@ -199,7 +199,7 @@ impl Status {
     }
 
     /// Responds to a request.
-    pub(crate) fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+    pub(crate) fn respond(&self, request: &Request<'_>, context: Context<'_>) -> Response {
         let Routes { metrics, tls, .. } = &**context.routes;
         if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
@@ -225,7 +225,8 @@ mod tests {
     fn request(allow: &str, peer: Peer, metrics: &Arc<Metrics>) -> Response {
         let request = http::Request::get("/status").header(header::HOST, "localhost");
         let routes = Arc::new(Routes { metrics: metrics.clone(), ..Routes::none() });
-        let (request, client) = (request.body(RequestBody::empty()).unwrap(), Client::new(peer, 1, 1));
+        let (request, client) =
+            (request.body(RequestBody::empty()).map(Request::from).unwrap(), Client::new(peer, 1, 1));
         let status = Status::new(&from_text(&format!("allow = '{allow}'")).unwrap());
         status.respond(&request, Context::new(&client, &routes))
     }

@@ -94,7 +94,7 @@ impl HandlerConfig for TailTable {
 }
 
 impl Handler for Tail {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(&request, call.context).into()
     }
 
@@ -179,7 +179,7 @@ impl Tail {
     }
 
     /// Responds to a request. The first client starts the thread that follows the files.
-    pub(crate) fn respond(&self, request: &Request, context: Context<'_>) -> Response {
+    pub(crate) fn respond(&self, request: &Request<'_>, context: Context<'_>) -> Response {
         if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
         {
@@ -322,8 +322,11 @@ mod tests {
     }
 
     fn request(tail: &Tail, peer: [u8; 4]) -> Response {
-        let request =
-            http::Request::get("/log").header("host", "localhost").body(RequestBody::empty()).unwrap();
+        let request = http::Request::get("/log")
+            .header("host", "localhost")
+            .body(RequestBody::empty())
+            .map(Request::from)
+            .unwrap();
         let (client, routes) = (Client::new(Peer::Ip((peer, 1).into()), 1, 1), Arc::new(Routes::none()));
         tail.respond(&request, routes::Context::new(&client, &routes))
     }

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use rudy_http::h1::LazyHead;
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
 
@@ -80,15 +80,15 @@ impl Fetch {
 
     /// Responds from the repository.
     async fn respond(&self, exchange: Exchange, body: RequestBody) -> Response {
-        let Exchange { head, resource, .. } = &exchange;
+        let Exchange { request, resource, .. } = &exchange;
         let proxy = if resource.is_of_index {
             Some(self.index.clone())
         } else {
             Others::proxy(self.others.clone(), resource.origin.clone()).await
         };
-        let Some(proxy) = proxy else { return cannot_connect(head) };
-        if self.preset.is_audit(&head.method, resource) {
-            let (fields, body) = (head.headers.clone(), body.at_most(AUDIT_BYTES_MAX));
+        let Some(proxy) = proxy else { return cannot_connect(request) };
+        if self.preset.is_audit(request.method(), resource) {
+            let (fields, body) = (request.headers().clone(), body.at_most(AUDIT_BYTES_MAX));
             return exchange.send(&proxy, &resource.target, fields, body).await;
         }
         self.fetch(&exchange, &proxy).await
@@ -96,13 +96,13 @@ impl Fetch {
 
     /// Requests a resource, verifies it if it has to be, and declares how long it can be used.
     async fn fetch(&self, exchange: &Exchange, proxy: &Proxy) -> Response {
-        let Exchange { head, resource, .. } = exchange;
+        let Exchange { request, resource, .. } = exchange;
         let is_immutable = self.preset.is_immutable(&resource.path);
         let has_forms = resource.is_of_index
             && self.preset.may_have_links(&resource.path)
             && Forms::of(self.preset).is_some();
         let Others { table, log, .. } = &*self.others;
-        let check = if self.verifies && is_immutable && head.method == Method::GET {
+        let check = if self.verifies && is_immutable && *request.method() == Method::GET {
             Check::of(self.preset, resource, table.url.path(), log.get())
         } else {
             Check::Unnecessary
@@ -111,7 +111,7 @@ impl Fetch {
         let mut response = match check {
             Check::ByDocument(verification) => self.verified(exchange, proxy, verification).await,
             Check::Unnecessary | Check::Impossible => {
-                exchange.send(proxy, &resource.target, head.headers.clone(), RequestBody::empty()).await
+                exchange.send(proxy, &resource.target, request.headers().clone(), RequestBody::empty()).await
             }
         };
         if is_stored {
@@ -129,7 +129,7 @@ impl Fetch {
 
     /// Requests a file, after the document with its checksum: a connection that waits with a file would be missing for the document.
     async fn verified(&self, exchange: &Exchange, proxy: &Proxy, mut verification: Verification) -> Response {
-        let fields = &exchange.head.headers;
+        let fields = exchange.request.headers();
         let agent = fields.get(header::USER_AGENT).map(|agent| (header::USER_AGENT, agent.clone()));
         let at = if verification.is_at_index() { &self.index } else { proxy };
         let (of_document, none) = (agent.into_iter().collect(), RequestBody::empty());
@@ -170,22 +170,23 @@ impl Fetch {
 }
 
 impl Handler for Fetch {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         let resource = request.state().resource.as_ref();
         let is_audit = resource.is_some_and(|resource| self.preset.is_audit(request.method(), resource));
         if let Some(rejected) = respond_unless_read(&request).filter(|_| !is_audit) {
             return rejected.into();
         }
-        if let Some(rejected) = reject_other_path(&call, request.headers()) {
+        if let Some(rejected) = reject_other_path(&call, &request) {
             return rejected.into();
         }
-        let (mut head, body) = request.into_parts();
-        let Some(resource) = head.state_mut().resource.take() else {
-            return pages::error(StatusCode::NOT_FOUND, &head.headers, "This path is not on the mirror.")
+        let mut request = call.detach(request);
+        let body = std::mem::take(request.body_mut());
+        let Some(resource) = request.state_mut().resource.take() else {
+            return pages::error(StatusCode::NOT_FOUND, request.headers(), "This path is not on the mirror.")
                 .into();
         };
         let (client, buffers) = (call.context.client.to_owned(), call.context.routes.buffers.clone());
-        let (fetch, exchange) = (self.clone(), Exchange { head, resource, client, buffers });
+        let (fetch, exchange) = (self.clone(), Exchange { request, resource, client, buffers });
         Reply::Later(Box::pin(async move { fetch.respond(exchange, body).await }))
     }
 
@@ -225,7 +226,7 @@ impl Others {
 
 /// A request of a client, what it is for, and what its response needs.
 struct Exchange {
-    head: Parts,
+    request: Request<'static>,
     resource: Resource,
     client: Client<'static>,
     buffers: Buffers,
@@ -234,13 +235,13 @@ struct Exchange {
 impl Exchange {
     /// Sends a request with these fields. The response has no cookies: they are for one client.
     async fn send(&self, proxy: &Proxy, target: &str, fields: HeaderMap, body: RequestBody) -> Response {
-        let Self { head, client, buffers, .. } = self;
-        let about = (head.method.clone(), &head.uri, head.version);
-        let request = proxy.own_request(target, fields, about, client);
-        let sent =
-            async { proxy.ask(request.with_body(body, buffers, &head.headers).await?, &head.headers).await };
+        let Self { request, client, buffers, .. } = self;
+        let mut head = LazyHead::clone(request);
+        *head.headers_mut() = fields;
+        let own = proxy.own_request(target, head, client);
+        let sent = async { proxy.ask(own.with_body(body, buffers, request.headers()).await?, request).await };
         let mut response = match sent.await {
-            Ok(response) => response.into_response(&head.method, &head.headers, buffers),
+            Ok(response) => response.into_response(request.method(), request.headers(), buffers),
             Err(failure) => failure,
         };
         response.headers_mut().remove(header::SET_COOKIE);
@@ -248,7 +249,7 @@ impl Exchange {
     }
 }
 
-fn cannot_connect(head: &Parts) -> Response {
+fn cannot_connect(request: &Request<'_>) -> Response {
     let explanation = "The mirror cannot prepare connections to the host of this file.";
-    pages::error(StatusCode::BAD_GATEWAY, &head.headers, explanation)
+    pages::error(StatusCode::BAD_GATEWAY, request.headers(), explanation)
 }

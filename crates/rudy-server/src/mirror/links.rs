@@ -10,7 +10,7 @@ use rudy_http::semantics::reference::resolve;
 
 use super::Resource;
 use super::table::RepositoryUrl;
-use crate::proxy::{Prefixes, StickyKey, target};
+use crate::proxy::{Prefixes, StickyKey, target_of_uri};
 use crate::wildcard::Wildcard;
 
 /// The start of the paths for other hosts. No repository has it: names of packages do not begin with a dot.
@@ -45,7 +45,7 @@ impl Links {
         let target = |mount: usize, added: &str| {
             let prefixes = Prefixes { strips: true, added: added.to_owned() };
             let as_sent = || uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
-            target(uri, path, mount, &prefixes).unwrap_or_else(as_sent)
+            target_of_uri(uri, path, mount, &prefixes).unwrap_or_else(as_sent)
         };
         let below = String::from_utf8_lossy(path.below(mount).as_bytes());
         let Some(host) = below.strip_prefix(HOSTS) else {

@@ -44,7 +44,7 @@ fn is_saved(response: &Response) -> bool {
 }
 
 /// Whether a browser requests the root of the mirror.
-pub(super) fn is_requested(request: &Request, resource: &Resource) -> bool {
+pub(super) fn is_requested(request: &Request<'_>, resource: &Resource) -> bool {
     let is_root = resource.is_of_index && matches!(resource.path.as_str(), "" | "/");
     is_root && request.method().is_safe() && Form::preferred(request.headers()) == Form::Html
 }

@@ -151,15 +151,15 @@ fn is_new(response: &Response) -> bool {
 
 /// Has a resource validated, and receives it whole if it has changed. Returns whether it has.
 async fn update(origin: &Origin, resource: Resource) -> bool {
-    let mut head = origin.head.clone();
-    head.method = Method::GET;
+    let mut request = origin.request();
+    request.set_method(Method::GET);
     for name in &CONDITIONAL_FIELDS {
-        head.headers.remove(name);
+        request.remove(name);
     }
-    head.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    resource.note(&mut head);
-    head.state_mut().follows_storing = true;
-    let mut response = origin.send(head).await;
+    request.set(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    resource.note(&mut request);
+    request.state_mut().follows_storing = true;
+    let mut response = origin.send(request).await;
     let (is_new, storing) = (is_new(&response), response.take(|state| &mut state.storing));
     if let Body::Stream(mut body) = response.body {
         while let Some(Ok(_)) = poll_fn(|cx| body.poll_piece(cx, poll_time(), PIECE_BYTES)).await {}

@@ -25,7 +25,6 @@ use crate::internal_redirect::{CONDITIONAL_FIELDS, copy_head};
 use crate::pages;
 use crate::proxy::StickyKey;
 use crate::request_state::HasResponseState;
-use crate::routing::request_host;
 use crate::steps::{Around, Next, Step};
 
 /// Requests what is stored, however old, without the repository.
@@ -63,7 +62,7 @@ impl Mirror {
 }
 
 impl Around for Mirror {
-    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>, next: Next) -> Reply {
         let shared = self.0.clone();
         let mount = call.below().mount().len();
         let Some(resource) = shared.links.resource(request.uri(), call.path, mount, shared.key()) else {
@@ -172,11 +171,11 @@ struct OtherForms {
 impl OtherForms {
     /// Returns a stored response in another form that the client accepts.
     async fn find(&self, of_client: &ClientRequest) -> Option<Response> {
-        for accept in self.forms.others(self.origin.head.headers.get(ACCEPT)) {
-            let mut head = self.origin.head.clone();
-            head.headers.insert(ACCEPT, accept);
-            head.headers.insert(CACHE_CONTROL, ONLY_STORED);
-            let response = self.origin.send(head).await;
+        for accept in self.forms.others(self.origin.head.headers().get(ACCEPT)) {
+            let mut request = self.origin.request();
+            request.set(ACCEPT, accept);
+            request.set(CACHE_CONTROL, ONLY_STORED);
+            let response = self.origin.send(request).await;
             if response.status() == StatusCode::OK && self.forms.suits(&of_client.fields, &response) {
                 return Some(response);
             }
@@ -186,7 +185,7 @@ impl OtherForms {
 }
 
 /// Returns what sends a request once more.
-fn again(request: &Request, call: &Call<'_>, next: Next) -> Origin {
+fn again(request: &Request<'_>, call: &Call<'_>, next: Next) -> Origin {
     Origin::new(copy_head(request), call, next)
 }
 
@@ -197,7 +196,7 @@ fn is_of_failed_repository(response: &Response) -> bool {
 
 /// Changes a request so that its response suits all clients with the same preference, also if the repository omits `Vary`: without a
 /// content coding, which clients can get from the mirror itself, and in the form that the client prefers.
-fn normalize(request: &mut Request, forms: Option<Forms>) {
+fn normalize(request: &mut Request<'_>, forms: Option<Forms>) {
     let fields = request.headers_mut();
     fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let accept = match forms {
@@ -210,25 +209,29 @@ fn normalize(request: &mut Request, forms: Option<Forms>) {
 }
 
 /// Returns the request for the repository, and that of the client. Metadata is rewritten as a whole.
-fn for_repository(request: Request, resource: &Resource, is_rewritten: bool) -> (Request, ClientRequest) {
-    let (mut head, body) = request.into_parts();
-    let of_client = ClientRequest { method: head.method.clone(), fields: std::mem::take(&mut head.headers) };
-    head.headers = fields::of_client(&of_client.fields);
+fn for_repository<'a>(
+    mut request: Request<'a>,
+    resource: &Resource,
+    is_rewritten: bool,
+) -> (Request<'a>, ClientRequest) {
+    let fields = std::mem::take(request.headers_mut());
+    let of_client = ClientRequest { method: request.method().clone(), fields };
+    *request.headers_mut() = fields::of_client(&of_client.fields);
     if is_rewritten {
         for name in &CONDITIONAL_FIELDS {
-            head.headers.remove(name);
+            request.remove(name);
         }
-        if head.method == Method::HEAD {
-            head.method = Method::GET;
+        if *request.method() == Method::HEAD {
+            request.set_method(Method::GET);
         }
     }
-    resource.clone().note(&mut head);
-    (Request::from_parts(head, body), of_client)
+    resource.clone().note(&mut request);
+    (request, of_client)
 }
 
 /// Returns the URL of the mirror as the client sees it, without a slash at its end.
-fn own_url(request: &Request, call: &Call<'_>, mount: usize) -> String {
-    let (scheme, host) = (call.context.client.scheme(), String::from_utf8_lossy(request_host(request)));
+fn own_url(request: &Request<'_>, call: &Call<'_>, mount: usize) -> String {
+    let (scheme, host) = (call.context.client.scheme(), String::from_utf8_lossy(request.host()));
     let folder = call.path.encoded(0..mount);
     // Without a host (HTTP/1.0), links are relative to that of the client.
     if host.is_empty() { folder } else { format!("{scheme}://{host}{folder}") }

@@ -14,9 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use http::StatusCode;
-use rudy_http::h1::RequestHead;
-use rudy_http::semantics::path::{PathBelow, RequestPath};
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Reply, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,8 +26,7 @@ use crate::files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::pages;
-use crate::routing::{PathPattern, RouteMatch};
-use crate::steps::Target;
+use crate::routing::PathPattern;
 
 /// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -102,18 +99,9 @@ pub(crate) struct Php {
 }
 
 impl Handler for Php {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         let other_routes = |file: &str| call.path_on_other_route(file);
         self.respond(request, call.route.if_has_other_routes(&other_routes), call)
-    }
-
-    fn call_head(
-        &self,
-        head: &RequestHead<'_>,
-        route: &RouteMatch<'_, Target>,
-        path: &RequestPath<'_>,
-    ) -> Option<Response> {
-        self.respond_to_head(head, route.below(path))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -153,7 +141,7 @@ impl Php {
 
     /// Responds to a request. `other_routes` looks up other routes of the site: if one matches the index or the front controller, the
     /// request is redirected there.
-    fn respond(&self, request: Request, other_routes: Option<OtherRoutes<'_>>, call: Call<'_>) -> Reply {
+    fn respond(&self, request: Request<'_>, other_routes: Option<OtherRoutes<'_>>, call: Call<'_>) -> Reply {
         let (path, context) = (call.below(), call.context);
         // A cached index page is not used: the folder may have a new `index.php`, which takes precedence.
         let on_pool = |request| call.on_pool(request);
@@ -189,17 +177,11 @@ impl Php {
             Err(failure) => return self.app.failure_response(&request, context.client, &failure).into(),
         };
         match script {
-            Ok(script) => self.app.run(request, script, context),
+            Ok(script) => self.app.run(request, script, &call),
             Err(error) => {
                 let explanation = format!("Bad request: {error}.");
                 pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into()
             }
         }
-    }
-
-    /// Responds to a request for a cached file, as [`Files::respond_to_head`] does, unless the path names a folder,
-    /// which may have a new `index.php`.
-    fn respond_to_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
-        if path.names_directory() { None } else { self.files.respond_to_head(head, path, None) }
     }
 }

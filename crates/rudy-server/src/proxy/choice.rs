@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::HeaderName;
+use rudy_http::h1::LazyHead;
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::is_token;
 use rudy_net::Peer;
 use rudy_upstream::{Choice, hash};
@@ -48,13 +50,13 @@ impl UpstreamChoice {
 
     /// Returns the hash of the part of the request that determines its upstream; `None` if there is none, as a cookie before the first
     /// response.
-    pub(super) fn key(&self, client: Peer, path: &str, fields: &HeaderMap) -> Option<u64> {
+    pub(super) fn key(&self, client: Peer, head: &LazyHead<'_>) -> Option<u64> {
         let Self::Hash(key) = self else { return None };
         match key {
             HashKey::Address => address_hash(client),
-            HashKey::Path => Some(hash(path.as_bytes())),
-            HashKey::Field(name) => fields.get(name).map(|value| hash(value.as_bytes())),
-            HashKey::Cookie(name) => cookie(fields, name).map(hash),
+            HashKey::Path => Some(hash(head.path())),
+            HashKey::Field(name) => head.get(name).map(hash),
+            HashKey::Cookie(name) => cookie(head, name).map(hash),
         }
     }
 }
@@ -69,9 +71,8 @@ fn address_hash(client: Peer) -> Option<u64> {
 }
 
 /// Returns the value of the first cookie of this name (RFC 6265 §5.4).
-pub(super) fn cookie<'a>(fields: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
-    let lines = fields.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes);
-    let mut pairs = lines.flat_map(|line| line.split(|byte| *byte == b';'));
+pub(super) fn cookie<'h>(head: &'h LazyHead<'_>, name: &str) -> Option<&'h [u8]> {
+    let mut pairs = head.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
     pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
@@ -155,10 +156,13 @@ mod tests {
 
     #[test]
     fn a_key_is_a_part_of_the_request() {
-        let mut fields = HeaderMap::new();
-        fields.insert("x-user", "ann".parse().unwrap());
-        fields.append("cookie", "a=1; session_old=2".parse().unwrap());
-        fields.append("cookie", "session=x=y;session=z".parse().unwrap());
+        let mut head = LazyHead::default();
+        head.set_uri("/a".parse().unwrap());
+        for (name, value) in
+            [("x-user", "ann"), ("cookie", "a=1; session_old=2"), ("cookie", "session=x=y;session=z")]
+        {
+            head.add(HeaderName::from_static(name), value.parse().unwrap());
+        }
         let client = Peer::Ip("[::ffff:192.0.2.7]:4000".parse().unwrap());
         for (choice, key) in [
             ("hash:address", Some(&[192, 0, 2, 7][..])),
@@ -171,9 +175,9 @@ mod tests {
             ("least-busy", None),
         ] {
             let choice: UpstreamChoice = choice.parse().unwrap();
-            assert_eq!(choice.key(client, "/a", &fields), key.map(hash), "{choice}");
+            assert_eq!(choice.key(client, &head), key.map(hash), "{choice}");
         }
         let by_address = UpstreamChoice::Hash(HashKey::Address);
-        assert_eq!(by_address.key(Peer::Unnamed(None), "/a", &fields), None);
+        assert_eq!(by_address.key(Peer::Unnamed(None), &head), None);
     }
 }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use http::header::{
-    CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, EXPECT, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use rudy_http::h1::client::ResponseHead;
-use rudy_http::h1::{ReceivedFields, ReceivedHead};
+use rudy_http::h1::{LazyHead, ReceivedFields, ReceivedHead};
 use rudy_http::syntax::{members, parse_digits};
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -16,47 +14,53 @@ static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection"
 ///
 /// `TE: trailers` is set again, because trailers are passed on. `Expect` is not passed on: the connection to the client sends
 /// 100 Continue when the body is read.
-pub(super) fn remove_connection_fields(fields: &mut HeaderMap) {
+pub(super) fn remove_connection_fields(head: &mut LazyHead<'_>) {
     // One pass over the names costs less than a lookup of each, and most requests have none.
-    if !fields.keys().any(is_of_connection) {
+    if !head.fields().any(|(name, _)| is_of_connection(name)) {
         return;
     }
-    let takes_trailers = fields.get_all(TE).iter().any(|value| has_member(value, b"trailers"));
-    remove_named_fields(fields);
+    let takes_trailers =
+        head.get_all(&TE).flat_map(members).any(|member| member.eq_ignore_ascii_case(b"trailers"));
+    remove_named_fields(head);
     for name in [&KEEP_ALIVE, &PROXY_CONNECTION, &TE, &TRANSFER_ENCODING, &UPGRADE, &EXPECT] {
-        fields.remove(name);
+        head.remove(name);
     }
     if takes_trailers {
-        fields.insert(TE, HeaderValue::from_static("trailers"));
-        fields.insert(CONNECTION, HeaderValue::from_static("te"));
+        head.add(TE, HeaderValue::from_static("trailers"));
+        head.add(CONNECTION, HeaderValue::from_static("te"));
     }
 }
 
-fn is_of_connection(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade" | "expect"
-    )
+fn is_of_connection(name: &str) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        2 => is("te"),
+        6 => is("expect"),
+        7 => is("upgrade"),
+        10 => is("connection") || is("keep-alive"),
+        16 => is("proxy-connection"),
+        17 => is("transfer-encoding"),
+        _ => false,
+    }
 }
 
 /// Removes `Connection` and the fields that it names.
-fn remove_named_fields(fields: &mut HeaderMap) {
-    if !fields.contains_key(CONNECTION) {
-        return;
+fn remove_named_fields(head: &mut LazyHead<'_>) {
+    // A request without Host would be invalid, and its body has a length of our own.
+    let named = head.get_all(&CONNECTION).filter(|line| !is_usual(line)).flat_map(members);
+    let names: Vec<_> = named.filter_map(|option| HeaderName::from_bytes(option).ok()).collect();
+    head.remove(&CONNECTION);
+    for name in names.iter().filter(|name| **name != HOST) {
+        head.remove(name);
     }
-    if fields.get_all(CONNECTION).iter().all(|line| is_usual(line.as_bytes())) {
-        fields.remove(CONNECTION);
-        return;
-    }
-    let lines: Vec<_> = fields.get_all(CONNECTION).iter().cloned().collect();
-    fields.remove(CONNECTION);
-    for option in lines.iter().flat_map(|line| members(line.as_bytes())) {
-        // A request without Host would be invalid, and its body has a length of our own.
-        if let Ok(name) = HeaderName::from_bytes(option)
-            && name != HOST
-        {
-            fields.remove(name);
-        }
+}
+
+/// Sets the host of an absolute target, which replaces the field (RFC 9112 §3.2.2).
+pub(super) fn set_host_of_target(head: &mut LazyHead<'_>) {
+    if head.is_absolute()
+        && let Ok(host) = HeaderValue::from_bytes(head.host())
+    {
+        head.set(HOST, host);
     }
 }
 
@@ -136,12 +140,10 @@ fn keep_alive_timeout(value: &[u8]) -> Option<Duration> {
     members(value).find_map(timeout).map(Duration::from_secs)
 }
 
-fn has_member(value: &HeaderValue, member: &[u8]) -> bool {
-    members(value.as_bytes()).any(|other| other.eq_ignore_ascii_case(member))
-}
-
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -184,9 +186,9 @@ mod tests {
             (&[("te", "gzip")], Some(&[])),
             (&[("te", "gzip, Trailers")], Some(&[("te", "trailers"), ("connection", "te")])),
         ] {
-            let mut fields = map(given);
-            remove_connection_fields(&mut fields);
-            assert_eq!(fields, map(passed.unwrap_or(given)), "{given:?}");
+            let mut head = LazyHead::from(map(given));
+            remove_connection_fields(&mut head);
+            assert_eq!(*head.headers(), map(passed.unwrap_or(given)), "{given:?}");
         }
     }
 }

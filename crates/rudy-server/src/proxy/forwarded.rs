@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
-use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use http::uri::Scheme;
+use rudy_http::h1::LazyHead;
 use rudy_net::{Client, Peer};
 
 use crate::digits::{IP_BYTES_MAX, write_ip};
@@ -17,70 +18,73 @@ static CERTIFICATE: HeaderName = HeaderName::from_static("client-cert");
 static CERTIFICATE_CHAIN: HeaderName = HeaderName::from_static("client-cert-chain");
 
 /// Sets the fields about the client. `with_forwarded` adds `Forwarded`.
-pub(super) fn set_forwarded(fields: &mut HeaderMap, client: &Client<'_>, with_forwarded: bool) {
-    let host = fields.get(HOST).cloned();
+pub(super) fn set_forwarded(head: &mut LazyHead<'_>, client: &Client<'_>, with_forwarded: bool) {
+    let host = head.value(&HOST);
     // One pass over the names costs less than a lookup of each, and most requests have none.
-    if !fields.keys().any(|name| may_be_ours(name.as_str())) {
-        return set_first(fields, client, with_forwarded, host);
+    if !head.fields().any(|(name, _)| may_be_ours(name)) {
+        return set_first(head, client, with_forwarded, host);
     }
-    remove_other_spellings(fields);
+    remove_other_spellings(head);
     let is_trusted = client.forwarded.is_some();
-    let given = |fields: &mut HeaderMap, name: &HeaderName| {
-        let given = if is_trusted { join(fields, name) } else { None };
-        fields.remove(name);
+    let given = |head: &mut LazyHead<'_>, name: &HeaderName| {
+        let given = if is_trusted { join(head, name) } else { None };
+        head.remove(name);
         given
     };
-    let (list, elements) = (given(fields, &FOR), given(fields, &FORWARDED));
-    set(fields, &FOR, append(list, address(client.peer)));
+    let (list, elements) = (given(head, &FOR), given(head, &FORWARDED));
+    add(head, &FOR, append(list, address(client.peer)));
     if with_forwarded {
-        set(fields, &FORWARDED, append(elements, Some(element(client, host.as_ref()))));
+        add(head, &FORWARDED, append(elements, Some(element(client, host.as_ref()))));
     }
-    fields.insert(&PROTO, scheme(&client.scheme()));
-    let forwarded_host = fields.remove(&FORWARDED_HOST).filter(|_| is_trusted);
+    head.set(PROTO.clone(), scheme(&client.scheme()));
+    let forwarded_host = head.value(&FORWARDED_HOST).filter(|_| is_trusted);
+    head.remove(&FORWARDED_HOST);
     if let Some(host) = forwarded_host.or(host) {
-        fields.insert(&FORWARDED_HOST, host);
+        head.add(FORWARDED_HOST.clone(), host);
     }
-    set_certificate(fields, client);
+    head.remove(&CERTIFICATE);
+    head.remove(&CERTIFICATE_CHAIN);
+    add_certificate(head, client);
 }
 
 /// Whether a name begins as one of those above, in one of its spellings.
 fn may_be_ours(name: &str) -> bool {
-    matches!(name.as_bytes(), [b'x', b'-' | b'_', b'f', ..] | [b'f', b'o', b'r', ..] | [b'c', b'l', b'i', ..])
+    let Some(start) = name.as_bytes().first_chunk() else { return false };
+    matches!(
+        start.map(|byte: u8| byte.to_ascii_lowercase()),
+        [b'x', b'-' | b'_', b'f'] | [b'f', b'o', b'r'] | [b'c', b'l', b'i']
+    )
 }
 
 /// Sets the fields of a request that has none of them.
-fn set_first(fields: &mut HeaderMap, client: &Client<'_>, with_forwarded: bool, host: Option<HeaderValue>) {
+fn set_first(head: &mut LazyHead<'_>, client: &Client<'_>, with_forwarded: bool, host: Option<HeaderValue>) {
     if let Some(address) = address_value(client.peer) {
-        fields.insert(&FOR, address);
+        head.add(FOR.clone(), address);
     }
     if with_forwarded {
-        set(fields, &FORWARDED, Some(element(client, host.as_ref())));
+        add(head, &FORWARDED, Some(element(client, host.as_ref())));
     }
-    fields.insert(&PROTO, scheme(&client.scheme()));
+    head.add(PROTO.clone(), scheme(&client.scheme()));
     if let Some(host) = host {
-        fields.insert(&FORWARDED_HOST, host);
+        head.add(FORWARDED_HOST.clone(), host);
     }
-    insert_certificate(fields, client);
+    add_certificate(head, client);
 }
 
 /// Removes fields that many applications cannot tell from those above: CGI and WSGI turn hyphens into underscores.
-fn remove_other_spellings(fields: &mut HeaderMap) {
-    let is_ours = |name: &HeaderName| {
-        let dashed = name.as_str().replace('_', "-");
-        dashed.starts_with("x-forwarded-") || dashed.starts_with("client-cert") || dashed == "forwarded"
-    };
-    let similar: Vec<_> =
-        fields.keys().filter(|name| name.as_str().contains('_') && is_ours(name)).cloned().collect();
-    for name in similar {
-        fields.remove(name);
-    }
+fn remove_other_spellings(head: &mut LazyHead<'_>) {
+    head.remove_if(|name| {
+        let dashed = name.to_ascii_lowercase().replace('_', "-");
+        let is_ours =
+            dashed.starts_with("x-forwarded-") || dashed.starts_with("client-cert") || dashed == "forwarded";
+        is_ours && name.contains('_')
+    });
 }
 
 /// Joins the lines of a list (RFC 9110 §5.3). They are bytes: a client may send any in its part of a line, to the end of which the
 /// trusted proxy appends the address.
-fn join(fields: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
-    let lines = fields.get_all(name).iter().map(HeaderValue::as_bytes).filter(|line| !line.is_empty());
-    let joined = lines.collect::<Vec<_>>().join(&b", "[..]);
+fn join(head: &LazyHead<'_>, name: &HeaderName) -> Option<Vec<u8>> {
+    let joined = head.get_all(name).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(&b", "[..]);
     (!joined.is_empty()).then_some(joined)
 }
 
@@ -91,10 +95,10 @@ fn append(list: Option<Vec<u8>>, member: Option<String>) -> Option<Vec<u8>> {
     }
 }
 
-fn set(fields: &mut HeaderMap, name: &HeaderName, value: Option<impl Into<Vec<u8>>>) {
+fn add(head: &mut LazyHead<'_>, name: &HeaderName, value: Option<impl Into<Vec<u8>>>) {
     // Parts of valid fields, and numbers.
     if let Some(value) = value.and_then(|value| HeaderValue::try_from(value.into()).ok()) {
-        fields.insert(name, value);
+        head.add(name.clone(), value);
     }
 }
 
@@ -131,19 +135,12 @@ fn scheme(scheme: &Scheme) -> HeaderValue {
     HeaderValue::from_static(if *scheme == Scheme::HTTPS { "https" } else { "http" })
 }
 
-/// Replaces the certificate of the client.
-fn set_certificate(fields: &mut HeaderMap, client: &Client<'_>) {
-    fields.remove(&CERTIFICATE);
-    fields.remove(&CERTIFICATE_CHAIN);
-    insert_certificate(fields, client);
-}
-
 /// Adds the certificate of the client, if its site passes certificates on: as a byte sequence (RFC 9440 §2.2).
-fn insert_certificate(fields: &mut HeaderMap, client: &Client<'_>) {
+fn add_certificate(head: &mut LazyHead<'_>, client: &Client<'_>) {
     let certificate = client.tls.as_ref().and_then(|tls| tls.client_certificate.as_ref());
     let Some(pem) = certificate.and_then(|certificate| certificate.pem.as_ref()) else { return };
     let base64: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
-    set(fields, &CERTIFICATE, Some(format!(":{base64}:")));
+    add(head, &CERTIFICATE, Some(format!(":{base64}:")));
 }
 
 #[cfg(test)]
@@ -155,12 +152,13 @@ mod tests {
     use super::*;
 
     fn forwarded(given: &[(&'static str, &'static str)], client: &Client<'_>) -> Vec<String> {
-        let mut fields = HeaderMap::new();
+        let mut head = LazyHead::default();
         for (name, value) in given {
-            fields.append(*name, HeaderValue::from_static(value));
+            head.add(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        set_forwarded(&mut fields, client, true);
-        let mut lines: Vec<_> = fields
+        set_forwarded(&mut head, client, true);
+        let mut lines: Vec<_> = head
+            .headers()
             .iter()
             .filter(|(name, _)| **name != HOST)
             .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
@@ -245,13 +243,13 @@ mod tests {
         ] {
             // In the same line, and in another one.
             for lines in [vec![[odd, own].join(&b", "[..])], vec![odd.to_vec(), own.to_vec()]] {
-                let mut fields = HeaderMap::new();
+                let mut head = LazyHead::default();
                 for line in &lines {
-                    fields.append(name, HeaderValue::from_bytes(line).unwrap());
+                    head.add(name.clone(), HeaderValue::from_bytes(line).unwrap());
                 }
-                set_forwarded(&mut fields, &client, true);
+                set_forwarded(&mut head, &client, true);
                 let expected = [&lines.join(&b", "[..]), &b", "[..]].concat();
-                let value = fields[name].as_bytes();
+                let value = head.get(name).unwrap();
                 assert!(value.starts_with(&expected) && value[expected.len()..].contains(&b'7'), "{value:?}");
             }
         }

@@ -1,33 +1,34 @@
 //! `Max-Forwards` (RFC 9110 §7.6.2): how many proxies an OPTIONS or a TRACE may still pass.
 
 use http::Method;
-use http::header::{HeaderMap, HeaderValue, MAX_FORWARDS};
+use http::header::{HeaderValue, MAX_FORWARDS};
+use rudy_http::h1::LazyHead;
 use rudy_http::syntax::parse_digits_saturating;
 use rudy_net::{Request, Response};
 
 use crate::methods::{APP_METHODS, method_not_allowed};
 
 /// Returns the response to a request that must not be passed on.
-pub(super) fn response(request: &Request) -> Option<Response> {
+pub(super) fn response(request: &Request<'_>) -> Option<Response> {
     let explanation =
         "Method not allowed. Max-Forwards is 0, and this proxy does not respond to TRACE itself.";
-    let is_last = hops(request.method(), request.headers()) == Some(0);
+    let is_last = hops(request) == Some(0);
     is_last.then(|| method_not_allowed(request, APP_METHODS, explanation))
 }
 
 /// Counts this proxy.
-pub(super) fn count_hop(method: &Method, fields: &mut HeaderMap) {
-    if let Some(hops) = hops(method, fields) {
-        fields.insert(MAX_FORWARDS, HeaderValue::from(hops.saturating_sub(1)));
+pub(super) fn count_hop(head: &mut LazyHead<'_>) {
+    if let Some(hops) = hops(head) {
+        head.set(MAX_FORWARDS, HeaderValue::from(hops.saturating_sub(1)));
     }
 }
 
 /// Other methods may ignore the field, and a value that is not a number means nothing.
-fn hops(method: &Method, fields: &HeaderMap) -> Option<u64> {
-    if !matches!(*method, Method::OPTIONS | Method::TRACE) {
+fn hops(head: &LazyHead<'_>) -> Option<u64> {
+    if !matches!(*head.method(), Method::OPTIONS | Method::TRACE) {
         return None;
     }
-    parse_digits_saturating(fields.get(MAX_FORWARDS)?.as_bytes())
+    parse_digits_saturating(head.get(&MAX_FORWARDS)?)
 }
 
 #[cfg(test)]
@@ -48,12 +49,11 @@ mod tests {
             ("GET", "0", None, "0"),
         ] {
             let request = http::Request::builder().method(method).header(MAX_FORWARDS, value);
-            let mut request = request.body(RequestBody::empty()).unwrap();
+            let mut request = request.body(RequestBody::empty()).map(Request::from).unwrap();
             let responded = response(&request).map(|response| response.status().as_u16());
             assert_eq!(responded, status, "{method} {value}");
             if responded.is_none() {
-                let method = request.method().clone();
-                count_hop(&method, request.headers_mut());
+                count_hop(&mut request);
                 assert_eq!(request.headers()[MAX_FORWARDS], passed_on, "{method} {value}");
             }
         }

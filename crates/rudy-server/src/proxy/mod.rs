@@ -51,11 +51,10 @@ mod via;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body as _;
-use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
+use rudy_http::h1::{BodyLength, LazyHead};
 use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_net::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_tls::PendingHandshake;
@@ -75,7 +74,8 @@ use self::sticky::{Stickiness, Sticky};
 pub(crate) use self::subrequest::Subrequest;
 pub(crate) use self::table::name_of;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
-pub(crate) use self::target::{Prefixes, reject_other_path, target};
+use self::target::target;
+pub(crate) use self::target::{Prefixes, reject_other_path, target_of_uri};
 use self::tls::UpstreamTls;
 use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
@@ -151,14 +151,13 @@ fn loop_detected(fields: &HeaderMap) -> Response {
 /// A request for an upstream.
 struct ProxyRequest {
     shared: Arc<Shared>,
-    method: Method,
-    uri: Uri,
     client: Peer,
     /// The target, unless it is that of the client.
     target: Option<Box<str>>,
     /// The folder of the route in a URL, if references in the response are rewritten.
     folder: Option<Box<str>>,
-    fields: HeaderMap,
+    /// The head with the fields for the upstream.
+    head: LazyHead<'static>,
     /// The request for another protocol.
     offer: Option<Box<Offer>>,
     /// What the cookie of a sticky upstream says.
@@ -172,12 +171,12 @@ struct ProxyRequest {
 }
 
 impl Handler for Proxy {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         let more = self.0.table.upgrade_protocols.as_ref().map_or(&[][..], OneOrMany::as_slice);
         let (method, body) = (request.method(), request.body());
         // Over HTTP/2, the tunnel takes the place of the body.
         let may_have_body = *method == Method::POST && !self.0.is_http2;
-        let offer = upgrade::offer(method, request.version(), request.headers(), more)
+        let offer = upgrade::offer(&request, more)
             .filter(|offer| offer.is_http2 || may_have_body || body.is_end_stream());
         // A gateway is no forward proxy (RFC 9110 §9.3.6).
         if *request.method() == Method::CONNECT && offer.is_none() {
@@ -188,16 +187,16 @@ impl Handler for Proxy {
             )
             .into();
         }
-        if let Some(rejected) = reject_other_path(&call, request.headers()) {
+        if let Some(rejected) = reject_other_path(&call, &request) {
             return rejected.into();
         }
         if let Some(response) = max_forwards::response(&request) {
             return response.into();
         }
-        if via::is_loop(request.headers()) {
+        if via::is_loop(&request) {
             return loop_detected(request.headers()).into();
         }
-        let (head, body) = request.into_parts();
+        let (head, body) = call.detach(request).into_parts();
         // In a box of its own: the future would be too large for the free blocks that the allocator caches.
         let request = Box::new(self.prepare(head, offer, &call));
         // By reference: the future of a method that takes `self` would store it twice.
@@ -294,53 +293,45 @@ impl Proxy {
     }
 
     /// Turns a request of a client into one for an upstream.
-    fn prepare(&self, head: Parts, offer: Option<Offer>, call: &Call<'_>) -> ProxyRequest {
-        let Parts { mut method, uri, version, headers: mut fields, .. } = head;
+    fn prepare(&self, mut head: LazyHead<'static>, offer: Option<Offer>, call: &Call<'_>) -> ProxyRequest {
         let client = call.context.client;
         let mount = call.below().mount().len();
-        let target = target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
+        let target = target(&head, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
         let folder = self.0.rewrites.as_ref().map(|_| call.path.encoded(0..mount).into_boxed_str());
-        fields::remove_connection_fields(&mut fields);
-        max_forwards::count_hop(&method, &mut fields);
+        fields::remove_connection_fields(&mut head);
+        max_forwards::count_hop(&mut head);
         if let Some(offer) = &offer {
             if offer.is_http2 {
-                method = Method::GET;
+                head.set_method(Method::GET);
             }
-            offer.set_fields(&mut fields);
+            offer.set_fields(&mut head);
         }
-        via::add_via(&mut fields, version);
-        // RFC 9112 §3.2.2: the host of an absolute target replaces the field.
-        if let Some(authority) = uri.authority()
-            && let Ok(host) = HeaderValue::from_str(authority.as_str())
-        {
-            fields.insert(header::HOST, host);
-        }
-        forwarded::set_forwarded(&mut fields, client, self.0.table.forwarded);
-        let stickiness = self.0.sticky.get().map(|sticky| sticky.of(&fields, client));
-        let handshake = too_early::mark(&mut fields, client);
-        self.set_host(&mut fields);
+        via::add_via(&mut head);
+        fields::set_host_of_target(&mut head);
+        forwarded::set_forwarded(&mut head, client, self.0.table.forwarded);
+        let stickiness = self.0.sticky.get().map(|sticky| sticky.of(&head, client));
+        let handshake = too_early::mark(&mut head, client);
+        self.set_host(&mut head);
         self.0.buffers.get_or_init(|| call.context.routes.buffers.clone());
         ProxyRequest {
             shared: self.0.clone(),
-            method,
-            uri,
             client: client.address(),
             target,
             folder,
-            fields,
+            head,
             offer: offer.map(Box::new),
             stickiness,
             preamble: self.0.table.send_proxy_protocol.then(|| preamble(client)),
             handshake,
-            observer: client.observer.clone(),
+            observer: client.observer.get().cloned(),
         }
     }
 
-    fn set_host(&self, fields: &mut HeaderMap) {
+    fn set_host(&self, head: &mut LazyHead<'_>) {
         if let Some(host) = &self.0.host {
-            fields.insert(header::HOST, host.clone());
-        } else if fields.get(header::HOST).is_none_or(HeaderValue::is_empty) {
-            fields.insert(header::HOST, self.0.default_host.clone());
+            head.set(header::HOST, host.clone());
+        } else if head.get(&header::HOST).is_none_or(<[u8]>::is_empty) {
+            head.set(header::HOST, self.0.default_host.clone());
         }
     }
 }
@@ -360,16 +351,17 @@ impl ProxyRequest {
             Ok(response) => response,
             Err(failure) => {
                 self.info().log_failure(&failure);
-                failure.response(&self.fields)
+                failure.response(self.head.headers())
             }
         }
     }
 
     /// Returns the request for the log.
     fn info(&self) -> RequestInfo {
-        let Self { shared, method, uri, client, .. } = self;
+        let Self { shared, head, client, .. } = self;
         let (upstream, log) = (shared.name.clone(), shared.log.get().cloned());
-        RequestInfo { upstream, method: method.clone(), uri: uri.clone(), client: *client, log }
+        let (method, uri) = (head.method().clone(), head.uri().clone());
+        RequestInfo { upstream, method, uri, client: *client, log }
     }
 
     fn buffers(&self) -> &Buffers {
@@ -377,13 +369,13 @@ impl ProxyRequest {
     }
 
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, method, folder, offer, .. } = self;
+        let Self { shared, head, folder, offer, .. } = self;
         let (mut upload, client) = match offer {
             // The body is a direction of the tunnel.
             Some(offer) if offer.is_http2 => (Upload::default(), body),
             _ => (self.receive(body).await?, RequestBody::empty()),
         };
-        let mut received = self.send(&self.fields, &mut upload).await?;
+        let mut received = self.send(head, &mut upload).await?;
         if let Some(handshake) = &self.handshake
             && received.0.status() == StatusCode::TOO_EARLY
         {
@@ -406,18 +398,23 @@ impl ProxyRequest {
             }
         }
         let limit = shared.table.response_buffer.0;
-        response::into_response(received, method, self.buffers(), limit, || self.info())
+        response::into_response(received, head.method(), self.buffers(), limit, || self.info())
     }
 
-    /// Sends the request with these fields, and waits for the head of the response.
-    async fn send(&self, fields: &HeaderMap, upload: &mut Upload) -> Result<(Head, Box<Exchange>), Failure> {
-        let Self { shared, method, uri, target, offer, preamble, .. } = self;
-        let of_client = || uri.path_and_query().map_or("/", |target| target.as_str());
+    /// Sends the request with this head, and waits for that of the response.
+    async fn send(
+        &self,
+        of_client: &LazyHead<'static>,
+        upload: &mut Upload,
+    ) -> Result<(Head, Box<Exchange>), Failure> {
+        let Self { shared, target, offer, preamble, .. } = self;
+        // Without a target of its own, the one of the client is plain.
+        let sent = || str::from_utf8(of_client.path_and_query()).unwrap_or("/");
         let head = RequestHead {
-            method,
-            target: target.as_deref().unwrap_or_else(of_client),
+            method: of_client.method(),
+            target: target.as_deref().unwrap_or_else(sent),
             version: Version::HTTP_11,
-            fields,
+            fields: of_client.headers(),
             // Only a chunked body has trailers.
             body: match upload.length() {
                 Some(length) if upload.trailers().is_none() => BodyLength::Known(length),
@@ -425,7 +422,7 @@ impl ProxyRequest {
             },
         };
         let pool = shared.pool().map_err(Cause::from)?;
-        let key = shared.table.choice.key(self.client, uri.path(), fields);
+        let key = shared.table.choice.key(self.client, of_client);
         let (preferred, preamble) = (self.stickiness.and_then(|of| of.preferred), preamble.clone());
         let selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };
         let observer = self.observer.as_ref();
@@ -435,7 +432,7 @@ impl ProxyRequest {
     /// Receives as much of the body as the settings demand before a connection to an upstream is used. The futures are in boxes, because
     /// most requests have no body.
     async fn receive(&self, mut body: RequestBody) -> Result<Upload, Cause> {
-        let Self { shared, method, fields, offer, .. } = self;
+        let Self { shared, head, offer, .. } = self;
         let buffers = self.buffers();
         if body.is_end_stream() {
             return Ok(Upload::of_client(body));
@@ -444,13 +441,13 @@ impl ProxyRequest {
         if offer.is_some() {
             return Ok(Upload::stored(Box::pin(buffers.store(body)).await?));
         }
-        if may_be_endless(method, fields) {
+        if may_be_endless(head) {
             return Ok(Upload::of_client(body));
         }
         Ok(match shared.table.request_buffering {
             RequestBuffering::Off => Upload::of_client(body),
             RequestBuffering::Full => Upload::stored(Box::pin(buffers.store(body)).await?),
-            RequestBuffering::Auto if shared.is_http2 || is_incremental(fields) => Upload::repeatable(body),
+            RequestBuffering::Auto if shared.is_http2 || is_incremental(head) => Upload::repeatable(body),
             // Many applications read no chunked body, such as those of WSGI: they respond as if there was none.
             RequestBuffering::Auto if body.size_hint().exact().is_none() => {
                 let (stored, trailers) = Box::pin(buffers.store_with_trailers(body)).await?;
@@ -480,12 +477,10 @@ mod tests {
         );
         let request = Box::new(ProxyRequest {
             shared,
-            method: Method::GET,
-            uri: "/".parse().unwrap(),
             client: Peer::Unix,
             target: None,
             folder: None,
-            fields: HeaderMap::new(),
+            head: LazyHead::default(),
             offer: None,
             stickiness: None,
             preamble: None,

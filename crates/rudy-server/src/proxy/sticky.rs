@@ -15,6 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use http::uri::Scheme;
+use rudy_http::h1::LazyHead;
 use rudy_net::Client;
 use rudy_units::Time;
 use schemars::JsonSchema;
@@ -127,8 +128,8 @@ impl Sticky {
     }
 
     /// Returns what the cookie of a request says.
-    pub(super) fn of(&self, fields: &HeaderMap, client: &Client<'_>) -> Stickiness {
-        let token = cookie(fields, &self.table.cookie.0);
+    pub(super) fn of(&self, head: &LazyHead<'_>, client: &Client<'_>) -> Stickiness {
+        let token = cookie(head, &self.table.cookie.0);
         let preferred =
             token.and_then(|given| (0..).zip(&self.tokens).find(|(_, token)| token.as_bytes() == given));
         Stickiness { preferred: preferred.map(|(id, _)| id), is_https: client.scheme() == Scheme::HTTPS }
@@ -236,8 +237,9 @@ mod tests {
     }
 
     fn stickiness(sticky: &Sticky, cookie: &str) -> Option<u64> {
-        let fields = HeaderMap::from_iter([(http::header::COOKIE, HeaderValue::try_from(cookie).unwrap())]);
-        sticky.of(&fields, &client()).preferred
+        let mut head = LazyHead::default();
+        head.set(http::header::COOKIE, HeaderValue::try_from(cookie).unwrap());
+        sticky.of(&head, &client()).preferred
     }
 
     /// Returns the cookie that is set for an upstream.

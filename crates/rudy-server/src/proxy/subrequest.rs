@@ -4,10 +4,10 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
-use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
+use rudy_http::h1::{BodyLength, LazyHead};
 use rudy_net::{Client, RequestBody, Response, without_interim};
 
 use super::exchange::Exchange;
@@ -19,11 +19,10 @@ use crate::upstream::{RequestInfo, Selection, Upload, Wanted};
 
 /// A request about that of a client.
 pub(crate) struct Subrequest {
-    method: Method,
     /// The path with its query.
     pub(crate) target: String,
-    /// Its header fields, without those of the connection of the client.
-    pub(crate) fields: HeaderMap,
+    /// Its method and its fields, without those of the connection of the client.
+    pub(crate) head: LazyHead<'static>,
     body: Upload,
     info: RequestInfo,
 }
@@ -41,52 +40,45 @@ impl Proxy {
     pub(crate) fn subrequest(
         &self,
         target: &str,
-        mut fields: HeaderMap,
-        (method, uri, version): (&Method, &Uri, Version),
+        mut head: LazyHead<'static>,
         client: &Client<'_>,
     ) -> Subrequest {
-        fields::remove_connection_fields(&mut fields);
-        via::add_via(&mut fields, version);
-        // RFC 9112 §3.2.2: the host of an absolute target replaces the field.
-        if let Some(authority) = uri.authority()
-            && let Ok(host) = HeaderValue::from_str(authority.as_str())
-        {
-            fields.insert(HOST, host);
-        }
-        forwarded::set_forwarded(&mut fields, client, false);
-        self.with_host(Method::GET, target, fields, (method, uri), client)
+        let info = self.info(&head, client);
+        fields::remove_connection_fields(&mut head);
+        via::add_via(&mut head);
+        fields::set_host_of_target(&mut head);
+        forwarded::set_forwarded(&mut head, client, false);
+        head.set_method(Method::GET);
+        self.with_host(target, head, info)
     }
 
     /// Returns a request for a resource of the upstream, for a request of a client: without the addresses of the client.
     pub(crate) fn own_request(
         &self,
         target: &str,
-        mut fields: HeaderMap,
-        (method, uri, version): (Method, &Uri, Version),
+        mut head: LazyHead<'static>,
         client: &Client<'_>,
     ) -> Subrequest {
-        fields::remove_connection_fields(&mut fields);
-        via::add_via(&mut fields, version);
-        self.with_host(method.clone(), target, fields, (&method, uri), client)
+        let info = self.info(&head, client);
+        fields::remove_connection_fields(&mut head);
+        via::add_via(&mut head);
+        self.with_host(target, head, info)
     }
 
-    fn with_host(
-        &self,
-        method: Method,
-        target: &str,
-        mut fields: HeaderMap,
-        (of_client, uri): (&Method, &Uri),
-        client: &Client<'_>,
-    ) -> Subrequest {
-        fields.insert(HOST, self.0.default_host.clone());
-        let info = RequestInfo {
+    fn with_host(&self, target: &str, mut head: LazyHead<'static>, info: RequestInfo) -> Subrequest {
+        head.set(HOST, self.0.default_host.clone());
+        Subrequest { target: target.to_owned(), head, body: Upload::default(), info }
+    }
+
+    /// Describes a request of a client for the log.
+    fn info(&self, head: &LazyHead<'_>, client: &Client<'_>) -> RequestInfo {
+        RequestInfo {
             upstream: self.0.name.clone(),
-            method: of_client.clone(),
-            uri: uri.clone(),
+            method: head.method().clone(),
+            uri: head.uri().clone(),
             client: client.address(),
             log: self.0.log.get().cloned(),
-        };
-        Subrequest { method, target: target.to_owned(), fields, body: Upload::default(), info }
+        }
     }
 
     /// Sends a request, and waits for the head of the response.
@@ -98,17 +90,17 @@ impl Proxy {
     pub(crate) async fn ask(
         &self,
         request: Subrequest,
-        of_client: &HeaderMap,
+        of_client: &LazyHead<'_>,
     ) -> Result<Subresponse, Response> {
-        let Subrequest { method, target, fields, body: mut upload, info } = request;
+        let Subrequest { target, head, body: mut upload, info } = request;
         if via::is_loop(of_client) {
-            return Err(loop_detected(of_client));
+            return Err(loop_detected(of_client.headers()));
         }
         let head = RequestHead {
-            method: &method,
+            method: head.method(),
             target: &target,
             version: Version::HTTP_11,
-            fields: &fields,
+            fields: head.headers(),
             body: upload.length().map_or(BodyLength::Chunked, BodyLength::Known),
         };
         let shared = &self.0;
@@ -123,7 +115,7 @@ impl Proxy {
             Ok((head, exchange)) => Ok(Subresponse { head, exchange, info }),
             Err(failure) => {
                 info.log_failure(&failure);
-                Err(failure.response(of_client))
+                Err(failure.response(of_client.headers()))
             }
         }
     }

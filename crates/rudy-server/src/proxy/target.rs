@@ -9,10 +9,11 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, StatusCode, Uri};
+use http::{StatusCode, Uri};
+use rudy_http::h1::LazyHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
-use rudy_net::Response;
+use rudy_net::{Request, Response};
 
 use crate::handlers::Call;
 use crate::pages;
@@ -29,17 +30,39 @@ pub(crate) struct Prefixes {
 /// Rejects a request whose path has a dot segment for an upstream that decodes slashes or backslashes, or removes parameters; or whose
 /// path without parameters is one of another route. (A files route is an exception: applications write session ids into the URLs of
 /// their static files, which the server may send itself.)
-pub(crate) fn reject_other_path(call: &Call<'_>, fields: &HeaderMap) -> Option<Response> {
+pub(crate) fn reject_other_path(call: &Call<'_>, request: &Request<'_>) -> Option<Response> {
     let checked = call.path.check_dot_segments();
     let checked =
         checked.and_then(|()| call.route.check_parameters(call.path, |target| target.handler.serves_files()));
     let error = checked.err()?;
-    Some(pages::error(StatusCode::BAD_REQUEST, fields, &format!("Bad request: {error}.")))
+    Some(pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Bad request: {error}.")))
 }
 
-/// Returns the target for a request with this URI, whose canonical path is `path`; `mount` is the length of the folder of the route.
-/// `None` if it is that of the client.
-pub(crate) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: &Prefixes) -> Option<String> {
+/// Returns the target for a request whose canonical path is `path`; `mount` is the length of the folder of the route. `None` if it is
+/// that of the client.
+pub(super) fn target(
+    head: &LazyHead<'_>,
+    path: &RequestPath<'_>,
+    mount: usize,
+    prefixes: &Prefixes,
+) -> Option<String> {
+    let keeps_path = prefixes.added.is_empty() && (mount == 0 || !prefixes.strips);
+    let is_canonical = || RequestPath::canonical(head.path()).is_some_and(|sent| sent == *path);
+    let is_plain = || str::from_utf8(head.path_and_query()).is_ok_and(|sent| !needs_encoding(sent));
+    // Nearly all requests, for which no URI is made.
+    if keeps_path && is_canonical() && is_plain() {
+        return None;
+    }
+    target_of_uri(head.uri(), path, mount, prefixes)
+}
+
+/// As [`target`], for a URI.
+pub(crate) fn target_of_uri(
+    uri: &Uri,
+    path: &RequestPath<'_>,
+    mount: usize,
+    prefixes: &Prefixes,
+) -> Option<String> {
     let spelled = spelled(uri, path);
     let mount = if prefixes.strips { mount } else { 0 };
     if mount == 0 && prefixes.added.is_empty() && matches!(spelled, Cow::Borrowed(_)) {
@@ -147,7 +170,7 @@ mod tests {
         ] {
             let uri: Uri = uri.parse().unwrap();
             let path = RequestPath::parse(uri.path()).unwrap();
-            let target = target(&uri, &path, "/app".len(), prefixes);
+            let target = target_of_uri(&uri, &path, "/app".len(), prefixes);
             let as_sent = uri.path_and_query().unwrap().as_str();
             assert_eq!(target.as_deref().unwrap_or(as_sent), expected, "{uri}");
         }
@@ -165,10 +188,10 @@ mod tests {
             let uri: Uri = uri.parse().unwrap();
             let path = RequestPath::parse(uri.path()).unwrap();
             let as_sent = || uri.path_and_query().unwrap().to_string();
-            let whole = target(&uri, &path, 0, &Prefixes::default()).unwrap_or_else(as_sent);
+            let whole = target_of_uri(&uri, &path, 0, &Prefixes::default()).unwrap_or_else(as_sent);
             assert_eq!(whole, expected);
             assert_eq!(
-                target(&uri, &path, "/app".len(), &strip).as_deref(),
+                target_of_uri(&uri, &path, "/app".len(), &strip).as_deref(),
                 expected.strip_prefix("/app"),
                 "{uri}"
             );
@@ -179,7 +202,7 @@ mod tests {
     fn after_an_internal_redirect_the_path_is_that_of_the_redirect() {
         let uri: Uri = "/secret/../a%20b?c".parse().unwrap();
         let page = RequestPath::from_decoded("/errors/not found.html".to_owned());
-        let of = |prefixes: &Prefixes| target(&uri, &page, "/errors".len(), prefixes);
+        let of = |prefixes: &Prefixes| target_of_uri(&uri, &page, "/errors".len(), prefixes);
         assert_eq!(of(&Prefixes::default()).as_deref(), Some("/errors/not%20found.html?c"));
         let strip = Prefixes { strips: true, added: String::new() };
         assert_eq!(of(&strip).as_deref(), Some("/not%20found.html?c"));
@@ -190,7 +213,7 @@ mod tests {
         fn the_upstream_sees_the_path_that_was_authorized(path in "/([ab%2Fe./;+]|%2[eEfFbB]|\\.\\.?/|//){0,12}") {
             let Ok(uri) = path.parse::<Uri>() else { return Ok(()) };
             let Ok(canonical) = RequestPath::parse(uri.path()) else { return Ok(()) };
-            let sent = target(&uri, &canonical, 0, &Prefixes::default()).unwrap_or(path.clone());
+            let sent = target_of_uri(&uri, &canonical, 0, &Prefixes::default()).unwrap_or(path.clone());
             let seen = RequestPath::parse(&sent);
             proptest::prop_assert_eq!(seen.as_ref(), Ok(&canonical), "{} {}", path, sent);
         }

@@ -6,7 +6,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
+use rudy_http::h1::LazyHead;
 use rudy_net::{Client, Deadline, poll_time};
 use rudy_tls::PendingHandshake;
 
@@ -20,9 +21,10 @@ static EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 /// Marks a request that has arrived in early data (RFC 8470 §5.1). Returns the handshake after which the request can be sent again: not if
 /// the client is an intermediary that has received the request in early data itself, because the handshake of its own client decides then
 /// (§5.2).
-pub(super) fn mark(fields: &mut HeaderMap, client: &Client<'_>) -> Option<Arc<PendingHandshake>> {
+pub(super) fn mark(head: &mut LazyHead<'_>, client: &Client<'_>) -> Option<Arc<PendingHandshake>> {
     let handshake = client.tls.as_ref()?.handshake.clone()?;
-    let is_of_client = fields.insert(&EARLY_DATA, HeaderValue::from_static("1")).is_some();
+    let is_of_client = head.contains(&EARLY_DATA);
+    head.set(EARLY_DATA.clone(), HeaderValue::from_static("1"));
     (!is_of_client).then_some(handshake)
 }
 
@@ -32,20 +34,20 @@ impl ProxyRequest {
     pub(super) async fn send_after(
         &self,
         handshake: &PendingHandshake,
-        (head, mut exchange): (Head, Box<Exchange>),
+        (response, mut exchange): (Head, Box<Exchange>),
     ) -> Result<(Head, Box<Exchange>), Failure> {
-        let Some(mut upload) = exchange.take_upload() else { return Ok((head, exchange)) };
+        let Some(mut upload) = exchange.take_upload() else { return Ok((response, exchange)) };
         let mut deadline = Deadline::at(poll_time() + self.shared.timeouts.response);
         let is_complete = poll_fn(|cx| match handshake.poll_complete(cx) {
             Poll::Ready(()) => Poll::Ready(true),
             Poll::Pending => deadline.poll_passed(cx).map(|()| false),
         });
         if !is_complete.await {
-            return Ok((head, exchange));
+            return Ok((response, exchange));
         }
         exchange.discard();
-        let mut fields = self.fields.clone();
-        fields.remove(&EARLY_DATA);
-        self.send(&fields, &mut upload).await
+        let mut head = self.head.clone();
+        head.remove(&EARLY_DATA);
+        self.send(&head, &mut upload).await
     }
 }

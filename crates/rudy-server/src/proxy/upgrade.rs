@@ -15,6 +15,8 @@ use http::header::{
     UPGRADE,
 };
 use http::{Method, Version};
+use rudy_http::h1::LazyHead;
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::{is_token, members};
 
 use crate::config::written_as_text;
@@ -44,40 +46,40 @@ pub(super) struct Offer {
 
 /// Returns the request for another protocol if it may be passed on: to WebSocket, or to one of `more`. Call this before the fields of the
 /// client's connection are removed.
-pub(super) fn offer(
-    method: &Method,
-    version: Version,
-    fields: &HeaderMap,
-    more: &[UpgradeProtocol],
-) -> Option<Offer> {
+pub(super) fn offer(head: &LazyHead<'_>, more: &[UpgradeProtocol]) -> Option<Offer> {
+    let (method, version) = (head.method(), head.version());
     let is_http2 = version == Version::HTTP_2 && *method == Method::CONNECT;
     // RFC 6455 §4.1 requires GET for WebSocket.
     let is_http11 = version == Version::HTTP_11 && matches!(*method, Method::GET | Method::POST);
-    let has_option = || list(fields, &CONNECTION).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+    let has_option =
+        || list(head, KnownField::Connection).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
     if !(is_http2 || is_http11 && has_option()) {
         return None;
     }
-    let key = if is_http2 { Some(new_key()) } else { fields.get(SEC_WEBSOCKET_KEY).cloned() };
+    let key = if is_http2 { Some(new_key()) } else { head.value(&SEC_WEBSOCKET_KEY) };
     let names = || ALWAYS.into_iter().chain(more.iter().map(|protocol| protocol.0.as_str()));
     let is_passed = |token: &&[u8]| {
         (*method != Method::POST || !token.eq_ignore_ascii_case(WEBSOCKET.as_bytes()))
             && names().any(|name| name.as_bytes().eq_ignore_ascii_case(token))
     };
-    let tokens = list(fields, &UPGRADE).filter(is_passed).map(|token| String::from_utf8_lossy(token));
+    let tokens =
+        list(head, KnownField::Upgrade).filter(is_passed).map(|token| String::from_utf8_lossy(token));
     let tokens = tokens.collect::<Vec<_>>().join(", ");
     (!tokens.is_empty()).then_some(Offer { tokens, key, is_http2 })
 }
 
 impl Offer {
     /// Adds the request for the protocol to the fields for the upstream.
-    pub(super) fn set_fields(&self, fields: &mut HeaderMap) {
+    pub(super) fn set_fields(&self, head: &mut LazyHead<'_>) {
         if let Ok(tokens) = HeaderValue::from_str(&self.tokens) {
-            fields.insert(UPGRADE, tokens);
-            fields.append(CONNECTION, HeaderValue::from_static("upgrade"));
+            head.set(UPGRADE, tokens);
+            head.add(CONNECTION, HeaderValue::from_static("upgrade"));
         }
         if let Some(key) = self.key.as_ref().filter(|_| self.is_http2) {
-            fields.insert(SEC_WEBSOCKET_KEY, key.clone());
-            fields.entry(SEC_WEBSOCKET_VERSION).or_insert(HeaderValue::from_static("13"));
+            head.set(SEC_WEBSOCKET_KEY, key.clone());
+            if !head.contains(&SEC_WEBSOCKET_VERSION) {
+                head.add(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+            }
         }
     }
 
@@ -116,8 +118,8 @@ impl Offer {
     }
 }
 
-fn list<'a>(fields: &'a HeaderMap, name: &http::HeaderName) -> impl Iterator<Item = &'a [u8]> {
-    fields.get_all(name).iter().flat_map(|value| members(value.as_bytes()))
+fn list<'h>(head: &'h LazyHead<'_>, field: KnownField) -> impl Iterator<Item = &'h [u8]> {
+    head.lines(field).flat_map(members)
 }
 
 /// Returns the value that shows that an upstream has read the key (RFC 6455 §4.2.2).
@@ -168,6 +170,12 @@ mod tests {
         map
     }
 
+    fn head(method: &Method, version: Version, fields: &[(&'static str, &'static str)]) -> LazyHead<'static> {
+        let mut request = http::Request::builder().method(method).version(version).body(()).unwrap();
+        *request.headers_mut() = map(fields);
+        request.into_parts().0.into()
+    }
+
     const KEY: (&str, &str) = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
 
     #[test]
@@ -199,7 +207,7 @@ mod tests {
             ),
             (&(Method::CONNECT, Version::HTTP_2), &[("upgrade", "websocket")], Some("websocket")),
         ] {
-            let offer = offer(method, *version, &map(fields), &more);
+            let offer = offer(&head(method, *version, fields), &more);
             assert_eq!(offer.map(|offer| offer.tokens).as_deref(), tokens, "{fields:?}");
         }
         for text in ["h2c", "HTTP/3", "tls", "TLS/1.3", "", "a b"] {
@@ -209,8 +217,8 @@ mod tests {
 
     #[test]
     fn the_upstream_must_change_to_an_offered_protocol_and_know_the_key_that_rudy_has_made() {
-        let fields = map(&[("connection", "upgrade"), ("upgrade", "websocket"), KEY]);
-        let of_client = offer(&Method::GET, Version::HTTP_11, &fields, &[]).unwrap();
+        let fields = [("connection", "upgrade"), ("upgrade", "websocket"), KEY];
+        let of_client = offer(&head(&Method::GET, Version::HTTP_11, &fields), &[]).unwrap();
         let ours = Offer { is_http2: true, ..of_client.clone() };
         let check = |offer: &Offer, token, fields: &[_]| {
             offer.check(&HeaderValue::from_static(token), &map(fields)).is_ok()

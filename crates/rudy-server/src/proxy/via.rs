@@ -4,7 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use http::Version;
-use http::header::{HeaderMap, HeaderValue, VIA};
+use http::header::{HeaderValue, VIA};
+use rudy_http::h1::LazyHead;
 use rudy_http::syntax::members;
 
 /// How often a request may pass this process. Proxies of several sites on one machine may lead to each other; a loop does not end.
@@ -21,20 +22,20 @@ static MEMBERS: LazyLock<[HeaderValue; 3]> = LazyLock::new(|| {
 });
 
 /// Returns whether a request has passed this process too often.
-pub(super) fn is_loop(fields: &HeaderMap) -> bool {
+pub(super) fn is_loop(head: &LazyHead<'_>) -> bool {
     let is_ours = |member: &&[u8]| member.ends_with(PSEUDONYM.as_bytes());
-    fields.get_all(VIA).iter().flat_map(|line| members(line.as_bytes())).filter(is_ours).count() > PASSES_MAX
+    head.get_all(&VIA).flat_map(members).filter(is_ours).count() > PASSES_MAX
 }
 
-/// Adds this process to `Via` of a request that was received with `version`.
-pub(super) fn add_via(fields: &mut HeaderMap, version: Version) {
+/// Adds this process to `Via` of a request.
+pub(super) fn add_via(head: &mut LazyHead<'_>) {
     let [http10, http11, http2] = &*MEMBERS;
-    let member = match version {
+    let member = match head.version() {
         Version::HTTP_10 => http10,
         Version::HTTP_2 => http2,
         _ => http11,
     };
-    fields.append(VIA, member.clone());
+    head.add(VIA, member.clone());
 }
 
 #[cfg(test)]
@@ -43,12 +44,12 @@ mod tests {
 
     #[test]
     fn a_request_that_has_passed_five_times_is_a_loop() {
-        let mut fields = HeaderMap::new();
-        fields.insert(VIA, HeaderValue::from_static("1.1 other, 1.1 rudy-other"));
+        let mut head = LazyHead::default();
+        head.set(VIA, HeaderValue::from_static("1.1 other, 1.1 rudy-other"));
         for pass in 1..=5 {
-            assert!(!is_loop(&fields), "{pass}");
-            add_via(&mut fields, Version::HTTP_11);
+            assert!(!is_loop(&head), "{pass}");
+            add_via(&mut head);
         }
-        assert!(is_loop(&fields));
+        assert!(is_loop(&head));
     }
 }

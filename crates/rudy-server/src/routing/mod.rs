@@ -15,21 +15,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::listen::Address;
 use rudy_net::{Client, LocalAddress, Peer, Request, Tls, TlsSite};
 
 use crate::handlers::redirect_map::RedirectMap;
-
-/// Returns the host of a request as it was sent. The authority of an absolute target takes precedence over the Host field
-/// (RFC 9112 §3.2.2).
-pub(crate) fn request_host(request: &Request) -> &[u8] {
-    if let Some(authority) = request.uri().authority() {
-        return authority.as_str().as_bytes();
-    }
-    request.headers().get(header::HOST).map_or(b"", |host| host.as_bytes())
-}
 
 /// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]
@@ -365,10 +355,10 @@ impl<H> Router<H> {
 
     /// Whether a request is from this machine, for a host that neither a site nor this machine has. The owner of the name could let it
     /// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding). No browser connects to a Unix socket.
-    pub(crate) fn is_foreign_host(&self, request: &Request, client: &Client<'_>) -> bool {
+    pub(crate) fn is_foreign_host(&self, request: &Request<'_>, client: &Client<'_>) -> bool {
         let is_near = matches!(client.peer, Peer::Ip(_)) && client.peer.is_local();
         let is_known = |host| is_own_host(host) || self.listeners.all().any(|hosts| hosts.has_name(host));
-        is_near && !is_known(request_host(request))
+        is_near && !is_known(request.host())
     }
 
     /// Returns the number of the site for clients that name none: that of the address to which they have connected, because an address is never sent

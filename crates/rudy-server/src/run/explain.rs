@@ -150,7 +150,7 @@ impl<'c> Explanation<'c> {
         if let Ok(request) = &mut request {
             request.headers_mut().extend(self.request.fields.clone());
         }
-        let request = request.map_err(|error| error.to_string())?;
+        let request = rudy_net::Request::from(request.map_err(|error| error.to_string())?);
         if self.is_rejected(&found, &request) {
             return Ok(None);
         }
@@ -166,7 +166,7 @@ impl<'c> Explanation<'c> {
     }
 
     /// Shows what the steps decide about a request of the client. Returns whether one of them rejects it.
-    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &rudy_net::Request) -> bool {
+    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &rudy_net::Request<'_>) -> bool {
         let Some(address) = self.request.from else { return false };
         let client = Client::new(Peer::Ip((address, 0).into()), 1, 1);
         for step in &found.handler.steps {

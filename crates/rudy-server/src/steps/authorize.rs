@@ -7,7 +7,7 @@ use crate::fastcgi::Authorizer;
 use crate::handlers::{Call, Start};
 
 impl Step for Authorizer {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         Flow::Wait(self.decide(passage, call))
     }
 

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use http_body::Body as _;
 use rudy_units::Size;
 
-use super::{Flow, HeadCall, Passage, Step};
+use super::{Flow, Passage, Step};
 use crate::handlers::Call;
 use crate::pages;
 
@@ -15,7 +15,7 @@ pub(super) struct BodyLimit {
 }
 
 impl Step for BodyLimit {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         let request = &mut passage.request;
         // A tunnel is no body: it has limits of its own.
         if *request.method() == Method::CONNECT {
@@ -32,14 +32,5 @@ impl Step for BodyLimit {
 
     fn describe(&self) -> Vec<String> {
         vec![format!("body: at most {}, otherwise 413", <Size>::from(self.bytes))]
-    }
-
-    /// Only requests without a body are answered from their head.
-    fn finish(&self, response: rudy_net::Response, _call: HeadCall<'_>) -> Option<rudy_net::Response> {
-        Some(response)
-    }
-
-    fn can_finish(&self) -> bool {
-        true
     }
 }

@@ -152,7 +152,7 @@ impl Cors {
     }
 
     /// Returns the response to a preflight request. Without the permission, it has no fields that give any.
-    fn preflight(&self, request: &Request) -> Option<Response> {
+    fn preflight(&self, request: &Request<'_>) -> Option<Response> {
         let origin = request.headers().get(ORIGIN)?;
         if *request.method() != Method::OPTIONS
             || !request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
@@ -191,7 +191,7 @@ fn add_vary(fields: &mut HeaderMap) {
 pub(super) struct CorsFields(pub(super) Arc<Cors>);
 
 impl Step for CorsFields {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         passage.kept.origin = passage.request.headers().get(ORIGIN).cloned();
         Flow::Continue
     }
@@ -207,7 +207,7 @@ impl Step for CorsFields {
 }
 
 impl ResponseStep for CorsFields {
-    fn response(&self, mut response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+    fn response(&self, mut response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
         // The route that an internal redirect led to has set them.
         if !response.state().is_redirected {
             self.0.apply(kept.origin.as_ref(), response.headers_mut());
@@ -221,7 +221,7 @@ impl ResponseStep for CorsFields {
 pub(super) struct Preflight(pub(super) Arc<Cors>);
 
 impl Step for Preflight {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         self.0.preflight(&passage.request).map_or(Flow::Continue, Flow::from)
     }
 
@@ -304,7 +304,8 @@ mod tests {
             for (name, value) in given {
                 request = request.header(*name, *value);
             }
-            let response = cors.preflight(&request.body(rudy_net::RequestBody::empty()).unwrap())?;
+            let response =
+                cors.preflight(&request.body(rudy_net::RequestBody::empty()).map(Request::from).unwrap())?;
             assert_eq!(response.status(), 204);
             let mut lines: Vec<_> = response
                 .headers()

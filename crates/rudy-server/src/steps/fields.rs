@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rudy_http::h1::PreparedHead;
+use rudy_http::h1::{LazyHead, PreparedHead};
 use rudy_http::syntax::members;
 use rudy_net::{Head, Reply, Request, Response};
 
 use super::derived_heads::DerivedHeads;
 use super::field_changes::{Action, FieldChange};
-use super::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
+use super::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::compression;
 use crate::handlers::Call;
 use crate::request_state::HasResponseState;
@@ -89,7 +89,7 @@ impl Changes {
     }
 
     /// Fills in the placeholders. A field whose placeholders have no valid value, such as `{host}` without a host, is not changed.
-    fn fill(&self, request: &Request, call: &Call<'_>) -> Vec<Change<HeaderValue>> {
+    fn fill(&self, request: &Request<'_>, call: &Call<'_>) -> Vec<Change<HeaderValue>> {
         let changes = match self {
             Self::Fixed(changes, _) => return changes.clone(),
             Self::Templates(changes) => changes,
@@ -198,8 +198,8 @@ fn applies_hsts(is_https: bool, status: StatusCode) -> bool {
 }
 
 impl Step for ResponseFields {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
-        if !self.can_finish() {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
+        if !(self.changes.is_fixed() && self.https.is_fixed()) {
             let [plain, https] = [&self.changes, &self.https].map(|list| list.fill(&passage.request, call));
             passage.kept.filled = Some(FilledFields { plain, https });
         }
@@ -214,21 +214,10 @@ impl Step for ResponseFields {
         let shown = if Arc::ptr_eq(&self.changes, &self.https) { "response" } else { "response over HTTPS" };
         self.https.describe(shown)
     }
-
-    fn finish(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
-        let is_https = call.client.tls.is_some();
-        // On a plain connection, a trusted proxy may report HTTPS: that needs the whole request.
-        let is_known = is_https || Arc::ptr_eq(&self.changes, &self.https);
-        is_known.then(|| self.changes(is_https, response.status()).apply(response))
-    }
-
-    fn can_finish(&self) -> bool {
-        self.changes.is_fixed() && self.https.is_fixed()
-    }
 }
 
 impl ResponseStep for ResponseFields {
-    fn response(&self, mut response: Response, kept: &mut Kept, call: &Call<'_>) -> Reply {
+    fn response(&self, mut response: Response, kept: &mut Kept<'_>, call: &Call<'_>) -> Reply {
         // The route that an internal redirect led to has changed them.
         if response.state().is_redirected {
             return response.into();
@@ -256,14 +245,14 @@ pub(super) struct FilledFields {
 pub(super) struct RequestFields(pub(super) Changes);
 
 impl Step for RequestFields {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let request = &mut passage.request;
         let changes = self.0.fill(request, call);
         let is_changed = |option: &[u8]| changes.iter().any(|change| is_named(&change.name, option));
-        keep_from_connection(is_changed, request.headers_mut());
+        keep_from_connection(is_changed, request);
         for change in &changes {
             if !matches!(change.action, Action::Add(_) | Action::Default(_) | Action::Replace { .. }) {
-                remove_spellings(&change.name, request.headers_mut());
+                remove_spellings(&change.name, request);
             }
         }
         apply(&changes, request.headers_mut());
@@ -280,28 +269,27 @@ impl Step for RequestFields {
 pub(super) fn replace_field(
     name: &HeaderName,
     values: impl IntoIterator<Item = HeaderValue>,
-    fields: &mut HeaderMap,
+    head: &mut LazyHead<'_>,
 ) {
-    if fields.contains_key(header::CONNECTION) {
-        keep_from_connection(|option| is_named(name, option), fields);
-    }
-    remove_spellings(name, fields);
+    keep_from_connection(|option| is_named(name, option), head);
+    remove_spellings(name, head);
     for value in values {
-        fields.append(name, value);
+        head.add(name.clone(), value);
     }
 }
 
 /// Removes changed fields from `Connection`: a proxy drops the fields that are named there, so a client could remove what the server
 /// has set.
-fn keep_from_connection(is_changed: impl Fn(&[u8]) -> bool, fields: &mut HeaderMap) {
-    let lines = fields.get_all(header::CONNECTION).iter();
-    let kept: Vec<_> =
-        lines.flat_map(|line| members(line.as_bytes())).filter(|option| !is_changed(option)).collect();
-    let kept = HeaderValue::from_bytes(&kept.join(&b", "[..]));
-    match kept {
-        Ok(kept) if !kept.is_empty() => fields.insert(header::CONNECTION, kept),
-        _ => fields.remove(header::CONNECTION),
-    };
+fn keep_from_connection(is_changed: impl Fn(&[u8]) -> bool, head: &mut LazyHead<'_>) {
+    let options = || head.get_all(&header::CONNECTION).flat_map(members);
+    if !options().any(&is_changed) {
+        return;
+    }
+    let kept: Vec<_> = options().filter(|option| !is_changed(option)).collect();
+    match HeaderValue::from_bytes(&kept.join(&b", "[..])) {
+        Ok(kept) if !kept.is_empty() => head.set(header::CONNECTION, kept),
+        _ => head.remove(&header::CONNECTION),
+    }
 }
 
 fn is_named(name: &HeaderName, option: &[u8]) -> bool {
@@ -309,29 +297,26 @@ fn is_named(name: &HeaderName, option: &[u8]) -> bool {
 }
 
 /// Sets a field of a request that its client must not be able to set or remove, for handlers of every kind.
-pub(crate) fn set_request_field(name: &HeaderName, value: HeaderValue, fields: &mut HeaderMap) {
-    replace_field(name, [value], fields);
+pub(crate) fn set_request_field(name: &HeaderName, value: HeaderValue, head: &mut LazyHead<'_>) {
+    replace_field(name, [value], head);
 }
 
 /// Removes a field in all spellings that are one variable for CGI: `Remote_User` is `REMOTE_USER`, too.
-pub(super) fn remove_spellings(name: &HeaderName, fields: &mut HeaderMap) {
-    let is_same = |key: &&HeaderName| is_same_variable(key.as_str().as_bytes(), name.as_str().as_bytes());
-    let spellings: Vec<_> = fields.keys().filter(is_same).cloned().collect();
-    for spelling in spellings {
-        fields.remove(spelling);
-    }
+pub(super) fn remove_spellings(name: &HeaderName, head: &mut LazyHead<'_>) {
+    head.remove_if(|other| is_same_variable(other.as_bytes(), name.as_str().as_bytes()));
 }
 
 /// Whether two names are one variable for CGI. PHP turns a dot into an underscore, too.
 pub(super) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
     let is_mark = |byte: u8| !byte.is_ascii_alphanumeric();
-    let is_same = |(one, other): (&u8, &u8)| one == other || (is_mark(*one) && is_mark(*other));
+    let is_same =
+        |(one, other): (&u8, &u8)| one.eq_ignore_ascii_case(other) || (is_mark(*one) && is_mark(*other));
     one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
 /// Removes the trailers of a request. Some apps merge them into the fields, so a client could set a removed field again there.
-pub(super) fn remove_trailers(request: &mut Request) {
-    request.headers_mut().remove(header::TRAILER);
+pub(super) fn remove_trailers(request: &mut Request<'_>) {
+    request.remove(&header::TRAILER);
     let body = std::mem::take(request.body_mut());
     *request.body_mut() = body.without_trailers();
 }
@@ -410,21 +395,22 @@ mod tests {
             (&["x-USER"], None),
             (&[], None),
         ] {
-            let mut fields = HeaderMap::new();
-            fields.extend(given.iter().map(|line| (header::CONNECTION, HeaderValue::from_static(line))));
-            keep_from_connection(|option| is_named(&HeaderName::from_static("x-user"), option), &mut fields);
-            let left = fields.get(header::CONNECTION).map(|value| value.to_str().unwrap());
-            assert_eq!(left, kept, "{given:?}");
+            let mut head = LazyHead::default();
+            for line in given {
+                head.add(header::CONNECTION, HeaderValue::from_static(line));
+            }
+            keep_from_connection(|option| is_named(&HeaderName::from_static("x-user"), option), &mut head);
+            assert_eq!(head.get(&header::CONNECTION), kept.map(str::as_bytes), "{given:?}");
         }
     }
 
     #[test]
     fn a_removed_field_of_a_request_is_removed_in_every_spelling() {
-        let mut fields = HeaderMap::new();
+        let mut head = LazyHead::default();
         for name in ["remote-user", "remote_user", "remote.user", "remote-user-2"] {
-            fields.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
+            head.add(HeaderName::from_static(name), HeaderValue::from_static("x"));
         }
-        remove_spellings(&HeaderName::from_static("remote_user"), &mut fields);
-        assert_eq!(fields.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["remote-user-2"]);
+        remove_spellings(&HeaderName::from_static("remote_user"), &mut head);
+        assert_eq!(head.fields().map(|(name, _)| name).collect::<Vec<_>>(), ["remote-user-2"]);
     }
 }

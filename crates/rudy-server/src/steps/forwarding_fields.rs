@@ -4,11 +4,10 @@
 //! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
 //! `request_headers` sets comes after it.
 
-use http::HeaderName;
-use rudy_net::{Request, Response};
+use rudy_net::Request;
 
 use super::fields::is_same_variable;
-use super::{Flow, HeadCall, Passage, Step};
+use super::{Flow, Passage, Step};
 use crate::client_address;
 use crate::handlers::Call;
 use crate::request_state::HasRequestState;
@@ -54,11 +53,10 @@ const NAMES: [&str; 28] = [
 pub(super) struct WithoutForwardingFields(pub(super) client_address::Options);
 
 impl Step for WithoutForwardingFields {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let request = &mut passage.request;
-        let is_trusted = || self.0.trusts(&call.context.client.peer);
-        if request.headers().keys().any(|name| is_of_proxies(name) || resembles_framing(name)) {
-            remove(request, is_trusted());
+        if request.fields().any(|(name, _)| is_of_proxies(name) || resembles_framing(name)) {
+            remove(request, self.0.trusts(&call.context.client.peer));
         }
         Flow::Continue
     }
@@ -67,40 +65,27 @@ impl Step for WithoutForwardingFields {
     fn describe(&self) -> Vec<String> {
         Vec::new()
     }
-
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        Some(response)
-    }
-
-    fn can_finish(&self) -> bool {
-        true
-    }
 }
 
 /// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other
 /// spellings are removed from requests of trusted proxies, too: a proxy replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its
 /// client, which is the same variable for CGI and WSGI.
-fn remove(request: &mut Request, is_trusted: bool) {
-    let is_removed = |name: &&HeaderName| {
-        resembles_framing(name) || is_of_proxies(name) && !(is_trusted && is_dashed(name))
-    };
-    let removed: Vec<_> = request.headers().keys().filter(is_removed).cloned().collect();
-    for name in &removed {
-        request.headers_mut().remove(name);
-    }
-    if let Some(name) = removed.into_iter().find(is_of_proxies) {
+fn remove(request: &mut Request<'_>, is_trusted: bool) {
+    let removed = request
+        .remove_if(|name| resembles_framing(name) || is_of_proxies(name) && !(is_trusted && is_dashed(name)));
+    if let Some(name) = removed.into_iter().find(|name| is_of_proxies(name.as_str())) {
         request.state_mut().came_through_proxy = Some(name);
     }
 }
 
 /// Whether only proxies set a field, in any spelling that is the same variable for an application.
-fn is_of_proxies(name: &HeaderName) -> bool {
-    let text = name.as_str().as_bytes();
+fn is_of_proxies(name: &str) -> bool {
+    let text = name.as_bytes();
     // Nearly all other names end here: a comparison of each with all would cost as much as routing the request.
     let may_be = match text {
-        [b'x', ..] => true,
+        [b'x' | b'X', ..] => true,
         [first, second, ..] => matches!(
-            (first, second),
+            (first.to_ascii_lowercase(), second.to_ascii_lowercase()),
             (b'c', b'f' | b'l')
                 | (b'f', b'a' | b'o' | b'r')
                 | (b'p' | b't', b'r')
@@ -119,26 +104,25 @@ fn is_of_proxies(name: &HeaderName) -> bool {
 
 /// Whether a field is `Transfer-Encoding` or `Content-Length` for an application that turns underscores into hyphens, or the reverse: it would
 /// read another body than the server has sent, and the rest of it as the next request.
-fn resembles_framing(name: &HeaderName) -> bool {
+fn resembles_framing(name: &str) -> bool {
     let is_framing = [&b"content-length"[..], b"transfer-encoding"]
         .iter()
-        .any(|framing| is_same_variable(name.as_str().as_bytes(), framing));
+        .any(|framing| is_same_variable(name.as_bytes(), framing));
     is_framing && !is_dashed(name)
 }
 
-fn is_dashed(name: &HeaderName) -> bool {
-    name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+fn is_dashed(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use rudy_net::RequestBody;
 
     use super::*;
 
     fn left(names: &[&'static str], is_trusted: bool) -> Vec<String> {
-        let mut request = Request::new(RequestBody::empty());
+        let mut request = Request::default();
         for name in names {
             request.headers_mut().append(*name, HeaderValue::from_static("1"));
         }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use rudy_net::{Client, Request, Response};
+use rudy_net::{Client, Request};
 
 use super::fields::{remove_spellings, remove_trailers, replace_field};
-use super::{Flow, HeadCall, Passage, Step};
+use super::{Flow, Passage, Step};
 use crate::exchange::note;
 use crate::handlers::Call;
 use crate::passwords::PasswordFile;
@@ -62,9 +62,9 @@ impl Identity {
     }
 
     /// Adds the user to a request of a client, and to its line in the access log.
-    pub(super) fn identify(self, request: &mut Request, client: &Client<'_>) {
-        note(client.observer.as_ref(), |notes| notes.user = Some((*self.user).into()));
-        replace_field(&REMOTE_USER, [self.value.clone()], request.headers_mut());
+    pub(super) fn identify(self, request: &mut Request<'_>, client: &Client<'_>) {
+        note(client.observer.get(), |notes| notes.user = Some((*self.user).into()));
+        replace_field(&REMOTE_USER, [self.value.clone()], request);
         request.state_mut().identity = Some(self);
     }
 }
@@ -75,9 +75,9 @@ impl Identity {
 pub(super) struct WithoutUserFields(pub(super) Vec<HeaderName>);
 
 impl Step for WithoutUserFields {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         for name in &self.0 {
-            remove_spellings(name, passage.request.headers_mut());
+            remove_spellings(name, &mut passage.request);
         }
         remove_trailers(&mut passage.request);
         Flow::Continue
@@ -86,13 +86,5 @@ impl Step for WithoutUserFields {
     fn describe(&self) -> Vec<String> {
         let names: Vec<_> = self.0.iter().map(HeaderName::as_str).collect();
         vec![format!("request: remove {}, which only logins set", names.join(", "))]
-    }
-
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        Some(response)
-    }
-
-    fn can_finish(&self) -> bool {
-        true
     }
 }

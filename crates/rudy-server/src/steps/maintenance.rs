@@ -76,7 +76,7 @@ impl Maintenance {
         Self { switch, allow: table.allow.clone(), retry_after }
     }
 
-    fn reject(&self, request: &Request, context: Context<'_>) -> Option<Response> {
+    fn reject(&self, request: &Request<'_>, context: Context<'_>) -> Option<Response> {
         // No other memory depends on the switch.
         if !self.switch.exists.load(Ordering::Relaxed)
             || self.allow.as_ref().is_some_and(|allow| allow.allows(request, context))
@@ -91,7 +91,7 @@ impl Maintenance {
 }
 
 impl Step for Maintenance {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         self.reject(&passage.request, call.context).map_or(Flow::Continue, Flow::from)
     }
 
@@ -100,7 +100,7 @@ impl Step for Maintenance {
         vec![format!("maintenance: 503 while {} exists{allowed}", self.switch.file.display())]
     }
 
-    fn explain(&self, request: &Request, context: Context<'_>) -> Option<Decision> {
+    fn explain(&self, request: &Request<'_>, context: Context<'_>) -> Option<Decision> {
         let file = self.switch.file.display();
         self.reject(request, context)
             .map(|_| Decision::Reject(format!("503: maintenance, because {file} exists")))

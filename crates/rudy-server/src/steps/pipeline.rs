@@ -23,16 +23,24 @@ use crate::routing::RouteId;
 
 /// A request on its way to the handler.
 #[derive(Default)]
-pub(crate) struct Passage {
-    pub(crate) request: Request,
-    pub(crate) kept: Kept,
+pub(crate) struct Passage<'a> {
+    pub(crate) request: Request<'a>,
+    pub(crate) kept: Kept<'a>,
     /// A response that takes the place of the handler.
     instead: Option<Box<Response>>,
 }
 
+impl Passage<'_> {
+    /// Takes the request out, with a copy of what it borrows, for a step that waits.
+    pub(crate) fn take(&mut self) -> Passage<'static> {
+        let Passage { request, kept, instead } = std::mem::take(self);
+        Passage { request: request.into_owned(), kept: kept.into_owned(), instead }
+    }
+}
+
 /// What steps keep of a request for its response. Dropping it releases what it holds.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct Kept<'a> {
     /// The codings that the client accepts.
     pub(super) wanted: Option<Wanted>,
     /// The origin of the script that sends the request.
@@ -40,7 +48,7 @@ pub(crate) struct Kept {
     /// The response fields, if they depend on the request.
     pub(super) filled: Option<FilledFields>,
     /// The head of the request, for the page of an error.
-    pub(super) head: Option<Box<Request>>,
+    pub(super) head: Option<Box<Request<'a>>>,
     /// The limits that have counted or rejected the request.
     pub(super) counted: Counted,
     /// The login that the request has passed.
@@ -55,6 +63,12 @@ pub(crate) struct Kept {
     pub(super) timeout: Option<(Instant, Form)>,
     /// Whether the request is for a tunnel over HTTP/2.
     pub(super) is_tunnel: bool,
+}
+
+impl Kept<'_> {
+    fn into_owned(self) -> Kept<'static> {
+        Kept { head: self.head.map(|head| Box::new(head.into_owned())), ..self }
+    }
 }
 
 /// What a step makes of a request.
@@ -73,7 +87,7 @@ pub(crate) type Waiting = Pin<Box<dyn Future<Output = Decided> + Send>>;
 /// A request on which a step has decided after a wait.
 pub(crate) struct Decided {
     pub(crate) call: OwnedCall,
-    pub(crate) passage: Passage,
+    pub(crate) passage: Passage<'static>,
     /// The response of the step, if it does not pass the request on.
     pub(crate) response: Option<Response>,
 }
@@ -96,10 +110,11 @@ pub(crate) struct OwnedCall {
 impl OwnedCall {
     pub(crate) fn of(call: &Call<'_>) -> Self {
         let Context { client, routes, .. } = call.context;
+        call.context.observe_waiting(call.route);
         Self {
             client: client.to_owned(),
             routes: routes.clone(),
-            path: call.path.clone(),
+            path: call.path.clone().into_owned(),
             route: call.route.id,
         }
     }
@@ -110,7 +125,7 @@ impl OwnedCall {
         then(Call {
             path: &self.path,
             route,
-            context: Context { client: &self.client, routes: &self.routes, access },
+            context: Context { client: &self.client, routes: &self.routes, access, received: None },
         })
     }
 }
@@ -132,20 +147,20 @@ impl Next {
     }
 
     /// Passes a request through these steps to the handler, and its response back.
-    pub(crate) fn call(self, request: Request, call: Call<'_>) -> Reply {
+    pub(crate) fn call(self, request: Request<'_>, call: Call<'_>) -> Reply {
         let passage = Passage { request, ..Passage::default() };
         enter(passage, call, self.0, self.0)
     }
 }
 
 /// Passes this response back through all steps of a route, as if it were that of the handler.
-pub(crate) fn respond(request: Request, response: Response, call: Call<'_>) -> Reply {
+pub(crate) fn respond(request: Request<'_>, response: Response, call: Call<'_>) -> Reply {
     let passage = Passage { request, instead: Some(Box::new(response)), ..Passage::default() };
     enter(passage, call, 0, 0)
 }
 
 /// Passes a request that has entered the steps from `first` to the one with number `at`, and further.
-fn enter(mut passage: Passage, call: Call<'_>, first: usize, at: usize) -> Reply {
+fn enter(mut passage: Passage<'_>, call: Call<'_>, first: usize, at: usize) -> Reply {
     let target = call.route.handler;
     for (number, step) in target.steps.iter().enumerate().skip(at) {
         if let Some(around) = step.around().filter(|_| passage.instead.is_none()) {
@@ -178,7 +193,7 @@ async fn resume(decision: Waiting, first: usize, at: usize) -> Response {
 }
 
 /// Passes a response back through the steps that its request has entered, the last one first.
-fn leave(reply: Reply, mut kept: Kept, call: Call<'_>, entered: Range<usize>) -> Reply {
+fn leave(reply: Reply, mut kept: Kept<'_>, call: Call<'_>, entered: Range<usize>) -> Reply {
     let steps = &call.route.handler.steps;
     let mut response = match timeout::limit(reply, kept.timeout.take()) {
         Reply::Now(response) => response,
@@ -187,7 +202,7 @@ fn leave(reply: Reply, mut kept: Kept, call: Call<'_>, entered: Range<usize>) ->
             if !is_changed && kept.slots.is_empty() {
                 return Reply::Later(response);
             }
-            let call = OwnedCall::of(&call);
+            let (call, kept) = (OwnedCall::of(&call), kept.into_owned());
             return Reply::Later(Box::pin(async move {
                 let response = response.await;
                 let reply = call.with(Access::Cached, |call| leave(response.into(), kept, call, entered));

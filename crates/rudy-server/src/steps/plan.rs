@@ -301,9 +301,7 @@ impl<'c> SiteSteps<'c> {
         let compressor = route.steps.compressor(self.compressor.as_ref());
         let compresses = compressor.is_some();
         if let Some(compressor) = compressor {
-            let has_files = matches!(route.handler, HandlerTable::Files(_) | HandlerTable::Php(_));
-            let has_cache = route.handler.is_cacheable() && settings.cache.is_some();
-            steps.push(Arc::new(Compress { compressor, has_files, has_cache }));
+            steps.push(Arc::new(Compress { compressor }));
         }
         steps.extend(self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone())));
         steps.extend(admission.before_limits());

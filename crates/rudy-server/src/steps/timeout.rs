@@ -5,9 +5,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use rudy_net::{Deadline, Reply, Response};
+use rudy_net::{Deadline, Reply};
 
-use super::{Flow, HeadCall, Passage, Step};
+use super::{Flow, Passage, Step};
 use crate::handlers::Call;
 use crate::pages::{self, Form};
 
@@ -32,7 +32,7 @@ pub(super) fn limit(reply: Reply, timeout: Option<(Instant, Form)>) -> Reply {
 pub(super) struct RequestTimeout(pub(super) Duration);
 
 impl Step for RequestTimeout {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         let form = Form::preferred(passage.request.headers());
         passage.kept.timeout = Some((Instant::now() + self.0, form));
         Flow::Continue
@@ -40,14 +40,5 @@ impl Step for RequestTimeout {
 
     fn describe(&self) -> Vec<String> {
         vec![format!("timeout: 504 without a response in {:?}", self.0)]
-    }
-
-    /// The response is there already.
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        Some(response)
-    }
-
-    fn can_finish(&self) -> bool {
-        true
     }
 }

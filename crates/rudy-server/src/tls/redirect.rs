@@ -7,7 +7,7 @@ use rudy_net::{Request, Response};
 use crate::acme::is_challenge_path;
 use crate::config::{Config, Problem, Site};
 use crate::pages;
-use crate::routing::{request_host, without_port};
+use crate::routing::without_port;
 
 /// The port of `https` URLs without one (RFC 9110 §4.2.2).
 const HTTPS_PORT: u16 = 443;
@@ -31,7 +31,7 @@ pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Proble
 /// Redirects a request for `path` over plain HTTP to the same URL with HTTPS, unless there is no certificate yet. `None` if it may
 /// stay.
 pub(crate) fn redirect(
-    request: &Request,
+    request: &Request<'_>,
     path: &RequestPath<'_>,
     port: u16,
     awaits_certificate: bool,
@@ -46,7 +46,7 @@ pub(crate) fn redirect(
                            error log and `rudy certificates` say why.";
         return Some(pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), explanation));
     }
-    let host = String::from_utf8_lossy(without_port(request_host(request)));
+    let host = String::from_utf8_lossy(without_port(request.host()));
     let port = if port == HTTPS_PORT { String::new() } else { format!(":{port}") };
     let location = HeaderValue::try_from(format!("https://{host}{port}{target}"));
     let (Ok(location), false) = (location, host.is_empty()) else {

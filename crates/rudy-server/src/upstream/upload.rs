@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, Method, header};
 use http_body::Body as _;
+use rudy_http::h1::LazyHead;
 use rudy_net::{RequestBody, RequestBodyError};
 
 use crate::buffer::{MEMORY_BYTES_MAX, StoredBody};
@@ -188,27 +189,29 @@ const GRPC: &[u8] = b"application/grpc";
 
 /// Returns whether a client wants the body of its request to be passed on as it arrives: a Boolean (RFC 9651 §3.3.6), maybe with
 /// parameters. Several lines are no Boolean.
-pub(crate) fn is_incremental(fields: &HeaderMap) -> bool {
-    let mut lines = fields.get_all(&INCREMENTAL).iter();
+pub(crate) fn is_incremental(head: &LazyHead<'_>) -> bool {
+    let mut lines = head.get_all(&INCREMENTAL);
     let (Some(line), None) = (lines.next(), lines.next()) else { return false };
-    let rest = line.as_bytes().trim_ascii().strip_prefix(b"?1");
+    let rest = line.trim_ascii().strip_prefix(b"?1");
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b";"))
 }
 
 /// Returns whether the body of a request may be endless, and wait for the response.
-pub(crate) fn may_be_endless(method: &Method, fields: &HeaderMap) -> bool {
+pub(crate) fn may_be_endless(head: &LazyHead<'_>) -> bool {
     // RFC 9110 §8.3.1: types are compared without regard to case.
-    let is_grpc = |media_type: &HeaderValue| {
-        media_type.as_bytes().get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+    let is_grpc = |media_type: &[u8]| {
+        media_type.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
     };
-    *method == Method::CONNECT
-        || fields.contains_key(header::UPGRADE)
-        || fields.get(header::CONTENT_TYPE).is_some_and(is_grpc)
+    *head.method() == Method::CONNECT
+        || head.contains(&header::UPGRADE)
+        || head.get(&header::CONTENT_TYPE).is_some_and(is_grpc)
 }
 
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
+
+    use http::HeaderValue;
 
     use super::*;
 
@@ -236,7 +239,7 @@ mod tests {
             (&[], false),
         ] {
             let fields = lines.iter().map(|line| (INCREMENTAL.clone(), HeaderValue::from_static(line)));
-            assert_eq!(is_incremental(&fields.collect()), expected, "{lines:?}");
+            assert_eq!(is_incremental(&fields.collect::<HeaderMap>().into()), expected, "{lines:?}");
         }
         for (name, value, expected) in [
             (header::CONTENT_TYPE, "application/grpc", true),
@@ -245,7 +248,7 @@ mod tests {
             (header::UPGRADE, "websocket", true),
         ] {
             let fields = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
-            assert_eq!(may_be_endless(&Method::POST, &fields), expected, "{value}");
+            assert_eq!(may_be_endless(&fields.into()), expected, "{value}");
         }
     }
 

@@ -29,7 +29,7 @@ pub(super) struct FieldScan {
 }
 
 /// The positions of the known fields in a head.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct FieldPositions {
     /// The start of the value of the first line of each field; 0 if the field is missing.
     starts: [u32; KnownField::COUNT],

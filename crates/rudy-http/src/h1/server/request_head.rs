@@ -1,26 +1,26 @@
 //! A view of a request head, from which an [`http::Request`] can be built.
 
-use std::borrow::Cow;
+use std::ops::Deref;
 
 use bytes::Bytes;
-use http::{Method, Request, Version};
+use http::{HeaderMap, HeaderName, Method, Request, Uri, Version};
 
 use super::Rejection;
 use super::field_scan::{FieldPositions, FieldScan};
 use super::head_lines::{CompleteHead, HeadLines};
 use super::request_line::RequestLine;
-use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::fields::{Fields, build_fields};
 use crate::h1::target::{TargetParts, parse_target};
 use crate::semantics::field::{FieldLines, KnownField};
+use crate::{Limits, RawTarget};
 
 /// A view of a valid request head. It allocates nothing if the head arrived in one read.
 ///
-/// A service can respond from this view alone, or build a request with [`Self::into_request`].
-#[derive(Debug)]
+/// A service can respond from this view alone, or change it as a [`LazyHead`](crate::h1::LazyHead).
+#[derive(Debug, Clone)]
 pub struct RequestHead<'a> {
-    bytes: Cow<'a, [u8]>,
+    bytes: HeadBytes<'a>,
     line: RequestLine,
     method: Method,
     target: TargetParts,
@@ -31,6 +31,34 @@ pub struct RequestHead<'a> {
     pub(super) keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
+}
+
+/// The bytes of a head.
+#[derive(Debug, Clone)]
+enum HeadBytes<'a> {
+    Borrowed(&'a [u8]),
+    Owned(Bytes),
+}
+
+impl Deref for HeadBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl HeadBytes<'_> {
+    /// Returns the bytes for values that outlive them.
+    fn to_shared(&self) -> Bytes {
+        match self {
+            Self::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+            Self::Owned(bytes) => bytes.clone(),
+        }
+    }
 }
 
 /// The result of looking up a field.
@@ -83,7 +111,7 @@ impl<'a> RequestHead<'a> {
         scan.check_host(line.version, target.needs_host)?;
         let Semantics { body, expects_continue, keep_alive } = semantics(&method, &line, &scan)?;
         Ok(Self {
-            bytes: Cow::Borrowed(bytes),
+            bytes: HeadBytes::Borrowed(bytes),
             line,
             method,
             target,
@@ -120,8 +148,8 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Returns the head with a copy of its bytes.
-    pub(super) fn into_owned<'b>(self) -> RequestHead<'b> {
-        RequestHead { bytes: Cow::Owned(self.bytes.into_owned()), ..self }
+    pub(crate) fn into_owned<'b>(self) -> RequestHead<'b> {
+        RequestHead { bytes: HeadBytes::Owned(self.bytes.to_shared()), ..self }
     }
 
     /// Returns the method, which can be any token.
@@ -163,11 +191,25 @@ impl<'a> RequestHead<'a> {
     /// Empty if the request has no host.
     #[must_use]
     pub fn host(&self) -> &[u8] {
-        match (&self.target.authority, self.field(KnownField::Host)) {
-            (Some(authority), _) => &self.bytes[authority.clone()],
+        match (self.authority(), self.field(KnownField::Host)) {
+            (Some(authority), _) => authority,
             (None, FieldValue::Once(host)) => host,
             (None, _) => b"",
         }
+    }
+
+    /// Returns the authority of a target in absolute form.
+    pub(crate) fn authority(&self) -> Option<&[u8]> {
+        self.target.authority.as_ref().map(|authority| &self.bytes[authority.clone()])
+    }
+
+    /// Returns the values of all lines with this name, in their order.
+    pub(crate) fn lines_named<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
+        let known = KnownField::of(name.as_str().as_bytes());
+        let found = known.into_iter().flat_map(|field| self.lines(field));
+        let searched = known.is_none().then(|| self.fields()).into_iter().flatten();
+        let searched = searched.filter(move |(other, _)| other.eq_ignore_ascii_case(name.as_str()));
+        found.chain(searched.map(|(_, value)| value))
     }
 
     /// Looks up a field.
@@ -192,21 +234,44 @@ impl<'a> RequestHead<'a> {
         self.body
     }
 
-    /// Builds the request. The target and all values share one copy of the head.
-    #[must_use]
-    pub fn into_request(self) -> Request<BodyLength> {
-        let bytes = match self.bytes {
-            Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-            Cow::Owned(bytes) => Bytes::from(bytes),
-        };
-        let mut request = Request::new(self.body);
+    /// Returns the path and the query, not decoded. `None` if the target has no path (RFC 9112 §3.2.2: `http://a?b`).
+    pub(crate) fn path_and_query(&self) -> Option<&[u8]> {
+        let from_path = &self.bytes[self.target.path.start..self.line.target().end];
+        Some(from_path).filter(|_| !self.target.path.is_empty())
+    }
+
+    /// Builds the URI of the target, with what it cannot hold in another form.
+    fn parse_target(&self, bytes: &Bytes) -> (Uri, Option<RawTarget>) {
         // A tunnel over HTTP/2 has the target of a GET.
         let is_tunnel = self.method == Method::CONNECT && self.line.version == Version::HTTP_2;
         let written_method = if is_tunnel { &Method::GET } else { &self.method };
-        let (uri, raw_target) =
-            parse_target(&bytes, self.line.target(), written_method).expect("the target has been checked");
-        build_fields(&bytes, self.line.end(), self.field_count, request.headers_mut())
+        parse_target(bytes, self.line.target(), written_method).expect("the target has been checked")
+    }
+
+    /// Builds the URI of the target. Bytes that it cannot hold are percent-encoded there.
+    pub(crate) fn to_uri(&self) -> (Uri, Option<RawTarget>) {
+        self.parse_target(&self.bytes.to_shared())
+    }
+
+    fn build_map(&self, bytes: &Bytes) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        build_fields(bytes, self.line.end(), self.field_count, &mut map)
             .expect("the fields have been checked");
+        map
+    }
+
+    /// Builds a map of the fields.
+    pub(crate) fn to_map(&self) -> HeaderMap {
+        self.build_map(&self.bytes.to_shared())
+    }
+
+    /// Builds the request. The target and all values share one copy of the head.
+    #[must_use]
+    pub fn into_request(self) -> Request<BodyLength> {
+        let bytes = self.bytes.to_shared();
+        let mut request = Request::new(self.body);
+        let (uri, raw_target) = self.parse_target(&bytes);
+        *request.headers_mut() = self.build_map(&bytes);
         *request.method_mut() = self.method;
         *request.uri_mut() = uri;
         *request.version_mut() = self.line.version;

@@ -5,9 +5,9 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method};
 use rudy_http::Limits;
-use rudy_http::h1::{BodyLength, Pace, Rejection};
+use rudy_http::h1::{BodyLength, Pace, Rejection, RequestHead};
 use rudy_http::h2::{Priority, ServerConnection};
 
 use crate::driver::poll_context::PollContext;
@@ -106,15 +106,13 @@ pub(super) struct Upload {
 
 impl Upload {
     /// Attaches the body that a request announces.
-    pub(super) fn attach(request: Request<BodyLength>) -> (crate::Request, Option<Box<Self>>) {
-        let (parts, length) = request.into_parts();
-        let pace = (parts.method != Method::CONNECT).then(Pace::default);
-        let (body, upload) = match length {
+    pub(super) fn attach(head: &RequestHead<'_>) -> (RequestBody, Option<Box<Self>>) {
+        let pace = (*head.method() != Method::CONNECT).then(Pace::default);
+        match head.body_length() {
             BodyLength::Known(0) => (RequestBody::empty(), None),
             BodyLength::Known(length) => Self::pair(Some(length), pace),
             BodyLength::Chunked => Self::pair(None, pace),
-        };
-        (Request::from_parts(parts, body), upload)
+        }
     }
 
     fn pair(length: Option<u64>, pace: Option<Pace>) -> (RequestBody, Option<Box<Self>>) {

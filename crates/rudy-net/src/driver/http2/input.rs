@@ -99,7 +99,7 @@ impl Http2 {
             match event {
                 Event::Request { stream, head, priority } => {
                     turn.budget.spend_request();
-                    self.begin_exchange(connection, (stream, priority), head, &mut turn);
+                    self.begin_exchange(connection, (stream, priority), &head, &mut turn);
                 }
                 Event::Rejected { stream, rejection, head: Some(head) } => {
                     turn.budget.spend_request();
@@ -139,7 +139,7 @@ impl Http2 {
         &mut self,
         connection: &mut Connection<S>,
         (stream, priority): (u32, Priority),
-        head: RequestHead<'_>,
+        head: &RequestHead<'_>,
         turn: &mut Turn<'_>,
     ) {
         connection.context.worker.counters.requests.add(1);
@@ -148,7 +148,7 @@ impl Http2 {
         }
         let service = connection.load_service();
         let place = (self.machine.requests(), turn.now);
-        let attach = |_: &mut _, request, _| Ok(Upload::attach(request));
+        let attach = |_: &mut _| Ok(Upload::attach(head));
         let (reply, upload, record) = match connection.dispatch(&*service, head, place, attach) {
             Ok(dispatched) => dispatched,
             Err(rejection) => return self.reject_head(connection, (stream, rejection), &[], turn),

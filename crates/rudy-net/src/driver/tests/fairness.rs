@@ -10,7 +10,7 @@ use http_body::Body as _;
 
 use super::harness::Harness;
 use super::http2::{DATA, END, END_HEADERS, GOAWAY, HEADERS, PING, Pair, WINDOW_UPDATE, frame, head};
-use crate::{Body, Limits, Reply, Request, Response};
+use crate::{Body, Limits, Reply, RequestBody, Response};
 
 /// More than a poll may handle.
 const REQUESTS: usize = 2000;
@@ -84,12 +84,14 @@ async fn no_connection_delays_another_by_more_than_one_budget_of_http2_requests(
 /// A service that takes all there is, in its own task.
 #[tokio::test]
 async fn no_connection_delays_another_by_more_than_one_budget_of_an_upload() {
-    let discard = |request: Request| async move {
-        let mut body = std::pin::pin!(request.into_body());
+    let discard = |body: RequestBody| async move {
+        let mut body = std::pin::pin!(body);
         while std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await.is_some() {}
         Response::new(StatusCode::OK)
     };
-    let harness = Harness::new(Limits::default(), move |request, _| Reply::Later(Box::pin(discard(request))));
+    let harness = Harness::new(Limits::default(), move |request, _| {
+        Reply::Later(Box::pin(discard(request.into_body())))
+    });
     let mut pair = Pair::open(&harness);
     let bytes = 4 << 20;
     let upload = [

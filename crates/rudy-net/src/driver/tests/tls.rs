@@ -46,8 +46,9 @@ fn respond(request: Request, client: &Client<'_>) -> Reply {
             Body::Stream(Box::new(std::collections::VecDeque::from(parts)))
         }
         "/length" => {
+            let body = request.into_body();
             return Reply::Later(Box::pin(async move {
-                let mut body = std::pin::pin!(request.into_body());
+                let mut body = std::pin::pin!(body);
                 let mut length = 0;
                 while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
                     length += frame.unwrap().into_data().map_or(0, |data: Bytes| data.len());

@@ -12,7 +12,7 @@ use super::*;
 const OTHER_FILE_SYSTEM: &str = "/dev/shm";
 
 fn get(site: &Site, path: &str, access: Access) -> Result<u16, WouldBlock> {
-    let reply = site.call(&Request::new(RequestBody::empty()), path, access)?;
+    let reply = site.call(&Request::default(), path, access)?;
     let Reply::Now(response) = reply else { panic!("the response is immediate") };
     Ok(response.status().as_u16())
 }
@@ -135,8 +135,8 @@ fn the_thread_pool_handles_fallbacks_siblings_and_other_methods_too() {
         assert_eq!(get(&site, path, Access::Cached), Err(WouldBlock), "{path}");
         assert_eq!(get(&site, path, Access::Blocking), Ok(status), "{path}");
     }
-    let mut post = Request::new(RequestBody::empty());
-    *post.method_mut() = Method::POST;
+    let mut post = Request::default();
+    post.set_method(Method::POST);
     let other_routes = |_: &str| None;
     let path = RequestPath::parse("/far/x").unwrap();
     let call = |access| site.files.respond_to(&post, path.below(0), Some(&other_routes), access).map(drop);
@@ -179,7 +179,7 @@ fn both_threads_send_the_same_file() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for (path, text) in [("/a.txt", "near"), ("/far/a.txt", "far"), ("/far/a.txt", "far")] {
         let path = RequestPath::parse(path).unwrap();
-        let response = runtime.block_on(site.files.send(Request::new(RequestBody::empty()), path));
+        let response = runtime.block_on(site.files.send(Request::default(), path));
         let Body::Bytes(body) = response.body else { panic!("it is in memory") };
         assert_eq!(body, text);
     }

@@ -263,7 +263,7 @@ fn larger_incompressible_text_is_sent_uncompressed() {
 fn concurrent_requests_compress_a_file_once() {
     let (small, large) = (long_text(), longer_text());
     let site = Site::with(&[("small.css", &small), ("large.txt", &large)]);
-    let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::default();
     request.headers_mut().insert("accept-encoding", "br".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for path in ["/small.css", "/large.txt"] {
@@ -279,7 +279,7 @@ fn concurrent_requests_compress_a_file_once() {
 #[test]
 fn a_cancelled_request_does_not_block_others() {
     let site = Site::with(&[("large.txt", &longer_text())]);
-    let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::default();
     request.headers_mut().insert("accept-encoding", "br".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -302,7 +302,7 @@ fn little_memory() -> FilesOptions {
 #[test]
 fn slow_clients_do_not_block_the_compression_for_others() {
     let site = Site::with_options(&[("a.css", &long_text()), ("large.txt", &longer_text())], little_memory());
-    let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::default();
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut unread = Vec::new();
@@ -322,7 +322,7 @@ fn concurrent_compression_into_memory_is_limited_and_further_files_are_streamed(
     // Memory for one of them at a time.
     let options = FilesOptions { cache_size: 4 * 256 * 1024, ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", &text), ("b.txt", &text)], options);
-    let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::default();
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let [first, second] = ["/a.txt", "/b.txt"].map(|path| site.send(&request, path).response());
@@ -338,7 +338,7 @@ fn the_number_of_encoders_is_limited() {
     let options =
         FilesOptions { compression: Some(CompressionSetting(Some(compression))), ..little_memory() };
     let site = Site::with_options(&[("large.txt", &longer_text())], options);
-    let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::default();
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let first = runtime.block_on(site.send(&request, "/large.txt").response());
@@ -380,7 +380,7 @@ fn a_file_is_sent_uncompressed_if_all_encoders_are_in_use() {
 #[tokio::test]
 async fn a_file_that_changes_during_compression_aborts_the_response() {
     let site = Site::with_options(&[("a.txt", &longer_text())], little_memory());
-    let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::default();
     request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
     let response = site.send(&request, "/a.txt").response().await;
     let Body::Stream(mut stream) = response.body else { panic!("it is compressed while it is sent") };

@@ -53,7 +53,7 @@ fn the_number_of_open_folders_is_limited() {
     let path = whole.folder.path();
     let [b, c] =
         ["b", "c"].map(|name| Files::open(path.join(name), FilesOptions::default(), &folders).unwrap());
-    let request = Request::new(RequestBody::empty());
+    let request = Request::default();
     let is_found = |files: &Files, path: &str| {
         let path = RequestPath::parse(path).unwrap();
         let outcome = files.respond_to(&request, path.below(0), None, Access::Blocking);

@@ -79,9 +79,9 @@ fn a_folder_without_a_slash_redirects_on_the_same_host() {
 #[test]
 fn a_route_for_the_whole_path_redirects_without_the_slash() {
     let site = Site::with(&[("index.html", "root")]);
-    let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::default();
     let mut call = |uri: &'static str| {
-        *request.uri_mut() = uri.parse().unwrap();
+        request.set_uri(uri.parse().unwrap());
         let path = RequestPath::parse(uri).unwrap();
         let outcome = site.files.respond_to(&request, path.below("/docs".len()), None, Access::Blocking);
         let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("the response is immediate") };

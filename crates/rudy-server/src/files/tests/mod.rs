@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Body, BodyPiece, FileRange, Reply, Request, RequestBody};
+use rudy_net::{Body, BodyPiece, FileRange, Reply, Request};
 use tempfile::TempDir;
 
 use super::access::{Access, WouldBlock};
@@ -66,17 +66,17 @@ impl Site {
 
     /// Returns the reply to a GET.
     fn send_get(&self, path: &str) -> Reply {
-        self.send(&Request::new(RequestBody::empty()), path)
+        self.send(&Request::default(), path)
     }
 
     /// Returns the reply to a request, from the thread pool if needed.
-    fn send(&self, request: &Request, path: &str) -> Reply {
+    fn send(&self, request: &Request<'_>, path: &str) -> Reply {
         let call = |access| self.call(request, path, access);
         call(Access::Cached).or_else(|WouldBlock| call(Access::Blocking)).unwrap()
     }
 
     /// Returns the reply to a request with the given access to the file system.
-    fn call(&self, request: &Request, path: &str, access: Access) -> Result<Reply, WouldBlock> {
+    fn call(&self, request: &Request<'_>, path: &str, access: Access) -> Result<Reply, WouldBlock> {
         let path = RequestPath::parse(path).unwrap();
         match self.files.respond_to(request, path.below(0), None, access)? {
             Outcome::Reply(reply) => Ok(reply),
@@ -96,9 +96,9 @@ impl Site {
         let path = target.split('?').next().unwrap_or_default();
         // Paths that the http crate rejects are tested too.
         let uri: http::Uri = target.parse().unwrap_or_default();
-        let mut request = Request::new(RequestBody::empty());
-        *request.method_mut() = method.clone();
-        *request.uri_mut() = uri;
+        let mut request = Request::default();
+        request.set_method(method.clone());
+        request.set_uri(uri);
         for (name, value) in fields {
             let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
             request.headers_mut().append(name, value.parse().unwrap());

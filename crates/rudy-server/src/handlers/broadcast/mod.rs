@@ -19,7 +19,7 @@ use crate::config::{Int, Location, Problem, Size, Time};
 use crate::methods::method_not_allowed;
 use crate::pages;
 use crate::routes::Context;
-use crate::routing::{HostPattern, request_host};
+use crate::routing::HostPattern;
 use crate::topic::{History, Topic, Topics};
 
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
@@ -98,7 +98,7 @@ impl HandlerConfig for BroadcastTable {
 }
 
 impl Handler for Broadcast {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(request, call.path, call.context)
     }
 
@@ -145,7 +145,7 @@ impl Broadcast {
     }
 
     /// Answers a request: listens with GET, publishes with POST or PUT.
-    fn respond(&self, request: Request, path: &RequestPath<'_>, context: Context<'_>) -> Reply {
+    fn respond(&self, request: Request<'_>, path: &RequestPath<'_>, context: Context<'_>) -> Reply {
         match *request.method() {
             Method::GET | Method::HEAD => self.subscribe(&request, path, context).into(),
             Method::POST | Method::PUT => self.publish(request, path, context),
@@ -155,7 +155,7 @@ impl Broadcast {
         }
     }
 
-    fn subscribe(&self, request: &Request, path: &RequestPath<'_>, context: Context<'_>) -> Response {
+    fn subscribe(&self, request: &Request<'_>, path: &RequestPath<'_>, context: Context<'_>) -> Response {
         if let Some(rejection) = self.subscribers.reject(request, context) {
             return rejection;
         }
@@ -168,7 +168,7 @@ impl Broadcast {
         }
     }
 
-    fn publish(&self, request: Request, path: &RequestPath<'_>, context: Context<'_>) -> Reply {
+    fn publish(&self, request: Request<'_>, path: &RequestPath<'_>, context: Context<'_>) -> Reply {
         if let Some(rejection) = self.publishers.reject(&request, context) {
             return rejection.into();
         }
@@ -178,8 +178,8 @@ impl Broadcast {
         }
         match self.publishable_topic(path, &context.routes.topics) {
             Ok(topic) => {
-                let (head, body) = request.into_parts();
-                Reply::Later(Box::pin(publish_body(topic, body, self.history, head.headers)))
+                let fields = request.headers().clone();
+                Reply::Later(Box::pin(publish_body(topic, request.into_body(), self.history, fields)))
             }
             Err(error) => error.reject(&request).into(),
         }
@@ -207,7 +207,7 @@ enum TopicError {
 }
 
 impl TopicError {
-    fn reject(&self, request: &Request) -> Response {
+    fn reject(&self, request: &Request<'_>) -> Response {
         let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
         match self {
             Self::BadName => error(StatusCode::BAD_REQUEST, "This path is not a valid name of a topic."),
@@ -228,10 +228,10 @@ impl TopicError {
 /// Returns whether a browser sent this request for a page of another site. Any page may make a browser send a
 /// POST to this machine, where it counts as a local client. The browser names the site of the page (WHATWG
 /// Fetch, `Origin`).
-fn is_cross_site(request: &Request) -> bool {
+fn is_cross_site(request: &Request<'_>) -> bool {
     let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
     let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
-    !host.is_some_and(|host| host.as_bytes().eq_ignore_ascii_case(request_host(request)))
+    !host.is_some_and(|host| host.as_bytes().eq_ignore_ascii_case(request.host()))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ fn respond(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&s
     for (name, value) in fields {
         request = request.header(*name, *value);
     }
-    let mut request = request.body(RequestBody::empty()).unwrap();
+    let mut request = request.body(RequestBody::empty()).map(Request::from).unwrap();
     request.headers_mut().entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
     let client = Client::new(Peer::Ip((peer, 1).into()), 1, 1);
     let path = RequestPath::parse(request.uri().path()).unwrap().into_owned();
@@ -108,7 +108,7 @@ fn names_and_topics_are_limited() {
     let call = |method: &str, target: &str| {
         let request = http::Request::builder().method(method).uri(target).body(RequestBody::empty());
         broadcast.respond(
-            request.unwrap(),
+            request.map(Request::from).unwrap(),
             &RequestPath::parse(target).unwrap(),
             Context::new(&near, &routes),
         )

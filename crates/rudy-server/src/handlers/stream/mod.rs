@@ -110,7 +110,7 @@ impl StreamFormat {
 }
 
 impl Handler for Stream {
-    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         self.respond(&request, call.path).into()
     }
 }
@@ -168,7 +168,7 @@ impl Stream {
     }
 
     /// Responds to a request with a new stream.
-    pub(crate) fn respond(&self, request: &Request, path: &RequestPath<'_>) -> Response {
+    pub(crate) fn respond(&self, request: &Request<'_>, path: &RequestPath<'_>) -> Response {
         if let Some(response) = respond_unless_read(request) {
             return response;
         }
@@ -205,7 +205,7 @@ pub(super) fn fields(format: StreamFormat) -> HeaderMap {
 
 /// Returns the last chunk that a client received before it reconnected; 0 if there is none, or its id is
 /// invalid.
-fn last_event_id(request: &Request) -> u64 {
+fn last_event_id(request: &Request<'_>) -> u64 {
     let id = request.headers().get("last-event-id");
     id.and_then(|id| parse_digits(id.as_bytes())).unwrap_or(0)
 }

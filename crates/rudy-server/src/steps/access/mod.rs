@@ -43,7 +43,7 @@ impl AccessRules {
     }
 
     /// Returns whether a request is allowed, and the number of the rule that decides, from 0. `None` if no rule matches.
-    fn decide(&self, request: &Request, context: Context<'_>) -> (bool, Option<usize>) {
+    fn decide(&self, request: &Request<'_>, context: Context<'_>) -> (bool, Option<usize>) {
         let decides = self.rules.iter().position(|rule| rule.matches(request, context));
         (decides.map_or(self.allows_others, |number| self.rules[number].allows), decides)
     }
@@ -54,7 +54,7 @@ impl AccessRules {
 }
 
 impl Step for AccessRules {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         if self.decide(&passage.request, call.context).0 {
             return Flow::Continue;
         }
@@ -67,7 +67,7 @@ impl Step for AccessRules {
         rules.chain([format!("access: {}", self.others())]).collect()
     }
 
-    fn explain(&self, request: &Request, context: Context<'_>) -> Option<Decision> {
+    fn explain(&self, request: &Request<'_>, context: Context<'_>) -> Option<Decision> {
         let (is_allowed, rule) = self.decide(request, context);
         let rule = match rule {
             Some(number) => format!("access rule {}: {}", number + 1, self.rules[number]),

@@ -33,14 +33,14 @@ impl Rule {
     }
 
     /// Returns whether the rule matches a request.
-    pub(super) fn matches(&self, request: &Request, context: Context<'_>) -> bool {
+    pub(super) fn matches(&self, request: &Request<'_>, context: Context<'_>) -> bool {
         (self.methods.is_empty() || self.methods.contains(request.method()))
             && self.clients.iter().any(|group| self.includes(*group, request, context))
             && self.fields.iter().all(|(name, pattern)| has_field(request, name, pattern))
             && (self.certificates.is_empty() || self.has_certificate(context.client))
     }
 
-    fn includes(&self, group: AllowedClient, request: &Request, context: Context<'_>) -> bool {
+    fn includes(&self, group: AllowedClient, request: &Request<'_>, context: Context<'_>) -> bool {
         if self.allows {
             return group.allows(request, context);
         }
@@ -58,7 +58,7 @@ impl Rule {
     }
 }
 
-fn has_field(request: &Request, name: &HeaderName, pattern: &Wildcard) -> bool {
+fn has_field(request: &Request<'_>, name: &HeaderName, pattern: &Wildcard) -> bool {
     request.headers().get_all(name).iter().any(|value| pattern.matches(value.as_bytes(), |_| true))
 }
 

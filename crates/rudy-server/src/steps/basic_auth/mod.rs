@@ -66,7 +66,7 @@ impl BasicAuth {
     }
 
     /// Responds to a request without credentials.
-    fn challenge(&self, request: &Request) -> Response {
+    fn challenge(&self, request: &Request<'_>) -> Response {
         let explanation = "Sign in to access this page.";
         let mut response = pages::error(StatusCode::UNAUTHORIZED, request.headers(), explanation);
         response.headers_mut().insert(header::WWW_AUTHENTICATE, self.shared.challenge.clone());
@@ -74,7 +74,7 @@ impl BasicAuth {
     }
 
     /// Responds to a request with a wrong user name or password, and logs it.
-    fn reject(&self, request: &Request, user: &str, client: &Client<'_>) -> Response {
+    fn reject(&self, request: &Request<'_>, user: &str, client: &Client<'_>) -> Response {
         if let Some(log) = self.shared.log.get() {
             let address = client.address();
             let (name, subject) = ("a login was rejected", &*client_subject(address));
@@ -87,7 +87,7 @@ impl BasicAuth {
     }
 
     /// Responds to a request whose password cannot be verified now.
-    fn busy(request: &Request) -> Response {
+    fn busy(request: &Request<'_>) -> Response {
         let explanation = "Too many users sign in at the same time (`password_threads`). Try again soon.";
         let mut response = pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), explanation);
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER.clone());
@@ -95,7 +95,7 @@ impl BasicAuth {
     }
 
     /// Passes the request of a user on.
-    fn pass_on(&self, identity: Identity, passage: &mut Passage, client: &Client<'_>) {
+    fn pass_on(&self, identity: Identity, passage: &mut Passage<'_>, client: &Client<'_>) {
         passage.kept.login = Some(self.login(&identity));
         identity.identify(&mut passage.request, client);
     }
@@ -106,7 +106,7 @@ impl BasicAuth {
 
     /// Responds to the request for an error page. It verifies no password: the page would show whether a guess is correct, which limits do
     /// not count. The failed request has.
-    fn page(&self, identity: Option<Identity>, passage: &mut Passage, client: &Client<'_>) -> Flow {
+    fn page(&self, identity: Option<Identity>, passage: &mut Passage<'_>, client: &Client<'_>) -> Flow {
         let login = passage.request.state().login.as_ref();
         match identity.filter(|identity| login.is_some_and(|login| login.is(&self.login(identity)))) {
             Some(identity) => identity.identify(&mut passage.request, client),
@@ -115,7 +115,7 @@ impl BasicAuth {
         Flow::Continue
     }
 
-    async fn verify(self, login: Login, mut passage: Passage, call: OwnedCall) -> Decided {
+    async fn verify(self, login: Login, mut passage: Passage<'static>, call: OwnedCall) -> Decided {
         let Login { user, identity, check, attempt } = login;
         let is_correct = match check {
             None => Ok(attempt.verify(|| false)),
@@ -146,7 +146,7 @@ struct Login {
 }
 
 impl Step for BasicAuth {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let (request, client) = (&passage.request, call.context.client);
         let Some(credentials) = credentials(request.headers()) else {
             return self.challenge(request).into();
@@ -172,7 +172,7 @@ impl Step for BasicAuth {
                 // If others have used the allowance meanwhile, it is counted when it is verified. The client learns nothing before.
                 let _over = attempt.count();
                 let login = Login { user, identity, check, attempt };
-                let passage = std::mem::take(passage);
+                let passage = passage.take();
                 Flow::Wait(Box::pin(self.clone().verify(login, passage, OwnedCall::of(call))))
             }
         }

@@ -12,7 +12,7 @@ use rudy_http::semantics::negotiation::Coding;
 use rudy_net::{Body, Reply, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
+use super::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::compression::fields::{self, Wanted};
 use crate::compression::{
     CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, StoredContent, whole,
@@ -144,14 +144,10 @@ fn with_content(mut response: Response, coding: Coding, compressed: io::Result<O
 #[derive(Debug)]
 pub(super) struct Compress {
     pub(super) compressor: Arc<Compressor>,
-    /// Whether responses from the head alone are those of files, whose handler compresses itself.
-    pub(super) has_files: bool,
-    /// Whether the route has a cache. Its responses from the head alone are compressed here.
-    pub(super) has_cache: bool,
 }
 
 impl Step for Compress {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         let wanted = Wanted::of(&passage.request);
         let codings = self.compressor.options.codings(Of::Responses);
         fields::without_ambiguous_range(&mut passage.request, &wanted, codings);
@@ -166,25 +162,10 @@ impl Step for Compress {
     fn describe(&self) -> Vec<String> {
         vec![format!("compression: {}", self.compressor.options.describe(Of::Responses))]
     }
-
-    fn finish(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
-        if response.state().content.is_none() {
-            return self.has_files.then_some(response);
-        }
-        match self.compressor.compress(response, &Wanted::of_head(call.head)) {
-            Reply::Now(response) => Some(response),
-            // The result is not kept yet.
-            Reply::Later(_) => None,
-        }
-    }
-
-    fn can_finish(&self) -> bool {
-        self.has_files || self.has_cache
-    }
 }
 
 impl ResponseStep for Compress {
-    fn response(&self, response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+    fn response(&self, response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
         match &kept.wanted {
             Some(wanted) => self.compressor.compress(response, wanted),
             None => response.into(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use http::HeaderMap;
 use rudy_net::{Body, Response};
 
-use super::super::tests::{Server, app, lines, load, send, send_head, send_with};
+use super::super::tests::{Server, app, lines, load, send, send_received, send_with};
 
 /// A site with these settings, and routes that respond with `fields` and a body of 2000 bytes.
 fn site(settings: &str, routes: &[(&str, &str)]) -> Server {
@@ -160,7 +160,7 @@ fn a_route_replaces_the_setting_of_its_site() {
 }
 
 #[test]
-fn files_keep_their_own_compression_and_are_still_sent_from_the_head_alone() {
+fn files_keep_their_own_compression_and_are_sent_at_once() {
     let routes = |files: &str| {
         format!(
             "[[site.route]]\npath = '/list/*'\nfiles = {{ root = 'www', browse = true, index = 'x' }}\n[[site.route]]\npath = '/*'\nfiles = {files}\n"
@@ -178,7 +178,7 @@ fn files_keep_their_own_compression_and_are_still_sent_from_the_head_alone() {
         let response = get(&server, "/a.txt", GZIP);
         let expected = if is_compressible { "Accept-Encoding" } else { "" };
         assert_eq!(one(response.headers(), "vary"), expected, "{setting} {files}");
-        assert!(send_head(&server, "/a.txt").is_some(), "{setting} {files}");
+        assert!(send_received(&server, "/a.txt").is_some(), "{setting} {files}");
     }
     let server = app(&format!("[[site]]\ncompression = {{ size_min = 1 }}\n{}", routes("'www'")));
     assert_eq!(coding(&get(&server, "/list/", GZIP)), "gzip", "a listing is no file");

@@ -16,13 +16,13 @@ use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Reply, Request, Response};
 
 pub use self::table::ErrorPagesTable;
-use super::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
+use super::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::handlers::Call;
 use crate::internal_redirect;
 use crate::pages::{self, Form};
 use crate::request_state::{HasRequestState, HasResponseState};
 use crate::routes::Context;
-use crate::routing::{request_host, without_port};
+use crate::routing::without_port;
 
 /// The statuses of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Pages {
     }
 
     /// Returns the page for a failed response.
-    fn page(&self, failed: Response, kept: Request, context: Context<'_>) -> Reply {
+    fn page(&self, failed: Response, kept: Request<'_>, context: Context<'_>) -> Reply {
         let Some((pages, source)) = self.find(failed.status()) else { return failed.into() };
         let explanation = failed.state().explanation.clone().unwrap_or_default();
         let page = match source {
@@ -138,9 +138,9 @@ impl Pages {
         name: &str,
         status: StatusCode,
         explanation: &str,
-        request: &Request,
+        request: &Request<'_>,
     ) -> Result<String, minijinja::Error> {
-        let host = String::from_utf8_lossy(without_port(request_host(request))).into_owned();
+        let host = String::from_utf8_lossy(without_port(request.host())).into_owned();
         let reason = reason_phrase(status).unwrap_or("Error");
         let path = request.uri().path();
         let page = self.templates.get_template(name)?;
@@ -170,7 +170,7 @@ impl ErrorPages {
 }
 
 impl Step for ErrorPages {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         passage.kept.head = Some(Box::new(internal_redirect::copy_head(&passage.request)));
         Flow::Continue
     }
@@ -188,18 +188,10 @@ impl Step for ErrorPages {
             .map(|(statuses, source)| format!("error page for {statuses}: {source} ({of})"));
         pages.collect()
     }
-
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        (!is_error(response.status())).then_some(response)
-    }
-
-    fn can_finish(&self) -> bool {
-        true
-    }
 }
 
 impl ResponseStep for ErrorPages {
-    fn response(&self, response: Response, kept: &mut Kept, call: &Call<'_>) -> Reply {
+    fn response(&self, response: Response, kept: &mut Kept<'_>, call: &Call<'_>) -> Reply {
         let Some(mut head) = kept.head.take().filter(|_| self.replaces(&response)) else {
             return response.into();
         };

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use rudy_http::h1::LazyHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Client, Reply, Request, Response};
@@ -22,6 +23,7 @@ use crate::request_state::HasRequestState;
 
 /// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
 static FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+static FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 static FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 static ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
 static ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
@@ -51,22 +53,21 @@ impl ForwardAuth {
     }
 
     /// Returns the request to the authorizer: a GET without a body.
-    fn subrequest(&self, request: &Request, path: &RequestPath<'_>, client: &Client<'_>) -> Subrequest {
-        let mut fields = request.headers().clone();
+    fn subrequest(&self, request: &Request<'_>, path: &RequestPath<'_>, client: &Client<'_>) -> Subrequest {
+        let mut head = LazyHead::clone(request).into_owned();
         let ours = [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL];
         for name in ours.into_iter().chain(&self.0.copied) {
-            remove_spellings(name, &mut fields);
+            remove_spellings(name, &mut head);
         }
         // The response must not depend on what the client has stored of another resource.
         for name in BODY_FIELDS.iter().chain(&CONDITIONAL_FIELDS) {
-            fields.remove(name);
+            head.remove(name);
         }
-        let about = (request.method(), request.uri(), request.version());
-        let mut subrequest = self.0.proxy.subrequest(&self.0.target, fields, about, client);
+        let mut subrequest = self.0.proxy.subrequest(&self.0.target, head, client);
         // The path by which the route was found: another spelling of it must not get another decision.
         let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
         let uri = path.encoded_from(0) + &query.unwrap_or_default();
-        let host = subrequest.fields.get("x-forwarded-host").map_or(&b""[..], HeaderValue::as_bytes);
+        let host = subrequest.head.get(&FORWARDED_HOST).unwrap_or_default();
         let scheme = client.scheme();
         let url = [scheme.as_str().as_bytes(), b"://", host, uri.as_bytes()].concat();
         let method = request.method().as_str().as_bytes();
@@ -79,15 +80,15 @@ impl ForwardAuth {
         ] {
             // The parts were valid in the request.
             if let Ok(value) = HeaderValue::from_bytes(value) {
-                subrequest.fields.insert(name, value);
+                subrequest.head.set(name.clone(), value);
             }
         }
         subrequest
     }
 
-    async fn decide(self, mut passage: Passage, subrequest: Subrequest, call: OwnedCall) -> Decided {
+    async fn decide(self, mut passage: Passage<'static>, subrequest: Subrequest, call: OwnedCall) -> Decided {
         let request = &mut passage.request;
-        let response = match self.0.proxy.ask(subrequest, request.headers()).await {
+        let response = match self.0.proxy.ask(subrequest, request).await {
             Ok(answer) if answer.status().is_success() => {
                 let fields = answer.into_fields();
                 passage.kept.cookies = fields.get_all(header::SET_COOKIE).iter().cloned().collect();
@@ -104,9 +105,9 @@ impl ForwardAuth {
     }
 
     /// Replaces the copied fields of an allowed request.
-    fn identify(&self, request: &mut Request, fields: &HeaderMap, client: &Client<'_>) {
+    fn identify(&self, request: &mut Request<'_>, fields: &HeaderMap, client: &Client<'_>) {
         for name in &self.0.copied {
-            replace_field(name, fields.get_all(name).iter().cloned(), request.headers_mut());
+            replace_field(name, fields.get_all(name).iter().cloned(), request);
         }
         request.state_mut().was_allowed = true;
         let user = self.0.copied.contains(&REMOTE_USER).then(|| fields.get(&REMOTE_USER)).flatten();
@@ -118,7 +119,7 @@ impl ForwardAuth {
 
 impl ResponseStep for ForwardAuth {
     /// Adds the cookies of the authorizer, such as a session that was prolonged.
-    fn response(&self, mut response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+    fn response(&self, mut response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
         for cookie in std::mem::take(&mut kept.cookies) {
             response.headers_mut().append(header::SET_COOKIE, cookie);
         }
@@ -127,9 +128,9 @@ impl ResponseStep for ForwardAuth {
 }
 
 impl Step for ForwardAuth {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let subrequest = self.subrequest(&passage.request, call.path, call.context.client);
-        let passage = std::mem::take(passage);
+        let passage = passage.take();
         Flow::Wait(Box::pin(self.clone().decide(passage, subrequest, OwnedCall::of(call))))
     }
 

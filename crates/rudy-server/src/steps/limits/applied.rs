@@ -13,7 +13,7 @@ use super::{Effect, LimitStatus, Settings};
 use crate::handlers::{Call, Start};
 use crate::registry::Registry;
 use crate::request_state::HasRequestState;
-use crate::steps::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
+use crate::steps::{Flow, Kept, Passage, ResponseStep, Step};
 
 /// A kind of limit by key.
 pub(super) trait Limit: Debug + Send + Sync + Sized + 'static {
@@ -24,10 +24,7 @@ pub(super) trait Limit: Debug + Send + Sync + Sized + 'static {
     fn status(&self) -> LimitStatus;
 
     /// Counts a request with all limits of a list, or rejects it.
-    fn count(limits: &[Applied<Self>], passage: &mut Passage, call: &Call<'_>) -> Flow;
-
-    /// Does the same for a request of which only the head was needed, as [`Step::admit`].
-    fn admit(limits: &[Applied<Self>], response: Response, call: HeadCall<'_>) -> Option<Response>;
+    fn count(limits: &[Applied<Self>], passage: &mut Passage<'_>, call: &Call<'_>) -> Flow;
 }
 
 /// A limit, and what happens over it.
@@ -77,7 +74,7 @@ impl<L: Limit> Limited<L> {
 }
 
 impl<L: Limit> Step for Limited<L> {
-    fn request(&self, passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let flow = L::count(&self.limits, passage, call);
         let Passage { request, kept, .. } = passage;
         for counted in [&mut kept.counted, &mut request.state_mut().counted] {
@@ -99,24 +96,11 @@ impl<L: Limit> Step for Limited<L> {
         self.limits.iter().for_each(|applied| applied.limit.meter().set_log(start.log));
         Ok(())
     }
-
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        Some(response)
-    }
-
-    /// Fields with the allowance are not those of a prepared head.
-    fn can_finish(&self) -> bool {
-        self.limits.iter().all(|applied| !applied.effect.sends_fields)
-    }
-
-    fn admit(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
-        L::admit(&self.limits, response, call)
-    }
 }
 
 impl<L: Limit> ResponseStep for Limited<L> {
     /// Adds the fields of all rate limits.
-    fn response(&self, mut response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+    fn response(&self, mut response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
         add_fields(&std::mem::take(&mut kept.allowances), response.headers_mut());
         response.into()
     }

@@ -11,7 +11,7 @@ use rudy_units::bytes;
 use super::pieces::Pieces;
 use crate::handlers::Call;
 use crate::request_state::HasResponseState;
-use crate::steps::{Flow, HeadCall, Kept, Passage, ResponseStep, Step};
+use crate::steps::{Flow, Kept, Passage, ResponseStep, Step};
 
 /// Sends each response with some bytes per second, after some that are sent at full speed.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ impl Bandwidth {
 }
 
 impl Step for Bandwidth {
-    fn request(&self, passage: &mut Passage, _: &Call<'_>) -> Flow {
+    fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         passage.kept.is_tunnel = *passage.request.method() == Method::CONNECT;
         Flow::Continue
     }
@@ -49,18 +49,10 @@ impl Step for Bandwidth {
         let rate = format!("bandwidth: {}/s for each response", bytes(self.bytes_per_second));
         vec![if self.after == 0 { rate } else { format!("{rate}, after {}", bytes(self.after)) }]
     }
-
-    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
-        Some(self.pace(response))
-    }
-
-    fn can_finish(&self) -> bool {
-        true
-    }
 }
 
 impl ResponseStep for Bandwidth {
-    fn response(&self, response: Response, kept: &mut Kept, _: &Call<'_>) -> Reply {
+    fn response(&self, response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
         // A tunnel is not a response.
         if kept.is_tunnel { response.into() } else { self.pace(response).into() }
     }

@@ -15,7 +15,7 @@ use super::{Counted, LimitStatus, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
 use crate::request_state::HasRequestState;
-use crate::steps::{Flow, HeadCall, Passage};
+use crate::steps::{Flow, Passage};
 
 /// A body in memory of at most this size is complete when the connection has it.
 const SMALL_BODY_BYTES: usize = 16 * 1024;
@@ -42,7 +42,7 @@ impl Limit for ConcurrencyLimit {
     }
 
     /// A request needs a slot of each limit.
-    fn count(limits: &[Applied<Self>], passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn count(limits: &[Applied<Self>], passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let request = &passage.request;
         let (source, now) = (KeySource::of_request(request, call), Instant::now());
         match acquire(limits, &source, Some(&request.state().counted), now) {
@@ -54,12 +54,6 @@ impl Limit for ConcurrencyLimit {
             }
         }
         Flow::Continue
-    }
-
-    fn admit(limits: &[Applied<Self>], response: Response, call: HeadCall<'_>) -> Option<Response> {
-        let slots = acquire(limits, &KeySource::of_head(call), None, Instant::now()).ok()?;
-        // The other steps have finished the response.
-        Some(hold(response, slots))
     }
 }
 

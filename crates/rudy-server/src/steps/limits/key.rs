@@ -15,8 +15,8 @@ use crate::client_address::network;
 use crate::config::{OneOrMany, visible, written_as_text};
 use crate::handlers::Call;
 use crate::request_state::HasRequestState;
-use crate::routing::{request_host, with_name};
-use crate::steps::{HeadCall, Identity};
+use crate::routing::with_name;
+use crate::steps::Identity;
 
 /// A part of a request: `address`, `user`, `header.NAME`, `path`, `host`, or `all` for none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,34 +189,25 @@ impl Deref for Keys {
     }
 }
 
-/// A request, or only its head.
+/// A request, with its path and client.
 pub(super) struct KeySource<'a> {
     client: &'a Client<'a>,
     path: &'a [u8],
-    message: Message<'a>,
-}
-
-enum Message<'a> {
-    Head(HeadCall<'a>),
-    Request(&'a Request),
+    request: &'a Request<'a>,
 }
 
 impl<'a> KeySource<'a> {
-    pub(super) fn of_head(call: HeadCall<'a>) -> Self {
-        Self { client: call.client, path: call.path.as_bytes(), message: Message::Head(call) }
-    }
-
-    pub(super) fn of_request(request: &'a Request, call: &Call<'a>) -> Self {
+    pub(super) fn of_request(request: &'a Request<'_>, call: &Call<'a>) -> Self {
         Self::new(request, call.path, call.context.client)
     }
 
-    pub(super) fn new(request: &'a Request, path: &'a RequestPath<'_>, client: &'a Client<'a>) -> Self {
-        Self { client, path: path.as_bytes(), message: Message::Request(request) }
+    pub(super) fn new(request: &'a Request<'_>, path: &'a RequestPath<'_>, client: &'a Client<'a>) -> Self {
+        Self { client, path: path.as_bytes(), request }
     }
 
     /// The client as the error log shows it.
     pub(super) fn observer(&self) -> Option<&Arc<dyn Observer>> {
-        self.client.observer.as_ref()
+        self.client.observer.get()
     }
 
     pub(super) fn client(&self) -> Peer {
@@ -225,47 +216,24 @@ impl<'a> KeySource<'a> {
 
     /// Requests without a user have an empty name.
     fn user(&self) -> &str {
-        let user = match &self.message {
-            // A route with a login needs the request.
-            Message::Head(_) => None,
-            Message::Request(request) => request.state().identity.as_ref().map(Identity::user),
-        };
-        user.unwrap_or_default()
+        self.request.state().identity.as_ref().map(Identity::user).unwrap_or_default()
     }
 
     fn host(&self) -> &[u8] {
-        match &self.message {
-            Message::Head(call) => call.head.host(),
-            Message::Request(request) => request_host(request),
-        }
+        self.request.host()
     }
 
     /// Whether a field has several lines. HTTP/2 splits `Cookie` into lines (RFC 9113 §8.2.3), which are one.
     fn has_several(&self, name: &HeaderName) -> bool {
-        let count = match &self.message {
-            Message::Head(call) => lines(call, name).take(2).count(),
-            Message::Request(request) => request.headers().get_all(name).iter().take(2).count(),
-        };
-        count > 1 && *name != COOKIE
+        self.request.get_all(name).take(2).count() > 1 && *name != COOKIE
     }
 
     /// Passes on the values of these lines of a field as one.
     fn with_values<T>(&self, name: &HeaderName, line: Line, then: impl FnOnce(&[u8]) -> T) -> T {
         let line = if *name == COOKIE { Line::All } else { line };
         let separator: &[u8] = if *name == COOKIE { b"; " } else { b", " };
-        match &self.message {
-            Message::Head(call) => chosen(lines(call, name), line, separator, then),
-            Message::Request(request) => {
-                let lines = request.headers().get_all(name).iter().map(http::HeaderValue::as_bytes);
-                chosen(lines, line, separator, then)
-            }
-        }
+        chosen(self.request.get_all(name), line, separator, then)
     }
-}
-
-fn lines<'a>(call: &'a HeadCall<'_>, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
-    let lines = call.head.fields().filter(|(other, _)| other.eq_ignore_ascii_case(name.as_str()));
-    lines.map(|(_, value)| value)
 }
 
 fn chosen<'v, T>(

@@ -33,7 +33,7 @@ impl LoginLimits {
     /// It is over a limit.
     pub(in crate::steps) fn begin(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         call: &Call<'_>,
     ) -> Result<Attempt, TooManyLogins> {
         let (source, now) = (KeySource::of_request(request, call), Instant::now());
@@ -142,7 +142,7 @@ impl TooManyLogins {
     /// Returns the response, and counts the request.
     pub(in crate::steps) fn reject(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         path: &RequestPath<'_>,
         client: &Client<'_>,
     ) -> Response {

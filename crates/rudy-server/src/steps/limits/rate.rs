@@ -14,7 +14,7 @@ use super::{Counted, LimitStatus, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
 use crate::request_state::HasRequestState;
-use crate::steps::{Flow, HeadCall, Passage};
+use crate::steps::{Flow, Passage};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");
@@ -129,7 +129,7 @@ pub(super) fn add_fields(fields: &[(HeaderName, String)], headers: &mut HeaderMa
 
 impl Over {
     /// Returns the response, and counts the request.
-    pub(super) fn reject(&self, request: &Request, source: &KeySource<'_>) -> Response {
+    pub(super) fn reject(&self, request: &Request<'_>, source: &KeySource<'_>) -> Response {
         let Self { applied: Applied { limit, effect }, key, decision } = self;
         limit.meter.count(*key, source, *effect, Instant::now());
         let wait = seconds(decision.retry_after.unwrap_or_default()).max(1);
@@ -174,7 +174,7 @@ impl Limit for RateLimit {
     }
 
     /// A request needs the allowance of each limit, and otherwise uses none.
-    fn count(limits: &[Applied<Self>], passage: &mut Passage, call: &Call<'_>) -> Flow {
+    fn count(limits: &[Applied<Self>], passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let request = &passage.request;
         let (source, counted) = (KeySource::of_request(request, call), Some(&request.state().counted));
         let mut deciding = Deciding { request: source, counted, now: Instant::now(), fields: Vec::new() };
@@ -184,11 +184,5 @@ impl Limit for RateLimit {
         // Those of the inner steps come first.
         passage.kept.allowances.splice(0..0, deciding.fields);
         Flow::Continue
-    }
-
-    fn admit(limits: &[Applied<Self>], response: Response, call: HeadCall<'_>) -> Option<Response> {
-        let request = KeySource::of_head(call);
-        let mut deciding = Deciding { request, counted: None, now: Instant::now(), fields: Vec::new() };
-        deciding.take(limits).ok().map(|()| response)
     }
 }

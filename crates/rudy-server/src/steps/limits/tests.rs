@@ -5,8 +5,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderValue, header};
-use rudy_http::h1::{Event, ServerConnection};
-use rudy_net::{Body, Client, Peer, Reply, RequestBody, Response, Service};
+use rudy_http::h1::{Event, LazyHead, ServerConnection};
+use rudy_net::{Body, Client, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 
 use crate::config::Config;
@@ -53,7 +53,7 @@ impl Site {
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
-        self.app.call(request.body(RequestBody::empty()).unwrap(), &client(address))
+        self.app.call(request.body(RequestBody::empty()).map(Request::from).unwrap(), &client(address))
     }
 
     fn send(&self, address: &str, target: &str, fields: &[(&str, &str)]) -> Response {
@@ -65,12 +65,18 @@ impl Site {
         self.send(address, target, &[]).status().as_u16()
     }
 
-    /// Sends a request of which only the head is needed.
-    fn send_head(&self, address: &str, target: &str, fields: &str) -> Option<Response> {
+    /// Sends a GET as it is received by a connection. The response does not wait.
+    fn send_received(&self, address: &str, target: &str, fields: &str) -> Response {
         let text = format!("GET {target} HTTP/1.1\r\nHost: a.org\r\n{fields}\r\n");
         let now = std::time::Instant::now();
         match ServerConnection::new(now).receive(text.as_bytes(), now, &rudy_http::Limits::default()) {
-            Ok(Some(Event::Request(head))) => self.app.call_head(&head, &client(address)),
+            Ok(Some(Event::Request(head))) => {
+                let request = Request::new(LazyHead::new(&head), RequestBody::empty());
+                match self.app.call(request, &client(address)) {
+                    Reply::Now(response) => response,
+                    Reply::Later(_) => panic!("the response waits"),
+                }
+            }
             _ => panic!("not a head"),
         }
     }
@@ -203,19 +209,19 @@ fn a_request_that_is_over_the_limit_by_one_line_is_not_counted_by_the_others() {
 }
 
 #[test]
-fn a_request_is_decided_on_by_its_head_and_counted_once() {
+fn a_received_request_has_the_same_key() {
     for (by, fields) in
         [("address", ""), ("path", ""), ("host", ""), ("header.x-key", "X-KEY:  a\r\nx-key: b\r\n")]
     {
         let site = site(&format!("rate_limit = {{ rate = '3/h', by = '{by}' }}"));
-        assert!(site.send_head(A, "/fixed", fields).is_some(), "{by}");
+        assert_eq!(site.send_received(A, "/fixed", fields).status(), 200, "{by}");
         let whole: &[(&str, &str)] = if fields.is_empty() { &[] } else { &[("x-key", "a, b")] };
         assert_eq!(site.send(A, "/fixed", whole).status(), 200, "{by}");
-        assert!(site.send_head(A, "/fixed", fields).is_some(), "{by}");
-        assert!(site.send_head(A, "/fixed", fields).is_none(), "{by}: over the limit");
-        assert_eq!(site.over(), [(0, 0)], "the whole request is counted");
-        assert_eq!(site.send(A, "/fixed", whole).status(), 429, "{by}");
+        assert_eq!(site.send_received(A, "/fixed", fields).status(), 200, "{by}");
+        assert_eq!(site.send_received(A, "/fixed", fields).status(), 429, "{by}");
         assert_eq!(site.over(), [(1, 0)]);
+        assert_eq!(site.send(A, "/fixed", whole).status(), 429, "{by}");
+        assert_eq!(site.over(), [(2, 0)]);
     }
 }
 
@@ -308,7 +314,7 @@ fn a_dry_run_lets_requests_pass_and_keeps_its_counts_when_it_ends() {
     };
     let mut site = Site::new(&text(true));
     assert_eq!((site.status(A, "/"), site.status(A, "/")), (200, 200));
-    assert!(site.send_head(A, "/", "").is_some());
+    assert_eq!(site.send_received(A, "/", "").status(), 200);
     assert_eq!(site.over(), [(0, 2)]);
     site.reload(&text(false));
     assert_eq!(site.status(A, "/"), 429);
@@ -554,7 +560,6 @@ fn fields_show_what_is_left() {
         "rate_limit = [{ rate = '2/m', burst = 3, name = 'a', send_fields = true }, \
          { rate = '10/h', by = 'path', name = 'b \"', send_fields = true }]",
     );
-    assert!(site.send_head(A, "/fixed", "").is_none(), "a prepared head has no such fields");
     let lines = |response: &Response, name: &str| {
         let values = response.headers().get_all(name).iter().map(HeaderValue::to_str);
         let mut values: Vec<_> = values.map(|value| value.unwrap().to_owned()).collect();
@@ -617,7 +622,7 @@ fn a_request_is_in_progress_until_its_response_was_sent_or_cancelled() {
     assert_eq!(active(&site), 1);
     let over = site.send(A, "/small", &[]);
     assert_eq!((over.status().as_u16(), over.headers().contains_key(header::RETRY_AFTER)), (429, false));
-    assert!(site.send_head(A, "/small", "").is_none());
+    assert_eq!(site.send_received(A, "/small", "").status(), 429);
     assert_eq!(site.status(B, "/small"), 200);
     drop(waiting);
     assert_eq!(active(&site), 0);
@@ -626,11 +631,11 @@ fn a_request_is_in_progress_until_its_response_was_sent_or_cancelled() {
     let whole = site.send(A, "/large.txt", &[]);
     assert_eq!((whole.body.length(), active(&site), site.status(A, "/small")), (Some(100_000), 1, 429));
     drop(whole);
-    let from_head = site.send_head(A, "/large.txt", "").unwrap();
-    assert_eq!((from_head.body.length(), active(&site), site.status(A, "/small")), (Some(100_000), 1, 429));
-    drop(from_head);
+    let received = site.send_received(A, "/large.txt", "");
+    assert_eq!((received.body.length(), active(&site), site.status(A, "/small")), (Some(100_000), 1, 429));
+    drop(received);
     assert_eq!((active(&site), site.status(A, "/small")), (0, 200));
-    assert_eq!(site.over(), [(3, 0)]);
+    assert_eq!(site.over(), [(4, 0)]);
 }
 
 #[test]
@@ -660,9 +665,9 @@ fn a_file_is_paced_and_keeps_its_length() {
          [[site.route]]\npath = '/*'\nfiles = { root = 'www', revalidate_after = '1h' }\n",
     );
     let whole = site.send(A, "/large.txt", &[]);
-    let from_head = site.send_head(A, "/large.txt", "").unwrap();
+    let received = site.send_received(A, "/large.txt", "");
     assert!(matches!(site.send(A, "/a.txt", &[]).body, Body::Bytes(_)), "it is sent at once");
-    for response in [whole, from_head] {
+    for response in [whole, received] {
         assert_eq!((response.status().as_u16(), response.body.length()), (200, Some(100_000)));
         let Body::Stream(mut body) = response.body else { panic!("it is paced") };
         let (cx, start) = (&mut Context::from_waker(Waker::noop()), std::time::Instant::now());
