@@ -94,7 +94,7 @@ fn encode(request: &Request<Bytes>, host: &str) -> io::Result<(BytesMut, ClientC
         method: request.method(),
         target: request.uri().path_and_query().map_or("/", |target| target.as_str()),
         version: Version::HTTP_11,
-        fields: &fields,
+        fields: (&fields).into(),
         body: BodyLength::Known(length),
     };
     let mut bytes = BytesMut::new();

@@ -73,7 +73,7 @@ impl Template {
             method: &self.method,
             target: url.target(),
             version: self.version,
-            fields: &fields,
+            fields: (&fields).into(),
             body: BodyLength::Known(self.body.as_ref().map_or(0, |body| body.len() as u64)),
         };
         let mut bytes = BytesMut::new();

@@ -102,8 +102,13 @@ impl Driver {
         };
         let mut fields = HeaderMap::new();
         fields.insert(header::HOST, HeaderValue::from_static("a"));
-        let head =
-            RequestHead { method: &method, target: "/b", version: Version::HTTP_11, fields: &fields, body };
+        let head = RequestHead {
+            method: &method,
+            target: "/b",
+            version: Version::HTTP_11,
+            fields: (&fields).into(),
+            body,
+        };
         let request = Request::new(&head, "http").expect("a valid request");
         let available = self.connection.available_streams();
         let stream = (self.sent < REQUESTS_MAX).then(|| self.connection.request(&request, &mut self.out));

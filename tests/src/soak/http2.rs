@@ -235,7 +235,7 @@ impl Request {
             method: &Method::from_bytes(method.as_bytes()).expect("a method"),
             target,
             version: Version::HTTP_11,
-            fields: &fields,
+            fields: (&fields).into(),
             body: BodyLength::Known(self.body.len() as u64),
         };
         client::Request::new(&head, "http").expect("a valid request")

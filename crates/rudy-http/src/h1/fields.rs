@@ -7,7 +7,7 @@ use super::Rejection;
 use super::lines::{Lines, Section};
 use super::malformed::Malformed;
 use crate::Limits;
-use crate::syntax::{members, split_field};
+use crate::syntax::split_field;
 
 /// Room for the fields that a proxy adds by default: growing the map later would hash all names again. With room for more, a map of few
 /// fields would be too large for the free blocks that the allocator caches.
@@ -83,11 +83,6 @@ pub(crate) fn read_trailers(section: &[u8], limits: &Limits) -> Result<Option<He
         Some(found) if found.fields > 0 => Ok(Some(parse_trailers(section, &found)?)),
         _ => Ok(None),
     }
-}
-
-/// Returns the members of a comma-separated list, from all field lines of this name.
-pub(super) fn list<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-    fields.get_all(name).iter().flat_map(|value| members(value.as_bytes()))
 }
 
 /// Whether a field is not allowed as a trailer (RFC 9110 §6.5.1): framing, routing, request modifiers, authentication,

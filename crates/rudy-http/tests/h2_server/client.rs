@@ -66,7 +66,8 @@ impl Call {
         let body =
             if self.has_length { BodyLength::Known(self.body.len() as u64) } else { BodyLength::Chunked };
         let Self { method, path, fields, .. } = self;
-        let head = RequestHead { method, target: path, version: Version::HTTP_11, fields, body };
+        let head =
+            RequestHead { method, target: path, version: Version::HTTP_11, fields: fields.into(), body };
         Request::new(&head, "http").unwrap()
     }
 }

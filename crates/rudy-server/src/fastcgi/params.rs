@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use bytes::BytesMut;
 use http::StatusCode;
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::uri::Scheme;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
@@ -227,21 +227,29 @@ impl Params<'_> {
         // Room for nearly all names.
         let mut variable = Vec::with_capacity(64);
         variable.extend_from_slice(b"HTTP_");
-        let mut fields = self.request.headers().iter().peekable();
-        while let Some((name, first)) = fields.next() {
-            let mut value = Cow::Borrowed(first.as_bytes());
-            // RFC 9110 §5.3; cookies have their own separator (RFC 6265 §5.4).
-            let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
-            while let Some((_, next)) = fields.next_if(|(next, _)| *next == name) {
-                value = [&value, separator, next.as_bytes()].concat().into();
+        let is_replaced = |name: &str| {
+            (is_absolute && name.eq_ignore_ascii_case("host"))
+                || (is_early && name.eq_ignore_ascii_case("early-data"))
+        };
+        let passed = || self.request.fields().filter(|(name, _)| is_passed_on(name) && !is_replaced(name));
+        let repeated = repeated(passed().map(|(name, _)| name));
+        let mut joined: Vec<&str> = Vec::new();
+        for (name, value) in passed() {
+            let is_same = |other: &str| name.eq_ignore_ascii_case(other);
+            let mut value = Cow::Borrowed(value);
+            if repeated & bit_of(name) != 0 {
+                if joined.iter().any(|other| is_same(other)) {
+                    continue;
+                }
+                joined.push(name);
+                // RFC 9110 §5.3; cookies have their own separator (RFC 6265 §5.4).
+                let separator: &[u8] = if is_same("cookie") { b"; " } else { b", " };
+                let lines = passed().filter(|(other, _)| is_same(other)).map(|(_, value)| value);
+                value = lines.collect::<Vec<_>>().join(separator).into();
             }
-            let is_replaced =
-                (is_absolute && *name == header::HOST) || (is_early && name.as_str() == "early-data");
-            if is_passed_on(name) && !is_replaced {
-                variable.truncate("HTTP_".len());
-                variable.extend(name.as_str().bytes().map(variable_byte));
-                params.push_bytes(&variable, &value);
-            }
+            variable.truncate("HTTP_".len());
+            variable.extend(name.bytes().map(variable_byte));
+            params.push_bytes(&variable, &value);
         }
     }
 }
@@ -272,21 +280,38 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// - Names with other characters than letters, digits and hyphens. An underscore (in PHP also a dot) becomes
 ///   the same variable as a hyphen, so a client could forge a field that a proxy in front sets.
 /// - Fields of the connection, and fields that have their own variable.
-fn is_passed_on(name: &HeaderName) -> bool {
-    !matches!(
-        name.as_str(),
-        "proxy"
-            | "content-type"
-            | "content-length"
-            | "connection"
-            | "keep-alive"
-            | "te"
-            | "trailer"
-            | "transfer-encoding"
-            | "upgrade"
-            | "proxy-connection"
-            | "proxy-authorization"
-    ) && name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+fn is_passed_on(name: &str) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let has_other_way = match name.len() {
+        2 => is("te"),
+        5 => is("proxy"),
+        7 => is("trailer") || is("upgrade"),
+        10 => is("connection") || is("keep-alive"),
+        12 => is("content-type"),
+        14 => is("content-length"),
+        16 => is("proxy-connection"),
+        17 => is("transfer-encoding"),
+        19 => is("proxy-authorization"),
+        _ => false,
+    };
+    !has_other_way && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Returns the [bits](bit_of) of names that may be repeated.
+fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> u64 {
+    let (_, repeated) = names.fold((0, 0), |(seen, repeated), name| {
+        let bit = bit_of(name);
+        (seen | bit, repeated | seen & bit)
+    });
+    repeated
+}
+
+/// Returns one of 64 bits for a name, in any case. Most names of a request have different ones.
+fn bit_of(name: &str) -> u64 {
+    let [first, .., last] = name.as_bytes() else { return 1 };
+    let sum =
+        name.len() + 5 * usize::from(first.to_ascii_lowercase()) + usize::from(last.to_ascii_lowercase());
+    1 << (sum % 64)
 }
 
 /// Returns the port that the client has named, or the default port.

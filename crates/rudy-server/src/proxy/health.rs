@@ -194,7 +194,7 @@ impl Checks {
             method: &Method::GET,
             target: &self.table.path.0,
             version: Version::HTTP_11,
-            fields: &self.fields,
+            fields: (&self.fields).into(),
             body: BodyLength::Known(0),
         };
         let timeouts = Timeouts { response: self.table.timeout.0, stall: self.table.timeout.0 };

@@ -414,7 +414,7 @@ impl ProxyRequest {
             method: of_client.method(),
             target: target.as_deref().unwrap_or_else(sent),
             version: Version::HTTP_11,
-            fields: of_client.headers(),
+            fields: of_client.into(),
             // Only a chunked body has trailers.
             body: match upload.length() {
                 Some(length) if upload.trailers().is_none() => BodyLength::Known(length),

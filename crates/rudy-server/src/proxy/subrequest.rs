@@ -100,7 +100,7 @@ impl Proxy {
             method: head.method(),
             target: &target,
             version: Version::HTTP_11,
-            fields: head.headers(),
+            fields: (&head).into(),
             body: upload.length().map_or(BodyLength::Chunked, BodyLength::Known),
         };
         let shared = &self.0;

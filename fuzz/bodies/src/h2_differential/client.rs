@@ -46,7 +46,13 @@ impl Ours {
         fields.insert(header::HOST, HeaderValue::from_static("a"));
         for method in &REQUESTS {
             let body = if method == Method::POST { BodyLength::Chunked } else { BodyLength::Known(0) };
-            let head = RequestHead { method, target: "/", version: Version::HTTP_11, fields: &fields, body };
+            let head = RequestHead {
+                method,
+                target: "/",
+                version: Version::HTTP_11,
+                fields: (&fields).into(),
+                body,
+            };
             let request = h2_client::Request::new(&head, "http").expect("a valid request");
             connection.request(&request, &mut out).expect("a stream is available");
         }

@@ -13,7 +13,7 @@ mod tests;
 
 pub use self::fault::Fault;
 pub use self::head::ResponseHead;
-pub use self::request::{RequestError, RequestHead};
+pub use self::request::{RequestError, RequestFields, RequestHead};
 pub use super::Fields;
 pub use super::encode::{encode_chunk, encode_last_chunk};
 pub use crate::syntax::Excerpt;

@@ -3,16 +3,16 @@
 use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::HeaderMap;
 use http::{Method, Uri, Version};
 
 use super::RequestInfo;
-use crate::h1::BodyLength;
 use crate::h1::encode::{put_content_length, put_field};
-use crate::h1::fields::list;
 use crate::h1::host::split_authority;
 use crate::h1::target::{needs_host, parse_target};
-use crate::syntax::parse_digits;
+use crate::h1::{BodyLength, LazyHead};
+use crate::semantics::field::{FieldLines, KnownField};
+use crate::syntax::{members, parse_digits};
 
 /// A request head to encode.
 ///
@@ -31,7 +31,7 @@ use crate::syntax::parse_digits;
 ///     method: &Method::GET,
 ///     target: "/",
 ///     version: Version::HTTP_11,
-///     fields: &fields,
+///     fields: (&fields).into(),
 ///     body: BodyLength::Known(0),
 /// };
 /// let mut out = bytes::BytesMut::new();
@@ -49,9 +49,73 @@ pub struct RequestHead<'a> {
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
     /// The fields, including Host, which HTTP/1.0 can omit.
-    pub fields: &'a HeaderMap,
+    pub fields: RequestFields<'a>,
     /// The length of the body.
     pub body: BodyLength,
+}
+
+/// The fields of a request: in a map, or as they were received, with changes.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "each variant is where the fields are")]
+pub enum RequestFields<'a> {
+    Map(&'a HeaderMap),
+    Head(&'a LazyHead<'a>),
+}
+
+impl<'a> RequestFields<'a> {
+    /// Returns the names, in any case, and the values.
+    fn iter(self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        let (map, head) = match self {
+            Self::Map(map) => (Some(map), None),
+            Self::Head(head) => (None, Some(head)),
+        };
+        let of_map = map.into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        of_map.chain(head.into_iter().flat_map(LazyHead::fields))
+    }
+
+    /// Returns the fields in a map.
+    pub(crate) fn map(self) -> &'a HeaderMap {
+        match self {
+            Self::Map(map) => map,
+            Self::Head(head) => head.headers(),
+        }
+    }
+
+    fn lines(self, field: KnownField) -> impl Iterator<Item = &'a [u8]> {
+        let (map, head) = match self {
+            Self::Map(map) => (Some(map), None),
+            Self::Head(head) => (None, Some(head)),
+        };
+        let of_map = map.into_iter().flat_map(move |map| map.lines(field));
+        of_map.chain(head.into_iter().flat_map(move |head| head.lines(field)))
+    }
+
+    fn has(self, field: KnownField) -> bool {
+        self.lines(field).next().is_some()
+    }
+}
+
+impl<'a> From<&'a HeaderMap> for RequestFields<'a> {
+    fn from(map: &'a HeaderMap) -> Self {
+        Self::Map(map)
+    }
+}
+
+impl<'a> From<&'a LazyHead<'a>> for RequestFields<'a> {
+    fn from(head: &'a LazyHead<'a>) -> Self {
+        Self::Head(head)
+    }
+}
+
+/// Whether the encoder writes the field itself.
+fn is_own(name: &str) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        4 => is("host"),
+        14 => is("content-length"),
+        17 => is("transfer-encoding"),
+        _ => false,
+    }
 }
 
 impl RequestHead<'_> {
@@ -67,13 +131,13 @@ impl RequestHead<'_> {
         out.put_slice(self.target.as_bytes());
         out.put_slice(if self.version == Version::HTTP_10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         // RFC 9112 §3.2 recommends Host as the first field.
-        if let Some(host) = self.fields.get(header::HOST) {
-            put_field(b"host", host.as_bytes(), out);
+        if let Some(host) = self.fields.lines(KnownField::Host).next() {
+            put_field(b"host", host, out);
         }
-        for (name, value) in self.fields {
-            if ![header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING].contains(name) {
-                put_field(name.as_str().as_bytes(), value.as_bytes(), out);
-            }
+        for (name, value) in self.fields.iter().filter(|(name, _)| !is_own(name)) {
+            let start = out.len();
+            put_field(name.as_bytes(), value, out);
+            out[start..start + name.len()].make_ascii_lowercase();
         }
         match self.body {
             BodyLength::Chunked => put_field(b"transfer-encoding", b"chunked", out),
@@ -88,13 +152,14 @@ impl RequestHead<'_> {
     #[must_use]
     pub fn info(&self) -> RequestInfo {
         let has_option = |option: &str| {
-            list(self.fields, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case(option.as_bytes()))
+            let mut options = self.fields.lines(KnownField::Connection).flat_map(members);
+            options.any(|token| token.eq_ignore_ascii_case(option.as_bytes()))
         };
         let is_last = has_option("close") || (self.version == Version::HTTP_10 && !has_option("keep-alive"));
         RequestInfo {
             is_head: self.method == Method::HEAD,
             is_connect: self.method == Method::CONNECT,
-            offers_upgrade: self.fields.contains_key(header::UPGRADE),
+            offers_upgrade: self.fields.has(KnownField::Upgrade),
             is_last,
         }
     }
@@ -129,16 +194,16 @@ impl RequestHead<'_> {
 
     /// Checks Host (RFC 9112 §3.2): exactly one in HTTP/1.1, at most one in HTTP/1.0, and always valid.
     fn check_host(&self, needs_host: bool) -> Result<(), RequestError> {
-        let is_valid = |host: &HeaderValue| {
-            let host = split_authority(host.as_bytes());
+        let is_valid = |host: &[u8]| {
+            let host = split_authority(host);
             host.is_some_and(|(host, _)| !host.is_empty() || !needs_host)
         };
-        let mut hosts = self.fields.get_all(header::HOST).iter();
+        let mut hosts = self.fields.lines(KnownField::Host);
         match (hosts.next(), hosts.next()) {
             (None, _) if self.version == Version::HTTP_11 => Err(RequestError::MissingHost),
             (Some(_), Some(_)) => Err(RequestError::RepeatedHost),
             (Some(host), None) if !is_valid(host) => {
-                Err(RequestError::BadHost(String::from_utf8_lossy(host.as_bytes()).into_owned()))
+                Err(RequestError::BadHost(String::from_utf8_lossy(host).into_owned()))
             }
             _ => Ok(()),
         }
@@ -149,16 +214,14 @@ impl RequestHead<'_> {
         if self.version == Version::HTTP_10 && self.body == BodyLength::Chunked {
             return Err(RequestError::ChunkedInHttp10);
         }
-        if self.body == BodyLength::Known(0) && self.fields.contains_key(header::EXPECT) {
+        if self.body == BodyLength::Known(0) && self.fields.has(KnownField::Expect) {
             return Err(RequestError::ExpectWithoutContent);
         }
         let is_length = |value: &[u8]| matches!(self.body, BodyLength::Known(length) if parse_digits(value) == Some(length));
-        let lengths_agree =
-            self.fields.get_all(header::CONTENT_LENGTH).iter().all(|value| is_length(value.as_bytes()));
-        let mut codings = self.fields.get_all(header::TRANSFER_ENCODING).iter();
-        let codings_agree = codings.all(|value| {
-            self.body == BodyLength::Chunked && value.as_bytes().eq_ignore_ascii_case(b"chunked")
-        });
+        let lengths_agree = self.fields.lines(KnownField::ContentLength).all(is_length);
+        let mut codings = self.fields.lines(KnownField::TransferEncoding);
+        let codings_agree =
+            codings.all(|value| self.body == BodyLength::Chunked && value.eq_ignore_ascii_case(b"chunked"));
         if lengths_agree && codings_agree { Ok(()) } else { Err(RequestError::ConflictingLength(self.body)) }
     }
 
@@ -260,8 +323,8 @@ mod tests {
         let (method, target, version) = request;
         let method = Method::try_from(method).unwrap();
         let mut out = BytesMut::new();
-        let encoded =
-            RequestHead { method: &method, target, version, fields: &map(fields), body }.encode(&mut out);
+        let encoded = RequestHead { method: &method, target, version, fields: (&map(fields)).into(), body }
+            .encode(&mut out);
         if encoded.is_err() {
             assert!(out.is_empty(), "nothing is appended");
         }
@@ -391,7 +454,7 @@ mod tests {
     fn method_version_and_fields_give_the_request_info() {
         let info = |method, version, fields: &[(&str, &str)]| {
             let (fields, body) = (map(fields), NONE);
-            RequestHead { method: &method, target: "/", version, fields: &fields, body }.info()
+            RequestHead { method: &method, target: "/", version, fields: (&fields).into(), body }.info()
         };
         let get = RequestInfo::default();
         assert_eq!(info(Method::GET, Version::HTTP_11, &[]), get);
@@ -415,7 +478,7 @@ mod tests {
             method: &Method::GET,
             target,
             version: Version::HTTP_11,
-            fields: &fields,
+            fields: (&fields).into(),
             body: BodyLength::Known(0),
         };
         for target in ["/", "/a?b", "//x", "/%zz?%", "/a:b@c", "/?", "/a//..", "/!$&'()*+,;=~"] {

@@ -118,7 +118,7 @@ impl Pair {
             BodyLength::Chunked
         };
         let Exchange { method, version, fields, .. } = exchange;
-        let head = RequestHead { method, target: "/a?b", version: *version, fields, body };
+        let head = RequestHead { method, target: "/a?b", version: *version, fields: fields.into(), body };
         self.client.expect_response(head.info());
         head.encode(&mut self.wire).expect("a valid message");
         match body {

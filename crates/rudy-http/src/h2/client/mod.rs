@@ -55,7 +55,7 @@ const STREAMS_BEFORE_SETTINGS: u32 = 100;
 ///     method: &Method::GET,
 ///     target: "/",
 ///     version: Version::HTTP_11,
-///     fields: &fields,
+///     fields: (&fields).into(),
 ///     body: BodyLength::Known(0),
 /// };
 /// let (limits, mut out) = (Limits::for_responses(), bytes::BytesMut::new());

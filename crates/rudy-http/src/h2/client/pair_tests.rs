@@ -179,7 +179,8 @@ impl Pair {
         let mut fields = exchange.fields.clone();
         fields.insert("host", HeaderValue::from_static("a.example"));
         let method = &exchange.method;
-        let head = RequestHead { method, target: "/a?b", version: Version::HTTP_11, fields: &fields, body };
+        let head =
+            RequestHead { method, target: "/a?b", version: Version::HTTP_11, fields: (&fields).into(), body };
         let request = Request::new(&head, "http").expect("a valid request");
         let stream = self.client.request(&request, &mut self.to_server).expect("an available stream");
         if body != BodyLength::Known(0) {

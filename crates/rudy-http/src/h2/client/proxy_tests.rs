@@ -18,7 +18,7 @@ fn tunnel(server: &mut Server) -> u32 {
         method: &Method::GET,
         target: "/",
         version: Version::HTTP_11,
-        fields: &fields,
+        fields: (&fields).into(),
         body: BodyLength::Known(0),
     };
     let request = Request::tunnel(&head, "http", "websocket").unwrap();

@@ -86,10 +86,11 @@ impl Request {
 
     /// Adds the authority and the fields without those of an HTTP/1.1 connection.
     fn add_fields(&mut self, head: &RequestHead<'_>) {
-        if let Some(host) = head.fields.get(header::HOST) {
+        let fields = head.fields.map();
+        if let Some(host) = fields.get(header::HOST) {
             self.add(":authority", host.as_bytes(), Indexing::Incremental);
         }
-        for (name, value) in head.fields {
+        for (name, value) in fields {
             let is_omitted = [header::HOST, header::CONTENT_LENGTH].contains(name)
                 || is_for_connection(name.as_str().as_bytes())
                 // RFC 8441 §5: a key and its echo have no purpose.
@@ -179,7 +180,8 @@ mod tests {
             map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
         }
         let method = Method::try_from(method).unwrap();
-        let head = RequestHead { method: &method, target, version: Version::HTTP_11, fields: &map, body };
+        let head =
+            RequestHead { method: &method, target, version: Version::HTTP_11, fields: (&map).into(), body };
         let request = Request::new(&head, "https")?;
         let line = |(name, value, indexing): (&[u8], &[u8], Indexing)| {
             format!("{} {} {indexing:?}", name.escape_ascii(), value.escape_ascii())
@@ -221,7 +223,7 @@ mod tests {
             method: &Method::GET,
             target: "/chat",
             version: Version::HTTP_11,
-            fields: &fields,
+            fields: (&fields).into(),
             body: BodyLength::Known(0),
         };
         let request = Request::tunnel(&head, "http", "websocket").unwrap();

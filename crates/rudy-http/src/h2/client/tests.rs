@@ -90,7 +90,13 @@ pub(super) fn request(method: &str, body: BodyLength) -> Request {
     let mut fields = HeaderMap::new();
     fields.insert(header::HOST, HeaderValue::from_static("a"));
     let method = Method::try_from(method).unwrap();
-    let head = RequestHead { method: &method, target: "/", version: Version::HTTP_11, fields: &fields, body };
+    let head = RequestHead {
+        method: &method,
+        target: "/",
+        version: Version::HTTP_11,
+        fields: (&fields).into(),
+        body,
+    };
     Request::new(&head, "http").unwrap()
 }
 

@@ -66,7 +66,7 @@ fn begin(stream: &mut Http2Stream) {
         method: &Method::GET,
         target: "/",
         version: Version::HTTP_11,
-        fields: &fields,
+        fields: (&fields).into(),
         body: BodyLength::Known(0),
     };
     stream.begin(|scheme| Request::new(&head, scheme).map_err(Cause::Request)).unwrap();
