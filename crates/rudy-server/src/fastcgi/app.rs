@@ -107,16 +107,16 @@ impl App {
             debug_request!(target: "fastcgi", observer(role, params), "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload))?;
-            let failure = match exchange.head().await {
+            let cause = match exchange.head().await {
                 Ok(head) => {
                     note(observer(role, params), |notes| notes.upstream_responded(poll_time()));
                     return Ok(AppResponse::new(head, exchange));
                 }
-                Err(failure) => failure,
+                Err(cause) => cause,
             };
             match exchange.take_upload() {
-                Some(body) if may_be_dead && failure.is_retryable(is_safe) => *upload = body,
-                _ => return Err(failure),
+                Some(body) if may_be_dead && cause.is_retryable(is_safe) => *upload = body,
+                _ => return Err(cause.into()),
             }
             wanted = Wanted::New;
         }

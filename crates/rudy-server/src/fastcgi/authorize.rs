@@ -15,7 +15,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Request, Response};
 
 use super::app::App;
-use super::failure::Failure;
+use super::failure::{AppCause, Cause, Failure};
 use super::params::{Constants, Params, Purpose, is_reserved};
 use super::sendfile;
 use crate::buffer::Buffers;
@@ -134,9 +134,9 @@ impl Authorizer {
 
 /// Most apps implement only the responder role.
 fn name_role(failure: Failure) -> Failure {
-    match failure {
-        Failure::Rejected(ProtocolStatus::UnknownRole) => Failure::NotAnAuthorizer,
-        other => other,
+    match failure.cause {
+        Cause::Protocol(AppCause::Rejected(ProtocolStatus::UnknownRole)) => AppCause::NotAnAuthorizer.into(),
+        _ => failure,
     }
 }
 
@@ -160,7 +160,7 @@ fn variables(fields: &HeaderMap) -> Result<Variables, Failure> {
     let mut variables: Vec<(String, HeaderValue)> = Vec::new();
     for (field, value) in fields {
         let Some(name) = variable_name(field) else { continue };
-        let invalid = |why| Err(Failure::Variable { name: name.clone(), why });
+        let invalid = |why| Err(AppCause::Variable { name: name.clone(), why }.into());
         if name.is_empty() {
             return invalid("which has no name");
         }

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use rudy_fastcgi::gateway::{Event, GatewayConnection};
 use rudy_fastcgi::{Fault, Limits, RequestId, Role};
 
-use super::failure::Failure;
+use super::failure::{AppCause, Cause};
 use crate::upstream::{Socket, SocketConnection};
 
 /// The size of the read buffer: four records of php-fpm, which writes responses in pieces of 8 KiB.
@@ -59,19 +59,19 @@ impl Connection {
         &mut self,
         cx: &mut Context<'_>,
         limits: &Limits,
-        mut on_event: impl FnMut(Event<'_>) -> Result<(), Failure>,
-    ) -> Poll<Result<(), Failure>> {
+        mut on_event: impl FnMut(Event<'_>) -> Result<(), Cause>,
+    ) -> Poll<Result<(), Cause>> {
         READ.with_borrow_mut(|buffer| {
             let leftover = self.incomplete.len();
             buffer[..leftover].copy_from_slice(&self.incomplete);
-            let received = ready!(self.socket.poll_read(cx, &mut buffer[leftover..]))
-                .map_err(Failure::ConnectionLost)?;
+            let received =
+                ready!(self.socket.poll_read(cx, &mut buffer[leftover..])).map_err(Cause::ConnectionLost)?;
             if received == 0 {
-                return Poll::Ready(Err(Failure::Fault(Fault::Closed)));
+                return Poll::Ready(Err(AppCause::Fault(Fault::Closed).into()));
             }
             let mut bytes = &buffer[..leftover + received];
             loop {
-                let (used, event) = self.protocol.decode(bytes, limits).map_err(Failure::Fault)?;
+                let (used, event) = self.protocol.decode(bytes, limits).map_err(AppCause::Fault)?;
                 bytes = &bytes[used..];
                 match event {
                     Event::More => break,

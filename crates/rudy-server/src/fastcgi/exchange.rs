@@ -15,7 +15,7 @@ use rudy_fastcgi::{Limits, ProtocolStatus, RequestId, Role};
 use rudy_net::{Deadline, poll_time};
 
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::{AppCause, Cause};
 use super::params::Params;
 use super::stderr::Stderr;
 use crate::upstream::{Checkout, EncodeBody, RequestInfo, Sending, SocketConnection as _, Upload};
@@ -106,7 +106,7 @@ impl Exchange {
     }
 
     /// Waits for the head of the response.
-    pub(super) async fn head(&mut self) -> Result<Head, Failure> {
+    pub(super) async fn head(&mut self) -> Result<Head, Cause> {
         poll_fn(|cx| {
             loop {
                 if let Some(head) = self.received.head.take() {
@@ -114,7 +114,7 @@ impl Exchange {
                 }
                 if self.checkout.is_none() {
                     let head = self.head.take().unwrap_or_default();
-                    return Poll::Ready(Err(Failure::Head(head.end_of_input())));
+                    return Poll::Ready(Err(AppCause::Head(head.end_of_input()).into()));
                 }
                 ready!(self.poll_progress(cx))?;
             }
@@ -123,7 +123,7 @@ impl Exchange {
     }
 
     /// Returns the next piece of the response's body; `None` at its end.
-    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cause>>> {
         loop {
             if !self.received.body.is_empty() {
                 return Poll::Ready(Some(Ok(self.received.body.split().freeze())));
@@ -173,7 +173,7 @@ impl Exchange {
         while let Some(piece) = ready!(self.poll_piece(cx)) {
             match piece {
                 Ok(piece) => *discarded += piece.len(),
-                Err(failure) => self.stderr.log_late_failure(&failure),
+                Err(cause) => self.stderr.log_late_failure(cause),
             }
             if *discarded > DISCARD_BYTES_MAX {
                 self.close();
@@ -183,7 +183,7 @@ impl Exchange {
     }
 
     /// Sends and receives. Ready when something was received or the response is complete.
-    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
         let progress = self.poll_send_and_receive(cx);
         if let (Poll::Pending, Some(checkout)) = (&progress, &mut self.checkout) {
             // Also while a large body fills the socket buffer: an app that has not accepted the connection
@@ -196,14 +196,14 @@ impl Exchange {
         }
         let deadline = self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + self.timeout));
         ready!(deadline.poll_passed(cx));
-        Poll::Ready(self.fail(Failure::Timeout(self.timeout)))
+        Poll::Ready(self.fail(Cause::ResponseTimeout(self.timeout)))
     }
 
-    fn poll_send_and_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_send_and_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
         // An app may respond, and even end the request, before it has read the body. An unread body must not
         // delay the response.
         if let Poll::Ready(Err(failure)) = self.poll_send(cx)
-            && (!failure.is_connection_failure() || matches!(failure, Failure::NothingSent(_)))
+            && (!failure.is_connection_failure() || matches!(failure, Cause::NothingSent(_)))
         {
             self.close();
             return Poll::Ready(Err(failure));
@@ -214,7 +214,7 @@ impl Exchange {
         }
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
         let Some(checkout) = &mut self.checkout else { return Poll::Ready(Ok(())) };
         let sent = self.sending.sent();
         let polled = self.sending.poll(cx, checkout.connection().socket());
@@ -225,7 +225,7 @@ impl Exchange {
         polled.map_err(Into::into)
     }
 
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
         let Self { checkout: Some(checkout), head, received, stderr, app_status, limits, .. } = self else {
             return Poll::Ready(Ok(()));
         };
@@ -238,7 +238,7 @@ impl Exchange {
                 Event::End { app_status: status, protocol_status: ProtocolStatus::RequestComplete } => {
                     (*app_status, is_done) = (Some(status), true);
                 }
-                Event::End { protocol_status, .. } => return Err(Failure::Rejected(protocol_status)),
+                Event::End { protocol_status, .. } => return Err(AppCause::Rejected(protocol_status).into()),
                 _ => {}
             }
             Ok(())
@@ -263,13 +263,13 @@ impl Exchange {
     }
 
     /// Handles a failure. A complete response stays valid, regardless of what the app does next.
-    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+    fn fail(&mut self, cause: Cause) -> Result<(), Cause> {
         self.close();
-        if self.received.is_complete && failure.is_app_failure() {
-            self.stderr.log_late_failure(&failure);
+        if self.received.is_complete && (cause.is_connection_failure() || cause.is_late()) {
+            self.stderr.log_late_failure(cause);
             return Ok(());
         }
-        Err(failure)
+        Err(cause)
     }
 
     /// Closes the connection.
@@ -281,15 +281,10 @@ impl Exchange {
 }
 
 impl Received {
-    fn push(
-        &mut self,
-        data: &[u8],
-        decoder: &mut Option<HeadDecoder>,
-        limits: &Limits,
-    ) -> Result<(), Failure> {
+    fn push(&mut self, data: &[u8], decoder: &mut Option<HeadDecoder>, limits: &Limits) -> Result<(), Cause> {
         let mut body = data;
         if let Some(head) = decoder {
-            let Some((used, decoded)) = head.decode(data, limits).map_err(Failure::Head)? else {
+            let Some((used, decoded)) = head.decode(data, limits).map_err(AppCause::Head)? else {
                 return Ok(());
             };
             (self.head, *decoder) = (Some(decoded), None);

@@ -53,7 +53,7 @@ use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use self::app::App;
 pub use self::apps::Apps;
 pub(crate) use self::authorize::{Authorizer, Variables};
-use self::failure::Failure;
+use self::failure::{AppCause, Failure};
 use self::folder::ScriptFolder;
 use self::params::{Constants, Params, Purpose};
 pub(crate) use self::processes::{needs_root_to_start_as, problems as process_problems};
@@ -217,7 +217,9 @@ impl Fastcgi {
     pub(crate) fn kind(&self, path: &str, access: Access) -> Result<Option<Kind>, Failure> {
         let Some(scripts) = &self.0.scripts else { return Ok(None) };
         let path = path.trim_start_matches('/');
-        scripts.kind(path, access).map_err(|error| Failure::Script(scripts.path().join(path), error.into()))
+        scripts
+            .kind(path, access)
+            .map_err(|error| AppCause::Script(scripts.path().join(path), error.into()).into())
     }
 
     /// Logs a failure and returns its response.
@@ -354,7 +356,7 @@ impl AppRequest {
     /// Responds as if the client had requested another path.
     async fn redirect(&self, target: String) -> Result<Response, Failure> {
         let Some(request) = internal_redirect::for_target(&self.head, &target) else {
-            return Err(Failure::TooManyRedirects(target));
+            return Err(AppCause::TooManyRedirects(target).into());
         };
         let Self { client, routes, .. } = self;
         let reply = Context { client, routes, access: Access::Cached }.reply(request);

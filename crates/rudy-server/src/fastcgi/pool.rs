@@ -8,7 +8,7 @@ use std::time::Instant;
 use rudy_upstream::Member;
 
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::{AppCause, Cause};
 use super::output::AppOutput;
 use super::processes::{Event, MemberId, MemberPool, ProcessOptions, Processes};
 use super::values;
@@ -115,7 +115,7 @@ impl Pool {
     }
 
     /// Waits for a connection, idle or new.
-    pub(super) async fn checkout(self: &Arc<Self>, wanted: Wanted) -> Result<Checkout<Connection>, Failure> {
+    pub(super) async fn checkout(self: &Arc<Self>, wanted: Wanted) -> Result<Checkout<Connection>, Cause> {
         let on_wait = || {
             let Some(processes) = self.processes() else { return Ok(()) };
             self.not_running().map_or(Ok(()), Err)?;
@@ -124,9 +124,9 @@ impl Pool {
         };
         let mut selection = wanted.into();
         let checkout = self.upstream.checkout(&mut selection, on_wait).await;
-        let mut checkout = checkout.map_err(|failure| match failure {
-            Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
-            failure => failure,
+        let mut checkout = checkout.map_err(|cause| match cause {
+            Cause::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(cause),
+            cause => cause,
         })?;
         // Only connections that are not accepted count as failures, so this is a success.
         checkout.record_success();
@@ -137,8 +137,8 @@ impl Pool {
     }
 
     /// Returns why the app has no running process, if known.
-    fn not_running(&self) -> Option<Failure> {
-        self.processes().and_then(Processes::failure).map(Failure::NotRunning)
+    fn not_running(&self) -> Option<Cause> {
+        self.processes().and_then(Processes::failure).map(|why| AppCause::NotRunning(why).into())
     }
 
     /// Raises the number of connections to each member. Never lowers it.

@@ -10,7 +10,7 @@ use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 
 use super::exchange::Exchange;
-use super::failure::Failure;
+use super::failure::{AppCause, Cause, Failure};
 use crate::buffer::{Buffer, BufferError, Buffers};
 use crate::upstream::{HeadOnlyBody, PieceSource, ReadAhead, has_no_body, is_of_events, take_unbuffered};
 
@@ -41,13 +41,13 @@ impl AppResponse {
                 None => {
                     return match self.exchange.app_status() {
                         Some(0) => Ok(()),
-                        Some(app_status) => Err(Failure::AppStatus(app_status)),
-                        None => Err(Failure::NoEndOfRequest),
+                        Some(app_status) => Err(AppCause::AppStatus(app_status).into()),
+                        None => Err(AppCause::NoEndOfRequest.into()),
                     };
                 }
             }
         }
-        Err(Failure::BodyTooLong(max))
+        Err(AppCause::BodyTooLong(max).into())
     }
 
     /// Creates the response for the client. If the client is slower than the app, `buffers` store up to
@@ -115,7 +115,7 @@ impl PieceSource for Box<Exchange> {
     type Failure = Failure;
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        Exchange::poll_piece(self, cx)
+        Exchange::poll_piece(self, cx).map_err(Failure::from)
     }
 
     fn is_done(&self) -> bool {
@@ -123,7 +123,7 @@ impl PieceSource for Box<Exchange> {
     }
 
     fn buffer_failed(&mut self, error: BufferError) {
-        self.info().log_failure(&Failure::Buffer(error));
+        self.info().log_failure(&Failure::from(Cause::Buffer(error)));
     }
 }
 
@@ -134,10 +134,10 @@ impl ResponseBody {
             (Some(Ok(mut piece)), Some(left)) => {
                 if piece.len() as u64 > *left {
                     let expected = self.length.unwrap_or(0);
-                    self.body.source().info().log_failure(&Failure::Length {
+                    self.body.source().info().log_failure(&Failure::from(AppCause::Length {
                         expected,
                         received: expected + piece.len() as u64 - *left,
-                    });
+                    }));
                     // At most the length of the piece, which is a `usize`.
                     piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 }
@@ -151,7 +151,7 @@ impl ResponseBody {
             }
             (None, Some(left)) if *left > 0 => {
                 let expected = self.length.unwrap_or(0);
-                Some(Err(Failure::Length { expected, received: expected - *left }))
+                Some(Err(AppCause::Length { expected, received: expected - *left }.into()))
             }
             (piece, _) => piece,
         })

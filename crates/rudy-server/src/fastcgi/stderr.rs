@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use rudy_net::poll_time;
 
-use super::failure::Failure;
+use super::failure::{Cause, Failure};
 use super::output::AppOutput;
 use crate::follow::Lines;
-use crate::upstream::{RequestFailure, RequestInfo};
+use crate::upstream::RequestInfo;
 
 /// The stderr of one request.
 pub(super) struct Stderr {
@@ -35,10 +35,11 @@ impl Stderr {
     }
 
     /// Logs a failure after a complete response.
-    pub(super) fn log_late_failure(&self, failure: &Failure) {
+    pub(super) fn log_late_failure(&self, cause: Cause) {
+        let failure = Failure::from(cause);
         if let Some(log) = &self.info.log {
             log.recurring_error(
-                (failure.kind(), &*self.info.upstream),
+                (&*failure.kind(), &*self.info.upstream),
                 &format!("{}: after a complete response: {failure}", self.info),
             );
         }

@@ -221,7 +221,7 @@ impl Exchange {
             phase,
             elapsed: self.start.at.elapsed(),
         };
-        Failure { cause, attempt: Some(attempt) }
+        Failure { cause, attempt: Some(Box::new(attempt)) }
     }
 
     /// Discards the rest of the response if it is short and comes soon; otherwise closes the connection. Does not wait.

@@ -13,7 +13,7 @@ use rudy_http::h1::client::{
 };
 use rudy_net::{Piped, poll_time};
 
-use super::failure::Cause;
+use super::failure::{Cause, HttpCause};
 use super::fields::ResponseFields;
 use crate::upstream::{EncodeBody, Socket, SocketConnection};
 
@@ -75,16 +75,16 @@ impl Http1Connection {
             let place = &mut buffer[kept..kept + READ_BYTES];
             let received = ready!(self.socket.poll_read(cx, place)).map_err(Cause::ConnectionLost)?;
             if received == 0 {
-                return Poll::Ready(match self.protocol.end_of_input().map_err(Cause::Fault)? {
+                return Poll::Ready(match self.protocol.end_of_input().map_err(HttpCause::Fault)? {
                     InputEnd::ResponseComplete => on_event(ResponseEvent::End(None), fields),
-                    InputEnd::BetweenResponses => Err(Cause::Fault(Fault::ClosedBeforeResponse)),
+                    InputEnd::BetweenResponses => Err(HttpCause::Fault(Fault::ClosedBeforeResponse).into()),
                 });
             }
             let mut bytes = &buffer[..kept + received];
             while !self.protocol.is_idle() {
                 let decoded =
                     self.protocol.decode_with(bytes, &LIMITS, |name, value| fields.push(name, value));
-                let (used, event) = decoded.map_err(Cause::Fault)?;
+                let (used, event) = decoded.map_err(HttpCause::Fault)?;
                 bytes = &bytes[used..];
                 match event {
                     ResponseEvent::NeedData => break,

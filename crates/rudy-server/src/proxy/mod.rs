@@ -63,7 +63,7 @@ use rudy_tls::PendingHandshake;
 pub use self::choice::{HashKey, UpstreamChoice};
 pub use self::ejection::EjectionTable;
 use self::exchange::{Exchange, Timeouts};
-use self::failure::{Cause, Failure};
+use self::failure::{Cause, Failure, HttpCause};
 pub use self::health::{HealthCheckPath, HealthCheckTable};
 pub(crate) use self::pool::ProxyPool;
 use self::received::Head;
@@ -402,7 +402,7 @@ impl ProxyRequest {
             }
             // For the client, a 2xx opens a tunnel (RFC 8441 §5), and its body would be what the upstream sends through it.
             if offer.is_http2 && status.is_success() {
-                return Err(received.1.failure(Cause::NoTunnel(status)));
+                return Err(received.1.failure(HttpCause::NoTunnel(status).into()));
             }
         }
         let limit = shared.table.response_buffer.0;

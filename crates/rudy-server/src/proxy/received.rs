@@ -11,7 +11,7 @@ use rudy_http::h1::{Framing, ReceivedHead};
 use rudy_net::send_interim;
 
 use super::connection::Connection;
-use super::failure::Cause;
+use super::failure::{Cause, HttpCause};
 use super::fields::ResponseFields;
 use super::http1::Http1Connection;
 use super::http2::Parts;
@@ -138,7 +138,7 @@ impl Received {
     fn pass_interim(&mut self, mut head: ReceivedHead) -> Result<(), Cause> {
         self.interim += 1;
         if self.interim > INTERIM_MAX {
-            return Err(Cause::TooManyInterim(INTERIM_MAX));
+            return Err(HttpCause::TooManyInterim(INTERIM_MAX).into());
         }
         let _is_sent = send_interim(head.status(), head.take_headers());
         Ok(())

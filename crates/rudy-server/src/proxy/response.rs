@@ -9,7 +9,7 @@ use http::{Method, StatusCode, header};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Piped, RequestBody, Response};
 
 use super::exchange::Exchange;
-use super::failure::{Cause, Failure};
+use super::failure::{Cause, Failure, HttpCause};
 use super::received::Head;
 use super::tunnel::{Tunnel, TunnelBody, TunnelLimits};
 use super::upgrade::Offer;
@@ -62,9 +62,9 @@ pub(super) fn into_tunnel(
         .upgrade
         .ok_or("without the field Upgrade")
         .and_then(|token| offer.check(&token, &fields).map(|()| token));
-    let token = checked.map_err(|how| exchange.failure(Cause::Upgrade(how)))?;
+    let token = checked.map_err(|how| exchange.failure(HttpCause::Upgrade(how).into()))?;
     let Some(mut switched) = exchange.into_switched() else {
-        return Err(Cause::Upgrade("and closed the connection").into());
+        return Err(HttpCause::Upgrade("and closed the connection").into());
     };
     switched.checkout.begin_tunnel();
     let status = if offer.is_http2 { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS };

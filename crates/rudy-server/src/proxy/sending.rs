@@ -7,7 +7,7 @@ use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::client::Request;
 
 use super::connection::Connection;
-use super::failure::Cause;
+use super::failure::{Cause, HttpCause};
 use super::http1::BodyEncoder;
 use super::http2::{Http2Stream, Http2Upload};
 use super::upgrade::Offer;
@@ -34,7 +34,7 @@ pub(super) fn begin(
     match connection {
         Connection::Http1(connection) => {
             let sending = Http1Sending::begin(upload, connection, |connection, out| {
-                head.encode(out).map_err(Cause::Request)?;
+                head.encode(out).map_err(HttpCause::Request)?;
                 connection.begin(head.info());
                 let is_chunked = head.body == BodyLength::Chunked;
                 Ok::<_, Cause>(if is_chunked { BodyEncoder::Chunked } else { BodyEncoder::Plain })
@@ -56,7 +56,7 @@ fn begin_http2(
             Some(offer) => Request::tunnel(head, scheme, offer.protocol()),
             None => Request::new(head, scheme),
         };
-        request.map_err(Cause::Request)
+        request.map_err(|error| HttpCause::Request(error).into())
     })?;
     Ok(if offer.is_some() { Http2Upload::of_tunnel() } else { Http2Upload::new(upload) })
 }

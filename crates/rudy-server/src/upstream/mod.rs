@@ -7,12 +7,14 @@
 //! 4. [`checkout`] waits for a connection, has one opened ([`dial`]), or moves one to the runtime of the request's worker.
 //! 5. [`Socket`] is a connection that the runtime of the current worker polls.
 //! 6. [`Sending`] sends a request with its [`Upload`]; [`ReadAhead`] receives a response. [`RequestInfo`] describes both in the log.
+//! 7. If there is no response, [`Failure`] determines the status and the log line.
 
 mod address;
 mod checkout;
 mod dial;
 mod endpoint;
 pub(crate) mod error;
+mod failure;
 mod name;
 #[cfg(test)]
 mod plain;
@@ -44,10 +46,11 @@ pub(crate) use self::checkout::{Checkout, Selection, Wanted};
 pub(crate) use self::dial::Dial;
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
+pub(crate) use self::failure::{Attempt, Cause, Failure, Phase, ProtocolCause, with_proxy_status};
 pub(crate) use self::name::Name;
 pub(crate) use self::name::{background_runtime, list_addresses, look_up_all, unresolved_line};
 pub(crate) use self::read_ahead::{PieceSource, ReadAhead};
-pub(crate) use self::request_info::{RequestFailure, RequestInfo};
+pub(crate) use self::request_info::RequestInfo;
 pub use self::resolver::NameServer;
 pub(crate) use self::resolver::{Answer, Resolver, Target};
 pub(crate) use self::response::{HeadOnlyBody, has_no_body, is_of_events, take_unbuffered};

@@ -207,7 +207,7 @@ impl State {
             Event::Reset { stream, code, reason } => {
                 let cause = reset_cause(code, reason, protocol.is_going_away(), *requires_http11);
                 if let Some(stream) = streams.get_mut(&stream) {
-                    stream.fail(cause, wakers);
+                    stream.fail(cause.into(), wakers);
                 }
             }
             Event::GoAway { code, .. } => *requires_http11 |= code == ErrorCode::HTTP_1_1_REQUIRED,

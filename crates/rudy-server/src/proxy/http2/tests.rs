@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::connection::SILENCE_MAX;
 use super::{Http2Connection, Http2Stream, Http2Upload};
-use crate::proxy::failure::Cause;
+use crate::proxy::failure::{Cause, HttpCause};
 use crate::upstream::{Endpoint, Upload};
 
 const LONG: Duration = Duration::from_mins(1);
@@ -69,7 +69,9 @@ fn begin(stream: &mut Http2Stream) {
         fields: &fields,
         body: BodyLength::Known(0),
     };
-    stream.begin(|scheme| Request::new(&head, scheme).map_err(Cause::Request)).unwrap();
+    stream
+        .begin(|scheme| Request::new(&head, scheme).map_err(|error| HttpCause::Request(error).into()))
+        .unwrap();
 }
 
 #[tokio::test]
@@ -116,6 +118,6 @@ async fn the_body_of_a_request_outlives_a_connection_that_ends_before_it() {
     let body = RequestBody::whole(Bytes::from_static(b"body"));
     let mut upload = Http2Upload::new(Upload::of_client(body));
     assert!(upload.poll(cx, &mut stream).is_pending());
-    assert!(matches!(stream.poll_receive(cx), Poll::Ready(Err(Cause::GoneAway))));
+    assert!(matches!(stream.poll_receive(cx), Poll::Ready(Err(Cause::Protocol(HttpCause::GoneAway)))));
     assert!(upload.take_upload().is_some());
 }
