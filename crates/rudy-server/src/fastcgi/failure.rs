@@ -11,7 +11,7 @@ use rudy_fastcgi::{Fault, ProtocolStatus};
 use crate::files::access::Access;
 use crate::internal_redirect::REDIRECTS_MAX;
 use crate::sandboxed::hint;
-use crate::upstream::{self, ProtocolCause, error};
+use crate::upstream::{self, Description, ProtocolCause, error};
 
 pub(super) type Cause = upstream::Cause<AppCause>;
 pub(crate) type Failure = upstream::Failure<AppCause>;
@@ -57,13 +57,6 @@ pub(crate) enum AppCause {
     NoEndOfRequest,
     /// An authorizer allowed a request with a body of more than this many bytes.
     BodyTooLong(usize),
-    /// The response is longer or shorter than its `Content-Length`.
-    Length {
-        /// The value of `Content-Length`.
-        expected: u64,
-        /// The number of bytes received, at least.
-        received: u64,
-    },
 }
 
 impl Failure {
@@ -81,48 +74,32 @@ impl ProtocolCause for AppCause {
         matches!(self, Self::Fault(Fault::Closed))
     }
 
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::Rejected(ProtocolStatus::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Sendfile { status, .. } => *status,
-            Self::Script(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                StatusCode::FORBIDDEN
+    fn describe(&self) -> Description {
+        let (explanation, kind) = match self {
+            Self::NotRunning(_) => (error::NOT_RUNNING, "the app is not running"),
+            Self::Fault(Fault::Closed) => (error::CLOSED, "the app closed the connection"),
+            Self::Script(_, error) => {
+                let denied = error.kind() == io::ErrorKind::PermissionDenied;
+                let status = if denied { StatusCode::FORBIDDEN } else { StatusCode::INTERNAL_SERVER_ERROR };
+                let explanation = "The server cannot check whether this file exists.";
+                return (status, explanation, "cannot check whether a script exists");
             }
-            Self::Script(..) => StatusCode::INTERNAL_SERVER_ERROR,
-            _ => StatusCode::BAD_GATEWAY,
-        }
-    }
-
-    fn explanation(&self) -> &'static str {
-        match self {
-            Self::Script(..) => "The server cannot check whether this file exists.",
-            Self::Sendfile { status: StatusCode::NOT_FOUND, .. } => {
-                "The requested URL was not found on this server."
+            Self::Sendfile { status, .. } => {
+                let is_missing = *status == StatusCode::NOT_FOUND;
+                let missing = "The requested URL was not found on this server.";
+                let explanation = if is_missing { missing } else { error::INVALID };
+                return (*status, explanation, "the app requested a file that cannot be sent");
             }
-            Self::NotRunning(_) => error::NOT_RUNNING,
-            Self::Rejected(ProtocolStatus::Overloaded) => error::OVERLOADED,
-            Self::Fault(Fault::Closed) => error::CLOSED,
-            _ => error::INVALID,
-        }
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::NotRunning(_) => "the app is not running",
-            Self::Fault(Fault::Closed) => "the app closed the connection",
-            Self::Fault(_)
-            | Self::AppStatus(_)
-            | Self::Head(_)
-            | Self::Length { .. }
-            | Self::Variable { .. }
-            | Self::BodyTooLong(_) => "invalid response of the app",
-            Self::Script(..) => "cannot check whether a script exists",
-            Self::Sendfile { .. } => "the app requested a file that cannot be sent",
-            Self::TooManyRedirects(_) => "too many local redirects",
+            Self::Rejected(ProtocolStatus::Overloaded) => {
+                return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, "the app rejects requests");
+            }
+            Self::Rejected(_) | Self::NotAnAuthorizer => (error::INVALID, "the app rejects requests"),
+            Self::TooManyRedirects(_) => (error::INVALID, "too many local redirects"),
             // The log names the cause as another kind.
-            Self::NoEndOfRequest => "the app did not end its response",
-            Self::Rejected(_) | Self::NotAnAuthorizer => "the app rejects requests",
-        }
+            Self::NoEndOfRequest => (error::INVALID, "the app did not end its response"),
+            _ => (error::INVALID, "invalid response of the app"),
+        };
+        (StatusCode::BAD_GATEWAY, explanation, kind)
     }
 }
 
@@ -164,18 +141,6 @@ impl fmt::Display for AppCause {
                 "the authorizer sent 200 with a body of more than {max} bytes, which no client sees: is \
                  this the right app?"
             ),
-            Self::Length { expected, received } if received > expected => {
-                write!(
-                    f,
-                    "Content-Length of the response is {expected}, but the body is longer: the rest was dropped"
-                )
-            }
-            Self::Length { expected, received } => {
-                write!(
-                    f,
-                    "Content-Length of the response is {expected}, but only {received} bytes were received"
-                )
-            }
         }
     }
 }

@@ -8,7 +8,7 @@ use rudy_http::h1::client::{Fault, RequestError};
 use rudy_http::h2::{ConnectionError, ErrorCode};
 use rudy_tls::is_untrusted_certificate;
 
-use crate::upstream::{self, CheckoutError, ProtocolCause, error};
+use crate::upstream::{self, CheckoutError, Description, ProtocolCause, error};
 pub(super) use crate::upstream::{Attempt, Phase, with_proxy_status};
 
 pub(super) type Cause = upstream::Cause<HttpCause>;
@@ -97,34 +97,26 @@ impl ProtocolCause for HttpCause {
         matches!(self, Self::Request(_))
     }
 
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::Refused => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Request(_) => StatusCode::BAD_REQUEST,
-            _ => StatusCode::BAD_GATEWAY,
-        }
-    }
-
-    fn explanation(&self) -> &'static str {
-        match self {
-            Self::Refused => error::OVERLOADED,
-            Self::GoneAway | Self::Reset(_) => error::CLOSED,
-            Self::Fault(fault) if fault.is_early_close() => error::CLOSED,
-            Self::NoTunnel(_) | Self::NoTunnels => "The application does not accept WebSockets here.",
-            _ => error::INVALID,
-        }
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::GoneAway => "the upstream closed the connection",
-            Self::Refused | Self::Reset(_) => "the upstream reset the request",
-            Self::Http11Required => "the upstream requires HTTP/1.1",
-            Self::NoTunnel(_) | Self::NoTunnels => "the upstream does not accept WebSockets",
-            Self::Fault(fault) if fault.is_early_close() => "the upstream closed the connection",
-            Self::Request(_) => "invalid request for an upstream",
-            _ => "invalid response of the upstream",
-        }
+    fn describe(&self) -> Description {
+        let (explanation, kind) = match self {
+            Self::Refused => {
+                let kind = "the upstream reset the request";
+                return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, kind);
+            }
+            Self::Request(_) => return (StatusCode::BAD_REQUEST, "", "invalid request for an upstream"),
+            Self::GoneAway => (error::CLOSED, "the upstream closed the connection"),
+            Self::Reset(_) => (error::CLOSED, "the upstream reset the request"),
+            Self::Http11Required => (error::INVALID, "the upstream requires HTTP/1.1"),
+            Self::NoTunnel(_) | Self::NoTunnels => (
+                "The application does not accept WebSockets here.",
+                "the upstream does not accept WebSockets",
+            ),
+            Self::Fault(fault) if fault.is_early_close() => {
+                (error::CLOSED, "the upstream closed the connection")
+            }
+            _ => (error::INVALID, "invalid response of the upstream"),
+        };
+        (StatusCode::BAD_GATEWAY, explanation, kind)
     }
 
     /// Client errors and those of this machine have none.
@@ -145,6 +137,7 @@ impl ProtocolCause for HttpCause {
             Cause::ResponseTimeout(_) => "http_response_timeout",
             Cause::StallTimeout(_) => "connection_read_timeout",
             Cause::ConnectionLost(_) | Cause::NothingSent(_) => "connection_terminated",
+            Cause::Length { .. } => "http_response_incomplete",
             Cause::Buffer(_) | Cause::BufferRead(_) | Cause::Client(_) => return None,
             Cause::Protocol(cause) => return cause.proxy_error_of_protocol(),
         })

@@ -5,17 +5,13 @@ use std::sync::LazyLock;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use http::HeaderMap;
 use rudy_http::Limits;
-use rudy_http::h1::client::{
-    ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent, encode_chunk, encode_last_chunk,
-};
+use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
 use rudy_net::{Piped, poll_time};
 
 use super::failure::{Cause, HttpCause};
 use super::fields::ResponseFields;
-use crate::upstream::{EncodeBody, Socket, SocketConnection};
+use crate::upstream::{Socket, SocketConnection};
 
 /// How much is read at a time. Larger reads save system calls, but delay the first byte that the client gets.
 pub(super) const READ_BYTES: usize = 64 * 1024;
@@ -133,28 +129,5 @@ impl Http1Connection {
     /// Returns whether another request can be sent: the response is complete, and nothing follows it.
     pub(super) fn can_be_reused(&self) -> bool {
         self.protocol.can_be_reused() && self.unused.is_empty()
-    }
-}
-
-/// Encodes the body of a request.
-#[derive(Debug)]
-pub(super) enum BodyEncoder {
-    /// The head has its length.
-    Plain,
-    Chunked,
-}
-
-impl EncodeBody for BodyEncoder {
-    fn encode_piece(&self, piece: &[u8], out: &mut BytesMut) {
-        match self {
-            Self::Plain => out.extend_from_slice(piece),
-            Self::Chunked => encode_chunk(piece, out),
-        }
-    }
-
-    fn encode_end(&self, trailers: Option<&HeaderMap>, out: &mut BytesMut) {
-        if let Self::Chunked = self {
-            encode_last_chunk(trailers, out);
-        }
     }
 }

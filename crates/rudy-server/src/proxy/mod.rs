@@ -245,7 +245,7 @@ impl Proxy {
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
         let name = first.map(ToString::to_string).unwrap_or_default().into();
-        let timeouts = Timeouts { response: table.response_timeout.0, stall: table.stall_timeout.0 };
+        let timeouts = Timeouts { response: table.response_timeout.0, stall: Some(table.stall_timeout.0) };
         let tunnel_limits = TunnelLimits {
             idle: table.tunnel_idle_timeout.0,
             lifetime: table.tunnel_lifetime.map(|lifetime| lifetime.0),

@@ -203,8 +203,6 @@ impl ProxyPool {
             note(observer, |notes| notes.upstream_requested(poll_time()));
             let checkout = self.upstream.checkout(&mut selection, || self.check_members()).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
-            // Servers of HTTP accept connections while they serve others.
-            checkout.mark_accepted();
             note(observer, |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
             let (method, attempt) = (&head.method, start.attempt);
             debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());

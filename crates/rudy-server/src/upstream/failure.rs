@@ -1,6 +1,5 @@
 //! Failures of requests to an upstream, and the response and log line for each.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -58,6 +57,13 @@ pub(crate) enum Cause<P> {
     ConnectionLost(io::Error),
     /// The connection was lost before any byte of the request was sent.
     NothingSent(io::Error),
+    /// The response is longer or shorter than its `Content-Length`.
+    Length {
+        /// The value of `Content-Length`.
+        expected: u64,
+        /// The number of bytes received, at least.
+        received: u64,
+    },
     /// A body cannot be stored.
     Buffer(BufferError),
     /// A stored body cannot be read.
@@ -69,7 +75,7 @@ pub(crate) enum Cause<P> {
 }
 
 /// The causes that only a protocol has.
-pub(crate) trait ProtocolCause: fmt::Debug + fmt::Display + Sized {
+pub(crate) trait ProtocolCause: fmt::Debug + fmt::Display + Send + Sync + Sized + 'static {
     /// What log lines call the upstream.
     const UPSTREAM: &'static str;
     /// What is missing after `response_timeout`.
@@ -88,22 +94,18 @@ pub(crate) trait ProtocolCause: fmt::Debug + fmt::Display + Sized {
         false
     }
 
-    /// Returns the status for the client if no response was sent yet.
-    fn status(&self) -> StatusCode {
-        StatusCode::BAD_GATEWAY
-    }
-
-    /// Returns the explanation for the client.
-    fn explanation(&self) -> &'static str;
-
-    /// Returns the kind of failure; the log counts failures of a kind together.
-    fn kind(&self) -> &'static str;
+    /// As [`Cause::describe`].
+    fn describe(&self) -> Description;
 
     /// Returns the error type for `Proxy-Status` (RFC 9209 §2.3), if the protocol has these.
     fn proxy_error(_cause: &Cause<Self>) -> Option<&'static str> {
         None
     }
 }
+
+/// The status and the explanation for the client if no response was sent yet, and the kind of failure. The log counts failures of a kind
+/// together.
+pub(crate) type Description = (StatusCode, &'static str, &'static str);
 
 impl<P: ProtocolCause> Cause<P> {
     /// Returns whether another connection may succeed.
@@ -130,57 +132,43 @@ impl<P: ProtocolCause> Cause<P> {
         is_unprocessed || is_repeatable && self.is_connection_failure()
     }
 
-    fn is_client_error(&self) -> bool {
+    /// Describes the failure. In its kind, `{}` is the upstream.
+    fn describe(&self) -> Description {
         match self {
-            Self::Client(_) => true,
-            Self::Protocol(cause) => cause.is_client_error(),
-            _ => false,
+            Self::Checkout(error) => error.describe(),
+            Self::ResponseTimeout(_) | Self::StallTimeout(_) => {
+                (StatusCode::GATEWAY_TIMEOUT, error::TOO_SLOW, "{} is too slow")
+            }
+            Self::ConnectionLost(_) | Self::NothingSent(_) => {
+                (StatusCode::BAD_GATEWAY, error::CLOSED, "{} closed the connection")
+            }
+            Self::Length { .. } => (StatusCode::BAD_GATEWAY, error::INVALID, "invalid response of {}"),
+            Self::Buffer(_) => (StatusCode::INSUFFICIENT_STORAGE, error::NO_SPACE, "no space for a body"),
+            Self::BufferRead(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, error::UNREADABLE, "cannot read a stored body")
+            }
+            Self::Client(error) => {
+                let status = match error {
+                    RequestBodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                    RequestBodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+                    _ => StatusCode::BAD_REQUEST,
+                };
+                (status, "", "cannot read a request for {}")
+            }
+            Self::Protocol(cause) => cause.describe(),
         }
-    }
-
-    /// Returns the status for the client if no response was sent yet.
-    pub(crate) fn status(&self) -> StatusCode {
-        match self {
-            Self::Checkout(
-                CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_) | CheckoutError::Drained,
-            ) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::ResponseTimeout(_) | Self::StallTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Checkout(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
-            Self::Checkout(_) | Self::ConnectionLost(_) | Self::NothingSent(_) => StatusCode::BAD_GATEWAY,
-            Self::Buffer(_) => StatusCode::INSUFFICIENT_STORAGE,
-            Self::BufferRead(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Client(RequestBodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
-            Self::Client(_) => StatusCode::BAD_REQUEST,
-            Self::Protocol(cause) => cause.status(),
-        }
-    }
-
-    /// Returns the explanation for the client.
-    fn explanation(&self) -> Cow<'static, str> {
-        match self {
-            Self::Client(_) => return self.bad_request().into(),
-            Self::Protocol(cause) if cause.is_client_error() => return self.bad_request().into(),
-            Self::Checkout(error) => error.explanation(),
-            Self::ResponseTimeout(_) | Self::StallTimeout(_) => error::TOO_SLOW,
-            Self::ConnectionLost(_) | Self::NothingSent(_) => error::CLOSED,
-            Self::Buffer(_) => error::NO_SPACE,
-            Self::BufferRead(_) => error::UNREADABLE,
-            Self::Protocol(cause) => cause.explanation(),
-        }
-        .into()
-    }
-
-    fn bad_request(&self) -> String {
-        format!("Bad request: {self}.")
     }
 }
 
 impl<P: ProtocolCause> Failure<P> {
     /// Returns the response for a client whose request had these fields. The log has the details.
     pub(crate) fn response(&self, headers: &HeaderMap) -> Response {
-        let status = self.cause.status();
-        let mut response = pages::error(status, headers, &self.cause.explanation());
+        let (status, explanation, _) = self.cause.describe();
+        let mut response = if self.is_client_error() {
+            pages::error(status, headers, &format!("Bad request: {}.", self.cause))
+        } else {
+            pages::error(status, headers, explanation)
+        };
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -190,25 +178,9 @@ impl<P: ProtocolCause> Failure<P> {
         }
     }
 
-    /// Returns the kind of failure; the log counts failures of a kind together.
+    /// Returns the kind of failure.
     pub(crate) fn kind(&self) -> String {
-        let upstream = P::UPSTREAM;
-        match &self.cause {
-            Cause::Checkout(CheckoutError::Connect(..) | CheckoutError::Unresolved(_)) => {
-                format!("no connection to {upstream}")
-            }
-            Cause::Checkout(CheckoutError::Drained) => "all upstreams are drained".to_owned(),
-            Cause::Checkout(CheckoutError::Rejected | CheckoutError::NotStarted) => {
-                format!("{upstream} is not running")
-            }
-            Cause::Checkout(_) => format!("too many requests wait for {upstream}"),
-            Cause::ResponseTimeout(_) | Cause::StallTimeout(_) => format!("{upstream} is too slow"),
-            Cause::ConnectionLost(_) | Cause::NothingSent(_) => format!("{upstream} closed the connection"),
-            Cause::Buffer(_) => "no space for a body".to_owned(),
-            Cause::BufferRead(_) => "cannot read a stored body".to_owned(),
-            Cause::Client(_) => format!("cannot read a request for {upstream}"),
-            Cause::Protocol(cause) => cause.kind().to_owned(),
-        }
+        self.cause.describe().2.replace("{}", P::UPSTREAM)
     }
 
     /// Returns the member of the upstream that has failed, if known.
@@ -221,7 +193,11 @@ impl<P: ProtocolCause> Failure<P> {
 
     /// Returns whether the client caused the failure.
     pub(crate) fn is_client_error(&self) -> bool {
-        self.cause.is_client_error()
+        match &self.cause {
+            Cause::Client(_) => true,
+            Cause::Protocol(cause) => cause.is_client_error(),
+            _ => false,
+        }
     }
 }
 
@@ -264,6 +240,18 @@ impl<P: ProtocolCause> fmt::Display for Cause<P> {
             }
             Self::ConnectionLost(error) | Self::NothingSent(error) => {
                 write!(f, "the connection was lost: {error}")
+            }
+            Self::Length { expected, received } if received > expected => {
+                write!(
+                    f,
+                    "Content-Length of the response is {expected}, but the body is longer: the rest was dropped"
+                )
+            }
+            Self::Length { expected, received } => {
+                write!(
+                    f,
+                    "Content-Length of the response is {expected}, but only {received} bytes were received"
+                )
             }
             Self::Buffer(error) => write!(f, "cannot store the body: {error}"),
             Self::BufferRead(error) => write!(f, "cannot read the stored body: {error}"),
