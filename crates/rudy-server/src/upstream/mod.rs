@@ -20,6 +20,7 @@ mod failure;
 mod name;
 #[cfg(test)]
 mod plain;
+mod read;
 mod read_ahead;
 mod request_info;
 mod resolver;
@@ -57,6 +58,7 @@ pub(crate) use self::failure::{
 };
 pub(crate) use self::name::Name;
 pub(crate) use self::name::{background_runtime, list_addresses, look_up_all, unresolved_line};
+pub(crate) use self::read::{READ_BYTES, poll_decode, with_buffer};
 pub(crate) use self::request_info::RequestInfo;
 pub use self::resolver::NameServer;
 pub(crate) use self::resolver::{Answer, Resolver, Target};
