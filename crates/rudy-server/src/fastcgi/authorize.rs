@@ -37,7 +37,7 @@ pub(crate) struct Authorizer(Arc<Shared>);
 struct Shared {
     /// What `rudy check` shows of the app.
     name: String,
-    app: App,
+    app: Arc<App>,
     constants: Constants,
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct Fastcgi(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    app: App,
+    app: Arc<App>,
     /// The folder of the scripts, if Rudy checks that a script exists.
     scripts: Option<ScriptFolder>,
     script_suffix: Option<String>,

@@ -80,7 +80,7 @@ impl Pool {
             Self::of(Upstream::new(options, Some(Box::new(on_end)), ()), connections, output)
         });
         let members: Weak<Self> = Arc::downgrade(&pool);
-        let started = Processes::start(processes, log, pool.output(), members, purges)?;
+        let started = Processes::start(processes, log, pool.output().clone(), members, purges)?;
         pool.processes.get_or_init(|| started);
         Ok(pool)
     }
@@ -110,8 +110,8 @@ impl Pool {
     }
 
     /// Returns the log output of the app.
-    pub(super) fn output(&self) -> Arc<AppOutput> {
-        self.output.clone()
+    pub(super) fn output(&self) -> &Arc<AppOutput> {
+        &self.output
     }
 
     /// Waits for a connection, idle or new.
