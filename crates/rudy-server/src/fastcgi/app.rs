@@ -101,11 +101,9 @@ impl App {
             None => Wanted::Alive,
         };
         loop {
-            note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
             // In a statement of its own: the future would have room for its error.
             let pool = self.pool()?;
-            let mut checkout = pool.checkout(wanted).await?;
-            note(observer(role, params), |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
+            let mut checkout = pool.checkout(wanted, observer(role, params)).await?;
             debug_request!(target: "fastcgi", observer(role, params), "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
+use rudy_net::Observer;
 use rudy_upstream::Member;
 
 use super::connection::Connection;
@@ -115,7 +116,11 @@ impl Pool {
     }
 
     /// Waits for a connection, idle or new.
-    pub(super) async fn checkout(self: &Arc<Self>, wanted: Wanted) -> Result<Checkout<Connection>, Cause> {
+    pub(super) async fn checkout(
+        self: &Arc<Self>,
+        wanted: Wanted,
+        observer: Option<&Arc<dyn Observer>>,
+    ) -> Result<Checkout<Connection>, Cause> {
         let on_wait = || {
             let Some(processes) = self.processes() else { return Ok(()) };
             self.not_running().map_or(Ok(()), Err)?;
@@ -123,7 +128,7 @@ impl Pool {
             Ok(())
         };
         let mut selection = wanted.into();
-        let checkout = self.upstream.checkout(&mut selection, on_wait).await;
+        let checkout = self.upstream.checkout(&mut selection, observer, on_wait).await;
         let mut checkout = checkout.map_err(|cause| match cause {
             Cause::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(cause),
             cause => cause,

@@ -200,10 +200,8 @@ impl ProxyPool {
         let mut start = Start { at: poll_time(), attempt: 0 };
         loop {
             start.attempt += 1;
-            note(observer, |notes| notes.upstream_requested(poll_time()));
-            let checkout = self.upstream.checkout(&mut selection, || self.check_members()).await;
+            let checkout = self.upstream.checkout(&mut selection, observer, || self.check_members()).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
-            note(observer, |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
             let (method, attempt) = (&head.method, start.attempt);
             debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
             if offer.is_some() {
