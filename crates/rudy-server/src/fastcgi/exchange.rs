@@ -59,6 +59,7 @@ impl Protocol for Records {
     type Connection = Connection;
     type Head = Head;
     type Cause = AppCause;
+    type Info = ();
 
     const MAY_DIFFER_IN_LENGTH: bool = true;
 
@@ -102,7 +103,7 @@ impl Protocol for Records {
         self.stderr.log_late_failure(cause);
     }
 
-    fn log_failure(&self, failure: &Failure) {
+    fn log_failure(&self, (): &(), failure: &Failure) {
         self.stderr.info().log_failure(failure);
     }
 }

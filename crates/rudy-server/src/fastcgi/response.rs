@@ -78,7 +78,7 @@ impl AppResponse {
             let is_live = is_unbuffered || is_of_events(&response);
             Buffer::new(buffers, Some(if is_live { 0 } else { limit }))
         };
-        response.body = body(exchange, head.content_length, false, buffer, |_| {})?;
+        response.body = body(exchange, head.content_length, false, buffer, || ())?;
         Ok(response)
     }
 }

@@ -49,8 +49,6 @@ pub(super) struct Http {
     /// How long the upstream keeps the connection open without a request, if it says so.
     pub(super) kept_for: Option<Duration>,
     pub(super) interim: u32,
-    /// The request, once its response is passed on.
-    pub(super) info: Option<RequestInfo>,
 }
 
 /// A connection that has changed to another protocol.
@@ -106,7 +104,6 @@ impl Exchange {
             fields: ResponseFields::default(),
             kept_for: None,
             interim: 0,
-            info: None,
         };
         Ok(Self::new(checkout, sending, protocol, timeouts))
     }
@@ -136,6 +133,7 @@ impl Protocol for Http {
     type Connection = Connection;
     type Head = Head;
     type Cause = HttpCause;
+    type Info = RequestInfo;
 
     const MAY_DIFFER_IN_LENGTH: bool = false;
 
@@ -194,10 +192,8 @@ impl Protocol for Http {
         }
     }
 
-    fn log_failure(&self, failure: &Failure) {
-        if let Some(info) = &self.info {
-            info.log_failure(failure);
-        }
+    fn log_failure(&self, info: &RequestInfo, failure: &Failure) {
+        info.log_failure(failure);
     }
 
     fn attempt(&self, phase: Phase) -> Option<Box<Attempt>> {

@@ -37,7 +37,7 @@ pub(super) fn into_response(
     }
     let limit = if is_unbuffered || is_live { 0 } else { limit };
     let buffer = || Buffer::new(buffers, Some(limit));
-    response.body = body(exchange, length, is_live, buffer, |http| http.info = Some(info()))?;
+    response.body = body(exchange, length, is_live, buffer, info)?;
     Ok(response)
 }
 

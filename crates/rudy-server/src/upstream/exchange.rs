@@ -33,6 +33,8 @@ pub(crate) trait Protocol: Send + Sized + 'static {
     type Connection: Connection;
     type Head: Send;
     type Cause: ProtocolCause;
+    /// What the protocol needs to log the failure of a body that is passed on as it is received.
+    type Info: Send;
 
     /// Whether a response may be longer or shorter than its declared length, because the protocol does not check it.
     const MAY_DIFFER_IN_LENGTH: bool;
@@ -68,7 +70,7 @@ pub(crate) trait Protocol: Send + Sized + 'static {
     fn log_late_failure(&self, _cause: Cause<Self::Cause>) {}
 
     /// Logs why the response is incomplete.
-    fn log_failure(&self, failure: &Failure<Self::Cause>);
+    fn log_failure(&self, info: &Self::Info, failure: &Failure<Self::Cause>);
 
     /// Describes a failure in this phase, if the log shows attempts.
     fn attempt(&self, _phase: Phase) -> Option<Box<Attempt>> {

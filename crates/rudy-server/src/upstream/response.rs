@@ -55,7 +55,7 @@ impl BodyStream for HeadOnlyBody {
 }
 
 /// Creates the body of a response; `length` is its size, if known. If the whole body was received already, it is sent from memory; if the
-/// upstream has failed already, nothing is sent. `prepare` is called for a body that is passed on as it is received.
+/// upstream has failed already, nothing is sent. `info` is called for a body that is passed on as it is received.
 ///
 /// # Errors
 ///
@@ -65,24 +65,29 @@ pub(crate) fn body<P: Protocol>(
     length: Option<u64>,
     is_live: bool,
     buffer: impl FnOnce() -> Buffer,
-    prepare: impl FnOnce(&mut P),
+    info: impl FnOnce() -> P::Info,
 ) -> Result<Body, Failure<P::Cause>> {
     let first = match exchange.poll_piece(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Some(piece)) => piece?,
+        Poll::Ready(Some(piece)) => piece.map_err(|cause| exchange.failure(cause))?,
         Poll::Ready(None) | Poll::Pending => Bytes::new(),
     };
     let is_whole = !P::MAY_DIFFER_IN_LENGTH || length.is_none_or(|length| length == first.len() as u64);
     if exchange.is_done() && exchange.received.trailers.is_none() && is_whole {
         return Ok(if first.is_empty() { Body::Empty } else { Body::Bytes(first) });
     }
-    prepare(&mut exchange.protocol);
-    let body = ReadAhead::new(first, buffer(), exchange);
+    let body = ReadAhead::new(first, buffer(), Receiving { exchange, info: info() });
     Ok(Body::Stream(Box::new(ResponseBody { body, left: length, length, is_live })))
+}
+
+/// A response that is being received.
+struct Receiving<P: Protocol> {
+    exchange: Box<Exchange<P>>,
+    info: P::Info,
 }
 
 /// A body that is passed on as it is received.
 struct ResponseBody<P: Protocol> {
-    body: ReadAhead<Box<Exchange<P>>>,
+    body: ReadAhead<Receiving<P>>,
     /// Bytes that are missing, if the length is known.
     left: Option<u64>,
     length: Option<u64>,
@@ -90,32 +95,34 @@ struct ResponseBody<P: Protocol> {
     is_live: bool,
 }
 
-impl<P: Protocol> PieceSource for Box<Exchange<P>> {
+impl<P: Protocol> Receiving<P> {
+    fn log_failure(&self, failure: &Failure<P::Cause>) {
+        self.exchange.protocol.log_failure(&self.info, failure);
+    }
+}
+
+impl<P: Protocol> PieceSource for Receiving<P> {
     type Failure = Failure<P::Cause>;
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Failure>>> {
-        let piece = ready!(Exchange::poll_piece(self, cx));
-        Poll::Ready(piece.map(|piece| piece.map_err(|cause| self.failure(cause))))
+        let piece = ready!(self.exchange.poll_piece(cx));
+        Poll::Ready(piece.map(|piece| piece.map_err(|cause| self.exchange.failure(cause))))
     }
 
     fn take_piped(&mut self, max: u64) -> Option<Piped> {
-        Exchange::take_piped(self, max)
+        self.exchange.take_piped(max)
     }
 
     fn is_done(&self) -> bool {
-        Exchange::is_done(self)
+        self.exchange.is_done()
     }
 
     fn buffer_failed(&mut self, error: BufferError) {
-        self.protocol.log_failure(&Failure::from(Cause::Buffer(error)));
+        self.log_failure(&Failure::from(Cause::Buffer(error)));
     }
 }
 
 impl<P: Protocol> ResponseBody<P> {
-    fn protocol(&mut self) -> &mut P {
-        &mut self.body.source().protocol
-    }
-
     /// Returns the next piece; its end is that of the declared length.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure<P::Cause>>>> {
         let piece = ready!(self.body.poll_piece(cx));
@@ -126,7 +133,7 @@ impl<P: Protocol> ResponseBody<P> {
             Some(Ok(mut piece)) => {
                 if piece.len() as u64 > left {
                     let received = expected + piece.len() as u64 - left;
-                    self.protocol().log_failure(&Failure::from(Cause::Length { expected, received }));
+                    self.body.source().log_failure(&Failure::from(Cause::Length { expected, received }));
                     // At most the length of the piece, which is a `usize`.
                     piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
                 }
@@ -134,7 +141,7 @@ impl<P: Protocol> ResponseBody<P> {
             }
             // The declared length was received, so the response is complete.
             Some(Err(failure)) if left == 0 => {
-                self.protocol().log_failure(&failure);
+                self.body.source().log_failure(&failure);
                 None
             }
             None if left > 0 => Some(Err(Cause::Length { expected, received: expected - left }.into())),
@@ -161,12 +168,17 @@ impl<P: Protocol> BodyStream for ResponseBody<P> {
                 Some(Ok(BodyPiece::Data(piece)))
             }
             Some(Err(failure)) => {
-                self.protocol().log_failure(&failure);
+                self.body.source().log_failure(&failure);
                 Some(Err(failure.into()))
             }
-            None => {
-                self.body.source().received.trailers.take().map(|fields| Ok(BodyPiece::Trailers(*fields)))
-            }
+            None => self
+                .body
+                .source()
+                .exchange
+                .received
+                .trailers
+                .take()
+                .map(|fields| Ok(BodyPiece::Trailers(*fields))),
         })
     }
 
