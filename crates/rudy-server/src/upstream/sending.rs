@@ -125,7 +125,9 @@ impl Sending {
         }
         loop {
             if self.output.is_empty() {
-                self.output = ready!(self.poll_output(cx, connection))?;
+                if !self.upload.is_ended() {
+                    self.output = ready!(self.poll_output(cx, connection))?;
+                }
                 if self.output.is_empty() {
                     return connection.poll_flush(cx).map_err(SendError::ConnectionLost);
                 }
