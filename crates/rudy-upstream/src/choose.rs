@@ -62,6 +62,12 @@ impl<A> Chooser<A> {
         }
     }
 
+    /// The number of random choices so far, from a start that depends on the worker.
+    #[cfg(test)]
+    pub(crate) fn choices(&self) -> u64 {
+        self.choices
+    }
+
     /// Returns the member that the request prefers, if it is one of the best.
     fn preferred(&self, options: &CheckoutOptions<'_>) -> Option<Candidate> {
         let id = options.preferred?;

@@ -1,6 +1,6 @@
 //! The state behind the slow path's lock: the waiters, the connections assigned to them, and the list of members.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -13,8 +13,11 @@ use crate::pool::{CheckoutOptions, Preference};
 #[derive(Debug)]
 pub(crate) struct Queue<A, C> {
     pub(crate) members: Vec<Arc<Member<A>>>,
-    /// By worker, oldest first, so that keys increase.
-    waiters: Vec<VecDeque<Waiter>>,
+    /// By worker and then by key. Keys increase, so the oldest is first.
+    waiters: Vec<BTreeMap<u64, Waiter>>,
+    /// The keys and workers of all waiters, by the members that they have tried: these decide which members suit a waiter, so
+    /// the first one of a group speaks for the others.
+    groups: BTreeMap<Box<[u64]>, BTreeSet<(u64, usize)>>,
     /// By the waiter's key.
     assignments: HashMap<u64, Assignment<A, C>>,
     next_key: u64,
@@ -23,12 +26,12 @@ pub(crate) struct Queue<A, C> {
 /// A request that waits for a connection.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    pub(crate) key: u64,
     pub(crate) since: Instant,
     /// The options of its checkout: the connection that it gets is one that it would get now.
     hash_key: Option<u64>,
     preferred: Option<u64>,
-    pub(crate) tried: Box<[u64]>,
+    /// Sorted, so that equal sets are one group.
+    tried: Box<[u64]>,
     pub(crate) waker: Waker,
 }
 
@@ -53,8 +56,14 @@ pub(crate) struct Assignment<A, C> {
 
 impl<A, C> Queue<A, C> {
     pub(crate) fn new(workers: usize) -> Self {
-        let waiters = (0..workers).map(|_| VecDeque::new()).collect();
-        Self { members: Vec::new(), waiters, assignments: HashMap::new(), next_key: 0 }
+        let waiters = (0..workers).map(|_| BTreeMap::new()).collect();
+        Self {
+            members: Vec::new(),
+            waiters,
+            groups: BTreeMap::new(),
+            assignments: HashMap::new(),
+            next_key: 0,
+        }
     }
 
     pub(crate) fn member(&self, id: u64) -> Option<&Arc<Member<A>>> {
@@ -79,30 +88,33 @@ impl<A, C> Queue<A, C> {
         let key = self.next_key;
         self.next_key += 1;
         let CheckoutOptions { key: hash_key, preferred, tried, .. } = *options;
-        let (tried, waker) = (tried.into(), Waker::noop().clone());
-        self.waiters[worker].push_back(Waiter { key, since, hash_key, preferred, tried, waker });
+        let (mut tried, waker) = (Box::<[u64]>::from(tried), Waker::noop().clone());
+        tried.sort_unstable();
+        match self.groups.get_mut(&tried) {
+            Some(group) => _ = group.insert((key, worker)),
+            None => _ = self.groups.insert(tried.clone(), BTreeSet::from([(key, worker)])),
+        }
+        self.waiters[worker].insert(key, Waiter { since, hash_key, preferred, tried, waker });
         key
     }
 
     /// When the oldest waiter of each worker joined the queue.
     pub(crate) fn oldest(&self) -> impl Iterator<Item = Option<Instant>> + Clone {
-        self.waiters.iter().map(|waiters| waiters.front().map(|waiter| waiter.since))
+        self.waiters.iter().map(|waiters| waiters.values().next().map(|waiter| waiter.since))
     }
 
-    /// Returns the oldest waiter of a worker, and then all waiters of all workers, oldest first.
-    pub(crate) fn beginning_with(&self, worker: usize) -> impl Iterator<Item = (usize, &Waiter)> {
-        let first = self.waiters[worker].front().map(|waiter| (worker, waiter));
-        // Allocated only if the first one is not served, which is rare.
-        let mut next = Vec::new();
-        let by_age = iter::from_fn(move || {
-            next.resize(self.waiters.len(), 0);
-            let heads = self.waiters.iter().zip(&next).map(|(waiters, next)| waiters.get(*next)).enumerate();
-            let heads = heads.filter_map(|(worker, waiter)| Some((worker, waiter?)));
-            let (worker, waiter) = heads.min_by_key(|(_, waiter)| waiter.key)?;
-            next[worker] += 1;
-            Some((worker, waiter))
+    /// Returns the oldest waiter of a worker, and then the oldest one of each other group, oldest first, with worker and key.
+    pub(crate) fn beginning_with(&self, worker: usize) -> impl Iterator<Item = (usize, u64, &Waiter)> {
+        let first = self.waiters[worker].iter().next().map(|(key, waiter)| (worker, *key, waiter));
+        // Collected only if the first one is not served, which is rare.
+        let others = iter::once_with(move || {
+            let is_other = |tried: &[u64]| first.is_none_or(|(.., first)| *first.tried != *tried);
+            let others = self.groups.iter().filter(|(tried, _)| is_other(tried));
+            others.filter_map(|(_, group)| group.first()).copied().collect::<BTreeSet<_>>()
         });
-        first.into_iter().chain(by_age)
+        let others = others.flatten();
+        let others = others.filter_map(|(key, worker)| Some((worker, key, self.waiters[worker].get(&key)?)));
+        first.into_iter().chain(others)
     }
 
     /// Assigns a connection or capacity to a waiter. Returns the waker, to wake without the lock.
@@ -119,22 +131,69 @@ impl<A, C> Queue<A, C> {
 
     /// Returns a waiter that is still in the queue.
     pub(crate) fn waiter(&mut self, worker: usize, key: u64) -> Option<&mut Waiter> {
-        let index = self.position(worker, key)?;
-        self.waiters[worker].get_mut(index)
+        self.waiters[worker].get_mut(&key)
     }
 
     /// Removes a waiter that is still in the queue. Drop it without the lock.
     pub(crate) fn remove(&mut self, worker: usize, key: u64) -> Option<Waiter> {
-        let index = self.position(worker, key)?;
-        self.waiters[worker].remove(index)
+        let waiter = self.waiters[worker].remove(&key)?;
+        if let Some(group) = self.groups.get_mut(&waiter.tried) {
+            group.remove(&(key, worker));
+            if group.is_empty() {
+                self.groups.remove(&waiter.tried);
+            }
+        }
+        Some(waiter)
     }
 
     /// Removes all waiters.
     pub(crate) fn remove_all(&mut self) -> Vec<Waiter> {
-        self.waiters.iter_mut().flat_map(mem::take).collect()
+        self.groups.clear();
+        self.waiters.iter_mut().flat_map(|waiters| mem::take(waiters).into_values()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::mix;
+
+    /// All waiters in the order in which they were searched before there were groups: the oldest one of the worker, then all
+    /// by age, without those that have tried the same members as one before.
+    fn linear(waiters: &[(usize, u64, Vec<u64>)], worker: usize) -> Vec<(usize, u64)> {
+        let first = waiters.iter().find(|waiter| waiter.0 == worker);
+        let mut found: Vec<&(usize, u64, Vec<u64>)> = Vec::new();
+        for waiter in first.into_iter().chain(waiters) {
+            if found.iter().all(|found| found.2 != waiter.2) {
+                found.push(waiter);
+            }
+        }
+        found.into_iter().map(|(worker, key, _)| (*worker, *key)).collect()
     }
 
-    fn position(&self, worker: usize, key: u64) -> Option<usize> {
-        self.waiters[worker].binary_search_by_key(&key, |waiter| waiter.key).ok()
+    #[test]
+    fn the_waiters_are_found_as_by_a_linear_search() {
+        let mut queue = Queue::<(), ()>::new(3);
+        let (mut model, since) = (Vec::<(usize, u64, Vec<u64>)>::new(), Instant::now());
+        for number in 0..2_000 {
+            let random = usize::try_from(mix(number) >> 32).unwrap();
+            let worker = random % 3;
+            // Each half of the numbers adds more than it removes, or fewer.
+            if random / 3 % 5 < if number % 400 < 200 { 3 } else { 2 } {
+                let tried: Vec<u64> = (0..3).filter(|bit| random >> (10 + bit) & 1 == 1).collect();
+                let reversed: Vec<u64> = tried.iter().copied().rev().collect();
+                let options = CheckoutOptions { tried: &reversed, ..Preference::Any.into() };
+                model.push((worker, queue.push(worker, &options, since), tried));
+            } else if !model.is_empty() {
+                let (worker, key, tried) = model.remove(random / 15 % model.len());
+                assert_eq!(queue.remove(worker, key).map(|waiter| waiter.tried.into_vec()), Some(tried));
+            }
+            for worker in 0..3 {
+                let found = queue.beginning_with(worker).map(|(worker, key, _)| (worker, key));
+                assert_eq!(found.collect::<Vec<_>>(), linear(&model, worker), "after step {number}");
+            }
+        }
+        assert_eq!(queue.remove_all().len(), model.len());
+        assert_eq!(queue.beginning_with(0).count(), 0);
     }
 }

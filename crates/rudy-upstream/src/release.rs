@@ -135,20 +135,11 @@ impl<A, C> Pool<A, C> {
             Some((own, _)) => decide::next_worker(own, self.queues(queue)),
             None => decide::oldest(self.queues(queue)).map(|(worker, _)| worker),
         };
-        // Which members suit a waiter depends only on those that it has tried.
-        let mut unserved: Vec<&[u64]> = Vec::new();
-        queue.beginning_with(first?).find_map(|(worker, waiter)| {
-            if unserved.contains(&&*waiter.tried) {
-                return None;
-            }
+        queue.beginning_with(first?).find_map(|(worker, key, waiter)| {
             // Without a release, the time when the waiter joined decides whether a member is backed off: the pool has no clock.
             let (options, now) = (waiter.options(), released.map_or(waiter.since, |(_, now)| now));
             let member = self.choose(worker, &options, now);
-            let found = self.find(queue, worker, member, &options, now);
-            if found.is_none() {
-                unserved.push(&waiter.tried);
-            }
-            found.map(|found| (worker, waiter.key, found))
+            self.find(queue, worker, member, &options, now).map(|found| (worker, key, found))
         })
     }
 

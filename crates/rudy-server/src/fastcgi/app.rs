@@ -4,9 +4,9 @@ use std::io;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
-use http::{Method, Uri};
+use rudy_http::h1::LazyHead;
 use rudy_fastcgi::{Limits, Role};
-use rudy_net::{Client, Observer, poll_time};
+use rudy_net::{Client, Observer, Peer, poll_time};
 use rudy_upstream::{Choice, CircuitOptions};
 
 use super::apps::Apps;
@@ -22,6 +22,7 @@ use super::stderr::Stderr;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
 use crate::exchange::{debug_request, note};
+use crate::follow::Lines;
 use crate::upstream::{Checkout, CheckoutError, RequestInfo, Upload, UpstreamOptions, Wanted};
 
 /// Limits of what is buffered of an app's records.
@@ -40,9 +41,9 @@ pub(super) struct App {
 
 impl App {
     /// Creates an app. No connection is opened yet.
-    pub(super) fn new(table: &AppTable, name: &str) -> Self {
+    pub(super) fn new(table: &AppTable, name: &str) -> Arc<Self> {
         let (pool, log) = (OnceLock::new(), OnceLock::new());
-        Self { table: table.clone(), pool, name: name.into(), log }
+        Arc::new(Self { table: table.clone(), pool, name: name.into(), log })
     }
 
     /// Starts its processes if Rudy manages them, or begins to look up the names of its addresses. After a
@@ -85,7 +86,7 @@ impl App {
     ///
     /// There is no connection, or no response.
     pub(super) async fn send_request(
-        &self,
+        self: &Arc<Self>,
         role: Role,
         params: &Params<'_>,
         upload: &mut Upload,
@@ -99,24 +100,22 @@ impl App {
             None => Wanted::Alive,
         };
         loop {
-            note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
             // In a statement of its own: the future would have room for its error.
             let pool = self.pool()?;
-            let mut checkout = pool.checkout(wanted).await?;
-            note(observer(role, params), |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
+            let mut checkout = pool.checkout(wanted, observer(role, params)).await?;
             debug_request!(target: "fastcgi", observer(role, params), "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
-            let mut exchange = self.begin(checkout, role, params, std::mem::take(upload))?;
-            let failure = match exchange.head().await {
+            let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
+            let cause = match exchange.head().await {
                 Ok(head) => {
                     note(observer(role, params), |notes| notes.upstream_responded(poll_time()));
                     return Ok(AppResponse::new(head, exchange));
                 }
-                Err(failure) => failure,
+                Err(cause) => cause,
             };
             match exchange.take_upload() {
-                Some(body) if may_be_dead && failure.is_retryable(is_safe) => *upload = body,
-                _ => return Err(failure),
+                Some(body) if may_be_dead && cause.is_retryable(is_safe) => *upload = body,
+                _ => return Err(cause.into()),
             }
             wanted = Wanted::New;
         }
@@ -131,27 +130,28 @@ impl App {
         self.pool.get().ok_or(CheckoutError::NotStarted)
     }
 
+    /// Returns the log output of the app, once it was started.
+    pub(super) fn output(&self) -> Option<&AppOutput> {
+        self.pool.get().map(|pool| &**pool.output())
+    }
+
     fn begin(
-        &self,
+        self: &Arc<Self>,
         checkout: Checkout<Connection>,
         role: Role,
         params: &Params<'_>,
         upload: Upload,
-    ) -> Result<Box<Exchange>, CheckoutError> {
-        let info = self.info(params.request.method(), params.request.uri(), params.client);
-        let (stderr, timeout) = (Stderr::new(info, self.pool()?.output()), self.table.response_timeout.0);
-        Ok(Exchange::begin(checkout, role, params, upload, &LIMITS, timeout, stderr))
+    ) -> Box<Exchange> {
+        let head = LazyHead::clone(params.request).into_owned();
+        let stderr =
+            Stderr { app: self.clone(), head, client: params.client.address(), lines: Lines::default() };
+        Exchange::begin(checkout, role, params, upload, &LIMITS, self.table.response_timeout.0, stderr)
     }
 
     /// Describes a request to this app for the log.
-    pub(super) fn info(&self, method: &Method, uri: &Uri, client: &Client) -> RequestInfo {
-        RequestInfo {
-            upstream: self.name.clone(),
-            method: method.clone(),
-            uri: uri.clone(),
-            client: client.address(),
-            log: self.log.get().cloned(),
-        }
+    pub(super) fn info(&self, head: &LazyHead<'_>, client: Peer) -> RequestInfo {
+        let (upstream, log) = (self.name.clone(), self.log.get().cloned());
+        RequestInfo { upstream, method: head.method().clone(), uri: head.uri().clone(), client, log }
     }
 }
 

@@ -14,7 +14,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Request, Response};
 
 use super::app::App;
-use super::failure::Failure;
+use super::failure::{AppCause, Cause, Failure};
 use super::params::{Constants, Params, Purpose, is_reserved};
 use super::sendfile;
 use crate::buffer::Buffers;
@@ -36,7 +36,7 @@ pub(crate) struct Authorizer(Arc<Shared>);
 struct Shared {
     /// What `rudy check` shows of the app.
     name: String,
-    app: App,
+    app: Arc<App>,
     constants: Constants,
 }
 
@@ -92,7 +92,7 @@ impl Authorizer {
             }
             Ok(Decision::Deny(response)) => Some(response),
             Err(failure) => {
-                self.0.app.info(request.method(), request.uri(), &call.client).log_failure(&failure);
+                self.0.app.info(request, call.client.address()).log_failure(&failure);
                 Some(failure.response(request.headers()))
             }
         };
@@ -132,9 +132,9 @@ impl Authorizer {
 
 /// Most apps implement only the responder role.
 fn name_role(failure: Failure) -> Failure {
-    match failure {
-        Failure::Rejected(ProtocolStatus::UnknownRole) => Failure::NotAnAuthorizer,
-        other => other,
+    match failure.cause {
+        Cause::Protocol(AppCause::Rejected(ProtocolStatus::UnknownRole)) => AppCause::NotAnAuthorizer.into(),
+        _ => failure,
     }
 }
 
@@ -158,7 +158,7 @@ fn variables(fields: &HeaderMap) -> Result<Variables, Failure> {
     let mut variables: Vec<(String, HeaderValue)> = Vec::new();
     for (field, value) in fields {
         let Some(name) = variable_name(field) else { continue };
-        let invalid = |why| Err(Failure::Variable { name: name.clone(), why });
+        let invalid = |why| Err(AppCause::Variable { name: name.clone(), why }.into());
         if name.is_empty() {
             return invalid("which has no name");
         }

@@ -1,23 +1,17 @@
 //! A connection to an app. It carries one request at a time.
 
-use std::cell::RefCell;
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use rudy_fastcgi::gateway::{Event, GatewayConnection};
 use rudy_fastcgi::{Fault, Limits, RequestId, Role};
 
-use super::failure::Failure;
-use crate::upstream::{Socket, SocketConnection};
+use super::failure::{AppCause, Cause};
+use crate::upstream::{Socket, SocketConnection, poll_decode};
 
-/// The size of the read buffer: four records of php-fpm, which writes responses in pieces of 8 KiB.
+/// How much is read at a time: four records of php-fpm, which writes responses in pieces of 8 KiB.
 const READ_BYTES: usize = 32 * 1024;
-
-thread_local! {
-    /// The read buffer of all connections of this thread. A connection stores only an incomplete record.
-    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
-}
 
 /// A socket with its protocol state. It has no buffer between requests.
 #[derive(Debug)]
@@ -59,28 +53,19 @@ impl Connection {
         &mut self,
         cx: &mut Context<'_>,
         limits: &Limits,
-        mut on_event: impl FnMut(Event<'_>) -> Result<(), Failure>,
-    ) -> Poll<Result<(), Failure>> {
-        READ.with_borrow_mut(|buffer| {
-            let leftover = self.incomplete.len();
-            buffer[..leftover].copy_from_slice(&self.incomplete);
-            let received = ready!(self.socket.poll_read(cx, &mut buffer[leftover..]))
-                .map_err(Failure::ConnectionLost)?;
-            if received == 0 {
-                return Poll::Ready(Err(Failure::Fault(Fault::Closed)));
-            }
-            let mut bytes = &buffer[..leftover + received];
+        mut on_event: impl FnMut(Event<'_>) -> Result<(), Cause>,
+    ) -> Poll<Result<(), Cause>> {
+        let Self { socket, protocol, incomplete } = self;
+        poll_decode(cx, socket, incomplete, READ_BYTES, |bytes| {
+            let mut bytes = bytes.ok_or(AppCause::Fault(Fault::Closed))?;
             loop {
-                let (used, event) = self.protocol.decode(bytes, limits).map_err(Failure::Fault)?;
+                let (used, event) = protocol.decode(bytes, limits).map_err(AppCause::Fault)?;
                 bytes = &bytes[used..];
                 match event {
-                    Event::More => break,
+                    Event::More => return Ok(bytes),
                     event => on_event(event)?,
                 }
             }
-            self.incomplete.clear();
-            self.incomplete.extend_from_slice(bytes);
-            Poll::Ready(Ok(()))
         })
     }
 

@@ -1,72 +1,30 @@
-//! One request to an app and its response. The body is sent while it comes in; the response is read as it
-//! arrives.
+//! Requests to an app, and their responses.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
 use rudy_fastcgi::cgi::{Head, HeadDecoder};
 use rudy_fastcgi::gateway::Event;
-use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
-use rudy_fastcgi::{Limits, ProtocolStatus, RequestId, Role};
-use rudy_net::{Deadline, poll_time};
+use rudy_fastcgi::{Limits, ProtocolStatus, Role};
 
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::{AppCause, Cause, Failure};
 use super::params::Params;
 use super::stderr::Stderr;
-use crate::upstream::{Checkout, EncodeBody, RequestInfo, Sending, SocketConnection as _, Upload};
+use crate::upstream::{self, BodyCoding, Checkout, Protocol, Received, Sending, Timeouts, Upload};
 
-/// How much of an unwanted response body is read so that the connection can be reused: reading more would
-/// cost more than a new connection.
-const DISCARD_BYTES_MAX: usize = 256 * 1024;
+/// A request in progress: see [`upstream::Exchange`]. Dropping it closes its connection, because php-fpm ignores `FCGI_ABORT_REQUEST`.
+pub(super) type Exchange = upstream::Exchange<Records>;
 
-/// How long to wait for the rest of an unwanted body. Most apps have sent it already, and a stream has no
-/// end.
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A request in progress. Dropping it early closes its connection, which cancels the request: php-fpm ignores
-/// `FCGI_ABORT_REQUEST`.
-pub(super) struct Exchange {
-    /// `None` once the response is complete and the connection released.
-    checkout: Option<Checkout<Connection>>,
+/// The state of an exchange with an app.
+pub(super) struct Records {
     limits: &'static Limits,
-    sending: Sending<Stdin>,
     /// The decoder of the head, until the head is complete.
     head: Option<HeadDecoder>,
-    received: Received,
-    /// The application status, once the app has ended the request.
-    app_status: Option<u32>,
-    timeout: Duration,
-    /// When the app times out; set while the exchange waits for it.
-    deadline: Option<Deadline>,
+    /// The application status, once the app has ended the request. A response can be complete without it.
+    pub(super) app_status: Option<u32>,
     stderr: Stderr,
-}
-
-/// Encodes the body of a request as its standard input.
-struct Stdin(RequestId);
-
-impl EncodeBody for Stdin {
-    fn encode_piece(&self, piece: &[u8], out: &mut BytesMut) {
-        encode_stream(Kind::Stdin, self.0, piece, out);
-    }
-
-    /// CGI has no trailers.
-    fn encode_end(&self, _trailers: Option<&HeaderMap>, out: &mut BytesMut) {
-        encode_stream_end(Kind::Stdin, self.0, out);
-    }
-}
-
-/// Parts of the response that were received and not passed on yet.
-#[derive(Default)]
-struct Received {
-    head: Option<Head>,
-    body: BytesMut,
-    /// The whole response was received; only the end of the request is missing.
-    is_complete: bool,
 }
 
 impl Exchange {
@@ -90,218 +48,78 @@ impl Exchange {
         let Ok(sending) = Sending::begin(upload, checkout.connection(), |connection, out| {
             let id = connection.begin(role, out);
             params.encode(id, out);
-            Ok::<_, Infallible>(Stdin(id))
+            Ok::<_, Infallible>(BodyCoding::Stdin(id))
         });
-        Box::new(Self {
-            checkout: Some(checkout),
-            limits,
-            sending,
-            head: Some(head),
-            received: Received::default(),
-            app_status: None,
-            timeout,
-            deadline: None,
-            stderr,
-        })
+        let protocol = Records { limits, head: Some(head), app_status: None, stderr };
+        Self::new(checkout, sending, protocol, Timeouts { response: timeout, stall: None })
     }
+}
 
-    /// Waits for the head of the response.
-    pub(super) async fn head(&mut self) -> Result<Head, Failure> {
-        poll_fn(|cx| {
-            loop {
-                if let Some(head) = self.received.head.take() {
-                    return Poll::Ready(Ok(head));
-                }
-                if self.checkout.is_none() {
-                    let head = self.head.take().unwrap_or_default();
-                    return Poll::Ready(Err(Failure::Head(head.end_of_input())));
-                }
-                ready!(self.poll_progress(cx))?;
-            }
-        })
-        .await
-    }
+impl Protocol for Records {
+    type Connection = Connection;
+    type Head = Head;
+    type Cause = AppCause;
+    type Info = ();
 
-    /// Returns the next piece of the response's body; `None` at its end.
-    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        loop {
-            if !self.received.body.is_empty() {
-                return Poll::Ready(Some(Ok(self.received.body.split().freeze())));
-            }
-            if self.checkout.is_none() {
-                return Poll::Ready(None);
-            }
-            if let Err(failure) = ready!(self.poll_progress(cx)) {
-                return Poll::Ready(Some(Err(failure)));
-            }
-        }
-    }
+    const MAY_DIFFER_IN_LENGTH: bool = true;
 
-    /// Returns whether the whole response was received and passed on.
-    pub(super) fn is_done(&self) -> bool {
-        self.checkout.is_none() && self.received.body.is_empty()
-    }
-
-    /// Returns the application status if the app has ended the request. A response can be complete without
-    /// it.
-    pub(super) fn app_status(&self) -> Option<u32> {
-        self.app_status
-    }
-
-    /// Describes the request for the log.
-    pub(super) fn info(&self) -> &RequestInfo {
-        self.stderr.info()
-    }
-
-    /// Returns the request's body for another attempt, if it can be read again.
-    pub(super) fn take_upload(&mut self) -> Option<Upload> {
-        self.sending.take_upload()
-    }
-
-    /// Discards the rest of the response if it is short and comes soon; otherwise closes the connection. Does
-    /// not wait.
-    pub(super) fn discard(mut self: Box<Self>) {
-        let mut discarded = 0;
-        // Usually all of it has been received.
-        if self.poll_discard(&mut Context::from_waker(Waker::noop()), &mut discarded).is_pending() {
-            let rest = async move { poll_fn(|cx| self.poll_discard(cx, &mut discarded)).await };
-            tokio::spawn(tokio::time::timeout(DISCARD_TIMEOUT, rest));
-        }
-    }
-
-    fn poll_discard(&mut self, cx: &mut Context<'_>, discarded: &mut usize) -> Poll<()> {
-        while let Some(piece) = ready!(self.poll_piece(cx)) {
-            match piece {
-                Ok(piece) => *discarded += piece.len(),
-                Err(failure) => self.stderr.log_late_failure(&failure),
-            }
-            if *discarded > DISCARD_BYTES_MAX {
-                self.close();
-            }
-        }
-        Poll::Ready(())
-    }
-
-    /// Sends and receives. Ready when something was received or the response is complete.
-    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let progress = self.poll_send_and_receive(cx);
-        if let (Poll::Pending, Some(checkout)) = (&progress, &mut self.checkout) {
-            // Also while a large body fills the socket buffer: an app that has not accepted the connection
-            // reads nothing.
-            checkout.poll_unaccepted(cx);
-        }
-        if progress.is_ready() || self.sending.waits_for_client() {
-            self.deadline = None;
-            return progress;
-        }
-        let deadline = self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + self.timeout));
-        ready!(deadline.poll_passed(cx));
-        Poll::Ready(self.fail(Failure::Timeout(self.timeout)))
-    }
-
-    fn poll_send_and_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        // An app may respond, and even end the request, before it has read the body. An unread body must not
-        // delay the response.
-        if let Poll::Ready(Err(failure)) = self.poll_send(cx)
-            && (!failure.is_connection_failure() || matches!(failure, Failure::NothingSent(_)))
-        {
-            self.close();
-            return Poll::Ready(Err(failure));
-        }
-        match ready!(self.poll_receive(cx)) {
-            Ok(()) => Poll::Ready(Ok(())),
-            Err(failure) => Poll::Ready(self.fail(failure)),
-        }
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let Some(checkout) = &mut self.checkout else { return Poll::Ready(Ok(())) };
-        let sent = self.sending.sent();
-        let polled = self.sending.poll(cx, checkout.connection().socket());
-        if self.sending.sent() > sent {
-            // The app reads the request, so it is not stuck.
-            self.deadline = None;
-        }
-        polled.map_err(Into::into)
-    }
-
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let Self { checkout: Some(checkout), head, received, stderr, app_status, limits, .. } = self else {
-            return Poll::Ready(Ok(()));
-        };
-        let mut is_done = false;
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        checkout: &mut Checkout<Connection>,
+        received: &mut Received<Head>,
+    ) -> Poll<Result<(), Cause>> {
+        let limits = self.limits;
         ready!(checkout.connection().poll_receive(cx, limits, |event| {
             match event {
-                Event::Stdout(data) => received.push(data, head, limits)?,
+                Event::Stdout(data) => self.push(data, received)?,
                 Event::StdoutEnd => received.is_complete = true,
-                Event::Stderr(data) => stderr.push(data),
-                Event::End { app_status: status, protocol_status: ProtocolStatus::RequestComplete } => {
-                    (*app_status, is_done) = (Some(status), true);
+                Event::Stderr(data) => self.stderr.push(data),
+                Event::End { app_status, protocol_status: ProtocolStatus::RequestComplete } => {
+                    (self.app_status, received.has_ended) = (Some(app_status), true);
                 }
-                Event::End { protocol_status, .. } => return Err(Failure::Rejected(protocol_status)),
+                Event::End { protocol_status, .. } => return Err(AppCause::Rejected(protocol_status).into()),
                 _ => {}
             }
             Ok(())
         }))?;
         checkout.mark_accepted();
-        if is_done {
-            self.finish();
-        }
         Poll::Ready(Ok(()))
     }
 
-    /// Handles the end of the response. The connection is reused unless the app may still wait for unread
-    /// input.
-    fn finish(&mut self) {
+    fn missing_head(&mut self) -> AppCause {
+        AppCause::Head(self.head.take().unwrap_or_default().end_of_input())
+    }
+
+    fn can_be_reused(&mut self, connection: &mut Connection, is_sent: bool) -> bool {
+        is_sent && connection.is_idle()
+    }
+
+    fn end(&mut self) {
         self.stderr.finish();
-        if let Some(mut checkout) = self.checkout.take()
-            && self.sending.is_done()
-            && checkout.connection().is_idle()
-        {
-            checkout.release();
-        }
     }
 
-    /// Handles a failure. A complete response stays valid, regardless of what the app does next.
-    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
-        self.close();
-        if self.received.is_complete && failure.is_app_failure() {
-            self.stderr.log_late_failure(&failure);
-            return Ok(());
-        }
-        Err(failure)
+    fn log_late_failure(&self, cause: Cause) {
+        self.stderr.log_late_failure(cause);
     }
 
-    /// Closes the connection.
-    fn close(&mut self) {
-        if self.checkout.take().is_some() {
-            self.stderr.finish();
-        }
+    fn log_failure(&self, (): &(), failure: &Failure) {
+        self.stderr.info().log_failure(failure);
     }
 }
 
-impl Received {
-    fn push(
-        &mut self,
-        data: &[u8],
-        decoder: &mut Option<HeadDecoder>,
-        limits: &Limits,
-    ) -> Result<(), Failure> {
+impl Records {
+    fn push(&mut self, data: &[u8], received: &mut Received<Head>) -> Result<(), Cause> {
         let mut body = data;
-        if let Some(head) = decoder {
-            let Some((used, decoded)) = head.decode(data, limits).map_err(Failure::Head)? else {
+        if let Some(decoder) = &mut self.head {
+            let Some((used, head)) = decoder.decode(data, self.limits).map_err(AppCause::Head)? else {
                 return Ok(());
             };
-            (self.head, *decoder) = (Some(decoded), None);
+            self.head = None;
+            received.begin(head);
             body = &data[used..];
         }
-        self.body.extend_from_slice(body);
+        received.body.extend_from_slice(body);
         Ok(())
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        self.close();
     }
 }

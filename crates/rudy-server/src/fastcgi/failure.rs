@@ -1,37 +1,26 @@
-//! Failures of requests to an app, and the response and log line for each.
+//! The failures that only requests to an app have.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, StatusCode};
 use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
-use rudy_net::{RequestBodyError, Response};
 
-use crate::buffer::{BufferError, StoreError};
 use crate::files::access::Access;
 use crate::internal_redirect::REDIRECTS_MAX;
-use crate::pages;
 use crate::sandboxed::hint;
-use crate::upstream::{CheckoutError, Endpoint, RequestFailure, SendError, UploadError, error};
+use crate::upstream::{self, Description, ProtocolCause, error};
 
-/// Why there is no response, or why it is incomplete.
+pub(super) type Cause = upstream::Cause<AppCause>;
+pub(crate) type Failure = upstream::Failure<AppCause>;
+
+/// Why there is no response of an app, or why it is incomplete.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// There is no connection to the app.
-    Checkout(CheckoutError),
+pub(crate) enum AppCause {
     /// The app has no running process, with the reason.
     NotRunning(String),
-    /// The app sent nothing for this long.
-    Timeout(Duration),
-    /// The connection was lost.
-    ConnectionLost(io::Error),
-    /// The connection was lost before any byte of the request was sent.
-    NothingSent(io::Error),
     /// The app violated the protocol, or closed the connection too early.
     Fault(Fault),
     /// The head of the response is invalid.
@@ -68,146 +57,56 @@ pub(crate) enum Failure {
     NoEndOfRequest,
     /// An authorizer allowed a request with a body of more than this many bytes.
     BodyTooLong(usize),
-    /// The response is longer or shorter than its `Content-Length`.
-    Length {
-        /// The value of `Content-Length`.
-        expected: u64,
-        /// The number of bytes received, at least.
-        received: u64,
-    },
-    /// A body cannot be stored.
-    Buffer(BufferError),
-    /// A stored body cannot be read.
-    BufferRead(io::Error),
-    /// The client did not send the request's body.
-    Client(RequestBodyError),
 }
 
 impl Failure {
-    /// Returns whether another connection may succeed.
-    pub(super) fn is_connection_failure(&self) -> bool {
-        matches!(self, Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Fault(Fault::Closed))
-    }
-
-    /// Returns whether the request can be repeated on another connection: it `is_repeatable`, or nothing of
-    /// it was sent.
-    pub(super) fn is_retryable(&self, is_repeatable: bool) -> bool {
-        matches!(self, Self::NothingSent(_)) || is_repeatable && self.is_connection_failure()
-    }
-
     /// Returns whether only the pool for blocking work can check if a script exists.
     pub(crate) fn would_block(&self, access: Access) -> bool {
-        matches!(self, Self::Script(_, error) if access.must_wait(error))
-    }
-
-    /// Returns whether the app timed out or closed the connection. What it sent before stays valid.
-    pub(super) fn is_app_failure(&self) -> bool {
-        self.is_connection_failure() || matches!(self, Self::Timeout(_))
-    }
-
-    /// Returns the status for the client if no response was sent yet.
-    pub(super) fn status(&self) -> StatusCode {
-        match self {
-            Self::Checkout(CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_))
-            | Self::Rejected(ProtocolStatus::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Checkout(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
-            Self::Sendfile { status, .. } => *status,
-            Self::Script(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                StatusCode::FORBIDDEN
-            }
-            Self::Script(..) | Self::BufferRead(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Buffer(_) => StatusCode::INSUFFICIENT_STORAGE,
-            Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Client(RequestBodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
-            Self::Client(_) => StatusCode::BAD_REQUEST,
-            _ => StatusCode::BAD_GATEWAY,
-        }
-    }
-
-    /// Returns the explanation for the client.
-    fn explanation(&self) -> Cow<'static, str> {
-        match self {
-            Self::Client(error) => return format!("Bad request: {error}.").into(),
-            Self::Script(..) => "The server cannot check whether this file exists.",
-            Self::Sendfile { status: StatusCode::NOT_FOUND, .. } => {
-                "The requested URL was not found on this server."
-            }
-            Self::Checkout(error) => error.explanation(),
-            Self::NotRunning(_) => error::NOT_RUNNING,
-            Self::Rejected(ProtocolStatus::Overloaded) => error::OVERLOADED,
-            Self::Timeout(_) => error::TOO_SLOW,
-            Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Fault(Fault::Closed) => error::CLOSED,
-            Self::Buffer(_) => error::NO_SPACE,
-            Self::BufferRead(_) => error::UNREADABLE,
-            _ => error::INVALID,
-        }
-        .into()
-    }
-
-    /// Returns the response for a client whose request had these fields. The log has the details.
-    pub(super) fn response(&self, headers: &HeaderMap) -> Response {
-        let status = self.status();
-        let mut response = pages::error(status, headers, &self.explanation());
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        response
+        matches!(&self.cause, Cause::Protocol(AppCause::Script(_, error)) if access.must_wait(error))
     }
 }
 
-impl RequestFailure for Failure {
-    fn member(&self) -> Option<&Endpoint> {
-        match self {
-            Self::Checkout(CheckoutError::Connect(endpoint, _)) => Some(endpoint),
-            // The name of the app says which.
-            _ => None,
-        }
+impl ProtocolCause for AppCause {
+    const UPSTREAM: &'static str = "the app";
+    const MISSING: &'static str = "nothing";
+
+    fn is_connection_failure(&self) -> bool {
+        matches!(self, Self::Fault(Fault::Closed))
     }
 
-    fn is_client_error(&self) -> bool {
-        matches!(self, Self::Client(_))
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Checkout(CheckoutError::Connect(..)) => "no connection to the app",
-            Self::NotRunning(_) | Self::Checkout(CheckoutError::Rejected | CheckoutError::NotStarted) => {
-                "the app is not running"
+    fn describe(&self) -> Description {
+        let (explanation, kind) = match self {
+            Self::NotRunning(_) => (error::NOT_RUNNING, "the app is not running"),
+            Self::Fault(Fault::Closed) => (error::CLOSED, "the app closed the connection"),
+            Self::Script(_, error) => {
+                let denied = error.kind() == io::ErrorKind::PermissionDenied;
+                let status = if denied { StatusCode::FORBIDDEN } else { StatusCode::INTERNAL_SERVER_ERROR };
+                let explanation = "The server cannot check whether this file exists.";
+                return (status, explanation, "cannot check whether a script exists");
             }
-            Self::Checkout(_) => "too many requests wait for the app",
-            Self::Timeout(_) => "the app is too slow",
-            Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Fault(Fault::Closed) => {
-                "the app closed the connection"
+            Self::Sendfile { status, .. } => {
+                let is_missing = *status == StatusCode::NOT_FOUND;
+                let missing = "The requested URL was not found on this server.";
+                let explanation = if is_missing { missing } else { error::INVALID };
+                return (*status, explanation, "the app requested a file that cannot be sent");
             }
-            Self::Fault(_)
-            | Self::AppStatus(_)
-            | Self::Head(_)
-            | Self::Length { .. }
-            | Self::Variable { .. }
-            | Self::BodyTooLong(_) => "invalid response of the app",
-            Self::Script(..) => "cannot check whether a script exists",
-            Self::Sendfile { .. } => "the app requested a file that cannot be sent",
-            Self::TooManyRedirects(_) => "too many local redirects",
+            Self::Rejected(ProtocolStatus::Overloaded) => {
+                return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, "the app rejects requests");
+            }
+            Self::Rejected(_) | Self::NotAnAuthorizer => (error::INVALID, "the app rejects requests"),
+            Self::TooManyRedirects(_) => (error::INVALID, "too many local redirects"),
             // The log names the cause as another kind.
-            Self::NoEndOfRequest => "the app did not end its response",
-            Self::Rejected(_) | Self::NotAnAuthorizer => "the app rejects requests",
-            Self::Buffer(_) => "no space for a body",
-            Self::BufferRead(_) => "cannot read a stored body",
-            Self::Client(_) => "cannot read a request for the app",
-        }
+            Self::NoEndOfRequest => (error::INVALID, "the app did not end its response"),
+            _ => (error::INVALID, "invalid response of the app"),
+        };
+        (StatusCode::BAD_GATEWAY, explanation, kind)
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for AppCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Checkout(error) => error.fmt(f),
             Self::NotRunning(why) => f.write_str(why),
-            Self::Timeout(time) => write!(f, "the app sent nothing for {time:?} (`response_timeout`)"),
-            Self::ConnectionLost(error) | Self::NothingSent(error) => {
-                write!(f, "the connection was lost: {error}")
-            }
             Self::Fault(fault) => fault.fmt(f),
             Self::Head(error) => error.fmt(f),
             Self::Script(path, error) => write!(
@@ -242,56 +141,6 @@ impl fmt::Display for Failure {
                 "the authorizer sent 200 with a body of more than {max} bytes, which no client sees: is \
                  this the right app?"
             ),
-            Self::Length { expected, received } if received > expected => {
-                write!(
-                    f,
-                    "Content-Length of the response is {expected}, but the body is longer: the rest was dropped"
-                )
-            }
-            Self::Length { expected, received } => {
-                write!(
-                    f,
-                    "Content-Length of the response is {expected}, but only {received} bytes were received"
-                )
-            }
-            Self::Buffer(error) => write!(f, "cannot store the body: {error}"),
-            Self::BufferRead(error) => write!(f, "cannot read the stored body: {error}"),
-            Self::Client(error) => error.fmt(f),
         }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<CheckoutError> for Failure {
-    fn from(error: CheckoutError) -> Self {
-        Self::Checkout(error)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Body(error) => Self::Client(error),
-            StoreError::Buffer(error) => Self::Buffer(error),
-        }
-    }
-}
-
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::NothingSent(error) => Self::NothingSent(error),
-            SendError::ConnectionLost(error) => Self::ConnectionLost(error),
-            SendError::Upload(UploadError::Client(error)) => Self::Client(error),
-            SendError::Upload(UploadError::Disk(error)) => Self::BufferRead(error),
-        }
-    }
-}
-
-/// An error of reading a stored body.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::BufferRead(error)
     }
 }

@@ -52,7 +52,7 @@ use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use self::app::App;
 pub use self::apps::Apps;
 pub(crate) use self::authorize::{Authorizer, Variables};
-use self::failure::Failure;
+use self::failure::{AppCause, Failure};
 use self::folder::ScriptFolder;
 use self::params::{Constants, Params, Purpose};
 pub(crate) use self::processes::{needs_root_to_start_as, problems as process_problems};
@@ -77,7 +77,7 @@ pub(crate) struct Fastcgi(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    app: App,
+    app: Arc<App>,
     /// The folder of the scripts, if Rudy checks that a script exists.
     scripts: Option<ScriptFolder>,
     script_suffix: Option<String>,
@@ -217,7 +217,9 @@ impl Fastcgi {
     pub(crate) fn kind(&self, path: &str, access: Access) -> Result<Option<Kind>, Failure> {
         let Some(scripts) = &self.0.scripts else { return Ok(None) };
         let path = path.trim_start_matches('/');
-        scripts.kind(path, access).map_err(|error| Failure::Script(scripts.path().join(path), error.into()))
+        scripts
+            .kind(path, access)
+            .map_err(|error| AppCause::Script(scripts.path().join(path), error.into()).into())
     }
 
     /// Logs a failure and returns its response.
@@ -227,7 +229,7 @@ impl Fastcgi {
         client: &Client,
         failure: &Failure,
     ) -> Response {
-        self.0.app.info(request.method(), request.uri(), client).log_failure(failure);
+        self.0.app.info(request, client.address()).log_failure(failure);
         failure.response(request.headers())
     }
 
@@ -283,7 +285,7 @@ impl AppRequest {
             Ok(response) => response,
             Err(failure) => {
                 let Self { shared, request, client, .. } = self;
-                shared.app.info(request.method(), request.uri(), client).log_failure(&failure);
+                shared.app.info(request, client.address()).log_failure(&failure);
                 failure.response(request.headers())
             }
         }
@@ -360,7 +362,7 @@ impl AppRequest {
     /// Responds as if the client had requested another path.
     async fn redirect(&self, target: String) -> Result<Response, Failure> {
         let Some(request) = internal_redirect::for_target(&self.request, &target) else {
-            return Err(Failure::TooManyRedirects(target));
+            return Err(AppCause::TooManyRedirects(target).into());
         };
         let Self { client, routes, .. } = self;
         let reply = Context::new(client, routes).reply(request);

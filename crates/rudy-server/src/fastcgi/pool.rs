@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
+use rudy_net::Observer;
 use rudy_upstream::Member;
 
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::{AppCause, Cause};
 use super::output::AppOutput;
 use super::processes::{Event, MemberId, MemberPool, ProcessOptions, Processes};
 use super::values;
@@ -80,7 +81,7 @@ impl Pool {
             Self::of(Upstream::new(options, Some(Box::new(on_end)), ()), connections, output)
         });
         let members: Weak<Self> = Arc::downgrade(&pool);
-        let started = Processes::start(processes, log, pool.output(), members, purges)?;
+        let started = Processes::start(processes, log, pool.output().clone(), members, purges)?;
         pool.processes.get_or_init(|| started);
         Ok(pool)
     }
@@ -110,12 +111,16 @@ impl Pool {
     }
 
     /// Returns the log output of the app.
-    pub(super) fn output(&self) -> Arc<AppOutput> {
-        self.output.clone()
+    pub(super) fn output(&self) -> &Arc<AppOutput> {
+        &self.output
     }
 
     /// Waits for a connection, idle or new.
-    pub(super) async fn checkout(self: &Arc<Self>, wanted: Wanted) -> Result<Checkout<Connection>, Failure> {
+    pub(super) async fn checkout(
+        self: &Arc<Self>,
+        wanted: Wanted,
+        observer: Option<&Arc<dyn Observer>>,
+    ) -> Result<Checkout<Connection>, Cause> {
         let on_wait = || {
             let Some(processes) = self.processes() else { return Ok(()) };
             self.not_running().map_or(Ok(()), Err)?;
@@ -123,10 +128,10 @@ impl Pool {
             Ok(())
         };
         let mut selection = wanted.into();
-        let checkout = self.upstream.checkout(&mut selection, on_wait).await;
-        let mut checkout = checkout.map_err(|failure| match failure {
-            Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
-            failure => failure,
+        let checkout = self.upstream.checkout(&mut selection, observer, on_wait).await;
+        let mut checkout = checkout.map_err(|cause| match cause {
+            Cause::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(cause),
+            cause => cause,
         })?;
         // Only connections that are not accepted count as failures, so this is a success.
         checkout.record_success();
@@ -137,8 +142,8 @@ impl Pool {
     }
 
     /// Returns why the app has no running process, if known.
-    fn not_running(&self) -> Option<Failure> {
-        self.processes().and_then(Processes::failure).map(Failure::NotRunning)
+    fn not_running(&self) -> Option<Cause> {
+        self.processes().and_then(Processes::failure).map(|why| AppCause::NotRunning(why).into())
     }
 
     /// Raises the number of connections to each member. Never lowers it.

@@ -15,7 +15,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Request, Response};
 
 use super::FastcgiTable;
-use super::failure::Failure;
+use super::failure::{AppCause, Failure};
 use crate::compression::CompressionSetting;
 use crate::error_log::ErrorLog;
 use crate::files::{Files, FilesError, FilesOptions, Folders};
@@ -137,7 +137,7 @@ impl FileRequest {
 
     fn failure(&self, status: StatusCode, why: &'static str) -> Failure {
         let value = String::from_utf8_lossy(self.value.as_bytes()).into_owned();
-        Failure::Sendfile { status, name: self.name.clone(), value, why }
+        AppCause::Sendfile { status, name: self.name.clone(), value, why }.into()
     }
 }
 

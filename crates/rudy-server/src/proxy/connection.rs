@@ -4,6 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
+use http::HeaderMap;
+use rudy_net::Piped;
+
 use super::http1::Http1Connection;
 use super::http2::{Connections, Http2Stream};
 use super::tunnel::End;
@@ -53,18 +56,8 @@ impl upstream::Connection for Connection {
             Self::Http2(_) => {}
         }
     }
-}
 
-/// The upstream's end of a tunnel.
-impl End for Connection {
-    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        match self {
-            Self::Http1(connection) => connection.socket().poll_read(cx, buffer),
-            Self::Http2(stream) => stream.poll_read(cx, buffer),
-        }
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Http1(connection) => connection.socket().poll_write(cx, bytes),
             Self::Http2(stream) => stream.poll_send(cx, bytes),
@@ -77,6 +70,42 @@ impl End for Connection {
             // The task of the connection sends it.
             Self::Http2(_) => Poll::Ready(Ok(())),
         }
+    }
+
+    fn finish(&mut self, trailers: Option<&HeaderMap>) -> io::Result<()> {
+        let Self::Http2(stream) = self else { return Ok(()) };
+        stream.finish(trailers)
+    }
+
+    fn is_open(&self) -> bool {
+        !matches!(self, Self::Http2(stream) if !stream.is_open())
+    }
+
+    fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        let Self::Http1(connection) = self else { return None };
+        connection.take_piped(max)
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+}
+
+/// The upstream's end of a tunnel.
+impl End for Connection {
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Http1(connection) => connection.socket().poll_read(cx, buffer),
+            Self::Http2(stream) => stream.poll_read(cx, buffer),
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        upstream::Connection::poll_write(self, cx, bytes)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        upstream::Connection::poll_flush(self, cx)
     }
 
     fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -197,7 +197,7 @@ impl Checks {
             fields: (&self.fields).into(),
             body: BodyLength::Known(0),
         };
-        let timeouts = Timeouts { response: self.table.timeout.0, stall: self.table.timeout.0 };
+        let timeouts = Timeouts { response: self.table.timeout.0, stall: Some(self.table.timeout.0) };
         let start = Start { at: Instant::now(), attempt: 1 };
         let (body, no_statuses) = (Upload::default(), FailureStatuses::default());
         let exchange = Exchange::begin(checkout, &head, body, None, timeouts, no_statuses, start);

@@ -1,24 +1,16 @@
 //! A connection to an upstream over HTTP/1.1. It carries one request at a time.
 
-use std::cell::RefCell;
 use std::sync::LazyLock;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use http::HeaderMap;
 use rudy_http::Limits;
-use rudy_http::h1::client::{
-    ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent, encode_chunk, encode_last_chunk,
-};
+use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
 use rudy_net::{Piped, poll_time};
 
-use super::failure::Cause;
+use super::failure::{Cause, HttpCause};
 use super::fields::ResponseFields;
-use crate::upstream::{EncodeBody, Socket, SocketConnection};
-
-/// How much is read at a time. Larger reads save system calls, but delay the first byte that the client gets.
-pub(super) const READ_BYTES: usize = 64 * 1024;
+use crate::upstream::{READ_BYTES, Socket, SocketConnection, poll_decode};
 
 /// How much of a body is copied before the rest passes through a pipe: a short one would not save what the pipe costs.
 const PIPED_AFTER_BYTES: u64 = 64 * 1024;
@@ -28,11 +20,6 @@ const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 
 /// The limits of a response.
 pub(super) static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::for_responses);
-
-thread_local! {
-    /// The read buffer of all connections of this thread. A connection stores only an incomplete head or chunk line, for which it has room.
-    pub(super) static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES + LIMITS.head_bytes].into());
-}
 
 /// A socket with its protocol state. It has no buffer between requests.
 #[derive(Debug)]
@@ -68,32 +55,28 @@ impl Http1Connection {
         fields: &mut ResponseFields,
         mut on_event: impl FnMut(ResponseEvent<'_>, &mut ResponseFields) -> Result<(), Cause>,
     ) -> Poll<Result<(), Cause>> {
-        READ.with_borrow_mut(|buffer| {
-            // A head, a chunk line and a trailer section have a lower limit.
-            let kept = self.unused.len().min(LIMITS.head_bytes);
-            buffer[..kept].copy_from_slice(&self.unused[..kept]);
-            let place = &mut buffer[kept..kept + READ_BYTES];
-            let received = ready!(self.socket.poll_read(cx, place)).map_err(Cause::ConnectionLost)?;
-            if received == 0 {
-                return Poll::Ready(match self.protocol.end_of_input().map_err(Cause::Fault)? {
-                    InputEnd::ResponseComplete => on_event(ResponseEvent::End(None), fields),
-                    InputEnd::BetweenResponses => Err(Cause::Fault(Fault::ClosedBeforeResponse)),
-                });
-            }
-            let mut bytes = &buffer[..kept + received];
-            while !self.protocol.is_idle() {
-                let decoded =
-                    self.protocol.decode_with(bytes, &LIMITS, |name, value| fields.push(name, value));
-                let (used, event) = decoded.map_err(Cause::Fault)?;
+        // Of an incomplete head, chunk line or trailer section, which have lower limits.
+        self.unused.truncate(LIMITS.head_bytes);
+        let Self { socket, protocol, unused, .. } = self;
+        poll_decode(cx, socket, unused, READ_BYTES, |bytes| {
+            let Some(mut bytes) = bytes else {
+                return match protocol.end_of_input().map_err(HttpCause::Fault)? {
+                    InputEnd::ResponseComplete => {
+                        on_event(ResponseEvent::End(None), fields).map(|()| &[][..])
+                    }
+                    InputEnd::BetweenResponses => Err(HttpCause::Fault(Fault::ClosedBeforeResponse).into()),
+                };
+            };
+            while !protocol.is_idle() {
+                let decoded = protocol.decode_with(bytes, &LIMITS, |name, value| fields.push(name, value));
+                let (used, event) = decoded.map_err(HttpCause::Fault)?;
                 bytes = &bytes[used..];
                 match event {
                     ResponseEvent::NeedData => break,
                     event => on_event(event, fields)?,
                 }
             }
-            self.unused.clear();
-            self.unused.extend_from_slice(bytes);
-            Poll::Ready(Ok(()))
+            Ok(bytes)
         })
     }
 
@@ -133,28 +116,5 @@ impl Http1Connection {
     /// Returns whether another request can be sent: the response is complete, and nothing follows it.
     pub(super) fn can_be_reused(&self) -> bool {
         self.protocol.can_be_reused() && self.unused.is_empty()
-    }
-}
-
-/// Encodes the body of a request.
-#[derive(Debug)]
-pub(super) enum BodyEncoder {
-    /// The head has its length.
-    Plain,
-    Chunked,
-}
-
-impl EncodeBody for BodyEncoder {
-    fn encode_piece(&self, piece: &[u8], out: &mut BytesMut) {
-        match self {
-            Self::Plain => out.extend_from_slice(piece),
-            Self::Chunked => encode_chunk(piece, out),
-        }
-    }
-
-    fn encode_end(&self, trailers: Option<&HeaderMap>, out: &mut BytesMut) {
-        if let Self::Chunked = self {
-            encode_last_chunk(trailers, out);
-        }
     }
 }

@@ -62,7 +62,7 @@ use rudy_tls::PendingHandshake;
 pub use self::choice::{HashKey, UpstreamChoice};
 pub use self::ejection::EjectionTable;
 use self::exchange::{Exchange, Timeouts};
-use self::failure::{Cause, Failure};
+use self::failure::{Cause, Failure, HttpCause};
 pub use self::health::{HealthCheckPath, HealthCheckTable};
 pub(crate) use self::pool::ProxyPool;
 use self::received::Head;
@@ -244,7 +244,7 @@ impl Proxy {
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
         let name = first.map(ToString::to_string).unwrap_or_default().into();
-        let timeouts = Timeouts { response: table.response_timeout.0, stall: table.stall_timeout.0 };
+        let timeouts = Timeouts { response: table.response_timeout.0, stall: Some(table.stall_timeout.0) };
         let tunnel_limits = TunnelLimits {
             idle: table.tunnel_idle_timeout.0,
             lifetime: table.tunnel_lifetime.map(|lifetime| lifetime.0),
@@ -394,7 +394,7 @@ impl ProxyRequest {
             }
             // For the client, a 2xx opens a tunnel (RFC 8441 §5), and its body would be what the upstream sends through it.
             if offer.is_http2 && status.is_success() {
-                return Err(received.1.failure(Cause::NoTunnel(status)));
+                return Err(received.1.failure(HttpCause::NoTunnel(status).into()));
             }
         }
         let limit = shared.table.response_buffer.0;

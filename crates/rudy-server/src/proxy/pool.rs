@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
 use super::exchange::{Exchange, Start, Timeouts};
-use super::failure::{Attempt, Cause, Failure, Phase};
+use super::failure::{Attempt, Cause, Failure, HttpCause, Phase};
 use super::health;
 use super::http2::{Connections, Speaks};
 use super::received::Head;
@@ -200,12 +200,8 @@ impl ProxyPool {
         let mut start = Start { at: poll_time(), attempt: 0 };
         loop {
             start.attempt += 1;
-            note(observer, |notes| notes.upstream_requested(poll_time()));
-            let checkout = self.upstream.checkout(&mut selection, || self.check_members()).await;
+            let checkout = self.upstream.checkout(&mut selection, observer, || self.check_members()).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
-            // Servers of HTTP accept connections while they serve others.
-            checkout.mark_accepted();
-            note(observer, |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
             let (method, attempt) = (&head.method, start.attempt);
             debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
             if offer.is_some() {
@@ -233,13 +229,13 @@ impl ProxyPool {
                 has_others,
             };
             // Without TLS, the upstream does not choose its version.
-            let is_possible = !matches!(failure.cause, Cause::Http11Required) || !self.is_h2c(member);
+            let is_possible = !failure.cause.requires_http11() || !self.is_h2c(member);
             match exchange.take_upload() {
                 Some(body) if is_possible && self.retries.allows(failed) => *upload = body,
                 _ => return Err(failure),
             }
             selection.wanted = Wanted::New;
-            selection.is_exclusive |= matches!(failure.cause, Cause::Http11Required);
+            selection.is_exclusive |= failure.cause.requires_http11();
             // An upstream that restarts has announced it, and serves the request on a new connection.
             if !may_have_been_dead && !failure.cause.is_about_connection() {
                 selection.tried.push(member);
@@ -264,7 +260,7 @@ impl ProxyPool {
             return Ok(checkout);
         }
         if !stream.is_https() {
-            return Err(not_connected(Cause::NoTunnels, start));
+            return Err(not_connected(HttpCause::NoTunnels.into(), start));
         }
         let reopened = self.upstream.reopen(checkout).await;
         reopened.map_err(|error| not_connected(error.into(), start))
@@ -289,5 +285,5 @@ fn log_change(log: &ErrorLog, url: &str, change: Change<'_>) {
 fn not_connected(cause: Cause, start: Start) -> Failure {
     let Start { at, attempt: number } = start;
     let attempt = Attempt { number, endpoint: None, phase: Phase::Connecting, elapsed: at.elapsed() };
-    Failure { cause, attempt: Some(attempt) }
+    Failure { cause, attempt: Some(Box::new(attempt)) }
 }

@@ -1,20 +1,19 @@
 //! What was received of a response, over any version of HTTP.
 
 use std::fmt;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::h1::client::{ResponseEvent, ResponseHead};
 use rudy_http::h1::{Framing, ReceivedHead};
 use rudy_net::send_interim;
 
-use super::connection::Connection;
-use super::failure::Cause;
-use super::fields::ResponseFields;
+use super::exchange::Http;
+use super::failure::{Cause, HttpCause};
 use super::http1::Http1Connection;
 use super::http2::Parts;
+use crate::upstream::Received;
 
 /// The maximum number of interim responses. 102 Processing may come every few seconds while a request takes minutes; more than this
 /// is a flood.
@@ -30,21 +29,6 @@ pub(super) struct Head {
     pub(super) upgrade: Option<HeaderValue>,
     /// How long the upstream keeps the connection open without a request, if it says so.
     pub(super) kept_for: Option<Duration>,
-}
-
-/// Parts of the response that were received and not passed on yet.
-#[derive(Debug, Default)]
-pub(super) struct Received {
-    pub(super) head: Option<Head>,
-    pub(super) has_begun: bool,
-    /// The fields of a head whose end was not received yet.
-    fields: ResponseFields,
-    /// That of the head, which is passed on before the connection is released.
-    pub(super) kept_for: Option<Duration>,
-    pub(super) body: BytesMut,
-    pub(super) trailers: Option<HeaderMap>,
-    interim: u32,
-    pub(super) is_complete: bool,
 }
 
 impl Head {
@@ -80,23 +64,13 @@ impl fmt::Debug for Head {
     }
 }
 
-impl Received {
+impl Http {
     /// Receives once.
-    pub(super) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        connection: &mut Connection,
-    ) -> Poll<Result<(), Cause>> {
-        match connection {
-            Connection::Http1(connection) => self.poll_http1(cx, connection),
-            Connection::Http2(stream) => Poll::Ready(self.take(ready!(stream.poll_receive(cx))?)),
-        }
-    }
-
-    fn poll_http1(
+    pub(super) fn poll_http1(
         &mut self,
         cx: &mut Context<'_>,
         connection: &mut Http1Connection,
+        received: &mut Received<Head>,
     ) -> Poll<Result<(), Cause>> {
         let mut fields = std::mem::take(&mut self.fields);
         let polled = connection.poll_receive(cx, &mut fields, |event, fields| {
@@ -104,9 +78,11 @@ impl Received {
                 ResponseEvent::Informational(head) => {
                     self.pass_interim(fields.finish(&head).0)?;
                 }
-                ResponseEvent::Head(head) => self.begin(Head::new(&head, fields.finish(&head))),
-                ResponseEvent::Data(data) => self.body.extend_from_slice(data),
-                ResponseEvent::End(trailers) => (self.trailers, self.is_complete) = (trailers, true),
+                ResponseEvent::Head(head) => self.begin(Head::new(&head, fields.finish(&head)), received),
+                ResponseEvent::Data(data) => received.body.extend_from_slice(data),
+                ResponseEvent::End(trailers) => {
+                    (received.trailers, received.is_complete) = (trailers.map(Box::new), true);
+                }
                 ResponseEvent::NeedData => {}
             }
             Ok(())
@@ -115,30 +91,31 @@ impl Received {
         polled
     }
 
-    fn take(&mut self, parts: Parts) -> Result<(), Cause> {
+    /// Adds the parts that a stream has received.
+    pub(super) fn take(&mut self, parts: Parts, received: &mut Received<Head>) -> Result<(), Cause> {
         let Parts { interim, head, body, trailers, is_complete } = parts;
         for head in interim {
             self.pass_interim(head)?;
         }
         if let Some(head) = head {
-            self.begin(head);
+            self.begin(head, received);
         }
         // A caller takes a piece before it polls for the next one.
-        self.body.unsplit(body);
-        (self.trailers, self.is_complete) = (trailers, is_complete);
+        received.body.unsplit(body);
+        (received.trailers, received.is_complete) = (trailers.map(Box::new), is_complete);
         Ok(())
     }
 
-    fn begin(&mut self, head: Head) {
-        (self.has_begun, self.kept_for) = (true, head.kept_for);
-        self.head = Some(head);
+    fn begin(&mut self, head: Head, received: &mut Received<Head>) {
+        self.kept_for = head.kept_for;
+        received.begin(head);
     }
 
     /// Passes an interim response on. It gets lost if the client does not read, or uses HTTP/1.0.
     fn pass_interim(&mut self, mut head: ReceivedHead) -> Result<(), Cause> {
         self.interim += 1;
         if self.interim > INTERIM_MAX {
-            return Err(Cause::TooManyInterim(INTERIM_MAX));
+            return Err(HttpCause::TooManyInterim(INTERIM_MAX).into());
         }
         let _is_sent = send_interim(head.status(), head.take_headers());
         Ok(())

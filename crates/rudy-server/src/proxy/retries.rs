@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::failure::Cause;
+use super::failure::{Cause, HttpCause};
 
 /// The maximum number of attempts for one request on connections that were not idle before: a request that kills an upstream must not
 /// kill all of them.
@@ -57,7 +57,7 @@ impl RetryBudget {
         // A restart ends many connections at once as well.
         let is_free = may_have_been_dead || cause.is_about_connection() && number < ATTEMPTS_MAX;
         // An upstream that refuses a stream may have room for it a moment later.
-        let may_help = has_others || matches!(cause, Cause::Refused);
+        let may_help = has_others || matches!(cause, Cause::Protocol(HttpCause::Refused));
         is_free || may_help && number < ATTEMPTS_MAX && self.pay()
     }
 
@@ -78,9 +78,11 @@ mod tests {
 
     #[test]
     fn a_request_is_sent_again_only_if_that_is_safe_and_may_help() {
-        let (closed, nothing_sent) =
-            (Cause::Fault(Fault::ClosedBeforeResponse), Cause::NothingSent(io::ErrorKind::BrokenPipe.into()));
-        let begun = Cause::Fault(Fault::ClosedInHead { received: 5 });
+        let (closed, nothing_sent) = (
+            HttpCause::Fault(Fault::ClosedBeforeResponse).into(),
+            Cause::NothingSent(io::ErrorKind::BrokenPipe.into()),
+        );
+        let begun = HttpCause::Fault(Fault::ClosedInHead { received: 5 }).into();
         let timeout = Cause::ResponseTimeout(std::time::Duration::from_mins(1));
         for (cause, may_have_been_dead, is_repeatable, has_others, is_sent_again) in [
             (&closed, true, true, false, true),
@@ -92,11 +94,11 @@ mod tests {
             (&begun, true, true, true, false),
             (&timeout, true, true, true, false),
             // RFC 9113 §8.7: whatever the method is.
-            (&Cause::GoneAway, false, false, false, true),
-            (&Cause::Refused, false, false, false, true),
-            (&Cause::Http11Required, false, false, false, true),
-            (&Cause::Reset(ErrorCode::CANCEL), false, false, true, false),
-            (&Cause::Reset(ErrorCode::CANCEL), false, true, true, true),
+            (&HttpCause::GoneAway.into(), false, false, false, true),
+            (&HttpCause::Refused.into(), false, false, false, true),
+            (&HttpCause::Http11Required.into(), false, false, false, true),
+            (&HttpCause::Reset(ErrorCode::CANCEL).into(), false, false, true, false),
+            (&HttpCause::Reset(ErrorCode::CANCEL).into(), false, true, true, true),
         ] {
             let failed = FailedAttempt { cause, number: 1, may_have_been_dead, is_repeatable, has_others };
             assert_eq!(RetryBudget::new().allows(failed), is_sent_again, "{failed:?}");

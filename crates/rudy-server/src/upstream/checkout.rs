@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::error::CheckoutError;
 use super::{Connection, Dial, Endpoint, Upstream, sweep, worker};
-use rudy_net::{Deadline, poll_time};
+use crate::exchange::note;
+use rudy_net::{Deadline, Observer, poll_time};
 use rudy_upstream::{
     Checkout as Requested, CheckoutOptions, Permit, PooledConnection, Preference, QueuedCheckout,
 };
@@ -106,7 +107,7 @@ impl<C> Step<C> {
 }
 
 impl<C: Connection> Upstream<C> {
-    /// Waits for a connection, idle or new. Calls `on_wait` before the request enters the queue.
+    /// Waits for a connection, idle or new, and notes the attempt. Calls `on_wait` before the request enters the queue.
     ///
     /// # Errors
     ///
@@ -115,11 +116,12 @@ impl<C: Connection> Upstream<C> {
     pub(crate) fn checkout<'a, E: From<CheckoutError>>(
         self: &'a Arc<Self>,
         selection: &'a mut Selection,
+        observer: Option<&'a Arc<dyn Observer>>,
         on_wait: impl Fn() -> Result<(), E> + 'a,
     ) -> impl Future<Output = Result<Checkout<C>, E>> + 'a {
         let mut step = Step::Begin;
         let mut failed_connects = 0;
-        poll_fn(move |cx| {
+        let mut poll = move |cx: &mut Context<'_>| -> Poll<Result<Checkout<C>, E>> {
             loop {
                 let pooled = match &mut step {
                     Step::Begin => match self.request(selection)? {
@@ -161,6 +163,12 @@ impl<C: Connection> Upstream<C> {
                     }
                 };
             }
+        };
+        let mut is_noted = false;
+        poll_fn(move |cx| {
+            let mut polled = poll(cx);
+            note_attempt(observer, &mut is_noted, &mut polled);
+            polled
         })
     }
 
@@ -225,6 +233,27 @@ impl<C: Connection> Upstream<C> {
         let (state, is_private) = (State::New { unaccepted_after }, preamble.is_some());
         Ok(Checkout { connection, permit, state, is_private })
     }
+}
+
+/// Notes at the first poll that a request wants a connection, and the address of the one that it gets. Usually it gets one at the first poll,
+/// so the notes are locked once.
+fn note_attempt<C: Connection, E>(
+    observer: Option<&Arc<dyn Observer>>,
+    is_noted: &mut bool,
+    polled: &mut Poll<Result<Checkout<C>, E>>,
+) {
+    if *is_noted && polled.is_pending() {
+        return;
+    }
+    note(observer, |notes| {
+        if !*is_noted {
+            notes.upstream_requested(poll_time());
+        }
+        if let Poll::Ready(Ok(checkout)) = polled {
+            notes.upstream_connected(checkout.endpoint(), poll_time());
+        }
+    });
+    *is_noted = true;
 }
 
 /// Uses the pooled connection if there is one and it is open; otherwise returns its permit.

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Endpoint;
+use http::StatusCode;
+
+use super::{Description, Endpoint};
 
 /// The explanations for clients of failures that all protocols have.
 pub(crate) const OVERLOADED: &str = "The application is overloaded. Try again soon.";
@@ -36,20 +38,27 @@ pub(crate) enum CheckoutError {
 }
 
 impl CheckoutError {
-    /// Returns whether the upstream has accepted no connection in time.
-    pub(crate) fn is_timeout(&self) -> bool {
-        matches!(self, Self::Connect(_, error) if error.kind() == io::ErrorKind::TimedOut)
-    }
-
-    /// Returns the explanation for a client.
-    pub(crate) fn explanation(&self) -> &'static str {
-        match self {
-            Self::QueueFull(_) | Self::QueueTimeout(_) => OVERLOADED,
-            Self::Drained => "The application is under maintenance. Try again soon.",
-            Self::Rejected | Self::NotStarted => NOT_RUNNING,
-            Self::Connect(..) if self.is_timeout() => "The application accepted no connection in time.",
-            Self::Connect(..) | Self::Unresolved(_) => "The application cannot be reached.",
-        }
+    /// Describes the failure, as [`Cause::describe`](super::Cause).
+    pub(super) fn describe(&self) -> Description {
+        let status = match self {
+            Self::QueueFull(_) | Self::QueueTimeout(_) | Self::Drained => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Connect(_, error) if error.kind() == io::ErrorKind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let (explanation, kind) = match self {
+            Self::QueueFull(_) | Self::QueueTimeout(_) => (OVERLOADED, "too many requests wait for {}"),
+            Self::Drained => {
+                ("The application is under maintenance. Try again soon.", "all upstreams are drained")
+            }
+            Self::Rejected | Self::NotStarted => (NOT_RUNNING, "{} is not running"),
+            Self::Connect(..) if status == StatusCode::GATEWAY_TIMEOUT => {
+                ("The application accepted no connection in time.", "no connection to {}")
+            }
+            Self::Connect(..) | Self::Unresolved(_) => {
+                ("The application cannot be reached.", "no connection to {}")
+            }
+        };
+        (status, explanation, kind)
     }
 }
 

@@ -6,16 +6,21 @@
 //!    connections that were idle too long.
 //! 4. [`checkout`] waits for a connection, has one opened ([`dial`]), or moves one to the runtime of the request's worker.
 //! 5. [`Socket`] is a connection that the runtime of the current worker polls.
-//! 6. [`Sending`] sends a request with its [`Upload`]; [`ReadAhead`] receives a response. [`RequestInfo`] describes both in the log.
+//! 6. An [`Exchange`] sends a request with its [`Upload`] and receives the response, of which a [`body`] is read ahead. Its [`Protocol`]
+//!    reads and writes. [`RequestInfo`] describes both in the log.
+//! 7. If there is no response, [`Failure`] determines the status and the log line.
 
 mod address;
 mod checkout;
 mod dial;
 mod endpoint;
 pub(crate) mod error;
+mod exchange;
+mod failure;
 mod name;
 #[cfg(test)]
 mod plain;
+mod read;
 mod read_ahead;
 mod request_info;
 mod resolver;
@@ -31,8 +36,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use http::HeaderMap;
+use rudy_net::Piped;
 use rudy_tls::ClientTls;
 use rudy_upstream::{Choice, CircuitOptions, OnEnd, Options, Pool};
 use tokio::task::JoinSet;
@@ -44,14 +52,18 @@ pub(crate) use self::checkout::{Checkout, Selection, Wanted};
 pub(crate) use self::dial::Dial;
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
+pub(crate) use self::exchange::{Exchange, Protocol, Received, Timeouts};
+pub(crate) use self::failure::{
+    Attempt, Cause, Description, Failure, Phase, ProtocolCause, with_proxy_status,
+};
 pub(crate) use self::name::Name;
 pub(crate) use self::name::{background_runtime, list_addresses, look_up_all, unresolved_line};
-pub(crate) use self::read_ahead::{PieceSource, ReadAhead};
-pub(crate) use self::request_info::{RequestFailure, RequestInfo};
+pub(crate) use self::read::{READ_BYTES, poll_decode, with_buffer};
+pub(crate) use self::request_info::RequestInfo;
 pub use self::resolver::NameServer;
 pub(crate) use self::resolver::{Answer, Resolver, Target};
-pub(crate) use self::response::{HeadOnlyBody, has_no_body, is_of_events, take_unbuffered};
-pub(crate) use self::sending::{EncodeBody, SendError, Sending};
+pub(crate) use self::response::{HeadOnlyBody, body, has_no_body, is_of_events, take_unbuffered};
+pub(crate) use self::sending::{BodyCoding, SendError, Sending};
 pub(crate) use self::socket::{Socket, register};
 pub(crate) use self::upload::{Upload, UploadError, is_incremental, may_be_endless};
 pub(crate) use self::worker::here;
@@ -76,6 +88,32 @@ pub(crate) trait Connection: Send + Sized + 'static {
 
     /// Removes the waker of the last request.
     fn clear_waker(&mut self);
+
+    /// Sends as many bytes as it accepts.
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// Sends what was written and is not sent yet.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ends a body that is sent in [frames](BodyCoding::Frames).
+    fn finish(&mut self, _trailers: Option<&HeaderMap>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Returns whether a body can be sent. If not, what is received shows why.
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    /// Returns whether other requests use it at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Returns the next piece of a body in a pipe: see [`BodyStream::take_piped`](rudy_net::BodyStream::take_piped).
+    fn take_piped(&mut self, _max: u64) -> Option<Piped> {
+        None
+    }
 }
 
 /// A protocol that uses a socket for one request at a time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{Method, Uri};
 use rudy_net::Peer;
 
-use super::Endpoint;
+use super::{Failure, ProtocolCause};
 use crate::error_log::{ErrorLog, client_subject};
 
 /// The upstream, the request and its client, for log lines. Formatted only if there is something to log.
@@ -20,28 +20,16 @@ pub(crate) struct RequestInfo {
     pub(crate) log: Option<ErrorLog>,
 }
 
-/// Why a request to an upstream has no response, or an incomplete one.
-pub(crate) trait RequestFailure: fmt::Display {
-    /// Returns the kind of failure; the log counts failures of a kind together.
-    fn kind(&self) -> &'static str;
-
-    /// Returns the member of the upstream that has failed, if known.
-    fn member(&self) -> Option<&Endpoint>;
-
-    /// Returns whether the client caused the failure.
-    fn is_client_error(&self) -> bool;
-}
-
 impl RequestInfo {
     /// Logs why there is no response, or why it was cut off.
-    pub(crate) fn log_failure(&self, failure: &impl RequestFailure) {
+    pub(crate) fn log_failure<P: ProtocolCause>(&self, failure: &Failure<P>) {
         let Some(log) = &self.log else { return };
         let line = format!("{self}: {failure}");
         if failure.is_client_error() {
-            log.client((failure.kind(), &*client_subject(self.client)), &line);
+            log.client((&*failure.kind(), &*client_subject(self.client)), &line);
         } else {
             let member = failure.member().map_or_else(|| self.upstream.to_string(), ToString::to_string);
-            log.recurring_error((failure.kind(), &*member), &line);
+            log.recurring_error((&*failure.kind(), &*member), &line);
         }
     }
 }

@@ -4,11 +4,14 @@ use std::cell::RefCell;
 use std::io;
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
+use rudy_fastcgi::RequestId;
+use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
+use rudy_http::h1::client::{encode_chunk, encode_last_chunk};
 
+use super::Connection;
 use super::upload::{Upload, UploadError};
-use super::{Socket, SocketConnection};
 
 /// How much of a body is encoded at once: two pieces as they come from a socket.
 const OUTPUT_BYTES: usize = 64 * 1024;
@@ -18,24 +21,28 @@ thread_local! {
     static OUTPUT: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(4096));
 }
 
-/// How a protocol encodes a request body.
-pub(crate) trait EncodeBody {
-    /// Appends a piece to `out`.
-    fn encode_piece(&self, piece: &[u8], out: &mut BytesMut);
-
-    /// Appends the end of the body to `out`.
-    fn encode_end(&self, trailers: Option<&HeaderMap>, out: &mut BytesMut);
+/// How a request body is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyCoding {
+    /// As it is: the head has its length.
+    Plain,
+    /// In chunks of HTTP/1.1.
+    Chunked,
+    /// As the standard input of a FastCGI request.
+    Stdin(RequestId),
+    /// The connection makes frames of it.
+    Frames,
 }
 
 /// A request that is being sent.
 #[derive(Debug)]
-pub(crate) struct Sending<E> {
-    encoder: E,
+pub(crate) struct Sending {
+    coding: BodyCoding,
     /// The rest of the body.
     upload: Upload,
     /// Encoded bytes that were not sent yet.
-    output: BytesMut,
-    /// The number of bytes that the socket has accepted.
+    output: Bytes,
+    /// The number of bytes that the connection has accepted.
     sent: u64,
 }
 
@@ -50,61 +57,121 @@ pub(crate) enum SendError {
     Upload(UploadError),
 }
 
-impl<E: EncodeBody> Sending<E> {
-    /// Starts a request: `encode_head` appends its head, and returns the encoder of its body. What the socket does not accept at once is
-    /// sent by later polls, which also report errors.
+impl BodyCoding {
+    /// Appends a piece to `out`.
+    fn encode_piece(self, piece: &[u8], out: &mut BytesMut) {
+        match self {
+            Self::Plain | Self::Frames => out.extend_from_slice(piece),
+            Self::Chunked => encode_chunk(piece, out),
+            Self::Stdin(id) => encode_stream(Kind::Stdin, id, piece, out),
+        }
+    }
+
+    /// Appends the end of the body to `out`. CGI has no trailers.
+    fn encode_end(self, trailers: Option<&HeaderMap>, out: &mut BytesMut) {
+        match self {
+            Self::Plain | Self::Frames => {}
+            Self::Chunked => encode_last_chunk(trailers, out),
+            Self::Stdin(id) => encode_stream_end(Kind::Stdin, id, out),
+        }
+    }
+}
+
+impl Sending {
+    /// Starts a request whose head was sent as a frame.
+    pub(crate) fn in_frames(upload: Upload) -> Self {
+        Self { coding: BodyCoding::Frames, upload, output: Bytes::new(), sent: 0 }
+    }
+
+    /// Starts a request: `encode_head` appends its head, and returns the coding of its body. What the connection does not accept at once
+    /// is sent by later polls, which also report errors.
     ///
     /// # Errors
     ///
     /// Those of `encode_head`. Nothing was sent: the upstream would read a body without a head as another request.
-    pub(crate) fn begin<C: SocketConnection, Error>(
+    pub(crate) fn begin<C: Connection, Error>(
         upload: Upload,
         connection: &mut C,
-        encode_head: impl FnOnce(&mut C, &mut BytesMut) -> Result<E, Error>,
+        encode_head: impl FnOnce(&mut C, &mut BytesMut) -> Result<BodyCoding, Error>,
     ) -> Result<Self, Error> {
         OUTPUT.with_borrow_mut(|out| {
             out.clear();
-            let encoder = encode_head(connection, out)?;
-            let mut sending = Self { encoder, upload, output: BytesMut::new(), sent: 0 };
+            let coding = encode_head(connection, out)?;
+            let mut sending = Self { coding, upload, output: Bytes::new(), sent: 0 };
             let cx = &mut Context::from_waker(Waker::noop());
             // A body in memory is sent together with the head.
             if sending.upload.is_in_memory() {
                 let _ = sending.encode_upload(cx, out);
             }
-            let sent = match connection.socket().poll_write(cx, out) {
+            let sent = match connection.poll_write(cx, out) {
                 Poll::Ready(Ok(sent)) => sent,
                 Poll::Ready(Err(_)) | Poll::Pending => 0,
             };
             sending.sent = sent as u64;
-            sending.output.extend_from_slice(&out[sent..]);
+            sending.output = Bytes::copy_from_slice(&out[sent..]);
             Ok(sending)
         })
     }
 
     /// Sends pending bytes, and encodes more of the body when there is room. Ready when all was sent.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<Result<(), SendError>> {
+    pub(crate) fn poll<C: Connection>(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut C,
+    ) -> Poll<Result<(), SendError>> {
+        // The body stays complete for another attempt.
+        if !connection.is_open() {
+            return Poll::Pending;
+        }
         loop {
             if self.output.is_empty() {
-                // A new buffer: that of a large body would waste memory for a small rest.
-                let mut out = BytesMut::new();
-                ready!(self.encode_upload(cx, &mut out)).map_err(SendError::Upload)?;
-                if out.is_empty() {
-                    return socket.poll_flush(cx).map_err(SendError::ConnectionLost);
+                if !self.upload.is_ended() {
+                    self.output = ready!(self.poll_output(cx, connection))?;
                 }
-                self.output = out;
+                if self.output.is_empty() {
+                    return connection.poll_flush(cx).map_err(SendError::ConnectionLost);
+                }
             }
-            match ready!(socket.poll_write(cx, &self.output)) {
+            match ready!(connection.poll_write(cx, &self.output)) {
                 Ok(sent) => {
                     self.output.advance(sent);
                     self.sent += sent as u64;
                 }
-                Err(error) if self.sent > 0 => return Poll::Ready(Err(SendError::ConnectionLost(error))),
+                Err(error) if self.sent > 0 || self.coding == BodyCoding::Frames => {
+                    return Poll::Ready(Err(SendError::ConnectionLost(error)));
+                }
                 Err(error) => return Poll::Ready(Err(SendError::NothingSent(error))),
             }
         }
     }
 
-    /// Returns the number of bytes that the socket has accepted.
+    /// Returns what is sent next; nothing at the end.
+    fn poll_output(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut impl Connection,
+    ) -> Poll<Result<Bytes, SendError>> {
+        if self.coding != BodyCoding::Frames {
+            // A new buffer: that of a large body would waste memory for a small rest.
+            let mut out = BytesMut::new();
+            ready!(self.encode_upload(cx, &mut out)).map_err(SendError::Upload)?;
+            return Poll::Ready(Ok(out.freeze()));
+        }
+        // The connection copies a piece into its frames.
+        while !self.upload.is_ended() {
+            match ready!(self.upload.poll_piece(cx)).transpose().map_err(SendError::Upload)? {
+                Some(piece) if piece.is_empty() => {}
+                Some(piece) => return Poll::Ready(Ok(piece)),
+                None => {
+                    connection.finish(self.upload.trailers()).map_err(SendError::ConnectionLost)?;
+                    self.upload.end();
+                }
+            }
+        }
+        Poll::Ready(Ok(Bytes::new()))
+    }
+
+    /// Returns the number of bytes that the connection has accepted.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }
@@ -131,9 +198,9 @@ impl<E: EncodeBody> Sending<E> {
             match self.upload.poll_piece(cx) {
                 Poll::Pending if out.is_empty() => return Poll::Pending,
                 Poll::Pending => break,
-                Poll::Ready(Some(piece)) => self.encoder.encode_piece(&piece?, out),
+                Poll::Ready(Some(piece)) => self.coding.encode_piece(&piece?, out),
                 Poll::Ready(None) => {
-                    self.encoder.encode_end(self.upload.trailers(), out);
+                    self.coding.encode_end(self.upload.trailers(), out);
                     self.upload.end();
                 }
             }
@@ -152,19 +219,7 @@ mod tests {
     use super::*;
     use crate::buffer::{Buffer, Buffers};
     use crate::upstream::plain::Plain;
-
-    #[derive(Debug)]
-    struct Encoder;
-
-    impl EncodeBody for Encoder {
-        fn encode_piece(&self, piece: &[u8], out: &mut BytesMut) {
-            out.extend_from_slice(piece);
-        }
-
-        fn encode_end(&self, _trailers: Option<&HeaderMap>, out: &mut BytesMut) {
-            out.extend_from_slice(b"end");
-        }
-    }
+    use crate::upstream::{Socket, SocketConnection as _};
 
     #[tokio::test]
     async fn without_a_head_nothing_of_a_request_is_sent() {
@@ -179,19 +234,19 @@ mod tests {
         {
             let begun = Sending::begin(upload, &mut connection, |_, out| {
                 out.extend_from_slice(b"half a head");
-                Err::<Encoder, _>("invalid")
+                Err("invalid")
             });
             assert_eq!(begun.err(), Some("invalid"));
         }
         // The next request on the connection is the first one that the upstream receives.
         let begun = Sending::begin(Upload::default(), &mut connection, |_, out| {
             out.extend_from_slice(b"head ");
-            Ok::<_, &str>(Encoder)
+            Ok::<_, &str>(BodyCoding::Chunked)
         });
         assert!(begun.is_ok_and(|sending| sending.is_done()));
         drop(connection);
         let mut received = String::new();
         peer.read_to_string(&mut received).await.unwrap();
-        assert_eq!(received, "head end");
+        assert_eq!(received, "head 0\r\n\r\n");
     }
 }

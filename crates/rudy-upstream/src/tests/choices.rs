@@ -388,3 +388,31 @@ fn a_request_does_not_wait_for_those_that_wait_for_another_member() {
         assert!(poll(&mut waits).is_pending());
     });
 }
+
+/// A search among 1,000 waiters under the lock would take longer than a request.
+#[test]
+fn a_release_and_a_new_waiter_look_at_one_waiter_of_each_group() {
+    once(|| {
+        let pool = pool(Options { choice: Choice::LeastBusy, queue: 1_000, ..options(1) }, &[1, 1]);
+        pool.add(2, Upstream::new(1), MemberOptions { priority: 1, ..1.into() }, at(0));
+        let [first, _second] = [0, 1].map(|id| pool.permit_for_check(0, id).unwrap());
+        // Those that have tried one of the members wait for the other one, and not for the backup.
+        let tried: [&[u64]; 3] = [&[], &[0], &[1]];
+        let checkout = |number: usize| {
+            let options = CheckoutOptions { tried: tried[number % 3], ..any() };
+            queued(pool.checkout(0, options, at(0)).unwrap())
+        };
+        let mut waiters: Vec<_> = (0..999).map(checkout).collect();
+        let choices = || pool.workers[0].chooser().choices();
+        let before = choices();
+        waiters.push(checkout(999));
+        // One for itself, and two of each group, because `find` chooses again.
+        assert_eq!(choices() - before, 1 + 3 * 2);
+        drop(first);
+        assert!(waiters.iter_mut().skip(1).all(|waiter| poll(waiter).is_pending()));
+        let served = poll(&mut waiters[0]);
+        assert!(served.is_ready());
+        // The first one gets the capacity, and nothing is left for the others.
+        assert_eq!(choices() - before, 7 + 1 + 3 * 2);
+    });
+}

@@ -17,7 +17,7 @@ use tokio::time::{timeout, timeout_at};
 
 use super::stream::{Http2Stream, StreamState};
 use super::{LIMITS, task};
-use crate::proxy::failure::Cause;
+use crate::proxy::failure::{Cause, HttpCause};
 use crate::upstream::Socket;
 
 /// Encoded frames over which no body is encoded: several TLS records, so that a body waits for the socket and not in memory.
@@ -105,7 +105,7 @@ impl End {
     /// Returns the cause for the requests on it.
     pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::Violation(error) => Cause::Http2(*error),
+            Self::Violation(error) => HttpCause::Http2(*error).into(),
             lost => Cause::ConnectionLost(lost.error()),
         }
     }
@@ -317,13 +317,13 @@ pub(super) fn reset_cause(
     reason: Option<&'static str>,
     is_going_away: bool,
     requires_http11: bool,
-) -> Cause {
+) -> HttpCause {
     match (reason, code) {
-        (Some(reason), code) => Cause::Http2Stream(ConnectionError { code, reason }),
-        (None, ErrorCode::HTTP_1_1_REQUIRED) => Cause::Http11Required,
-        (None, ErrorCode::REFUSED_STREAM) if requires_http11 => Cause::Http11Required,
-        (None, ErrorCode::REFUSED_STREAM) if is_going_away => Cause::GoneAway,
-        (None, ErrorCode::REFUSED_STREAM) => Cause::Refused,
-        (None, code) => Cause::Reset(code),
+        (Some(reason), code) => HttpCause::Http2Stream(ConnectionError { code, reason }),
+        (None, ErrorCode::HTTP_1_1_REQUIRED) => HttpCause::Http11Required,
+        (None, ErrorCode::REFUSED_STREAM) if requires_http11 => HttpCause::Http11Required,
+        (None, ErrorCode::REFUSED_STREAM) if is_going_away => HttpCause::GoneAway,
+        (None, ErrorCode::REFUSED_STREAM) => HttpCause::Refused,
+        (None, code) => HttpCause::Reset(code),
     }
 }

@@ -15,7 +15,6 @@ mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
-mod upload;
 
 use std::sync::LazyLock;
 
@@ -24,7 +23,6 @@ use rudy_http::{Limits, h2};
 pub(super) use self::connection::Http2Connection;
 pub(super) use self::open::{Connections, Speaks};
 pub(super) use self::stream::{Http2Stream, Parts};
-pub(super) use self::upload::Http2Upload;
 
 /// The size to which the window of a stream may grow, which a client that does not read can occupy. At a round trip of 1 ms, as in a data
 /// center, 1 MiB is a gigabyte per second.

@@ -13,7 +13,7 @@ use rudy_http::h2::client::Request;
 use rudy_net::current_runtime;
 
 use super::connection::{Http2Connection, OUTPUT_BYTES, State};
-use crate::proxy::failure::Cause;
+use crate::proxy::failure::{Cause, HttpCause};
 use crate::proxy::received::{Head, INTERIM_MAX};
 
 /// A stream of a connection. Dropping it cancels its request.
@@ -78,7 +78,7 @@ impl StreamState {
 
     pub(super) fn add_interim(&mut self, head: ReceivedHead) -> Result<(), Cause> {
         if self.parts.interim.len() >= INTERIM_MAX as usize {
-            return Err(Cause::TooManyInterim(INTERIM_MAX));
+            return Err(HttpCause::TooManyInterim(INTERIM_MAX).into());
         }
         self.parts.interim.push(head);
         Ok(())
@@ -185,10 +185,10 @@ impl Http2Stream {
         take: impl FnOnce(&mut Parts) -> T,
         bytes: impl FnOnce(&T) -> usize,
     ) -> Poll<Result<T, Cause>> {
-        let Usage::Open(id) = self.usage else { return Poll::Ready(Err(Cause::GoneAway)) };
+        let Usage::Open(id) = self.usage else { return Poll::Ready(Err(HttpCause::GoneAway.into())) };
         self.connection.with(|state| {
             let Some(stream) = state.streams.get_mut(&id) else {
-                return Poll::Ready(Err(Cause::GoneAway));
+                return Poll::Ready(Err(HttpCause::GoneAway.into()));
             };
             if stream.parts.is_empty() {
                 if let Some(cause) = stream.failure.take() {

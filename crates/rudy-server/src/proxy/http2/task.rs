@@ -15,9 +15,9 @@ use tokio::time::{Sleep, sleep_until};
 use super::LIMITS;
 use super::connection::{AGE_MAX, End, Http2Connection, OUTPUT_BYTES, State, reset_cause};
 use crate::proxy::fields::received_head;
-use crate::proxy::http1::{READ, READ_BYTES};
 use crate::proxy::received::Head;
 use crate::upstream::Socket;
+use crate::upstream::with_buffer;
 
 /// How often a task may read in one poll, so that it does not delay the other connections of its core: 512 KiB.
 const READS_MAX: u32 = 8;
@@ -117,21 +117,19 @@ impl State {
 
     /// Receives once.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        READ.with_borrow_mut(|buffer| {
+        with_buffer(|buffer| {
             let Some(socket) = &mut self.socket else { return Poll::Ready(Err(End::Closed)) };
-            let received =
-                ready!(socket.poll_read(cx, &mut buffer[..READ_BYTES])).map_err(|error| End::lost(&error))?;
+            let received = ready!(socket.poll_read(cx, buffer)).map_err(|error| End::lost(&error))?;
             Poll::Ready(self.receive(&buffer[..received]))
         })
     }
 
     /// Receives what the kernel has, such as the end of the connection.
     pub(super) fn receive_available(&mut self) {
-        let ended = READ.with_borrow_mut(|buffer| {
+        let ended = with_buffer(|buffer| {
             for _ in 0..READS_MAX {
                 let Some(socket) = &mut self.socket else { break };
-                let received =
-                    socket.read_now(&mut buffer[..READ_BYTES]).map_err(|error| End::lost(&error))?;
+                let received = socket.read_now(buffer).map_err(|error| End::lost(&error))?;
                 let Some(received) = received else { break };
                 self.receive(&buffer[..received])?;
                 // There may be acknowledgements to send.
@@ -207,7 +205,7 @@ impl State {
             Event::Reset { stream, code, reason } => {
                 let cause = reset_cause(code, reason, protocol.is_going_away(), *requires_http11);
                 if let Some(stream) = streams.get_mut(&stream) {
-                    stream.fail(cause, wakers);
+                    stream.fail(cause.into(), wakers);
                 }
             }
             Event::GoAway { code, .. } => *requires_http11 |= code == ErrorCode::HTTP_1_1_REQUIRED,

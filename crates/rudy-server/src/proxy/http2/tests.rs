@@ -16,9 +16,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::connection::SILENCE_MAX;
-use super::{Http2Connection, Http2Stream, Http2Upload};
-use crate::proxy::failure::Cause;
-use crate::upstream::{Endpoint, Upload};
+use super::{Http2Connection, Http2Stream};
+use crate::proxy::connection::Connection;
+use crate::proxy::failure::{Cause, HttpCause};
+use crate::upstream::{Endpoint, Sending, Upload};
 
 const LONG: Duration = Duration::from_mins(1);
 
@@ -69,7 +70,9 @@ fn begin(stream: &mut Http2Stream) {
         fields: (&fields).into(),
         body: BodyLength::Known(0),
     };
-    stream.begin(|scheme| Request::new(&head, scheme).map_err(Cause::Request)).unwrap();
+    stream
+        .begin(|scheme| Request::new(&head, scheme).map_err(|error| HttpCause::Request(error).into()))
+        .unwrap();
 }
 
 #[tokio::test]
@@ -114,8 +117,10 @@ async fn the_body_of_a_request_outlives_a_connection_that_ends_before_it() {
     begin(&mut stream);
     let cx = &mut Context::from_waker(Waker::noop());
     let body = RequestBody::whole(Bytes::from_static(b"body"));
-    let mut upload = Http2Upload::new(Upload::of_client(body));
-    assert!(upload.poll(cx, &mut stream).is_pending());
-    assert!(matches!(stream.poll_receive(cx), Poll::Ready(Err(Cause::GoneAway))));
+    let mut upload = Sending::in_frames(Upload::of_client(body));
+    let mut connection = Connection::Http2(stream);
+    assert!(upload.poll(cx, &mut connection).is_pending());
+    let Connection::Http2(mut stream) = connection else { unreachable!("it was made of one") };
+    assert!(matches!(stream.poll_receive(cx), Poll::Ready(Err(Cause::Protocol(HttpCause::GoneAway)))));
     assert!(upload.take_upload().is_some());
 }

@@ -260,7 +260,7 @@ fn connections_to_removed_addresses_are_closed_and_lookups_end_with_the_upstream
     upstream.look_up_names(&log().0).unwrap();
     run(async {
         let open = || async {
-            upstream.checkout(&mut Wanted::New.into(), || Ok::<_, CheckoutError>(())).await.unwrap()
+            upstream.checkout(&mut Wanted::New.into(), None, || Ok::<_, CheckoutError>(())).await.unwrap()
         };
         let [idle, mut used] = [open().await, open().await];
         assert!(matches!(used.endpoint(), Endpoint::Ip(address) if address == old));
