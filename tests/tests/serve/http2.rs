@@ -325,7 +325,7 @@ fn a_body_over_the_limit_is_413_and_a_slow_one_408() {
 
 #[test]
 fn cancelled_requests_are_logged_and_free_their_streams() {
-    let server = server("http2_streams = 2", SLOW);
+    let server = server("http2_streams = 2, half_close_timeout = '300ms'", SLOW);
     let mut connection = open(&server);
     connection.get(1, "/never");
     connection.get(3, "/never");

@@ -173,6 +173,8 @@ fn a_client_that_does_not_wait_for_a_checksum_ends_its_request() {
         let _ = event.send(None);
     });
     let mirror = verifying(&upstream, "maven");
+    let text = mirror.path().read("rudy.toml");
+    mirror.path().write("rudy.toml", format!("limits.half_close_timeout = \"300ms\"\n{text}"));
     let server = mirror.serve();
     let connection = server.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!(events.recv(), Ok(Some(format!("{JAR}.sha1"))));

@@ -7,7 +7,7 @@ use crate::limits::{first_limit, get, start, wait_for_active};
 /// One request at a time for each value of `x-key`.
 fn server(upstream: &Upstream) -> Server {
     let text = format!(
-        "listen = \"127.0.0.1:0,h2c\"\n[[site]]\nconcurrent_requests = {{ max = 1, by = \"header.x-key\" }}\n\
+        "listen = \"127.0.0.1:0,h2c\"\nlimits.half_close_timeout = \"300ms\"\n[[site]]\nconcurrent_requests = {{ max = 1, by = \"header.x-key\" }}\n\
          [[site.route]]\npath = \"/fixed\"\nrespond = {{ body = \"fine\" }}\n\
          [[site.route]]\npath = \"/slow\"\ndelay = {{ time = \"10m\", body = \"late\" }}\n\
          [[site.route]]\npath = \"/stream\"\nstream = {{ interval = \"10ms\" }}\n\

@@ -28,7 +28,7 @@ fn application() -> (Upstream, Requests) {
 
 fn site(application: &Upstream, authorizer: &str, more: &str) -> Server {
     Server::config(&format!(
-        "listen = '127.0.0.1:0,h2c'\n[[site]]\n\
+        "listen = '127.0.0.1:0,h2c'\nlimits.half_close_timeout = '300ms'\n[[site]]\n\
          [[site.route]]\npath = '/*'\nproxy = '{application}'\n[site.route.forward_auth]\nurl = '{authorizer}'\n{more}\n"
     ))
 }
