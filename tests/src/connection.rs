@@ -2,9 +2,24 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
 
 use crate::response::read_chunk;
 use crate::{PATIENCE, Response};
+
+/// Sends `request` on a new connection to a Unix socket, closes the sending side, and returns the response.
+pub fn exchange_unix(socket: &Path, request: impl AsRef<[u8]>) -> String {
+    let mut stream = UnixStream::connect(socket).expect("the server listens");
+    // The server may close before it has read everything, which can reset the connection after the response.
+    let (mut response, _) = (Vec::new(), stream.write_all(request.as_ref()));
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.read_to_end(&mut response);
+    String::from_utf8(response).expect("the server responds with text")
+}
 
 /// A TCP connection with timeouts.
 pub struct Connection {
@@ -19,6 +34,13 @@ impl Connection {
         stream.set_write_timeout(Some(PATIENCE)).expect("the timeout is not zero");
         stream.set_nodelay(true).expect("TCP supports it");
         Self { stream: BufReader::new(stream) }
+    }
+
+    /// Connects, and sends `bytes`.
+    pub fn send_to(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Self {
+        let mut connection = Self::open(address);
+        connection.send(bytes.as_ref());
+        connection
     }
 
     /// Returns the socket, for operations that are not here.
@@ -49,6 +71,11 @@ impl Connection {
     /// Sends a GET, as [`Self::exchange`].
     pub fn get(&mut self, target: &str, fields: &[&str]) -> Response {
         self.exchange("GET", target, fields)
+    }
+
+    /// Closes the connection with a reset.
+    pub fn reset(self) {
+        set_socket_linger(self.socket(), Some(Duration::ZERO)).expect("TCP supports it");
     }
 
     /// Closes the sending side.

@@ -1,5 +1,6 @@
 //! A scripted FastCGI app behind a gateway, which may also violate the protocol.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -209,6 +210,13 @@ impl AsFd for Listener {
     }
 }
 
+/// The address.
+impl Display for App {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address())
+    }
+}
+
 impl Drop for App {
     fn drop(&mut self) {
         if !thread::panicking() {
@@ -374,6 +382,12 @@ impl Peer {
         encode_stream(Kind::Stdout, self.id, bytes, &mut self.output);
         encode_stream_end(Kind::Stdout, self.id, &mut self.output);
         self.end(ProtocolStatus::RequestComplete);
+    }
+
+    /// Closes the connection.
+    pub fn close(&self) {
+        // Fails if the other end has closed it.
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     /// Shuts down the reading side, so that input is rejected.

@@ -1,11 +1,16 @@
 //! Folders for tests.
 
-use std::fs::{self, Permissions};
+use std::ffi::OsStr;
+use std::fmt::{self, Display, Formatter};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write as _;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+
+use crate::eventually;
 
 /// A temporary folder, which is deleted when this is dropped. It is a [`Path`] with the operations of [`Files`].
 pub struct Folder(TempDir);
@@ -43,6 +48,19 @@ impl Deref for Folder {
     }
 }
 
+/// The path.
+impl Display for Folder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.path().display().fmt(f)
+    }
+}
+
+impl AsRef<OsStr> for Folder {
+    fn as_ref(&self) -> &OsStr {
+        self.path().as_os_str()
+    }
+}
+
 impl AsRef<Path> for Folder {
     fn as_ref(&self) -> &Path {
         self.path()
@@ -67,8 +85,22 @@ pub trait Files {
     /// Returns the text of a file.
     fn read(&self, name: &str) -> String;
 
+    /// Appends text to a file, which is created if it is missing.
+    fn append(&self, name: impl AsRef<Path>, text: &str);
+
+    /// Waits until a file contains `part`, and returns its text.
+    fn wait_for(&self, name: impl AsRef<Path>, part: &str) -> String {
+        self.wait_until(name, |text| text.contains(part))
+    }
+
+    /// Waits until the condition is true for the text of a file, and returns it.
+    fn wait_until(&self, name: impl AsRef<Path>, condition: impl Fn(&str) -> bool) -> String;
+
     /// Sets the permissions of a file, or of the folder itself (`.`).
     fn set_mode(&self, name: &str, mode: u32);
+
+    /// Returns the permissions of a file, or of the folder itself (`.`).
+    fn mode(&self, name: &str) -> u32;
 }
 
 impl Files for Path {
@@ -85,6 +117,22 @@ impl Files for Path {
 
     fn read(&self, name: &str) -> String {
         fs::read_to_string(self.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn append(&self, name: impl AsRef<Path>, text: &str) {
+        let file = OpenOptions::new().append(true).create(true).open(self.join(name));
+        file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
+    }
+
+    fn wait_until(&self, name: impl AsRef<Path>, condition: impl Fn(&str) -> bool) -> String {
+        let path = self.join(name);
+        eventually(&format!("{} has the text", path.display()), || {
+            fs::read_to_string(&path).ok().filter(|text| condition(text))
+        })
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        fs::metadata(self.join(name)).expect("the file exists").permissions().mode() & 0o7777
     }
 
     fn set_mode(&self, name: &str, mode: u32) {

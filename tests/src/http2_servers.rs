@@ -45,26 +45,23 @@ impl Peer {
     /// root is a folder with `hello` (5 bytes) and `large` (300,000 bytes).
     /// Panics if nginx does not start.
     pub fn nginx(tls: Option<(&str, &str)>, directives: &str) -> Option<Self> {
-        Self::start("nginx", |folder, address| {
+        Self::nginx_with(|folder, address| {
             write_files(folder);
-            let here = folder.display();
-            let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
-            let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-            let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
             let (ssl, files) = match tls {
                 Some((certificate, key)) => {
                     (" ssl", format!("ssl_certificate {certificate}; ssl_certificate_key {key};"))
                 }
                 None => ("", String::new()),
             };
-            let text = format!(
-                "{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log;\n\
-                 events {{ worker_connections 256; }}\nhttp {{ access_log off; {temp}\n\
-                 server {{ listen {address}{ssl} http2; {files} root {here}/www; {directives} }} }}\n"
-            );
-            folder.write("nginx.conf", text);
-            vec!["-c".into(), format!("{here}/nginx.conf"), "-p".into(), here.to_string()]
+            let root = folder.join("www");
+            format!("server {{ listen {address}{ssl} http2; {files} root {}; {directives} }}", root.display())
         })
+    }
+
+    /// Starts nginx. `directives` gets its folder and its address, and returns the directives of `http`.
+    /// Panics if nginx does not start.
+    pub fn nginx_with(directives: impl FnOnce(&Path, SocketAddr) -> String) -> Option<Self> {
+        Self::start("nginx", |folder, address| nginx_arguments(folder, &directives(folder, address)))
     }
 
     /// The address of the server.
@@ -90,6 +87,20 @@ impl Drop for Peer {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
+}
+
+/// Returns the arguments for nginx, whose files are all in `folder`, with these directives of `http`.
+/// Panics if a file cannot be written.
+pub fn nginx_arguments(folder: &Path, directives: &str) -> Vec<String> {
+    let here = folder.display();
+    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
+    let text = format!(
+        "{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log info;\n\
+         events {{ worker_connections 256; }}\nhttp {{ access_log off; {temp}\n{directives} }}\n"
+    );
+    vec!["-c".into(), folder.write("nginx.conf", text).display().to_string(), "-p".into(), here.to_string()]
 }
 
 /// Writes `www/hello` and `www/large`.

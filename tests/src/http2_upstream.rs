@@ -1,5 +1,6 @@
 //! A server of HTTP/2 behind a proxy, with the crate `h2`.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,6 +88,13 @@ async fn serve_connection<F: Future<Output = ()> + Send + 'static>(
     let Ok(mut connection) = builder.handshake(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
         tokio::spawn(serve(request, respond));
+    }
+}
+
+/// The URL.
+impl Display for Http2Upstream {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url())
     }
 }
 

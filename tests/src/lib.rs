@@ -44,7 +44,7 @@ mod weblog;
 
 pub use self::weblog::Weblog;
 pub use binary::{binary, fastcgi_info, weblog};
-pub use connection::Connection;
+pub use connection::{Connection, exchange_unix};
 pub use curl::{Curl, CurlResult};
 pub use descriptors::descriptors;
 pub use disk::small_disk;
@@ -54,9 +54,9 @@ pub use exchange::Exchange;
 pub use folder::{Files, Folder};
 pub use hosts::Hosts;
 pub use http2::{Http2Connection, Http2Response};
-pub use http2_servers::{Peer, Reply, start_http2_server, write_files};
+pub use http2_servers::{Peer, Reply, nginx_arguments, start_http2_server, write_files};
 pub use http2_upstream::Http2Upstream;
-pub use load::{Load, Tally};
+pub use load::{Load, Tally, succeeds};
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port, listen};
 pub use program::{
@@ -72,7 +72,7 @@ pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 pub use tls_client::{EarlyConnection, TlsClient, TlsConnection};
 pub use upstream::{Upstream, UpstreamPeer, UpstreamRequest};
-pub use wait::{children, eventually, wait_until};
+pub use wait::{Gate, children, descriptors_of, eventually, gate, memory_of, wait_until};
 
 use std::time::Duration;
 

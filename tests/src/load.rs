@@ -54,6 +54,12 @@ impl Load {
     }
 }
 
+/// The check of a load whose responses are all 200.
+/// Panics if this one is not.
+pub fn succeeds(target: &str, response: &Response) {
+    assert_eq!(response.status, 200, "{target}: {}", response.head);
+}
+
 impl Drop for Load {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);

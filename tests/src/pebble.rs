@@ -208,15 +208,7 @@ impl Pebble {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
         let (certificates, authority) = (self.certificates.clone(), self.directory.address());
-        let path = certificates.path("authority-server");
-        let chain = vec![CertificateDer::from_pem_file(&path).expect("a certificate")];
-        let key =
-            rustls::pki_types::PrivateKeyDer::from_pem_file(path.replace(".pem", ".key")).expect("a key");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config =
-            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config =
-            config.expect("versions").with_no_client_auth().with_single_cert(chain, key).expect("its key");
+        let config = certificates.server_config("authority-server");
         let (config, decide) = (Arc::new(config), Arc::new(std::sync::Mutex::new(decide)));
         // Ends with the process of the test.
         std::thread::spawn(move || {

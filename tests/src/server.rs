@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -160,10 +161,16 @@ impl Server {
         self.reload(outcome)
     }
 
-    /// Stops the server with SIGTERM, and waits as [`Self::wait`].
-    pub fn stop(&mut self) -> (ExitStatus, String) {
+    /// Changes the configuration, which is in the folder of the server, and reloads it.
+    pub fn reload_changed(&mut self, change: impl Fn(String) -> String, outcome: &str) -> String {
+        let text = self.path().read("rudy.toml");
+        self.reload_with(&change(text), outcome)
+    }
+
+    /// Stops the server with SIGTERM, and waits as [`Self::exits_with`] until it exits with code 0.
+    pub fn stop(&mut self) -> String {
         self.signal(Signal::TERM);
-        self.wait()
+        self.exits_with(0)
     }
 
     /// Waits until the server exits with this code. Returns its stderr.
@@ -282,6 +289,13 @@ impl Builder {
         self
     }
 
+    /// Passes a listening socket to the server, as systemd does. Removes environment variables that were set before.
+    pub fn inheriting(self, socket: TcpListener) -> Self {
+        // The shell sets LISTEN_PID to its own process id, which `exec` keeps.
+        self.through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
+            .stdin(OwnedFd::from(socket))
+    }
+
     /// Serves a new folder with these files on a free port of 127.0.0.1.
     pub fn files(mut self, files: &[(&str, &[u8])]) -> Self {
         let folder = self.folder.insert(Folder::with(files)).to_owned();
@@ -289,8 +303,13 @@ impl Builder {
     }
 
     /// Serves the configuration `text`, written to `rudy.toml` in a new folder.
-    pub fn config(mut self, text: &str) -> Self {
-        let path = self.folder.insert(Folder::with(&[("rudy.toml", text)])).join("rudy.toml");
+    pub fn config(self, text: &str) -> Self {
+        self.config_of(Folder::with(&[("rudy.toml", text)]))
+    }
+
+    /// Serves the configuration `rudy.toml` of this folder.
+    pub fn config_of(mut self, folder: Folder) -> Self {
+        let path = self.folder.insert(folder).join("rudy.toml");
         self.arg("--config").arg(path)
     }
 

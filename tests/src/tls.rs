@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 
 use crate::{Files as _, Folder, Running, program};
 
@@ -85,6 +86,18 @@ impl Certificates {
     /// Returns the path of a certificate.
     pub fn path(&self, name: &str) -> String {
         self.folder.text(&format!("{name}.pem"))
+    }
+
+    /// Returns the settings of a server of rustls with a certificate.
+    /// Panics if the files are not valid.
+    pub fn server_config(&self, name: &str) -> ServerConfig {
+        let path = self.path(name);
+        let chain = vec![CertificateDer::from_pem_file(&path).expect("a certificate")];
+        let key = PrivateKeyDer::from_pem_file(path.replace(".pem", ".key")).expect("a key");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("the provider supports them").with_no_client_auth();
+        config.with_single_cert(chain, key).expect("its key matches")
     }
 
     /// Copies a certificate and its key into a folder.

@@ -1,10 +1,14 @@
 //! A scripted HTTP/1.1 server behind a proxy, which may also violate the protocol.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
 
 use crate::PATIENCE;
 use crate::http2::Http2Connection;
@@ -113,6 +117,13 @@ impl Upstream {
     }
 }
 
+/// The URL.
+impl Display for Upstream {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url())
+    }
+}
+
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::SeqCst);
@@ -206,6 +217,11 @@ impl UpstreamPeer {
     /// Sends a 200 with this body.
     pub fn respond(&mut self, body: &str) {
         self.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+    }
+
+    /// Resets the connection when it is closed.
+    pub fn reset(&self) {
+        set_socket_linger(self.socket(), Some(Duration::ZERO)).expect("TCP supports it");
     }
 
     /// Waits until the peer closes the connection, and discards what it sends.

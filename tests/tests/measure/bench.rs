@@ -13,18 +13,19 @@ fn bench(arguments: &[&str]) -> Output {
 
 /// Returns the stdout of a successful run.
 fn report(arguments: &[&str]) -> String {
-    let output = bench(arguments).with_code(0);
-    output.stdout
+    bench(arguments).succeeded()
 }
 
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&report(&[arguments, &["--json", "-"]].concat())).expect("a report is JSON")
 }
 
-fn rejection(arguments: &[&str]) -> (Option<i32>, String) {
+/// Returns the stderr of a run that ends with this code and without output.
+#[track_caller]
+fn rejection(code: i32, arguments: &[&str]) -> String {
     let output = bench(arguments);
     assert_eq!(output.stdout, "");
-    (output.code, output.stderr)
+    output.failed_with(code)
 }
 
 fn server() -> Server {
@@ -34,8 +35,7 @@ fn server() -> Server {
 #[test]
 fn an_earlier_report_stays_if_nothing_listens() {
     let folder = Folder::new();
-    let path = folder.join("report");
-    let file = path.to_str().expect("the path is text");
+    let file = &folder.text("report");
     let url = format!("http://127.0.0.1:{}/", free_port());
     for arguments in [
         &["bench", "-n", "1", "--json", file, &url][..],
@@ -47,8 +47,9 @@ fn an_earlier_report_stays_if_nothing_listens() {
         folder.write("report", "an earlier report");
         assert!(!Rudy::run(arguments).is_success(), "{arguments:?}");
         assert_eq!(folder.read("report"), "an earlier report", "{arguments:?}");
-        fs::remove_file(&path).expect("the file can be removed");
-        assert!(!Rudy::run(arguments).is_success() && !path.exists(), "no empty file: {arguments:?}");
+        fs::remove_file(file).expect("the file can be removed");
+        let is_success = Rudy::run(arguments).is_success();
+        assert!(!is_success && !folder.join("report").exists(), "no empty file: {arguments:?}");
     }
 }
 
@@ -83,23 +84,17 @@ fn the_arguments_of_wrk_work() {
 #[test]
 fn a_list_has_methods_and_bodies_and_errors_show_the_line() {
     let server = server();
-    let folder = Folder::new();
-    let (body, list) = (folder.join("body"), folder.join("list"));
-    fs::write(&body, "x=1").expect("a file can be written");
+    let folder = Folder::with(&[("body", "x=1")]);
     let (index, other) = (server.url("/"), server.url("/other"));
     // The 405 shows that the request was a POST.
-    fs::write(&list, format!("3 {index}\nPOST {other} @{}\n", body.display()))
-        .expect("the file can be written");
-    let path = list.to_str().expect("a path of text");
+    folder.write("list", format!("3 {index}\nPOST {other} @{}\n", folder.text("body")));
+    let path = &folder.text("list");
     let report = json(&["-n", "8", "-c", "1", "--urls", path]);
     assert_members!(report["status_codes"], "200": 6, "405": 2);
-    fs::write(&list, format!("{index}\n{other} 0\n")).expect("the file can be written");
-    let (code, stderr) = rejection(&["-n", "8", "--urls", path]);
-    assert_eq!(code, Some(2));
-    assert!(
-        stderr.starts_with(&format!("error: {path}:2: \"0\" is not a weight (expected an integer")),
-        "{stderr}"
-    );
+    folder.write("list", format!("{index}\n{other} 0\n"));
+    let stderr = rejection(2, &["-n", "8", "--urls", path]);
+    let expected = format!("error: {path}:2: \"0\" is not a weight (expected an integer");
+    assert!(stderr.starts_with(&expected), "{stderr}");
 }
 
 #[test]
@@ -128,15 +123,13 @@ fn at_a_rate_all_due_requests_are_sent() {
 fn the_sum_of_the_rows_is_the_report() {
     let server = server();
     let folder = Folder::new();
-    let (rows, whole) = (folder.join("rows"), folder.join("whole"));
-    let (rows, whole) = (rows.to_str().expect("a plain path"), whole.to_str().expect("a plain path"));
-    let url = server.url("/");
+    let (rows, whole, url) = (&folder.text("rows"), &folder.text("whole"), server.url("/"));
     let run =
         ["-c", "4", "-t", "2", "-d", "450ms", "--interval", "100ms", "--ndjson", rows, "--json", whole, &url];
     let text = report(&run);
     assert!(text.contains("Requests/sec:"), "a file of JSON does not replace the text");
-    let whole: Value = serde_json::from_str(&read(whole)).expect("JSON");
-    let rows = read(rows);
+    let whole: Value = serde_json::from_str(&folder.read("whole")).expect("JSON");
+    let rows = folder.read("rows");
     let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).expect("JSON")).collect();
     assert!(rows.len() >= 5, "four whole intervals and the rest");
     for key in ["requests", "sent", "succeeded", "received_bytes", "body_bytes", "connections_opened"] {
@@ -168,27 +161,23 @@ fn failed_responses_are_counted_with_an_example() {
     let server = server();
     let longer = bench(&["-n", "20", "-c", "2", "--expect-bytes", "6", &server.url("/")]);
     assert_contains!(longer.stdout, "unexpected_body         20  a body of 5 bytes instead of 6\n");
-    let body = server.path().join("other");
-    let body = body.to_str().expect("a plain path");
-    let expected = report(&["-n", "20", "-c", "2", "--expect-body", body, &server.url("/other")]);
+    let body = server.path().text("other");
+    let expected = report(&["-n", "20", "-c", "2", "--expect-body", &body, &server.url("/other")]);
     assert!(expected.contains("succeeded    100 % of 20"), "{expected}");
 }
 
 #[test]
 fn urls_of_a_file_are_requested_by_their_weights() {
     let server = server();
-    let list =
-        server.path().write("urls", format!("# often\n{} 3\n{}\n", server.url("/"), server.url("/missing")));
-    let list = list.to_str().expect("a plain path");
-    let report = json(&["-n", "40", "-c", "2", "-t", "1", "--urls", list]);
+    server.path().write("urls", format!("# often\n{} 3\n{}\n", server.url("/"), server.url("/missing")));
+    let report = json(&["-n", "40", "-c", "2", "-t", "1", "--urls", &server.path().text("urls")]);
     assert_members!(report["status_codes"], "200": 30, "404": 10);
 }
 
 #[test]
 fn a_unix_socket_can_be_measured() {
     let folder = Folder::with(&[("index.html", "hello")]);
-    let socket = folder.join("socket");
-    let socket = socket.to_str().expect("a plain path");
+    let socket = &folder.text("socket");
     let listen = format!("unix:{socket}");
     let _server = Server::build().arg(folder.path()).args(["--listen", &listen]).start();
     let text = report(&["-n", "20", "-c", "2", "--unix-socket", socket, "http://localhost/"]);
@@ -199,13 +188,12 @@ fn a_unix_socket_can_be_measured() {
 fn connections_use_the_given_source_addresses() {
     let folder = Folder::new();
     let log = folder.join("log");
-    let server = Server::build().files(&[("index.html", b"hello")]).arg("--access-log").arg(&log).start();
+    let mut server = Server::build().files(&[("index.html", b"hello")]).arg("--access-log").arg(log).start();
     let text = report(&["-n", "9", "-c", "4", "--sources", "127.0.0.4/30", &server.url("/")]);
     assert!(text.contains("succeeded    100 % of 9"), "{text}");
     // A separate thread writes the log. It is complete when the server has exited.
-    let mut server = server;
     server.stop();
-    let log = read(&log);
+    let log = folder.read("log");
     for source in ["127.0.0.4 - -", "127.0.0.5 - -", "127.0.0.6 - -"] {
         assert!(log.lines().any(|line| line.starts_with(source)), "{log}");
     }
@@ -257,14 +245,11 @@ fn a_full_disk_is_reported_with_exit_code_1() {
 fn a_missing_server_is_exit_code_1_and_an_invalid_flag_2() {
     let port = ReservedPort::new();
     let free = port.address();
-    let (code, stderr) = rejection(&["-d", "1", &format!("http://{free}/")]);
-    assert_eq!(code, Some(1));
+    let stderr = rejection(1, &["-d", "1", &format!("http://{free}/")]);
     assert!(stderr.ends_with(&format!("error: {free}: could not connect: connection refused\n")), "{stderr}");
-    let (code, stderr) = rejection(&["-c", "2", "-t", "3", &format!("http://{free}/")]);
-    assert_eq!(code, Some(2));
-    assert!(stderr.contains("error: 3 threads are more than the 2 connections"), "{stderr}");
-    let (code, stderr) = rejection(&["--json", "/nowhere/report", &format!("http://{free}/")]);
-    assert_eq!(code, Some(1));
+    let stderr = rejection(2, &["-c", "2", "-t", "3", &format!("http://{free}/")]);
+    assert_contains!(stderr, "error: 3 threads are more than the 2 connections");
+    let stderr = rejection(1, &["--json", "/nowhere/report", &format!("http://{free}/")]);
     assert!(stderr.starts_with("error: cannot write to /nowhere/report: "), "{stderr}");
 }
 
@@ -282,8 +267,7 @@ fn an_objective_that_is_not_met_is_exit_code_3() {
         (&["--max-error-rate", "0.001"], "error: the objective was not met: errors 50 % > 0.1 %"),
     ] {
         let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], limit].concat()).with_code(3);
-        let stderr = &output.stderr;
-        assert!(stderr.contains(expected), "{limit:?}: {stderr}");
+        assert_contains!(output.stderr, expected);
         assert!(output.stdout.contains("Requests/sec:"), "the report is printed");
     }
 }
@@ -293,12 +277,11 @@ fn an_objective_that_is_not_met_is_exit_code_3() {
 fn an_objective_about_latency_needs_a_rate() {
     let url = "http://127.0.0.1:1/";
     for load in [&["-d", "1"][..], &["-n", "300"], &["-c", "1", "--max-error-rate", "1%"]] {
-        let (code, stderr) = rejection(&[load, &["--max-p99", "20ms", url]].concat());
-        assert_eq!(code, Some(2), "{stderr}");
+        let stderr = rejection(2, &[load, &["--max-p99", "20ms", url]].concat());
         assert!(stderr.contains("--max-p99 needs a rate (-R)") && stderr.contains("-R 2k"), "{stderr}");
     }
-    let (code, stderr) = rejection(&["--closed-loop-latency", url]);
-    assert_eq!(code, Some(2), "it allows nothing without a limit: {stderr}");
+    // It allows nothing without a limit.
+    rejection(2, &["--closed-loop-latency", url]);
 }
 
 #[test]
@@ -317,14 +300,9 @@ fn flags_of_other_tools_have_hints() {
         (&["-d", "{\"a\": 1}", url], "-d is the duration; send a body with -b"),
         (&["-d", "a=1", url], "-d is the duration; send a body with -b"),
     ] {
-        let (code, stderr) = rejection(arguments);
-        assert_eq!(code, Some(2));
-        assert!(stderr.contains(hint), "{stderr}");
+        let stderr = rejection(2, arguments);
+        assert_contains!(stderr, hint);
     }
-}
-
-fn read(path: impl AsRef<Path>) -> String {
-    fs::read_to_string(path).expect("the file was written")
 }
 
 /// Returns the output of a run on a terminal of 24 by 80. Uses `script`, which every Linux has.

@@ -20,14 +20,19 @@ fn values<'v>(reports: &'v [Value], key: &str) -> Vec<&'v Value> {
     reports.iter().map(|report| &report[key]).collect()
 }
 
-fn certificates() -> Option<Certificates> {
-    let certificates = Certificates::for_host("server", "localhost")?;
-    Some(certificates)
+/// Starts a server with 100 streams on each connection, and returns its URL.
+fn serve(reply: impl Fn(usize, usize) -> Reply + Send + Sync + Clone + 'static) -> String {
+    format!("http://{}/", start_http2_server(100, reply))
+}
+
+/// What `rudy get` writes on stderr, which fails.
+fn failed_get(url: &str) -> String {
+    Rudy::run(["get", "--http2-prior-knowledge", url]).failed_with(1)
 }
 
 #[test]
 fn a_server_with_tls_chooses_the_protocol() {
-    let Some(certificates) = certificates() else { return };
+    let Some(certificates) = Certificates::for_host("server", "localhost") else { return };
     let (file, authority) = (certificates.path("server"), certificates.path("authority"));
     let key = file.replace(".pem", ".key");
     let Some(nginx) = Peer::nginx(Some((&file, &key)), "") else { return };
@@ -46,7 +51,7 @@ fn a_server_with_tls_chooses_the_protocol() {
 
 #[test]
 fn a_server_without_http_2_is_reported() {
-    let Some(certificates) = certificates() else { return };
+    let Some(certificates) = Certificates::for_host("server", "localhost") else { return };
     // `openssl s_server` chooses no protocol.
     let server = certificates.serve("server");
     let authority = certificates.path("authority");
@@ -66,8 +71,8 @@ fn a_server_without_http_2_is_reported() {
         }
     });
     for command in [&["get", "--http2-prior-knowledge"][..], &["bench", "--http2", "-c", "1", "-n", "1"]] {
-        let output = Rudy::run([command, &[&url]].concat()).with_code(1);
-        assert!(output.stderr.contains("the server responds with HTTP/1"), "{}", output.stderr);
+        let stderr = Rudy::run([command, &[&url]].concat()).failed_with(1);
+        assert_contains!(stderr, "the server responds with HTTP/1");
     }
 }
 
@@ -83,11 +88,9 @@ fn a_head_is_written_as_by_curl_and_a_body_is_sent() {
     assert!(text.starts_with("HTTP/2 200 \r\nserver: nginx/"), "{text}");
     assert!(text.ends_with("\r\n\r\nhello") && text.contains("\r\ncontent-length: 5\r\n"), "{text}");
     assert!(output.stderr.contains("\n  status              200 (HTTP/2)\n"), "{}", output.stderr);
-    let output = Rudy::run(["get", flag, "-I", &nginx.url("http", "/large")]).with_code(0);
-    assert!(output.stdout.contains("content-length: 300000"), "{}", output.stdout);
-    let body = nginx.folder().join("body");
-    fs::write(&body, vec![b'x'; 2_000_000]).expect("the folder is ours");
-    let body = format!("@{}", body.display());
+    let heads = Rudy::run(["get", flag, "-I", &nginx.url("http", "/large")]).succeeded();
+    assert_contains!(heads, "content-length: 300000");
+    let body = format!("@{}", nginx.folder().write("body", vec![b'x'; 2_000_000]).display());
     let reports = get(&[flag, "-b", &body, &nginx.url("http", "/upload")]);
     assert_eq!(values(&reports, "status"), [201], "{reports:?}");
 }
@@ -106,17 +109,15 @@ fn connections_that_a_server_ends_are_replaced() {
     assert_eq!((code, report["succeeded"].as_u64()), (Some(0), Some(300)), "{report}");
     assert_eq!(report["allowed_streams"], 3);
     let output = Rudy::run(["bench", "--http2", "--streams", "10", "-c", "1", "-n", "50", &url]);
-    let expected = "streams      10 on each connection at most; the server allows only 3";
-    assert!(output.stdout.contains(expected), "{}", output.stdout);
+    assert_contains!(output.stdout, "streams      10 on each connection at most; the server allows only 3");
     assert!(output.stderr.starts_with("1 connection, 1 thread, HTTP/2 with 10 concurrent streams on each, "));
 }
 
 #[test]
 fn an_open_loop_uses_all_streams() {
-    let address = start_http2_server(100, |_, _| Reply::Status(200));
-    let url = format!("http://{address}/");
-    let (code, report) =
-        bench(&["--streams", "50", "-c", "1", "-R", "500", "-d", "1", "--warm-up-time", "0", &url]);
+    let url = serve(|_, _| Reply::Status(200));
+    let load = ["--streams", "50", "-c", "1", "-R", "500", "-d", "1", "--warm-up-time", "0", &url];
+    let (code, report) = bench(&load);
     assert_eq!((code, report["requests"].as_u64()), (Some(0), Some(500)), "{report}");
     assert_eq!(report["connections_opened"], 1);
 }
@@ -124,20 +125,18 @@ fn an_open_loop_uses_all_streams() {
 #[test]
 fn refused_requests_are_sent_again() {
     // Each third request is refused.
-    let address = start_http2_server(100, |_, request| match request % 3 {
+    let url = serve(|_, request| match request % 3 {
         0 => Reply::Reset(ErrorCode::REFUSED_STREAM),
         _ => Reply::Status(200),
     });
-    let url = format!("http://{address}/");
     let (code, report) = bench(&["--streams", "4", "-c", "1", "-n", "100", &url]);
     assert_eq!((code, report["succeeded"].as_u64()), (Some(0), Some(100)), "{report}");
     assert!(report["repeated"].as_u64() >= Some(30), "{report}");
     // And on a new connection.
-    let address = start_http2_server(100, |connection, request| match (connection, request) {
+    let url = serve(|connection, request| match (connection, request) {
         (0, 1) => Reply::Reset(ErrorCode::REFUSED_STREAM),
         _ => Reply::Status(200),
     });
-    let url = format!("http://{address}/");
     let reports = get(&["--http2-prior-knowledge", "-b", "x", &url, &url]);
     assert_eq!(values(&reports, "status"), [200, 200], "{reports:?}");
     assert!(reports[1]["new_because"].as_str().is_some_and(|reason| reason.contains("sent again")));
@@ -145,12 +144,10 @@ fn refused_requests_are_sent_again() {
 
 #[test]
 fn a_server_that_refuses_everything_is_reported() {
-    let address = start_http2_server(100, |_, _| Reply::Reset(ErrorCode::REFUSED_STREAM));
-    let url = format!("http://{address}/");
+    let url = serve(|_, _| Reply::Reset(ErrorCode::REFUSED_STREAM));
     let (code, report) = bench(&["--streams", "4", "-c", "1", "-n", "10", &url]);
     assert_eq!((code, report["failures"]["refused"]["count"].as_u64()), (Some(1), Some(10)), "{report}");
-    let output = Rudy::run(["get", "--http2-prior-knowledge", &url]).with_code(1);
-    assert!(output.stderr.contains("error: the server refused the stream (REFUSED_STREAM)"));
+    assert_contains!(failed_get(&url), "error: the server refused the stream (REFUSED_STREAM)");
 }
 
 #[test]
@@ -163,25 +160,22 @@ fn resets_and_errors_of_a_server_are_reported() {
             "error: the server closed the connection: ENHANCE_YOUR_CALM: for a test",
         ),
     ] {
-        let address = start_http2_server(100, move |_, _| reply);
-        let url = format!("http://{address}/");
+        let url = serve(move |_, _| reply);
         let (code, report) = bench(&["-c", "1", "-n", "10", &url]);
         assert_eq!((code, report["failures"][kind]["count"].as_u64()), (Some(1), Some(10)), "{report}");
-        let output = Rudy::run(["get", "--http2-prior-knowledge", &url]).with_code(1);
-        assert!(output.stderr.contains(message), "{}", output.stderr);
+        assert_contains!(failed_get(&url), message);
     }
 }
 
 #[test]
 fn requests_after_the_last_one_of_a_connection_move_to_the_next() {
-    let address = start_http2_server(100, |_, request| match request {
+    let url = serve(|_, request| match request {
         2 => Reply::LastStatus(421),
         _ => Reply::Status(200),
     });
-    let url = format!("http://{address}/");
     let (code, report) = bench(&["--streams", "8", "-c", "1", "-n", "60", &url]);
     assert_eq!((code, report["requests"].as_u64()), (Some(0), Some(60)), "{report}");
-    assert_eq!(report["status_codes"], serde_json::json!({"200": 40, "421": 20}), "{report}");
+    assert_eq!(report["status_codes"], json!({"200": 40, "421": 20}), "{report}");
     assert_eq!((&report["connections_opened"], report["repeated"].as_u64() > Some(0)), (&20.into(), true));
 }
 
@@ -191,8 +185,7 @@ fn a_flood_opens_streams() {
     let url = nginx.url("http", "/hello?{}");
     let flood = |streams: &str| -> Value {
         let fixed = ["flood", "--http2", "--idle", "-c", "2", "--ramp", "0", "-d", "1", "--json"];
-        let output = Rudy::run([&fixed[..], &["--streams", streams, &url]].concat());
-        output.json()
+        Rudy::run([&fixed[..], &["--streams", streams, &url]].concat()).json()
     };
     let report = flood("15");
     assert_eq!(report["opened"], 30, "{report}");

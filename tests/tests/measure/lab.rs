@@ -1,13 +1,13 @@
 //! Tests `rudy lab run` with real processes: working and faulty variants.
 
+use std::ops::Deref;
+
 use rudy_tests::prelude::*;
 
-/// A working variant: a server with one file.
-const RUDY: &str = r#"
-[[file]]
-path = "a.html"
-size = 1000
+const FILE: &str = "[[file]]\npath = \"a.html\"\nsize = 1000\n";
 
+/// A working variant: a server with [`FILE`].
+const RUDY: &str = r#"
 [[variant]]
 name = "rudy"
 command = ["{rudy}", "serve", "{folder}", "--listen", "127.0.0.1:{port}"]
@@ -30,18 +30,24 @@ fn shell(name: &str, script: &str) -> String {
     )
 }
 
-struct Lab {
-    folder: Folder,
+/// A folder with `plan.toml`.
+struct Lab(Folder);
+
+impl Deref for Lab {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.0
+    }
 }
 
 impl Lab {
     fn new(plan: &str) -> Self {
-        let folder = Folder::with(&[("plan.toml", plan)]);
-        Self { folder }
+        Self(Folder::with(&[("plan.toml", plan)]))
     }
 
     fn command(&self, arguments: &[&str]) -> Rudy {
-        Rudy::command(["lab", "run"]).args(arguments).folder(self.folder.path())
+        Rudy::command(["lab", "run"]).args(arguments).folder(&self.0)
     }
 
     fn run(&self) -> Output {
@@ -49,7 +55,13 @@ impl Lab {
     }
 
     fn out(&self) -> PathBuf {
-        self.folder.join("out")
+        self.join("out")
+    }
+
+    /// Runs the experiment, and returns the record of its first run.
+    fn first_run(&self) -> Value {
+        self.run().with_code(0);
+        self.runs().swap_remove(0)
     }
 
     /// Returns the records of the runs.
@@ -59,8 +71,7 @@ impl Lab {
 }
 
 fn records(folder: &Path) -> Vec<Value> {
-    let text = folder.read("results.jsonl");
-    text.lines().map(|line| serde_json::from_str(line).expect("each line is a record")).collect()
+    folder.read("results.jsonl").lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
 }
 
 /// Returns why the only run failed.
@@ -70,30 +81,22 @@ fn why(lab: &Lab) -> String {
     runs[0]["outcome"]["why"].as_str().unwrap_or_else(|| panic!("it did not fail: {runs:?}")).to_owned()
 }
 
-/// Waits until the processes whose ids are in a file have exited. Returns false after the timeout.
-fn are_gone(file: &Path) -> bool {
-    let text = fs::read_to_string(file).expect("they have written their ids");
+/// Waits until the processes whose ids are in the file `pid` have exited.
+fn wait_until_gone(lab: &Lab) {
     let number = |line: &str| Pid::from_raw(line.parse().expect("a number")).expect("not 0");
-    let pids: Vec<Pid> = text.lines().map(number).collect();
+    let pids: Vec<Pid> = lab.read("pid").lines().map(number).collect();
     assert!(!pids.is_empty());
-    let start = Instant::now();
-    while pids.iter().any(|pid| test_kill_process(*pid).is_ok()) {
-        if start.elapsed() > PATIENCE {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    true
+    wait_until("all processes are gone", || pids.iter().all(|pid| test_kill_process(*pid).is_err()));
 }
 
 #[test]
 fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
-    let again =
-        RUDY.replace("[[file]]\npath = \"a.html\"\nsize = 1000", "").replace("\"rudy\"\n", "\"again\"\n");
+    let again = RUDY.replace("\"rudy\"\n", "\"again\"\n");
     let sequence = BURST.replace("burst", "sequence");
     let bench = "[[workload]]\nname = \"bench\"\nkind = \"bench\"\npath = \"/a.html\"\nconnections = 2\ntime = \"1s\"\n";
-    let plan =
-        format!("rounds = 1\nwarmup = \"100ms\"\n{RUDY}control = true\n{again}{BURST}{sequence}{bench}");
+    let plan = format!(
+        "rounds = 1\nwarmup = \"100ms\"\n{FILE}{RUDY}control = true\n{again}{BURST}{sequence}{bench}"
+    );
     let lab = Lab::new(&plan);
     lab.run().with_code(0);
     let runs = lab.runs();
@@ -115,7 +118,7 @@ fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
 #[test]
 fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured() {
     let dies = shell("dies", "echo no such module >&2; exit 7");
-    let lab = Lab::new(&format!("rounds = 1\n{dies}{RUDY}{BURST}"));
+    let lab = Lab::new(&format!("rounds = 1\n{FILE}{dies}{RUDY}{BURST}"));
     let output = lab.run().with_code(0);
     let runs = lab.runs();
     let of = |name: &str| runs.iter().find(|run| run["variant"] == name).expect("the variant has a run");
@@ -138,12 +141,11 @@ fn a_variant_that_is_never_ready_is_stopped() {
         .replace("name", "ready = { timeout = \"300ms\" }\nname");
     // The folder of the files is removed with the experiment, so the id is written elsewhere.
     let lab = Lab::new("");
-    let pid = lab.folder.path().join("pid");
-    let waits = waits.replace("$2/pid", &pid.to_string_lossy());
-    lab.folder.path().write("plan.toml", format!("rounds = 1\n{waits}{BURST}"));
+    let waits = waits.replace("$2/pid", &lab.text("pid"));
+    lab.write("plan.toml", format!("rounds = 1\n{waits}{BURST}"));
     lab.run().with_code(1);
     assert_contains!(why(&lab), "not ready within 300ms", "nothing accepts connections");
-    assert!(are_gone(&pid));
+    wait_until_gone(&lab);
 }
 
 #[test]
@@ -158,33 +160,27 @@ fn only_the_end_of_long_output_is_kept() {
 #[test]
 fn a_variant_that_ignores_sigterm_is_killed_with_its_children() {
     let lab = Lab::new("");
-    let pid = lab.folder.path().join("pid");
     // It serves, has a child in another session, and ignores SIGTERM.
     let script = format!(
-        "trap '' TERM; setsid sh -c 'echo $$ >>{}; exec sleep 1000' & \"$1\" serve \"$2\" --listen 127.0.0.1:$3 & \
+        "trap '' TERM; setsid sh -c 'echo $$ >>{}/pid; exec sleep 1000' & \"$1\" serve \"$2\" --listen 127.0.0.1:$3 & \
          while :; do sleep 1; done",
-        pid.display()
+        *lab
     );
-    let file = "[[file]]\npath = \"a.html\"\nsize = 1000\n";
     let plan =
-        format!("rounds = 1\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("stays", &script));
-    lab.folder.path().write("plan.toml", plan);
-    lab.run().with_code(0);
-    let runs = lab.runs();
-    let notes = runs[0]["notes"].to_string();
+        format!("rounds = 1\n{FILE}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("stays", &script));
+    lab.write("plan.toml", plan);
+    let notes = lab.first_run()["notes"].to_string();
     assert_contains!(notes, "did not end within 5 s of SIGTERM", "left behind sleep (");
-    assert!(are_gone(&pid));
+    wait_until_gone(&lab);
 }
 
 #[test]
 fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
     let lab = Lab::new("");
-    let pid = lab.folder.path().join("pid");
-    let script = format!("echo $$ >>{}; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", pid.display());
-    let file = "[[file]]\npath = \"a.html\"\nsize = 1000\n";
+    let script = format!("echo $$ >>{}/pid; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", *lab);
     let plan =
-        format!("rounds = 12\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("served", &script));
-    lab.folder.path().write("plan.toml", plan);
+        format!("rounds = 12\n{FILE}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("served", &script));
+    lab.write("plan.toml", plan);
     let mut child = lab.command(&["plan.toml", "--out", "out"]).spawn();
     let mut lines =
         BufReader::new(child.stderr.take().expect("the stream is piped")).lines().map_while(Result::ok);
@@ -193,7 +189,7 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
     let rest: Vec<_> = lines.collect();
     assert_eq!(child.wait().expect("the process exits").code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("rudy lab run --resume out")), "{rest:?}");
-    assert!(are_gone(&pid));
+    wait_until_gone(&lab);
     let runs = lab.runs().len();
     assert!((1..12).contains(&runs), "{runs}");
 
@@ -205,7 +201,7 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
 
 #[test]
 fn an_invalid_plan_is_reported_with_its_line_and_creates_no_folder() {
-    let lab = Lab::new(&format!("{RUDY}{BURST}connection = 3\n"));
+    let lab = Lab::new(&format!("{FILE}{RUDY}{BURST}connection = 3\n"));
     let output = lab.run().with_code(2);
     assert_contains!(output.stderr, "plan.toml", "connection", "line");
     assert!(!lab.out().exists());
@@ -224,20 +220,17 @@ fn run_once(script: &str, workload: &str) -> Lab {
 #[test]
 fn a_program_prints_its_metrics() {
     let lab = run_once("echo said beside >&2; echo time_s 0.25; echo tasks $1", "");
-    lab.run().with_code(0);
-    let metrics = &lab.runs()[0]["metrics"];
+    let metrics = &lab.first_run()["metrics"];
     assert_members!(metrics, "time_s": 0.25, "tasks": 17.0);
 }
 
 #[test]
 fn recorded_starts_are_counted_and_placeholders_are_replaced() {
     let lab = run_once("echo a >>starts; cat \"$0\" >>starts; echo time_s {time}", "");
-    let plan = lab.folder.path().join("plan.toml");
-    let text = fs::read_to_string(&plan).expect("written");
+    let text = lab.read("plan.toml");
     let own = "placeholders = { time = \"0.5\" }\nconfig_text = \"{time}\"\n[[workload]]";
-    fs::write(&plan, text.replace("[[workload]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
-    lab.run().with_code(0);
-    let metrics = &lab.runs()[0]["metrics"];
+    lab.write("plan.toml", text.replace("[[workload]]", own).replace("\"sh\"", "\"{config}\""));
+    let metrics = &lab.first_run()["metrics"];
     assert_members!(metrics, "starts": 2.0, "time_s": 0.5);
 }
 
@@ -256,8 +249,7 @@ fn a_program_that_fails_or_prints_no_metric_or_hangs_has_failed() {
         ),
     ] {
         let lab = run_once(script, workload);
-        let output = lab.run().with_code(1);
-        let stderr = output.stderr;
+        let stderr = lab.run().failed_with(1);
         for words in expected {
             assert!(stderr.contains(words), "{script}: {stderr}");
         }
@@ -266,24 +258,16 @@ fn a_program_that_fails_or_prints_no_metric_or_hangs_has_failed() {
 
 #[test]
 fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
-    let folder = Folder::new();
-    let (script, pid) = (folder.join("again.sh"), folder.join("pid"));
-    let again = format!(
-        "trap 'setsid /bin/sh \"$0\" & exit' TERM\necho $$ >>{}\nwhile :; do sleep 0.05; done\n",
-        pid.display()
-    );
-    fs::write(&script, again).expect("the file can be written");
     let lab = run_once(
-        &format!(
-            "/bin/sh {} >/dev/null 2>&1 & while [ ! -s {} ]; do sleep 0.01; done; echo time_s 1",
-            script.display(),
-            pid.display()
-        ),
+        "/bin/sh FOLDER/again.sh >/dev/null 2>&1 & while [ ! -s FOLDER/pid ]; do sleep 0.01; done; echo time_s 1",
         "",
     );
-    lab.run().with_code(0);
-    assert_contains!(lab.runs()[0]["notes"].to_string(), ", which we ended");
-    assert!(are_gone(&pid));
+    lab.write("plan.toml", lab.read("plan.toml").replace("FOLDER", &lab.to_string()));
+    let again =
+        "trap 'setsid /bin/sh \"$0\" & exit' TERM\necho $$ >>FOLDER/pid\nwhile :; do sleep 0.05; done\n";
+    lab.write("again.sh", again.replace("FOLDER", &lab.to_string()));
+    assert_contains!(lab.first_run()["notes"].to_string(), ", which we ended");
+    wait_until_gone(&lab);
 }
 
 #[test]
@@ -292,8 +276,7 @@ fn lab_messages_prints_its_metrics() {
         "rounds = 1\n[[variant]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\
          [[workload]]\nname = \"20\"\nkind = \"run\"\nn = 20\n",
     );
-    lab.run().with_code(0);
-    let metrics = &lab.runs()[0]["metrics"];
+    let metrics = &lab.first_run()["metrics"];
     assert_eq!(metrics["messages"], f64::from(2 * 20 * 19));
     assert!(metrics["time_s"].as_f64().is_some_and(|time| time > 0.0), "{metrics}");
 }
@@ -306,7 +289,7 @@ fn a_missing_program_is_reported_before_the_first_run() {
     assert!(output.stderr.contains("lacking cannot be measured: /no/such/tool"), "{}", output.stderr);
     assert!(!lab.out().exists());
     let optional = needs.replace("name", "optional = true\nname");
-    let lab = Lab::new(&format!("rounds = 1\n{optional}{RUDY}{BURST}"));
+    let lab = Lab::new(&format!("rounds = 1\n{FILE}{optional}{RUDY}{BURST}"));
     lab.run().with_code(0);
     assert_eq!(lab.runs().len(), 1);
 }
@@ -314,8 +297,7 @@ fn a_missing_program_is_reported_before_the_first_run() {
 /// Returns an experiment with a companion server and a shell script, which has the server's port as `$2`.
 fn with_companion(script: &str, output_format: &str, workload: &str) -> Lab {
     let lab = Lab::new("");
-    let pid = lab.folder.path().join("pid");
-    let serve = format!("echo $$ >>{}; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", pid.display());
+    let serve = format!("echo $$ >>{}/pid; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", *lab);
     let server =
         shell("server", &serve).replace("[[variant]]", "[[companion]]") + "ready = { http = \"/a.html\" }\n";
     let variant = format!(
@@ -323,9 +305,9 @@ fn with_companion(script: &str, output_format: &str, workload: &str) -> Lab {
          command = [\"/bin/sh\", \"-c\", \'\'\'{script}\'\'\', \"sh\", \"{{rudy}}\", \"{{server.port}}\"]\n"
     );
     let plan = format!(
-        "rounds = 1\n[[file]]\npath = \"a.html\"\nsize = 1000\n{server}{variant}[[workload]]\nname = \"run\"\nkind = \"run\"\n{workload}"
+        "rounds = 1\n{FILE}{server}{variant}[[workload]]\nname = \"run\"\nkind = \"run\"\n{workload}"
     );
-    lab.folder.path().write("plan.toml", plan);
+    lab.write("plan.toml", plan);
     lab
 }
 
@@ -336,12 +318,11 @@ const BENCH_SERVER: &str =
 #[test]
 fn a_companion_server_starts_before_the_program_and_stops_after_it() {
     let lab = with_companion(BENCH_SERVER, "bench", "");
-    lab.run().with_code(0);
-    let run = &lab.runs()[0];
+    let run = lab.first_run();
     assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
     assert!(!run["notes"].to_string().contains("server"), "it is no part of the variant: {run}");
     assert!(run["metrics"]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{run}");
-    assert!(are_gone(&lab.folder.path().join("pid")));
+    wait_until_gone(&lab);
 }
 
 #[test]
@@ -349,7 +330,7 @@ fn a_program_observes_its_companion_by_pid_and_prints_json_and_ends_with_an_expe
     let script = "echo '{\"observed\": {server.pid}, \"tcp\": {\"listen\": 1}}'; exit 4";
     let lab = with_companion(script, "json", "exit_codes = [0, 4]\n");
     lab.run().with_code(0);
-    let pid = lab.folder.path().read("pid");
+    let pid = lab.read("pid");
     let metrics = &lab.runs()[0]["metrics"];
     let metric = |name: &str| metrics[name].as_f64().map(|value| value.to_string());
     assert_eq!(metric("observed").as_deref(), Some(pid.trim()), "{metrics}");
@@ -359,29 +340,24 @@ fn a_program_observes_its_companion_by_pid_and_prints_json_and_ends_with_an_expe
 #[test]
 fn a_stall_of_the_server_is_measured() {
     let lab = with_companion(BENCH_SERVER, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
-    lab.run().with_code(0);
-    let run = &lab.runs()[0];
+    let run = lab.first_run();
     let metric = |name: &str| run["metrics"][name].as_f64().unwrap_or_default();
     assert!(metric("stalled_s") >= 0.5 && metric("max_ns") >= 0.25e9, "{run}");
     assert!(metric("errors").abs() < 0.5, "{run}");
     // A busy machine may cause other warnings.
     assert!(!run["warnings"].to_string().contains("stall"), "{run}");
-    assert!(are_gone(&lab.folder.path().join("pid")));
+    wait_until_gone(&lab);
 }
 
 #[test]
 fn a_run_is_suspect_if_it_ends_before_the_stall_and_failed_if_its_server_exits() {
     let stall = "stall = { after = \"10s\", time = \"1s\" }\n";
     let lab = with_companion("echo time_s 1", "metrics", stall);
-    assert_eq!(lab.run().code, Some(0));
-    assert_contains!(lab.runs()[0]["warnings"].to_string(), "before the stall", "time_s");
+    assert_contains!(lab.first_run()["warnings"].to_string(), "before the stall", "time_s");
 
     let lab = with_companion("kill $(cat PID); sleep 1000", "metrics", "");
-    let plan = lab.folder.path().join("plan.toml");
-    let pid = lab.folder.path().join("pid");
-    let text = fs::read_to_string(&plan).expect("written").replace("PID", &pid.to_string_lossy());
-    fs::write(&plan, text).expect("written");
-    assert_eq!(lab.run().code, Some(1));
+    lab.write("plan.toml", lab.read("plan.toml").replace("PID", &lab.text("pid")));
+    lab.run().with_code(1);
     assert!(why(&lab).contains("server, a companion program, ended"), "{}", why(&lab));
 }
 
@@ -392,19 +368,13 @@ fn ctrl_c_during_a_stall_stops_all_processes() {
         "metrics",
         "timeout = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n",
     );
-    let pid = lab.folder.path().join("pid");
     let mut child = lab.command(&["plan.toml", "--out", "out"]).without_stderr().spawn();
-    let is_stopped = || {
-        let pid = fs::read_to_string(&pid).ok()?.trim().to_owned();
+    eventually("the server is stopped", || {
+        let pid = fs::read_to_string(lab.join("pid")).ok()?.trim().to_owned();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(stat.rsplit_once(')')?.1.trim_start().starts_with('T'))
-    };
-    let start = Instant::now();
-    while is_stopped() != Some(true) {
-        assert!(start.elapsed() < PATIENCE, "it was never stopped");
-        thread::sleep(Duration::from_millis(10));
-    }
+        stat.rsplit_once(')')?.1.trim_start().starts_with('T').then_some(())
+    });
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
     assert_eq!(child.wait().expect("the process exits").code(), Some(130));
-    assert!(are_gone(&pid));
+    wait_until_gone(&lab);
 }

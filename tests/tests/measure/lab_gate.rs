@@ -11,38 +11,38 @@ fn burn(cpu: &str) -> String {
     format!("{} lab burn {cpu} --listen 127.0.0.1:{{port}}", binary().display())
 }
 
-/// Compares two servers.
-fn compare(folder: &Path, [a, b]: [&str; 2], more: &[&str]) -> Output {
+/// Compares two servers that [`burn`] starts.
+fn compare(folder: &Path, cpu: [&str; 2], more: &[&str]) -> Output {
+    compare_commands(folder, cpu.map(burn).each_ref().map(String::as_str), more)
+}
+
+fn compare_commands(folder: &Path, [a, b]: [&str; 2], more: &[&str]) -> Output {
     let flags = ["--url", "http://127.0.0.1:{port}/", "-c", "1", "-d", "100ms", "--out", "out"];
-    let (a, b) = (burn(a), burn(b));
-    lab(folder, &[&["compare", a.as_str(), b.as_str()], &flags[..], more].concat())
+    lab(folder, &[&["compare", a, b], &flags[..], more].concat())
 }
 
 #[test]
 fn too_few_rounds_have_no_verdict() {
     let folder = Folder::new();
-    let output =
-        compare(folder.path(), ["20us", "20us"], &["--rounds", "1", "--fail-if-worse", "5%"]).with_code(2);
-    assert!(output.stderr.contains("--rounds 7"), "{}", output.stderr);
+    let output = compare(&folder, ["20us", "20us"], &["--rounds", "1", "--fail-if-worse", "5%"]);
+    assert_contains!(output.failed_with(2), "--rounds 7");
 
-    compare(folder.path(), ["20us", "20us"], &["--rounds", "1"]).with_code(0);
-    let page = folder.read("out/report.html");
-    assert!(page.contains("Is B better than A?"));
-    lab(folder.path(), &["diff", "out", "out", "--fail-if-worse", "5%"]).with_code(1);
+    compare(&folder, ["20us", "20us"], &["--rounds", "1"]).with_code(0);
+    assert!(folder.read("out/report.html").contains("Is B better than A?"));
+    lab(&folder, &["diff", "out", "out", "--fail-if-worse", "5%"]).with_code(1);
 }
 
 #[test]
 fn a_worse_server_exits_with_3_and_a_worse_result_too() {
     let folder = Folder::new();
-    compare(folder.path(), ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]).with_code(3);
+    compare(&folder, ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]).with_code(3);
 
-    let diff = |old: &str, new: &str| lab(folder.path(), &["diff", old, new, "--fail-if-worse", "20%"]);
+    let diff = |old: &str, new: &str| lab(&folder, &["diff", old, new, "--fail-if-worse", "20%"]);
     assert_eq!(diff("out", "out").code, Some(0), "{}", diff("out", "out").stdout);
     multiply(&folder.join("out"), &folder.join("slower"), 2.0);
     assert_eq!(diff("out", "slower").code, Some(3), "{}", diff("out", "slower").stdout);
     assert_eq!(diff("slower", "out").code, Some(0), "better is not worse");
-    let json = lab(folder.path(), &["diff", "out", "slower", "--json"]);
-    let json = json.json();
+    let json = lab(&folder, &["diff", "out", "slower", "--json"]).json();
     let of = |verdict: &str| {
         json["comparisons"].as_array().map(|all| all.iter().filter(|one| one["verdict"] == verdict).count())
     };
@@ -54,18 +54,14 @@ fn a_worse_server_exits_with_3_and_a_worse_result_too() {
 #[test]
 fn a_server_that_responds_with_errors_under_load_is_not_better() {
     let folder = Folder::new();
-    let config = folder.join("rudy.toml");
     let limited = "listen = '127.0.0.1:PORT'\nshutdown_timeout = '1s'\n[[site]]\n[[site.route]]\npath = '/*'\nrespond = 200\n\
                    rate_limit = { rate = '10/s', by = 'all', status = 503 }\n";
-    fs::write(&config, limited).expect("the file can be written");
+    let config = folder.write("rudy.toml", limited);
     let (config, rudy) = (config.display(), binary().display().to_string());
     let start = format!("sed s/PORT/$0/ {config} > {config}.$0 && exec {rudy} serve --config {config}.$0");
     let (old, new) = (burn("900us"), format!("sh -c '{start}' {{port}}"));
-    let flags =
-        ["--url", "http://127.0.0.1:{port}/", "-c", "1", "-d", "100ms", "--rounds", "7", "--out", "out"];
-    let flags = [&flags[..], &["--fail-if-worse", "5%"]].concat();
     let stderr =
-        lab(folder.path(), &[&["compare", old.as_str(), new.as_str()], &flags[..]].concat()).failed_with(1);
+        compare_commands(&folder, [&old, &new], &["--rounds", "7", "--fail-if-worse", "5%"]).failed_with(1);
     assert_contains!(stderr, "--fail-if-worse cannot be decided", "requests failed");
 }
 
@@ -86,6 +82,5 @@ fn multiply(from: &Path, to: &Path, factor: f64) {
 #[test]
 fn a_folder_without_results_is_an_invalid_argument() {
     let folder = Folder::new();
-    let output = lab(folder.path(), &["diff", "old", "new"]).with_code(2);
-    assert!(output.stderr.contains("old/results.jsonl"), "{}", output.stderr);
+    assert_contains!(lab(&folder, &["diff", "old", "new"]).failed_with(2), "old/results.jsonl");
 }

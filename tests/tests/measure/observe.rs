@@ -79,8 +79,8 @@ fn the_busiest_thread_is_shown() {
     assert_eq!(objects.len(), 2);
     for object in objects {
         let busiest = object["busiest"].as_array().expect("the value is a list");
-        let burner =
-            busiest.iter().find(|thread| thread["name"] == "burner").expect("it uses CPU all the time");
+        let burner = busiest.iter().find(|thread| thread["name"] == "burner");
+        let burner = burner.expect("it uses CPU all the time");
         let tid = burner["tid"].as_u64().expect("the value is a number");
         assert_eq!(burner["nid"], format!("{tid:#x}"));
         assert!(burner["cpu_percent"].as_f64().is_some_and(|percent| percent > 0.0), "{burner}");
@@ -119,16 +119,11 @@ fn a_watch_exits_with_0_when_its_process_exits() {
 /// Waits until the watch has opened a pidfd for its process.
 fn wait_until_watched(watch: &Watch) {
     let folder = format!("/proc/{}/fd", watch.child.id());
-    loop {
+    wait_until("the process is watched", || {
         let links = fs::read_dir(&folder).into_iter().flatten().flatten();
-        if links
-            .filter_map(|link| fs::read_link(link.path()).ok())
-            .any(|to| to.ends_with("anon_inode:[pidfd]"))
-        {
-            return;
-        }
-        thread::yield_now();
-    }
+        let mut targets = links.filter_map(|link| fs::read_link(link.path()).ok());
+        targets.any(|to| to.ends_with("anon_inode:[pidfd]"))
+    });
 }
 
 #[test]
@@ -182,15 +177,13 @@ fn a_leak_shows_as_growth() {
 #[test]
 fn a_watch_writes_a_chart_and_refuses_a_file_that_cannot_be_written_at_once() {
     let folder = Folder::new();
-    let file = folder.join("leak.svg");
-    let path = file.to_str().expect("the path is text");
-    let drawn =
-        Rudy::run(["conns", &own_pid(), "--watch", "10ms", "--count", "3", "--plot", path]).with_code(0);
-    assert_eq!(drawn.stderr, format!("chart: {path}\n"));
-    let svg = fs::read_to_string(&file).expect("the chart exists");
+    let path = folder.text("leak.svg");
+    let drawn = Rudy::run(["conns", &own_pid(), "--watch", "10ms", "--count", "3", "--plot", &path]);
+    assert_eq!(drawn.failed_with(0), format!("chart: {path}\n"));
+    let svg = folder.read("leak.svg");
     assert!(svg.starts_with("<svg") && svg.contains("descriptors"), "{svg}");
-    let missing = folder.join("missing/leak.svg");
-    let refused = Rudy::run(["conns", &own_pid(), "--watch=1h", "--plot", &missing.display().to_string()]);
+    let missing = folder.text("missing/leak.svg");
+    let refused = Rudy::run(["conns", &own_pid(), "--watch=1h", "--plot", &missing]);
     assert_eq!((refused.code, &*refused.stdout), (Some(1), ""));
     assert!(refused.stderr.starts_with("error: cannot write "));
 }

@@ -10,8 +10,7 @@ fn output(arguments: &[&str]) -> Output {
     bench(arguments).output()
 }
 
-fn start(share: &str, file: &Path, url: &str) -> Child {
-    let file = file.to_str().expect("a plain path");
+fn start(share: &str, file: &str, url: &str) -> Child {
     let load =
         ["-n", "301", "-c", "5", "-t", "1", "--start-at", "+2s", "--split", share, "--json", file, url];
     bench(&load).spawn()
@@ -21,36 +20,31 @@ fn start(share: &str, file: &Path, url: &str) -> Child {
 fn shares_add_up_to_one_load_and_their_reports_merge() {
     let server = Server::files(&[("index.html", b"hello")]);
     let folder = Folder::new();
-    let files = ["0/3", "1/3", "2/3"].map(|share| (share, folder.join(&share[..1])));
+    let shares = ["0/3", "1/3", "2/3"];
+    let paths = shares.map(|share| folder.text(&share[..1]));
+    let paths = paths.each_ref().map(String::as_str);
     let url = server.url("/");
-    let running = files.each_ref().map(|(share, file)| start(share, file, &url));
+    let running = [0, 1, 2].map(|index| start(shares[index], paths[index], &url));
     for mut child in running {
         assert!(child.wait().expect("the process exits").success());
     }
-    let paths = files.each_ref().map(|(_, file)| file.to_str().expect("a plain path"));
     // `--force`, because other processes on this machine can saturate a share.
-    let merged = output(&["merge", "--force", "--json", "-", paths[0], paths[1], paths[2]]);
-    let whole = merged.json();
+    let whole = output(&["merge", "--force", "--json", "-", paths[0], paths[1], paths[2]]).json();
     assert_members!(whole, "requests": 301, "succeeded": 301);
     assert_members!(whole["config"], "connections": 5, "requests": 301);
 
     let missing = output(&["merge", paths[0], paths[2]]);
     assert_eq!((missing.code, missing.stdout.len()), (Some(1), 0));
-    let other = folder.write(
-        "other",
-        fs::read_to_string(paths[1]).expect("a report").replace("\"connections\": 2", "\"connections\": 9"),
-    );
-    let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]).with_code(1);
-    assert!(other.stderr.contains("were not merged"));
+    folder.write("other", folder.read("1").replace("\"connections\": 2", "\"connections\": 9"));
+    let other = output(&["merge", paths[0], &folder.text("other"), paths[2]]);
+    assert_contains!(other.failed_with(1), "were not merged");
 }
 
 #[test]
 fn an_invalid_report_is_rejected_by_name() {
-    let folder = Folder::new();
-    let file = folder.write("report", "no JSON");
-    let file = file.to_str().expect("a plain path");
-    let rejected = output(&["merge", file]).with_code(1);
-    let stderr = &rejected.stderr;
+    let folder = Folder::with(&[("report", "no JSON")]);
+    let file = folder.text("report");
+    let stderr = output(&["merge", &file]).failed_with(1);
     assert!(stderr.starts_with(&format!("error: {file}: not a report")), "{stderr}");
 }
 
@@ -80,10 +74,6 @@ fn the_kubernetes_job_runs_a_share_of_its_load() {
     let arguments: Vec<_> = lines.filter_map(|line| line.split('"').next()).map(replaced).collect();
     assert_eq!(arguments.first().map(String::as_str), Some("bench"));
     let arguments: Vec<_> = arguments.iter().skip(1).map(String::as_str).collect();
-    let share = output(&arguments).with_code(0);
-    let report = share.json();
-    assert_eq!(
-        (&report["config"]["share"]["index"], &report["config"]["connections"]),
-        (&3.into(), &2.into())
-    );
+    let config = &output(&arguments).with_code(0).json()["config"];
+    assert_eq!((&config["share"]["index"], &config["connections"]), (&3.into(), &2.into()));
 }

@@ -15,17 +15,22 @@ fn writer(folder: &Folder, name: &str) -> (Running, ChildStdin) {
     (Running::from(child), stdin)
 }
 
-fn top(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Rudy::command(["top"]).args(arguments).output();
-    (output.code, output.stdout, output.stderr)
+fn top(arguments: &[&str]) -> Output {
+    Rudy::command(["top"]).args(arguments).output()
+}
+
+/// Returns the stdout of a run that succeeds without output on stderr.
+fn success(arguments: &[&str]) -> String {
+    let output = top(arguments);
+    assert_eq!(output.stderr, "");
+    output.succeeded()
 }
 
 #[test]
 fn an_idle_process_is_found_by_its_name_and_reported_as_idle() {
     let folder = Folder::new();
     let (child, _stdin) = writer(&folder, "rudy-idle");
-    let (code, table, errors) = top(&["rudy-idle", "--once", "--interval", "50ms"]);
-    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    let table = success(&["rudy-idle", "--once", "--interval", "50ms"]);
     assert!(table.starts_with(&format!("rudy-idle (pid {}): 1 thread, 0 busy", child.id())), "{table}");
     assert!(table.contains("\n=> idle: its one thread used 0.0 % of a core"), "{table}");
     assert!(table.lines().any(|line| line.contains(" rudy-idle  ")), "{table}");
@@ -67,26 +72,22 @@ fn keys_sum_threads_show_stacks_and_quit() {
 fn a_recorded_thread_dump_gives_threads_their_names_and_stacks() {
     let folder = Folder::new();
     let (child, _stdin) = writer(&folder, "rudy-java");
-    let (pid, dump) = (child.id(), folder.join("dump"));
+    let pid = child.id();
     let text = format!(
         "Full thread dump OpenJDK:\n\n\"http-nio-8080-Acceptor\" #31 prio=5 tid=0x1 nid={pid:#x} runnable\n\
          \tat sun.nio.ch.Net.accept(java.base@17.0.15/Native Method)\n\tat Main.main(Main.java:1)\n"
     );
-    fs::write(&dump, text.repeat(10)).expect("the folder is writable");
-    let dump = dump.to_str().expect("the path is UTF-8");
-    let arguments = [&pid.to_string(), "--once", "-i", "50ms", "--jvm-dump", dump];
-    let (code, table, errors) = top(&arguments);
-    assert_eq!((code, errors.as_str()), (Some(0), ""), "a file attaches to nothing, so nothing is announced");
+    folder.write("dump", text.repeat(10));
+    let arguments = [&pid.to_string(), "--once", "-i", "50ms", "--jvm-dump", &folder.text("dump")];
+    // A file attaches to nothing, so nothing is announced.
+    let table = success(&arguments);
     let expected = format!(
         "http-nio-8080-Acceptor ({pid}): the same top frame in 10 of 10 samples: sun.nio.ch.Net.accept, called by Main.main"
     );
     assert!(table.contains(&expected), "{table}");
-    let (_, json, _) = top(&[arguments.as_slice(), &["--json", "--idle"]].concat());
-    let object: Value = serde_json::from_str(&json).expect("it is an object");
+    let object = top(&[arguments.as_slice(), &["--json", "--idle"]].concat()).json();
     assert_eq!((&object["dumps"], &object["busiest"][0]["role"]), (&10.into(), &"management".into()));
-    let (code, _, errors) = top(&[&pid.to_string(), "--once", "--jvm"]);
-    assert_eq!(code, Some(1));
-    assert!(errors.contains("is not a JVM"), "{errors}");
+    assert_contains!(top(&[&pid.to_string(), "--once", "--jvm"]).failed_with(1), "is not a JVM");
 }
 
 #[test]
@@ -115,7 +116,5 @@ fn a_process_that_writes_is_shown_with_its_file() {
 
 #[test]
 fn all_writers_are_shown_without_a_process() {
-    let (code, table, errors) = top(&["--disk", "--once", "-i", "50ms"]);
-    assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert!(table.contains(" processes: ") && table.contains("\n=> "), "{table}");
+    assert_contains!(success(&["--disk", "--once", "-i", "50ms"]), " processes: ", "\n=> ");
 }

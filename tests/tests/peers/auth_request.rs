@@ -2,8 +2,6 @@
 
 use rudy_tests::prelude::*;
 
-use super::proxy::write;
-
 /// Decides by a cookie.
 fn authorizer() -> Upstream {
     Upstream::start(|peer| {
@@ -44,29 +42,16 @@ fn application(count: Arc<AtomicUsize>) -> Upstream {
     })
 }
 
-fn nginx(
-    authorizer: &Upstream,
-    application: &Upstream,
-    port: &ReservedPort,
-    folder: &Path,
-) -> Option<Running> {
-    let program = program("nginx")?;
-    let path = folder.display();
-    let config = format!(
-        "daemon off; master_process off; pid {path}/pid; error_log {path}/error.log; events {{}}\n\
-         http {{ access_log off; server {{ listen {}; client_body_temp_path {path}/bodies; proxy_temp_path {path}/proxy;\n\
-         location / {{ auth_request /auth; auth_request_set $user $upstream_http_remote_user;\n\
-             proxy_set_header Remote-User $user; proxy_pass {}; }}\n\
-         location = /auth {{ internal; proxy_pass {}/verify; proxy_pass_request_body off;\n\
-             proxy_set_header Content-Length \"\"; }}\n}} }}\n",
-        port.address(),
-        application.url(),
-        authorizer.url()
-    );
-    let file = write(folder, "nginx.conf", &config);
-    let mut command = Command::new(program);
-    command.args(["-c", &file, "-p", &path.to_string()]);
-    Some(Running::listening(&mut command, port))
+fn nginx(authorizer: &Upstream, application: &Upstream) -> Option<rudy_tests::Peer> {
+    rudy_tests::Peer::nginx_with(|_, address| {
+        format!(
+            "server {{ listen {address};\n\
+             location / {{ auth_request /auth; auth_request_set $user $upstream_http_remote_user;\n\
+                 proxy_set_header Remote-User $user; proxy_pass {application}; }}\n\
+             location = /auth {{ internal; proxy_pass {authorizer}/verify; proxy_pass_request_body off;\n\
+                 proxy_set_header Content-Length \"\"; }}\n}}"
+        )
+    })
 }
 
 /// What matters of a response: whether the application has responded, and otherwise the status, where all failures are one.
@@ -82,13 +67,10 @@ fn outcome(response: &Response) -> (u16, String) {
 fn the_same_authorizer_has_the_same_effect() {
     let count = Arc::new(AtomicUsize::new(0));
     let (authorizer, application) = (authorizer(), application(count.clone()));
-    let (port, folder) = (ReservedPort::new(), Folder::new());
-    let Some(_nginx) = nginx(&authorizer, &application, &port, folder.path()) else { return };
+    let Some(nginx) = nginx(&authorizer, &application) else { return };
     let server = Server::config(&format!(
-        "listen = '127.0.0.1:0'\n[[site]]\nforward_auth = '{}/verify'\n\
-         [[site.route]]\npath = '/*'\nproxy = '{}'\n",
-        authorizer.url(),
-        application.url()
+        "listen = '127.0.0.1:0'\n[[site]]\nforward_auth = '{authorizer}/verify'\n\
+         [[site.route]]\npath = '/*'\nproxy = '{application}'\n"
     ));
     for cookie in ["ann", "anonymous", "rejected", "none", "broken", "garbage", "closed"] {
         for spoofed in [
@@ -103,7 +85,7 @@ fn the_same_authorizer_has_the_same_effect() {
                      Connection: close\r\n\r\n{body}",
                     body.len()
                 );
-                let outcomes = [port.address(), server.address()].map(|address| {
+                let outcomes = [nginx.address(), server.address()].map(|address| {
                     let before = count.load(Ordering::SeqCst);
                     let mut connection = Connection::open(address);
                     connection.send(request.as_bytes());

@@ -66,8 +66,7 @@ fn precompressed_files_are_selected_by_quality() {
 /// Starts a server that compresses the responses of an application.
 fn compressing(upstream: &Upstream) -> Server {
     Server::config(&format!(
-        "listen = ['127.0.0.1:0,h2c']\n[[site]]\ncompression = true\n[[site.route]]\npath = '/*'\nproxy = '{}'\n",
-        upstream.url()
+        "listen = ['127.0.0.1:0,h2c']\n[[site]]\ncompression = true\n[[site.route]]\npath = '/*'\nproxy = '{upstream}'\n"
     ))
 }
 
@@ -115,16 +114,14 @@ fn responses_of_an_application_decode_to_the_same_content() {
 #[test]
 fn a_client_that_decodes_gets_each_event_at_once() {
     let Some(curl) = Curl::find() else { return };
-    let (allow, allowed) = mpsc::channel::<()>();
-    let allowed = Mutex::new(allowed);
+    let (allow, allowed) = gate::<()>();
     let upstream = Upstream::start(move |peer| {
         while peer.request().is_some() {
             peer.send(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
             );
-            let allowed = allowed.lock().expect("no panic");
             for number in 0_u32.. {
-                if allowed.recv().is_err() {
+                if allowed.wait().is_none() {
                     return;
                 }
                 let event = format!("data: {number}\n");

@@ -51,10 +51,8 @@ fn many_transfers_at_once_do_not_mix() {
     let files: Vec<_> = names.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
     let server = Server::files(&files);
     let copies = Folder::new();
-    let mut arguments = vec!["--parallel".to_owned(), "--output-dir".into()];
-    arguments.push(copies.path().display().to_string());
-    arguments.extend(["--remote-name-all".into(), server.url("/[0-49].bin")]);
-    let fetched = curl.run(arguments);
+    let (to, urls) = (copies.to_string(), server.url("/[0-49].bin"));
+    let fetched = curl.run(["--parallel", "--output-dir", &to, "--remote-name-all", &urls]);
     assert_eq!((fetched.exit, fetched.transfers.len()), (0, 50));
     for (name, content) in files {
         assert!(fs::read(copies.join(name)).unwrap() == content, "{name}");
@@ -65,9 +63,8 @@ fn many_transfers_at_once_do_not_mix() {
 fn a_rejected_upload_gets_its_response_before_it_is_sent() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
-    let folder = Folder::new();
-    let upload = folder.write("upload", varied(5 << 20));
-    let upload = upload.to_str().unwrap();
+    let folder = Folder::with(&[("upload", varied(5 << 20))]);
+    let upload = &folder.text("upload");
     let data = format!("@{upload}");
     for arguments in [["--upload-file", upload], ["--data-binary", &data]] {
         let expect = ["--expect100-timeout", "60", "--header", "Expect: 100-continue"];
@@ -145,9 +142,8 @@ fn unsupported_protocols_fail_cleanly() {
 fn curl_connects_to_a_unix_socket() {
     let Some(curl) = Curl::find() else { return };
     let folder = Folder::new();
-    let socket = folder.join("rudy.sock");
-    let listen = format!("unix:{}", socket.display());
+    let listen = format!("unix:{folder}/rudy.sock");
     let _server = Server::build().files(&[("page.html", b"<p>hello")]).args(["--listen", &listen]).start();
-    let fetched = curl.run(["--unix-socket", socket.to_str().unwrap(), "http://localhost/page.html"]);
+    let fetched = curl.run(["--unix-socket", &folder.text("rudy.sock"), "http://localhost/page.html"]);
     assert_eq!((fetched.status(), fetched.body.as_slice()), (200, b"<p>hello".as_slice()));
 }

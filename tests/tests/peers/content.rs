@@ -1,8 +1,5 @@
 //! Content of test files, and requests of curl for them.
 
-use std::time::SystemTime;
-
-use rudy_tests::CurlResult;
 use rudy_tests::prelude::*;
 
 /// Returns content without repeated parts, so that a wrong offset is detected.

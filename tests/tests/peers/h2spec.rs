@@ -1,6 +1,5 @@
 //! h2spec, the tests of RFC 9113 (then RFC 7540) and RFC 7541 for servers. It sends valid and invalid frames, and checks each reaction.
 
-use rudy_tests::go_program;
 use rudy_tests::prelude::*;
 
 /// All tests, with those for what a server should do (`--strict`): there is no known deviation.

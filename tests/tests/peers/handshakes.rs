@@ -1,7 +1,5 @@
 //! `rudy tls` against nginx, checked with `openssl s_client`, and with what curl measures over the same simulated path.
 
-use std::net::Ipv4Addr;
-
 use rudy_load::Relay;
 use rudy_tests::prelude::*;
 

@@ -3,18 +3,12 @@
 use rudy_tests::prelude::*;
 use rudy_tests::{Peer, write_files};
 
-fn rudy(arguments: &[&str]) -> Output {
-    Rudy::run(arguments)
-}
-
 /// Fetches `/hello` and `/large` over HTTP/2, and sends requests on several connections and streams.
 fn check(peer: &Peer, scheme: &str, trust: &[&str]) {
     let urls = [peer.url(scheme, "/hello"), peer.url(scheme, "/large")];
     let http2: &[&str] = if scheme == "http" { &["--http2-prior-knowledge"] } else { &[] };
     let command = [&["get", "--json"], trust, http2, &[&urls[0], &urls[1], &urls[0]]].concat();
-    let output = rudy(&command).with_code(0);
-    let text = &output.stdout;
-    let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let reports = Rudy::run(&command).with_code(0).json_lines();
     let seen: Vec<_> = reports
         .iter()
         .map(|report| {
@@ -24,8 +18,7 @@ fn check(peer: &Peer, scheme: &str, trust: &[&str]) {
     let expected = [(5, false), (300_000, true), (5, true)];
     assert_eq!(seen, expected.map(|(bytes, reused)| (Some("2"), Some(bytes), Some(reused))));
     let fixed = ["bench", "--http2", "--streams", "20", "-c", "3", "-n", "3000", "--json", "-"];
-    let output = rudy(&[&fixed[..], trust, &[&urls[0], &urls[1]]].concat());
-    let report: Value = output.json();
+    let report = Rudy::run([&fixed[..], trust, &[&urls[0], &urls[1]]].concat()).json();
     assert_members!(report, "succeeded": 3000, "body_bytes": 1500 * 300_005);
 }
 
@@ -48,21 +41,18 @@ fn check_with_tls(name: &str, prepare: impl FnOnce(&Path, SocketAddr, &str, &str
 fn apache() {
     check_with_tls("apache2", |folder, address, certificate, key| {
         let here = folder.display();
-        let modules: String = [
-            ("mpm_event", "mod_mpm_event.so"),
-            ("authz_core", "mod_authz_core.so"),
-            ("ssl", "mod_ssl.so"),
-            ("http2", "mod_http2.so"),
-        ]
-        .map(|(name, file)| format!("LoadModule {name}_module /usr/lib/apache2/modules/{file}\n"))
-        .concat();
+        let modules = ["mpm_event", "authz_core", "ssl", "http2"];
+        let modules = modules
+            .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"))
+            .concat();
         let text = format!(
             "{modules}ServerRoot {here}\nPidFile {here}/pid\nListen {address}\nServerName localhost\n\
              ErrorLog {here}/error.log\nDefaultRuntimeDir {here}\nProtocols h2 http/1.1\nUser #65534\nGroup #65534\n\
              DocumentRoot {here}/www\nSSLEngine on\nSSLCertificateFile {certificate}\nSSLCertificateKeyFile {key}\n"
         );
         folder.write("httpd.conf", text);
-        make_readable(folder);
+        // The workers have another user if root starts it.
+        folder.set_mode(".", 0o755);
         vec!["-DFOREGROUND".into(), "-f".into(), format!("{here}/httpd.conf")]
     });
 }
@@ -126,11 +116,4 @@ fn go() {
         let root = folder.join("www").display().to_string();
         vec![server, address.to_string(), certificate.into(), key.into(), root]
     });
-}
-
-/// Lets the workers of a server read the files: they have another user if root starts it.
-fn make_readable(folder: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let permissions = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(folder, permissions).expect("the folder is ours");
 }

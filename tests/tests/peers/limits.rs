@@ -1,6 +1,5 @@
 //! A flood from ten million addresses against a rate limit: its memory is bounded, and clients over the limit stay over it.
 
-use std::net::Ipv4Addr;
 use std::ops::Range;
 
 use rudy_tests::prelude::*;
@@ -56,12 +55,6 @@ fn statuses(server: &Server, address: u32, count: usize) -> Vec<u16> {
     (0..count).map(|_| send()).collect()
 }
 
-fn resident_bytes(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("the server runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-}
-
 #[test]
 fn ten_million_addresses_fit_into_the_memory_and_limited_ones_stay_limited() {
     needs!(long());
@@ -70,7 +63,7 @@ fn ten_million_addresses_fit_into_the_memory_and_limited_ones_stay_limited() {
     for address in &limited {
         assert_eq!(statuses(&server, *address, 6), [204, 204, 204, 204, 204, 429]);
     }
-    let before = resident_bytes(&server);
+    let before = memory_of(server.pid(), "VmRSS");
     let part = ADDRESSES / CONNECTIONS;
     let floods: Vec<_> = (0..CONNECTIONS)
         .map(|number| {
@@ -88,7 +81,7 @@ fn ten_million_addresses_fit_into_the_memory_and_limited_ones_stay_limited() {
     for address in &limited {
         assert_eq!(statuses(&server, *address, 1), [429], "after the flood");
     }
-    let growth = resident_bytes(&server).saturating_sub(before);
+    let growth = memory_of(server.pid(), "VmRSS").saturating_sub(before);
     assert!(growth < 32 << 20, "the server has grown by {growth} bytes");
     let output = server.rudy(&["limits", "--json"]);
     let json = output.json();

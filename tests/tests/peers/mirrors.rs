@@ -1,8 +1,6 @@
 //! Package managers that build or install a small project through a mirror: first an empty one, and then one that reaches no
 //! repository. The URLs of the repositories are those that the clients on this machine are configured with.
 
-use std::ffi::OsStr;
-
 use rudy_tests::prelude::*;
 
 /// The name resolution of the second mirror finds no host.
@@ -13,13 +11,12 @@ const WITHOUT_NAMES: &str = "exec unshare --user --map-root-user --mount sh -c \
 /// repository. `url` is that of the repository. The mirror verifies what it can.
 fn build_twice(preset: &str, url: &str, hosts: &str, build: impl Fn(&str, &Path)) {
     let (folder, port) = (Folder::new(), free_port());
-    let config = folder.join("rudy.toml");
     let verify = matches!(preset, "maven" | "npm");
     let text = format!(
         "listen = \"127.0.0.1:{port}\"\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
          mirror = {{ url = \"{url}\", preset = \"{preset}\", verify = {verify}{hosts} }}\n"
     );
-    fs::write(&config, text).expect("a temp folder can be written");
+    let config = folder.write("rudy.toml", text);
     for is_offline in [false, true] {
         let mut server = Server::build().arg("--config").arg(&config);
         if is_offline {
@@ -45,21 +42,13 @@ fn run(program: &Path, arguments: &[&str], folder: &Path, variables: &[(&str, &O
     for name in ["PIP_FIND_LINKS", "PIP_INDEX_URL", "CARGO_TARGET_DIR", "RUSTFLAGS", "GOFLAGS"] {
         command.env_remove(name);
     }
-    let output = command.output().expect("the program starts");
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{} {arguments:?}: {}{}",
-        program.display(),
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    let output = Output::of(&mut command);
+    assert!(output.is_success(), "{} {arguments:?}: {}", program.display(), output.text());
 }
 
 /// Returns what a program prints, without the end of the line.
 fn printed(program: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().expect("the program starts");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    Output::of(Command::new(program).args(arguments)).stdout.trim().to_owned()
 }
 
 #[test]

@@ -7,17 +7,26 @@ use crate::content::get;
 /// The content of a file outside the folder, which the attacks try to read.
 const SECRET: &str = "the secret beside the folder";
 
+/// Paths of [`SECRET`], if the server does not keep to its folder.
+const PATHS: &str = r"
+    /../secret.txt /a/../../secret.txt /%2e%2e/secret.txt /.%2e/secret.txt /%2e./secret.txt /%252e%252e/secret.txt
+    /a%2f..%2f..%2fsecret.txt /..%2fsecret.txt /..%5csecret.txt /..\secret.txt /..%c0%afsecret.txt /%c0%ae%c0%ae/secret.txt
+    /..;/secret.txt /...//../secret.txt //../secret.txt /./../secret.txt /page.html/../../secret.txt
+    /page.html%00/../../secret.txt /page.html%00.txt /absolute.txt /relative.txt /chain.txt /linked/secret.txt
+    /.secret.txt /a/../.secret.txt
+";
+
 #[test]
 fn no_path_leads_out_of_the_folder() {
     let Some(curl) = Curl::find() else { return };
-    let folder = Folder::new();
+    let folder = Folder::with(&[
+        ("secret.txt", SECRET),
+        ("outside/secret.txt", SECRET),
+        ("root/.secret.txt", SECRET),
+        ("root/page.html", "<p>page"),
+    ]);
     let (root, secret) = (folder.join("root"), folder.join("secret.txt"));
-    fs::create_dir_all(root.join("a")).unwrap();
-    fs::create_dir(folder.join("outside")).unwrap();
-    fs::write(&secret, SECRET).unwrap();
-    folder.write("outside/secret.txt", SECRET);
-    root.write(".secret.txt", SECRET);
-    root.write("page.html", "<p>page");
+    fs::create_dir(root.join("a")).unwrap();
     symlink(&secret, root.join("absolute.txt")).unwrap();
     symlink("../secret.txt", root.join("relative.txt")).unwrap();
     symlink("../outside", root.join("linked")).unwrap();
@@ -26,43 +35,13 @@ fn no_path_leads_out_of_the_folder() {
     symlink("/proc/self/root", root.join("magic")).unwrap();
     let server = Server::folder(&root);
     let by_magic = format!("/magic{}", secret.display());
-    for path in [
-        "/../secret.txt",
-        "/a/../../secret.txt",
-        "/%2e%2e/secret.txt",
-        "/.%2e/secret.txt",
-        "/%2e./secret.txt",
-        "/%252e%252e/secret.txt",
-        "/a%2f..%2f..%2fsecret.txt",
-        "/..%2fsecret.txt",
-        "/..%5csecret.txt",
-        "/..\\secret.txt",
-        "/..%c0%afsecret.txt",
-        "/%c0%ae%c0%ae/secret.txt",
-        "/..;/secret.txt",
-        "/...//../secret.txt",
-        "//../secret.txt",
-        "/./../secret.txt",
-        "/page.html/../../secret.txt",
-        "/page.html%00/../../secret.txt",
-        "/page.html%00.txt",
-        "/absolute.txt",
-        "/relative.txt",
-        "/chain.txt",
-        "/linked/secret.txt",
-        "/.secret.txt",
-        "/a/../.secret.txt",
-        &by_magic,
-    ] {
+    for path in PATHS.split_whitespace().chain([&*by_magic]) {
         let fetched = get(&curl, &server, path, &["--path-as-is"]);
         let status = fetched.status();
         assert!(status == 400 || status == 404, "{path}: {status}");
         let body = String::from_utf8_lossy(&fetched.body);
         assert!(!body.contains(SECRET) && !fetched.heads.contains("secret beside"), "{path}: {body}");
-        assert!(
-            !body.contains(folder.path().to_str().unwrap()),
-            "{path} reveals the location of the folder: {body}"
-        );
+        assert!(!body.contains(&folder.to_string()), "{path} reveals the location of the folder: {body}");
     }
     assert_eq!(get(&curl, &server, "/inside.html", &[]).body, b"<p>page");
 }

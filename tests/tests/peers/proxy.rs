@@ -201,21 +201,13 @@ fn grpc_passes_with_streams_trailers_and_cancellation() {
 
 #[test]
 fn nginx_serves_files_and_ranges() {
-    let Some(nginx) = program("nginx") else { return };
-    let (port, folder) = (ReservedPort::new(), Folder::new());
-    let path = folder.path().display();
-    let mut file = fs::File::create(folder.join("a.txt")).expect("the folder is ours");
-    file.write_all(&b"0123456789".repeat(10_000)).expect("the file is ours");
-    // As root, nginx would start its workers as another user, who cannot read the folder.
-    let config = format!(
-        "daemon off; master_process off; pid {path}/pid; error_log {path}/error.log; events {{}}\n\
-         http {{ access_log off; server {{ listen {}; root {path}; }} }}\n",
-        port.address()
-    );
-    let file = write(folder.path(), "nginx.conf", &config);
-    let mut command = Command::new(nginx);
-    command.args(["-c", &file, "-p", &path.to_string()]);
-    let (_nginx, server) = start(command, &port);
+    let nginx = rudy_tests::Peer::nginx_with(|folder, address| {
+        folder.write("a.txt", b"0123456789".repeat(10_000));
+        format!("server {{ listen {address}; root {}; }}", folder.display())
+    });
+    let Some(nginx) = nginx else { return };
+    let proxied = format!("http://{}", nginx.address());
+    let server = Server::build().args(["--listen", "127.0.0.1:0", "--proxy", &proxied]).start();
     assert_eq!(server.get("/a.txt").body.len(), 100_000);
     let response = server.get_with("/a.txt", &["Host: localhost", "Range: bytes=10-14"]);
     assert_eq!((response.status, response.text()), (206, "01234"));

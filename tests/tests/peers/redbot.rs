@@ -71,9 +71,7 @@ fn lint(redbot: &Path, response: &[u8]) -> Vec<String> {
     command.arg("--now").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("httplint is in the folder of redbot");
     child.stdin.take().expect("the stream is piped").write_all(response).expect("httplint reads");
-    let output = child.wait_with_output().expect("httplint ends");
-    assert!(output.status.success(), "httplint: {}", output.status);
-    let report = String::from_utf8(output.stdout).expect("httplint writes UTF-8");
+    let report = Output::wait(child).succeeded();
     let notes: Vec<_> = report.lines().map(str::trim).filter(|line| line.starts_with("* [")).collect();
     assert!(!notes.is_empty(), "httplint did not check it: {report}");
     // The linter uses its own time as the time of arrival, and may start late on a busy machine.

@@ -41,9 +41,8 @@ fn generation(connection: &mut Connection) -> u32 {
 /// address.
 fn reload(server: &mut Server, generation: u32) -> Option<SocketAddr> {
     // By renaming, because the file is served too: a partial write would be visible.
-    let (new, place) = (server.path().join("rudy.new"), server.path().join("rudy.toml"));
-    fs::write(&new, configuration(generation)).expect("a temp folder can be written");
-    fs::rename(&new, &place).expect("a temp folder can be written");
+    let new = server.path().write("rudy.new", configuration(generation));
+    fs::rename(new, server.path().join("rudy.toml")).expect("a temp folder can be written");
     server.forget_lines();
     server.signal(Signal::HUP);
     let added = (generation % 2 == 1).then(|| server.wait_for_line("listening on http://127.0.0.2:"));

@@ -1,6 +1,5 @@
 //! Deliberately slow clients, together with an ordinary one.
 
-use rudy_tests::descriptors;
 use rudy_tests::prelude::*;
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 

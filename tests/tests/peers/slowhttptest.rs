@@ -74,10 +74,8 @@ fn attack(path: &str, mode: &[&str]) -> Option<Outcome> {
             peer.respond(b"Content-Type: text/plain\r\n\r\ntaken");
         }
     });
-    let route = format!(
-        "[[site.route]]\npath = \"/app\"\nfastcgi = {{ address = \"{}\", connections = 2 }}\n",
-        app.address()
-    );
+    let route =
+        format!("[[site.route]]\npath = \"/app\"\nfastcgi = {{ address = \"{app}\", connections = 2 }}\n");
     attack_on(&route, "/app", path, mode)
 }
 

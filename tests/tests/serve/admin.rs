@@ -17,11 +17,12 @@ fn certificates(arguments: &[&str]) -> Output {
 
 /// Sends bytes, and returns the lines of the response.
 fn send(socket: &Path, bytes: &[u8]) -> Vec<String> {
-    let mut stream = UnixStream::connect(socket).expect("the server listens");
-    // The server may close before it has read everything.
-    let _ = stream.write_all(bytes);
-    let _ = stream.shutdown(Shutdown::Write);
-    BufReader::new(stream).lines().map_while(Result::ok).collect()
+    exchange_unix(socket, bytes).lines().map(str::to_owned).collect()
+}
+
+/// A server with this configuration, whose state is in the folder.
+fn start(config: &str, state: &Path) -> Server {
+    Server::build().config(config).env("STATE_DIRECTORY", state).start()
 }
 
 /// The process that listens on a socket.
@@ -36,36 +37,25 @@ fn certificates_are_listed_with_their_last_error() {
     let Some(authority) = Certificates::new() else { return };
     authority.signed("a", "a.test,DNS:b.test", Valid::Now);
     let folder = Folder::new();
-    let path = |name: &str| folder.join(name).display().to_string();
-    fs::copy(authority.path("a"), path("cert.pem")).unwrap();
-    fs::copy(authority.path("a").replace(".pem", ".key"), path("key.pem")).unwrap();
+    authority.copy("a", &folder);
+    let (pem, key) = (folder.text("a.pem"), folder.text("a.key"));
     let site = |host: &str| {
-        let (certificate, key) = (path("cert.pem"), path("key.pem"));
         format!(
-            "[[site]]\nhosts = ['{host}']\ntls = {{ certificate = '{certificate}', key = '{key}' }}\n\
+            "[[site]]\nhosts = ['{host}']\ntls = {{ certificate = '{pem}', key = '{key}' }}\n\
              [[site.route]]\npath = '/*'\nrespond = 'a'\n"
         )
     };
-    let mut server =
-        Server::config(&format!("listen = '127.0.0.1:0,tls'\n{}{}", site("a.test"), site("b.test")));
-    let pid = server.pid().to_string();
-    let output = certificates(&["--pid", &pid]).with_code(0);
-    let text = output.stdout;
-    let expected = format!("source   {}", path("cert.pem"));
+    let sites = site("a.test") + &site("b.test");
+    let mut server = Server::config(&format!("listen = '127.0.0.1:0,tls'\n{sites}"));
+    let text = server.rudy(&["certificates"]).succeeded();
+    let expected = format!("source   {pem}");
     assert_eq!(text.matches(&expected).count(), 1, "two sites share it: {text}");
-    assert_contains!(
-        text,
-        "a.test, b.test\n  expires  2120-01-01 (in 34",
-        "issuer   CN=authority",
-        "key      ECDSA P-256",
-        &expected
-    );
+    assert_contains!(text, "a.test, b.test\n  expires  2120-01-01 (in 34", "issuer   CN=authority");
+    assert_contains!(text, "key      ECDSA P-256", &expected);
     assert!(!text.contains("error"), "{text}");
-    fs::write(path("cert.pem"), "x").unwrap();
+    folder.write("a.pem", "x");
     server.wait_for_line("the old TLS settings stay in use");
-    let output = certificates(&["--pid", &pid, "--json"]);
-    let json = output.json();
-    let certificate = &json["certificates"][0];
+    let certificate = &server.rudy(&["certificates", "--json"]).json()["certificates"][0];
     assert_eq!(certificate["not_after"], "2120-01-01T00:00:00Z");
     assert_contains!(certificate["last_error"]["message"].as_str().unwrap(), "the file has no certificate");
 }
@@ -74,9 +64,8 @@ fn certificates_are_listed_with_their_last_error() {
 fn requests_are_answered_or_rejected_with_a_reason() {
     let folder = Folder::new();
     let path = folder.join("admin.sock");
-    let mut server =
-        Server::build().config(&config(path.to_str().unwrap())).env("STATE_DIRECTORY", folder.path()).start();
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut server = start(&config(path.to_str().unwrap()), &folder);
+    assert_eq!(folder.mode("admin.sock"), 0o600);
     let request = b"{\"command\":\"certificates\"}\n";
     assert!(send(&path, request)[0].starts_with("{\"certificates\":[{\"names\":["));
     assert_eq!(send(&path, &[&request[..], b"{\"command\":\"certificates\",\"x\":1}\n"].concat()).len(), 2);
@@ -89,10 +78,8 @@ fn requests_are_answered_or_rejected_with_a_reason() {
         (b"\xff\n", "unknown request"),
     ] {
         let lines = send(&path, request);
-        assert!(
-            lines.len() == 1 && lines[0].starts_with("{\"error\":\"") && lines[0].contains(expected),
-            "{lines:?}"
-        );
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert!(line.starts_with("{\"error\":\"") && line.contains(expected), "{line}");
     }
     assert_eq!(send(&path, b""), Vec::<String>::new());
     // Silent clients delay neither the server nor, once they are gone, others.
@@ -108,12 +95,8 @@ fn the_socket_follows_reloads_and_is_removed_at_the_end() {
     let folder = Folder::new();
     let path = |name: &str| folder.join(name);
     let text = |name: &str| config(path(name).to_str().unwrap());
-    let mut server = Server::build().config(&text("one")).env("STATE_DIRECTORY", folder.path()).start();
-    let file = server.path().join("rudy.toml");
-    let mut reload = |name: &str, expected: &str| {
-        fs::write(&file, text(name)).unwrap();
-        server.reload(expected);
-    };
+    let mut server = start(&text("one"), &folder);
+    let mut reload = |name: &str, expected: &str| server.reload_with(&text(name), expected);
     reload("two", "was reloaded");
     assert!(!path("one").exists() && path("two").exists());
     // A file of another program stays, and so does the old socket.
@@ -131,7 +114,7 @@ fn the_socket_follows_reloads_and_is_removed_at_the_end() {
     assert!(!path("two").exists());
     // A stale socket is replaced.
     drop(UnixListener::bind(path("one")).unwrap());
-    let server = Server::build().config(&text("one")).env("STATE_DIRECTORY", folder.path()).start();
+    let server = start(&text("one"), &folder);
     assert_eq!(send(&path("one"), b"{\"command\":\"certificates\"}\n").len(), 1);
     drop(server);
 }
@@ -141,7 +124,7 @@ fn an_upgrade_takes_over_the_socket() {
     let folder = Folder::new();
     let path = folder.join("admin.sock");
     let text = config(path.to_str().unwrap()) + "[limits]\nidle_timeout = '1s'\n";
-    let mut server = Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start();
+    let mut server = start(&text, &folder);
     server.signal(Signal::USR2);
     server.wait_for_line("has replaced process");
     assert_eq!(send(&path, b"{\"command\":\"certificates\"}\n").len(), 1);
@@ -155,16 +138,11 @@ fn an_upgrade_takes_over_the_socket() {
 fn an_upgrade_replaces_no_file_of_others() {
     let folder = Folder::new();
     let path = |name: &str| folder.join(name);
-    let start = |name: &str| {
-        let text = config(path(name).to_str().unwrap());
-        Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start()
-    };
+    let start = |name: &str| start(&config(path(name).to_str().unwrap()), &folder);
     let (mut server, other) = (start("own"), start("other"));
     fs::write(path("file"), "x").unwrap();
-    for (name, expected) in [
-        ("file", "the file at this path is not a socket"),
-        ("other", "another process listens on this socket"),
-    ] {
+    let socket = "another process listens on this socket";
+    for (name, expected) in [("file", "the file at this path is not a socket"), ("other", socket)] {
         server.path().write("rudy.toml", config(path(name).to_str().unwrap()));
         server.forget_lines();
         server.signal(Signal::USR2);
@@ -180,7 +158,7 @@ fn the_old_process_opens_the_socket_again_if_the_new_one_ends() {
     let folder = Folder::new();
     let path = folder.join("admin.sock");
     let text = config(path.to_str().unwrap());
-    let mut server = Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start();
+    let mut server = start(&text, &folder);
     server.signal(Signal::USR2);
     server.wait_for_line("has replaced process");
     let new = listener(&path);
@@ -198,10 +176,7 @@ fn the_old_process_opens_the_socket_again_if_the_new_one_ends() {
 #[test]
 fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
     let folder = Folder::new();
-    let start = || {
-        let server = Server::build().files(&[("a.txt", b"a")]).env("STATE_DIRECTORY", folder.path());
-        server.start()
-    };
+    let start = || Server::build().files(&[("a.txt", b"a")]).env("STATE_DIRECTORY", folder.path()).start();
     let (hanging, other) = (start(), start());
     let pids = [hanging.pid(), other.pid()].map(|pid| pid.to_string());
     for pid in &pids {
@@ -230,8 +205,7 @@ fn another_user_is_rejected() {
     let path = |name: &str| folder.join(name);
     fs::copy(binary(), path("rudy")).unwrap();
     let socket = path("admin.sock").display().to_string();
-    let server =
-        Server::build().config(&config(&socket)).env("STATE_DIRECTORY", folder.join("state")).start();
+    let server = start(&config(&socket), &folder.join("state"));
     let as_other = |arguments: &[&str]| {
         let mut command = Command::new(&setpriv);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(path("rudy"));
@@ -252,9 +226,7 @@ fn a_missing_server_is_explained() {
         (&["--pid", "1"], "process 1 has no admin socket at its default path"),
         (&["--pid", "4000000000"], "there is no process 4000000000"),
     ] {
-        let output = certificates(arguments);
-        let stderr = &output.stderr;
-        assert!(output.code == Some(1) && stderr.contains(expected), "{stderr}");
+        assert_contains!(certificates(arguments).failed_with(1), expected);
     }
 }
 

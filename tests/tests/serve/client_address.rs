@@ -1,6 +1,6 @@
 //! The client address behind proxies: `trusted_proxies`, the PROXY protocol, and `allow` of restricted handlers.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
 use rudy_tests::prelude::*;
 use rustix::net;
@@ -12,16 +12,12 @@ const BOTH: &str = "listen = [\"127.0.0.1:0\", \"[::1]:0\"]\n";
 const BOTH_PROXY: &str = "listen = [\"127.0.0.1:0,proxy_protocol\", \"[::1]:0,proxy_protocol\"]\n";
 
 fn v6_address(server: &Server) -> SocketAddr {
-    let url = &server.addresses()[1];
-    url.trim_start_matches("http://").trim_end_matches('/').parse().expect("an address")
+    server.address_of(1)
 }
 
 fn get(address: SocketAddr, path: &str, fields: &str) -> Response {
-    let mut connection = Connection::open(address);
-    connection.send(
-        format!("GET {path} HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n").as_bytes(),
-    );
-    connection.response()
+    let request = format!("GET {path} HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n");
+    Connection::send_to(address, request).response()
 }
 
 /// The value of this name in the response of `info`.
@@ -169,10 +165,8 @@ const V1: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
 const INFO_REQUEST: &str = "GET /info HTTP/1.1\r\nHost: a\r\n";
 
 fn ask_behind(address: SocketAddr, header: &[u8], fields: &str) -> Response {
-    let mut connection = Connection::open(address);
     let request = format!("{INFO_REQUEST}{fields}Connection: close\r\n\r\n");
-    connection.send(&[header, request.as_bytes()].concat());
-    connection.response()
+    Connection::send_to(address, [header, request.as_bytes()].concat()).response()
 }
 
 #[test]
@@ -182,11 +176,8 @@ fn a_proxy_protocol_header_names_the_client_on_every_engine() {
             Server::config(&format!("engine = \"{model}\"\nkeep_alive = true\n{BOTH_PROXY}{TRUST}{INFO}"));
         for header in [V1, &v2([203, 0, 113, 7], 4711)] {
             let response = ask_behind(server.address(), header, "");
-            assert_eq!(
-                (fact(&response, "client"), fact(&response, "proxy")),
-                ("203.0.113.7:4711", ""),
-                "{model}"
-            );
+            let facts = (fact(&response, "client"), fact(&response, "proxy"));
+            assert_eq!(facts, ("203.0.113.7:4711", ""), "{model}");
         }
         // The header arrives in pieces, followed by several requests.
         let mut connection = server.connect();
@@ -220,9 +211,7 @@ fn forwarding_fields_are_trusted_if_the_client_of_the_proxy_header_is_a_trusted_
 
 /// Sends and waits until the server closes the connection without a response.
 fn assert_closed(address: SocketAddr, sent: &[u8]) {
-    let mut connection = Connection::open(address);
-    connection.send(sent);
-    assert_eq!(connection.read_to_end(), b"");
+    assert_eq!(Connection::send_to(address, sent).read_to_end(), b"");
 }
 
 #[test]
@@ -251,11 +240,9 @@ fn a_unix_socket_can_be_trusted_and_can_require_headers() {
     for (option, header) in [("", &b""[..]), (",proxy_protocol", V1)] {
         let listen = format!("listen = [\"unix:{},mode=600{option}\"]\n", socket.display());
         let _server = Server::config(&format!("{listen}trusted_proxies = [\"unix\"]\n{INFO}"));
-        let mut stream = UnixStream::connect(&socket).expect("the server listens");
         let request =
             "GET /info HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n";
-        stream.write_all(&[header, request.as_bytes()].concat()).expect("the server reads");
-        let text = std::io::read_to_string(&mut stream).expect("the server responds");
+        let text = exchange_unix(&socket, [header, request.as_bytes()].concat());
         let expected = if header.is_empty() { "client: 203.0.113.7\n" } else { "client: 203.0.113.7:4711\n" };
         assert!(text.contains(expected), "{text}");
     }
@@ -267,10 +254,7 @@ fn a_reload_can_switch_the_proxy_protocol_of_an_address() {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let text = |option: &str| format!("listen = [\"127.0.0.1:{port}{option}\"]\n{TRUST}{INFO}");
     let mut server = Server::config(&text(""));
-    let mut reload = |text: &str| {
-        server.path().write("rudy.toml", text);
-        server.reload("the configuration was reloaded");
-    };
+    let mut reload = |text: &str| server.reload_with(text, "the configuration was reloaded");
     assert!(fact(&get(address, "/info", ""), "client").starts_with("127.0.0.1:"));
     reload(&text(",proxy_protocol"));
     assert_eq!(fact(&ask_behind(address, V1, ""), "client"), "203.0.113.7:4711");
@@ -288,8 +272,7 @@ fn a_reload_can_switch_the_proxy_protocol_of_an_address() {
 fn a_stop_does_not_wait_for_a_proxy_header() {
     let mut server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
     let mut half = server.send(b"PROXY ");
-    let (status, text) = server.stop();
-    assert!(status.success() && !text.contains("aborted"), "{text}");
+    assert!(!server.stop().contains("aborted"));
     assert_eq!(half.read_to_end(), b"");
 }
 
@@ -301,8 +284,7 @@ fn the_listen_flag_accepts_proxy_protocol_and_needs_trusted_proxies() {
         .start();
     assert_eq!(fact(&ask_behind(server.address(), V1, ""), "client"), "203.0.113.7:4711");
     let output = Rudy::run(["serve", "--listen", "127.0.0.1:0,proxy_protocol", "."]);
-    let text = &output.stderr;
-    assert!(!output.is_success() && text.contains("`proxy_protocol` needs `trusted_proxies`"), "{text}");
+    assert_contains!(output.failed_with(2), "`proxy_protocol` needs `trusted_proxies`");
 }
 
 #[test]
@@ -310,8 +292,8 @@ fn the_limit_per_address_applies_to_clients_behind_proxies() {
     let limits = "limits.connections_per_address = 1\n";
     let server = Server::config(&format!("{limits}{BOTH}{TRUST}{INFO}"));
     let hold = |address, header: &[u8]| {
-        let mut connection = Connection::open(address);
-        connection.send(&[header, INFO_REQUEST.as_bytes(), b"\r\n"].concat());
+        let mut connection =
+            Connection::send_to(address, [header, INFO_REQUEST.as_bytes(), b"\r\n"].concat());
         let status = connection.response().status;
         (connection, status)
     };
@@ -354,44 +336,11 @@ fn the_proxy_header_of_curl_is_accepted() {
     assert_contains!(String::from_utf8(fetched.body).expect("the bytes are UTF-8"), "client: 127.0.0.1:");
 }
 
-/// nginx in front of Rudy, killed on drop.
-struct Nginx {
-    child: Child,
-    _port: ReservedPort,
-    _folder: Folder,
-    address: SocketAddr,
-}
-
-impl Nginx {
-    /// Starts nginx with these directives in its location, if it is installed.
-    fn start(location: &str) -> Option<Self> {
-        let nginx = program("nginx")?;
-        let folder = Folder::new();
-        let (here, port) = (folder.path().display(), ReservedPort::new());
-        let address = port.address();
-        let user = if geteuid().is_root() { "user root;" } else { "" };
-        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-        let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
-        let text = format!(
-            "{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log;\n\
-             events {{ worker_connections 64; }}\nhttp {{ access_log off; {temp}\n\
-             server {{ listen {address}; location / {{ {location} }} }} }}\n"
-        );
-        folder.write("nginx.conf", text);
-        let mut command = Command::new(nginx);
-        command.arg("-c").arg(folder.join("nginx.conf")).arg("-p").arg(folder.path());
-        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("nginx can be started");
-        eventually("nginx listens", || TcpStream::connect(address).ok());
-        Some(Self { child, _port: port, _folder: folder, address })
-    }
-}
-
-impl Drop for Nginx {
-    /// Sends SIGTERM, so that nginx ends its workers.
-    fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
-    }
+/// Starts nginx with these directives in its location, if it is installed.
+fn nginx(location: &str) -> Option<rudy_tests::Peer> {
+    rudy_tests::Peer::nginx_with(|_, address| {
+        format!("server {{ listen {address}; location / {{ {location} }} }}")
+    })
 }
 
 /// The response of nginx to a client at another address of this machine.
@@ -410,7 +359,7 @@ fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
 fn nginx_with_its_documented_configuration_forwards_the_client() {
     let (server, _apps) =
         with_apps("trusted_proxies = [\"127.0.0.1\"]\ntrust_forwarded_host = true\n", "json", BOTH);
-    let Some(nginx) = Nginx::start(&format!(
+    let Some(front) = nginx(&format!(
         "proxy_pass http://{}; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; \
          proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $http_host;",
         server.address()
@@ -418,7 +367,7 @@ fn nginx_with_its_documented_configuration_forwards_the_client() {
         return;
     };
     let forged = "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: forged\r\n";
-    let text = get_from([127, 0, 0, 2].into(), nginx.address, forged);
+    let text = get_from([127, 0, 0, 2].into(), front.address(), forged);
     assert_contains!(
         text,
         "REMOTE_ADDR=127.0.0.2\nREMOTE_PORT=\nREQUEST_SCHEME=http\nHTTPS=\n",
@@ -428,7 +377,7 @@ fn nginx_with_its_documented_configuration_forwards_the_client() {
         serde_json::from_str(&last_line(&server.path().join("access.log"))).expect("the text is JSON");
     assert_members!(line, "client": "127.0.0.2", "proxy": "127.0.0.1");
     // nginx and this client have the same trusted address, so the client counts as a proxy too.
-    assert_contains!(get_from([127, 0, 0, 1].into(), nginx.address, forged), "REMOTE_ADDR=203.0.113.7\n");
+    assert_contains!(get_from([127, 0, 0, 1].into(), front.address(), forged), "REMOTE_ADDR=203.0.113.7\n");
 }
 
 #[test]
@@ -436,11 +385,11 @@ fn requests_that_nginx_forwards_are_not_local() {
     let site = "[[site]]\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n";
     let server = Server::config(&format!("{BOTH}{site}"));
     let pass = format!("proxy_pass http://{};", server.address());
-    let Some(nginx) = Nginx::start(&format!("{pass} proxy_set_header X-Real-IP $remote_addr;")) else {
+    let Some(front) = nginx(&format!("{pass} proxy_set_header X-Real-IP $remote_addr;")) else {
         return;
     };
-    assert_eq!(get(nginx.address, "/status", "").status, 403);
+    assert_eq!(get(front.address(), "/status", "").status, 403);
     // `loopback` is not sufficient behind a proxy on this machine that adds no forwarding field.
-    let silent = Nginx::start(&pass).expect("the program is installed");
-    assert_eq!(get(silent.address, "/status", "").status, 200);
+    let silent = nginx(&pass).expect("the program is installed");
+    assert_eq!(get(silent.address(), "/status", "").status, 200);
 }

@@ -1,6 +1,5 @@
 //! Client certificates: which clients are accepted, and attempts to bypass it.
 
-use rudy_tests::TlsConnection;
 use rudy_tests::prelude::*;
 
 /// The sites of the tests: who is accepted, and the settings after the server's certificate.
@@ -39,7 +38,7 @@ impl Setup {
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.join(name).display().to_string()
+        self.folder.text(name)
     }
 
     /// Replaces a file in one step.
@@ -49,14 +48,13 @@ impl Setup {
     }
 
     fn site(&self, name: &str, settings: &str, rest: &str) -> String {
-        let certificate = self.a.path("server");
-        let key = certificate.replace(".pem", ".key");
+        let tls = self.a.settings("server").replace(", key", "\nkey");
         let settings = ["a", "b", "crl"].iter().fold(settings.to_owned(), |settings, name| {
             settings.replace(&format!("{{{name}}}"), &self.path(&format!("{name}.pem")))
         });
         format!(
             "[[site]]\nhosts = ['{name}.test']\n{rest}\n\
-             [site.tls]\ncertificate = '{certificate}'\nkey = '{key}'\n{settings}\n"
+             [site.tls]\n{tls}\n{settings}\n"
         )
     }
 
@@ -75,11 +73,6 @@ impl Setup {
         };
         TlsClient::new(&self.a, certificate, is_tls12)
     }
-}
-
-fn replace_config(server: &mut Server, path: &Path, text: &str) {
-    fs::write(path, text).expect("the file can be written");
-    server.reload("reloaded");
 }
 
 /// Each combination of client, server name and host, without a ticket and with a ticket of each site.
@@ -104,13 +97,9 @@ fn a_site_is_reached_only_by_handshakes_that_checked_its_clients() {
                         let mut connection = client.connect(address, &server_name);
                         let is_resumed = connection.as_ref().is_some_and(TlsConnection::is_resumed);
                         let got = connection.as_mut().and_then(|connection| connection.get(&host));
-                        let got = got.map(|response| response.status);
+                        let got = (got.map(|response| response.status), is_resumed);
                         let of_same_site = other == name && accepted.contains(&who);
-                        assert_eq!(
-                            (got, is_resumed),
-                            (expected, of_same_site),
-                            "{case}, with a ticket of {other}"
-                        );
+                        assert_eq!(got, (expected, of_same_site), "{case}, with a ticket of {other}");
                     }
                 }
             }
@@ -120,13 +109,11 @@ fn a_site_is_reached_only_by_handshakes_that_checked_its_clients() {
     let status = |client: &TlsClient, name: &str| client.status(address, name, name);
     assert_eq!((status(&expired, "a.test"), status(&expired, "open.test")), (None, Some(200)));
     // Over plain HTTP, only sites that require nothing.
-    let plain = &server.addresses()[1];
-    let plain: SocketAddr = plain.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
     for (name, accepted, _) in SITES {
-        let mut connection = Connection::open(plain);
-        connection.send(format!("GET / HTTP/1.1\r\nHost: {name}.test\r\n\r\n").as_bytes());
+        let mut connection = Connection::open(server.address_of(1));
         let expected = if accepted.contains(&"none") { 200 } else { 421 };
-        assert_eq!(connection.response().status, expected, "{name}");
+        let response = connection.get("/", &[&format!("Host: {name}.test")]);
+        assert_eq!(response.status, expected, "{name}");
     }
 }
 
@@ -148,11 +135,8 @@ fn a_certificate_in_the_file_and_one_without_extensions_are_accepted() {
         ["authority", "own", "leaf", "own-v1"].map(|name| fs::read_to_string(setup.a.path(name)).unwrap());
     // The file has the sections without a line end between them, and with a label of old files.
     let file = file.map(|pem| pem.trim_end().to_owned()).concat();
-    fs::write(
-        setup.path("b.pem"),
-        file.replacen("BEGIN CERT", "BEGIN X509 CERT", 1).replacen("END CERT", "END X509 CERT", 1),
-    )
-    .unwrap();
+    let file = file.replacen("BEGIN CERT", "BEGIN X509 CERT", 1).replacen("END CERT", "END X509 CERT", 1);
+    setup.folder.write("b.pem", file);
     let mut server = Server::config(&setup.config(&[("b", &[], SITES[2].2)]));
     let (address, name) = (server.address(), "b.test");
     for is_tls12 in [false, true] {
@@ -197,7 +181,7 @@ fn a_certificate_in_the_file_and_one_without_extensions_are_accepted() {
 fn a_reload_that_asks_for_certificates_cannot_be_bypassed() {
     let Some(setup) = Setup::new() else { return };
     let mut server = Server::config(&setup.config(&SITES));
-    let (address, path) = (server.address(), server.path().join("rudy.toml"));
+    let address = server.address();
     let client = setup.client("none", false).remembering();
     let mut kept = client.connect(address, "open.test").unwrap();
     assert_eq!(kept.get("open.test").unwrap().status, 200);
@@ -205,13 +189,13 @@ fn a_reload_that_asks_for_certificates_cannot_be_bypassed() {
 
     let mut sites = SITES;
     sites[0].2 = sites[1].2;
-    replace_config(&mut server, &path, &setup.config(&sites));
+    server.reload_with(&setup.config(&sites), "reloaded");
     assert_eq!(kept.get("open.test").unwrap().status, 421);
     assert_eq!(client.status(address, "open.test", "open.test"), None);
     assert_eq!(setup.client("a", false).status(address, "open.test", "open.test"), Some(200));
 
     // The connection and its tickets are good again with the old settings.
-    replace_config(&mut server, &path, &setup.config(&SITES));
+    server.reload_with(&setup.config(&SITES), "reloaded");
     assert!(client.connect(address, "open.test").is_some());
     assert_eq!(client.status(address, "open.test", "open.test"), Some(200));
 }
@@ -287,10 +271,8 @@ fn access_rules_use_the_subject_of_the_verified_certificate() {
             assert!(setup.client(who, is_tls12).status(server.address(), host, host).is_none(), "{who}");
         }
     }
-    let plain = &server.addresses()[1];
-    let mut connection =
-        Connection::open(plain.trim_start_matches("http://").trim_end_matches('/').parse().unwrap());
-    connection.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n{spoofed}\r\n").as_bytes());
+    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n{spoofed}\r\n");
+    let mut connection = Connection::send_to(server.address_of(1), request);
     assert_eq!(connection.response().status, 403);
 }
 
@@ -308,7 +290,7 @@ fn apps_and_the_access_log_get_the_facts_of_the_certificate() {
         peer.respond(text.as_bytes());
     });
     let log = setup.path("access.log");
-    let route = format!("[[site.route]]\npath = '/*'\nfastcgi = {{ address = '{}' }}\n", app.address());
+    let route = format!("[[site.route]]\npath = '/*'\nfastcgi = {{ address = '{app}' }}\n");
     let site = |name: &str, settings: &str| setup.site(name, settings, "") + &route;
     let server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\naccess_log = {{ path = '{log}', format = 'json' }}\n{}{}{}",
@@ -344,6 +326,6 @@ fn apps_and_the_access_log_get_the_facts_of_the_certificate() {
     assert_eq!(text("alice", "forward.test"), format!("{facts}SSL_CLIENT_CERT={pem}\n"));
     for part in ["\"tls\":\"TLSv1.3\",\"cipher\":\"TLS_AES_128_GCM_SHA256\"", "\"client_certificate\":\"CN="]
     {
-        eventually(part, || fs::read_to_string(&log).ok()?.contains(part).then_some(()));
+        setup.folder.wait_for("access.log", part);
     }
 }

@@ -1,8 +1,5 @@
 //! Runs the cases of `tests/conformance` against the state machine, and over loopback on every engine.
 
-use std::collections::HashSet;
-use std::num::NonZeroUsize;
-
 use rudy_net::engine;
 use rudy_net::engine::{Engine, Options, Report};
 use rudy_tests::all_engines;
@@ -32,13 +29,7 @@ const ONLY_HTTP1: &[(&str, u32)] = &[
 fn cases_pass_in_one_piece_and_at_every_split() {
     let cases = cases();
     let failures: Vec<String> = cases.iter().filter_map(first_failure).collect();
-    assert!(
-        failures.is_empty(),
-        "{} of {} cases fail:\n{}",
-        failures.len(),
-        cases.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} of {} fail:\n{}", failures.len(), cases.len(), failures.join("\n"));
 }
 
 #[test]
@@ -195,14 +186,9 @@ fn assert_conforms(model: Model, listen: Listen<'_>, cases: &[Case]) {
 }
 
 /// Returns the difference between an engine and the state machine.
-fn difference(
-    engine_server: &EngineServer,
-    case: &Case,
-    first_bytes: usize,
-    piece_bytes: usize,
-) -> Option<String> {
+fn difference(server: &EngineServer, case: &Case, first_bytes: usize, piece_bytes: usize) -> Option<String> {
     let expected = pure::run(case, usize::MAX, usize::MAX);
-    let transcript = engine_server.run(case, first_bytes, piece_bytes);
+    let transcript = server.run(case, first_bytes, piece_bytes);
     let (output, expected_output) = (comparable(case, &transcript), comparable(case, &expected));
     if expected_output == output && transcript.saw == expected.saw && transcript.end == expected.end {
         return None;

@@ -1,10 +1,6 @@
 //! Rudy as process 1 of a container: it starts the server as a child, reaps zombies, and forwards signals.
 
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-
 use rudy_tests::prelude::*;
-use rudy_tests::{Builder, without_openat2};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Runs a command as process 1 of a new PID namespace.
@@ -30,8 +26,9 @@ struct Container {
 }
 
 impl Container {
-    fn start(builder: Builder) -> Self {
-        Self::through_shell(builder, &format!("exec {UNSHARE} \"$@\""))
+    /// Starts a server with this configuration.
+    fn start(config: &str) -> Self {
+        Self::through_shell(Server::build().config(config), &format!("exec {UNSHARE} \"$@\""))
     }
 
     fn through_shell(builder: Builder, script: &str) -> Self {
@@ -52,16 +49,13 @@ impl Container {
 
     /// Waits until the new process of an upgrade is the only child.
     fn has_reaped(&self, old: Pid) {
-        wait_until(
-            "the old server is reaped",
-            || matches!(children(self.first)[..], [server] if server != old),
-        );
+        let others = || children(self.first);
+        wait_until("the old server is reaped", || matches!(others()[..], [server] if server != old));
     }
 
-    /// The exit code of process 1, and its stderr.
-    fn end(&mut self) -> (i32, String) {
-        let (status, stderr) = self.server.wait();
-        (status.code().expect("unshare ends with the code of process 1"), stderr)
+    /// Waits until process 1 ends with this code. Returns its stderr.
+    fn ends_with(&mut self, code: i32) -> String {
+        self.server.exits_with(code)
     }
 }
 
@@ -79,7 +73,7 @@ fn a_thousand_orphans_leave_no_zombie() {
     let path = folder.join("done");
     let orphans = "i=0; while [ $i -lt 1000 ]; do (sleep 0.01 &); i=$((i+1)); done";
     let app = format!("{orphans}; echo > {}; exec sleep 1000", path.display());
-    let mut container = Container::start(Server::build().config(&with_app(&app)));
+    let mut container = Container::start(&with_app(&app));
     wait_until("the orphans are started", || path.exists());
     wait_until("the orphans are reaped", || children(container.first).len() == 1);
     let server = container.child();
@@ -87,8 +81,7 @@ fn a_thousand_orphans_leave_no_zombie() {
     assert_eq!(app.len(), 1, "the server has other children than its app");
     assert_eq!(children(app[0]), []);
     container.signal(Signal::TERM);
-    let (code, stderr) = container.end();
-    assert_eq!(code, 0, "{stderr}");
+    let stderr = container.ends_with(0);
     assert!(stderr.ends_with("notice: stopped"), "{stderr}");
 }
 
@@ -96,7 +89,7 @@ fn a_thousand_orphans_leave_no_zombie() {
 fn an_orphan_that_a_real_time_signal_killed_is_reaped_too() {
     needs!(can_be_first());
     let app = "(sh -c \"kill -40 \\$\\$\" &); exec sleep 1000";
-    let container = Container::start(Server::build().config(&with_app(app)));
+    let container = Container::start(&with_app(app));
     let server = eventually("the orphan is reaped", || {
         let [server] = children(container.first)[..] else { return None };
         let app = *children(server).first()?;
@@ -110,7 +103,7 @@ fn an_orphan_that_a_real_time_signal_killed_is_reaped_too() {
 fn signals_are_forwarded_and_a_second_one_stops_the_server_at_once() {
     needs!(can_be_first());
     let app = "trap \"\" TERM; while :; do sleep 1000; done";
-    let mut container = Container::start(Server::build().config(&with_app(app)));
+    let mut container = Container::start(&with_app(app));
     container.signal(Signal::HUP);
     container.server.wait_for_line("SIGHUP: the configuration was reloaded");
     container.signal(Signal::USR1);
@@ -119,8 +112,7 @@ fn signals_are_forwarded_and_a_second_one_stops_the_server_at_once() {
     container.signal(Signal::TERM);
     container.server.wait_for_line("SIGTERM: stopping");
     container.signal(Signal::INT);
-    let (code, stderr) = container.end();
-    assert_eq!(code, 130, "{stderr}");
+    container.ends_with(130);
 }
 
 #[test]
@@ -129,9 +121,9 @@ fn process_1_exits_with_the_code_of_the_server() {
     let ends = [(Signal::KILL, 137), (Signal::ABORT, 134), (Signal::QUIT, 131)];
     // Not SIGSEGV: the handler of the standard library expects the fault to happen again.
     for (signal, expected) in ends {
-        let mut container = Container::start(Server::build().config(&format!("{SITE}{HELLO}")));
+        let mut container = Container::start(&format!("{SITE}{HELLO}"));
         kill_process(container.child(), signal).unwrap();
-        assert_eq!(container.end().0, expected, "{signal:?}");
+        container.ends_with(expected);
     }
     let bad = Server::build().config("nonsense = 1\n").through_shell(&format!("exec {UNSHARE} \"$@\""));
     assert_eq!(bad.output().code, Some(2));
@@ -140,7 +132,7 @@ fn process_1_exits_with_the_code_of_the_server() {
 #[test]
 fn the_server_and_its_app_end_with_process_1() {
     needs!(can_be_first());
-    let mut container = Container::start(Server::build().config(&with_app("exec sleep 1000")));
+    let mut container = Container::start(&with_app("exec sleep 1000"));
     let server = container.child();
     let app = eventually("the app runs", || children(server).first().copied());
     container.signal(Signal::KILL);
@@ -158,7 +150,7 @@ fn process_1_continues_with_the_successor_of_the_server() {
     let folder = Folder::new();
     let fifo = folder.join("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let mut container = Container::start(Server::build().config(&format!("{SITE}{HELLO}")));
+    let mut container = Container::start(&format!("{SITE}{HELLO}"));
     let server = container.child();
     // Instead of an upgrade: a process in the group of the server, whose parent has ended. It exits with the code that it reads.
     let successor = format!("(read code < {}; exit $code) &", fifo.display());
@@ -173,7 +165,7 @@ fn process_1_continues_with_the_successor_of_the_server() {
     wait_until("the server is reaped", || children(container.first).len() == 1);
     assert_ne!(container.child(), server);
     fs::write(&fifo, "7\n").unwrap();
-    assert_eq!(container.end().0, 7);
+    container.ends_with(7);
 }
 
 /// `/app` is an app that responds to a POST after it has received the body.
@@ -197,7 +189,7 @@ fn finish_upload(mut upload: Connection) {
 #[test]
 fn two_upgrades_work_and_each_signal_arrives_once() {
     needs!(can_be_first());
-    let mut container = Container::start(Server::build().config(&with_upload()));
+    let mut container = Container::start(&with_upload());
     let load = Load::start(container.server.address(), &[u64::MAX, 1], &["/", "/app"], |target, response| {
         assert_eq!(response.status, 200, "{target}: {}", response.head);
     });
@@ -222,8 +214,7 @@ fn two_upgrades_work_and_each_signal_arrives_once() {
     }
     assert!(load.stop().responses > 10);
     container.signal(Signal::TERM);
-    let (code, stderr) = container.end();
-    assert_eq!(code, 0, "{stderr}");
+    let stderr = container.ends_with(0);
     assert_eq!(stderr.matches("SIGTERM: ").count(), 1, "{stderr}");
 }
 
@@ -231,7 +222,7 @@ fn two_upgrades_work_and_each_signal_arrives_once() {
 fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
     needs!(can_be_first());
     for (second, expected) in [(None, 0), (Some(Signal::INT), 130)] {
-        let mut container = Container::start(Server::build().config(&with_upload()));
+        let mut container = Container::start(&with_upload());
         let old = begin_upload(&container);
         container.signal(Signal::USR2);
         container.server.wait_for_line(" has replaced process ");
@@ -242,8 +233,7 @@ fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
             Some(signal) => container.signal(signal),
             None => drop([old, new].map(finish_upload)),
         }
-        let (code, stderr) = container.end();
-        assert_eq!(code, expected, "{stderr}");
+        container.ends_with(expected);
     }
 }
 
@@ -251,27 +241,24 @@ fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
 fn a_signal_that_a_server_did_not_forward_reaches_its_successor() {
     needs!(can_be_first());
     // SIGQUIT kills a server, which therefore does not forward it. Process 1 sends it to the next one.
-    let mut container = Container::start(Server::build().config(&with_upload()));
+    let mut container = Container::start(&with_upload());
     let _upload = begin_upload(&container);
     container.signal(Signal::USR2);
     container.server.wait_for_line(" has replaced process ");
     container.signal(Signal::QUIT);
-    assert_eq!(container.end().0, 131);
+    container.ends_with(131);
 }
 
 #[test]
 fn rudy_reload_in_the_container_finds_the_server_and_prints_the_result() {
     needs!(can_be_first());
     let Some(nsenter) = program("nsenter") else { return };
-    let container = Container::start(Server::build().config(&with_upload()));
+    let container = Container::start(&with_upload());
     let inside = |arguments: &[&str]| {
         let target = format!("--target={}", container.first);
         let mut command = Command::new(&nsenter);
         command.args([&target, "--pid", "--mount"]).arg(binary()).arg("reload").args(arguments);
-        let output = Output::of(&mut command);
-        let text = output.text();
-        assert!(output.is_success(), "{text}");
-        text
+        Output::of(&mut command).with_code(0).text()
     };
     let upload = begin_upload(&container);
     assert!(inside(&["--binary"]).contains(" has replaced process "));
@@ -282,10 +269,8 @@ fn rudy_reload_in_the_container_finds_the_server_and_prints_the_result() {
     assert!(inside(&["--pid", "1", "--binary"]).contains(" has replaced process "));
     // Outside, the server has another process id, so it cannot report the result there.
     for pid in [container.first, container.child()] {
-        let output = Rudy::run(["reload", "--pid", &pid.to_string()]);
-        let text = output.text();
-        assert!(text.starts_with("SIGHUP was sent to process "), "{text}");
-        assert!(text.contains("the result is in its log"), "{text}");
+        let text = Rudy::run(["reload", "--pid", &pid.to_string()]).text();
+        assert_contains!(text, "SIGHUP was sent to process ", "the result is in its log");
     }
 }
 
@@ -304,13 +289,13 @@ fn the_service_manager_does_not_receive_the_process_id_of_a_successor() {
         container.has_reaped(old);
     }
     container.signal(Signal::TERM);
-    assert_eq!(container.end().0, 0);
+    container.ends_with(0);
     let mut buffer = [0; 256];
     let mut messages = Vec::new();
     while messages.last().is_none_or(|last| last != "STOPPING=1") {
         let bytes = socket.recv(&mut buffer).expect("a message arrives");
-        messages
-            .push(String::from_utf8_lossy(&buffer[..bytes]).lines().next().unwrap_or_default().to_owned());
+        let message = String::from_utf8_lossy(&buffer[..bytes]);
+        messages.push(message.lines().next().unwrap_or_default().to_owned());
     }
     let upgrade = ["RELOADING=1", "READY=1"];
     assert_eq!(messages, [&["READY=1"][..], &upgrade, &upgrade, &["STOPPING=1"]].concat());
@@ -359,20 +344,20 @@ fn a_killed_server_can_start_again() {
     needs!(can_be_first());
     let (folder, temporary) = (Folder::new(), Folder::new());
     let socket = folder.join("rudy.sock");
-    let config = folder.join("rudy.toml");
     let text = format!(
         "listen = [\"127.0.0.1:0\", \"unix:{}\"]\n[[site]]\n[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = [\"{}\"] }}\n",
         socket.display(),
         fastcgi_info().display()
     );
-    fs::write(&config, text).unwrap();
-    let environment = format!("export TMPDIR='{}' XDG_RUNTIME_DIR=", temporary.path().display());
+    let config = folder.write("rudy.toml", text);
+    let environment = format!("export TMPDIR='{temporary}' XDG_RUNTIME_DIR=");
     for start in 1..=4 {
         let builder = Server::build().arg("--config").arg(&config);
         let mut container =
             Container::through_shell(builder, &format!("{environment}; exec {UNSHARE} \"$@\""));
         assert_eq!(container.server.get("/info").status, 200, "start {start}");
-        assert!(response_over(&socket).starts_with("HTTP/1.1 200 "), "start {start}");
+        let response = exchange_unix(&socket, b"GET /info HTTP/1.0\r\n\r\n");
+        assert!(response.starts_with("HTTP/1.1 200 "), "start {start}");
         let folders: Vec<_> =
             fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
         // Each start has the same process ids, and reuses the folder of the previous one.
@@ -381,12 +366,6 @@ fn a_killed_server_can_start_again() {
         container.server.wait();
         assert!(socket.exists(), "it had no time to remove its socket");
     }
-}
-
-fn response_over(socket: &Path) -> String {
-    let mut stream = UnixStream::connect(socket).expect("the server responds");
-    stream.write_all(b"GET /info HTTP/1.0\r\n\r\n").expect("the server responds");
-    std::io::read_to_string(&mut stream).expect("the server responds")
 }
 
 #[test]
@@ -402,14 +381,8 @@ fn a_profile_without_openat2_serves_files_and_links_within_the_folder_only() {
         let build = Server::build().arg(&root).args(["--listen", "127.0.0.1:0", "--browse"]);
         let mut server = build.through_shell(&script).start();
         server.wait_for_line("openat2 is not available (");
-        let expected = [
-            ("/a/b/page.txt", 200),
-            ("/inside", 200),
-            ("/outside", 404),
-            ("/a/up/secret", 404),
-            ("/a/b/", 200),
-        ];
-        for (path, status) in expected {
+        let there = ["/a/b/page.txt", "/inside", "/a/b/"].map(|path| (path, 200));
+        for (path, status) in there.into_iter().chain([("/outside", 404), ("/a/up/secret", 404)]) {
             // The second time, the file or its absence is cached.
             assert_eq!([0; 2].map(|_| server.get(path).status), [status; 2], "{errno} {path}");
         }

@@ -20,19 +20,17 @@ impl Setup {
     }
 
     fn config(&self) -> String {
-        let (path, app) = (self.certificates.path("a"), self.app.address());
-        let key = path.replace(".pem", ".key");
+        let (tls, app) = (self.certificates.settings("a"), &self.app);
         let site = |host: &str, early_data: bool| {
             format!(
                 "[[site]]\nhosts = ['{host}']\n\
-                 tls = {{ certificate = '{path}', key = '{key}', early_data = {early_data} }}\n\
+                 tls = {{ {tls}, early_data = {early_data} }}\n\
                  [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{app}' }}\n"
             )
         };
         let (early, late) = (site("early.test", true), site("late.test", false));
-        format!(
-            "listen = '127.0.0.1:0,tls'\nkeep_alive = true\naccess_log = {{ path = 'log', format = 'json' }}\n{early}{late}"
-        )
+        let log = "access_log = { path = 'log', format = 'json' }";
+        format!("listen = '127.0.0.1:0,tls'\nkeep_alive = true\n{log}\n{early}{late}")
     }
 
     /// Returns a client that has a session with the server.
@@ -62,10 +60,7 @@ fn a_safe_request_is_answered_before_the_handshake_is_complete() {
         // The field of a client that is itself a gateway is passed on.
         assert_eq!(connection.exchange(&get).text(), "GET 0", "no longer early, {engine}");
         let line = ",\"early_data\":true,";
-        let log = eventually("two lines", || {
-            let log = fs::read_to_string(server.path().join("log")).ok()?;
-            (log.lines().count() == 3).then_some(log)
-        });
+        let log = server.path().wait_until("log", |log| log.lines().count() == 3);
         assert_eq!(log.lines().filter(|logged| logged.contains(line)).count(), 1, "{log}");
     }
 }
@@ -74,16 +69,13 @@ fn a_safe_request_is_answered_before_the_handshake_is_complete() {
 fn other_requests_are_too_early() {
     let Some(setup) = Setup::new() else { return };
     let server = Server::config(&setup.config());
-    for (method, host, status) in [
-        ("POST", "early.test", 425),
-        ("DELETE", "early.test", 425),
-        ("GET", "late.test", 425),
-        ("X", "early.test", 425),
-    ] {
+    for (method, host) in
+        [("POST", "early.test"), ("DELETE", "early.test"), ("GET", "late.test"), ("X", "early.test")]
+    {
         let client = setup.client(&server, "early.test");
         let request = request(method, host);
         let mut early = client.connect_early(server.address(), "early.test", &request).unwrap();
-        assert_eq!(early.response().unwrap().status, status, "{method} {host}");
+        assert_eq!(early.response().unwrap().status, 425, "{method} {host}");
         let (mut connection, _) = early.complete();
         assert_eq!(connection.exchange(&request).status, 200, "{method} {host}");
     }
@@ -110,10 +102,7 @@ fn recorded_early_data_is_not_accepted_again() {
     assert_eq!(setup.app.accepted(), 1);
     drop(early);
     let client = setup.client(&server, "early.test");
-    let log = eventually("the last request", || {
-        let log = fs::read_to_string(server.path().join("log")).ok()?;
-        (log.lines().count() >= 3).then_some(log)
-    });
+    let log = server.path().wait_until("log", |log| log.lines().count() >= 3);
     assert_eq!(log.lines().count(), 3, "{log}");
     drop(client);
 }

@@ -7,30 +7,18 @@ listen = ["127.0.0.1:0"]
 
 [[site]]
 
-[[site.route]]
-path = "/plain"
-tail = { allow = "loopback", files = "logs/app.log", last = 2 }
-
-[[site.route]]
-path = "/events"
-tail = { allow = "loopback", files = "logs/app.log", last = 2, format = "sse", heartbeat = "0s" }
-
-[[site.route]]
-path = "/all"
-tail = { allow = "loopback", files = ["logs/*.log", "missing.log"] }
+route = [
+    { path = "/plain", tail = { allow = "loopback", files = "logs/app.log", last = 2 } },
+    { path = "/events", tail = { allow = "loopback", files = "logs/app.log", last = 2, format = "sse", heartbeat = "0s" } },
+    { path = "/all", tail = { allow = "loopback", files = ["logs/*.log", "missing.log"] } },
+]
 "#;
 
 /// Starts a server with a folder of logs: `app.log` has the lines 1, 2 and 3.
 fn serve(model: Model) -> Server {
     let server = Server::build().config(SITE).engine(model).start();
-    fs::create_dir(server.path().join("logs")).expect("a temp folder can be written");
-    append(&server.path().join("logs/app.log"), "1\n2\n3\n");
+    server.path().write("logs/app.log", "1\n2\n3\n");
     server
-}
-
-fn append(path: &Path, text: &str) {
-    let file = fs::OpenOptions::new().append(true).create(true).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
 }
 
 fn get(server: &Server, target: &str, fields: &str) -> Connection {
@@ -55,11 +43,11 @@ fn lines_are_streamed_as_they_are_written_and_rotation_loses_none() {
         let log = server.path().join("logs/app.log");
         let mut connection = get(&server, "/plain", "");
         assert_eq!(until(&mut connection, "3\n"), "2\n3\n", "{model}");
-        append(&log, "4\nunfin");
+        server.path().append("logs/app.log", "4\nunfin");
         assert_eq!(until(&mut connection, "4\n"), "4\n", "{model}");
-        append(&log, "ished\n");
+        server.path().append("logs/app.log", "ished\n");
         fs::rename(&log, server.path().join("logs/app.log.1")).unwrap();
-        append(&log, "5\n");
+        server.path().append("logs/app.log", "5\n");
         assert_eq!(until(&mut connection, "5\n"), "unfinished\n5\n", "{model}");
     }
 }
@@ -67,14 +55,14 @@ fn lines_are_streamed_as_they_are_written_and_rotation_loses_none() {
 #[test]
 fn events_have_ids_and_a_client_that_reconnects_resumes() {
     let server = serve(Model::PerCore);
-    let log = server.path().join("logs/app.log");
+    let append = |text: &str| server.path().append("logs/app.log", text);
     let mut first = get(&server, "/events", "");
     let text = until(&mut first, "data: 3\n\n");
     assert!(text.starts_with("retry: 2000\n\nid: "), "{text}");
-    append(&log, "4\n");
+    append("4\n");
     let text = until(&mut first, "data: 4\n\n");
     let id = text.lines().next().unwrap().strip_prefix("id: ").expect("an event has an id");
-    append(&log, "5\n");
+    append("5\n");
     until(&mut first, "data: 5\n\n");
     let mut again = get(&server, "/events", &format!("Last-Event-ID: {id}\r\n"));
     assert_eq!(until(&mut again, "data: 5\n\n").matches("data: ").count(), 1);
@@ -87,12 +75,11 @@ fn new_files_are_found_and_missing_ones_are_logged() {
     let mut server = serve(Model::PerCore);
     let folder = server.path().to_owned();
     let mut connection = get(&server, "/all", "");
-    let name = |name: &str| folder.join(name).display().to_string();
-    let expected = format!("{} | 3\n", name("logs/app.log"));
+    let expected = format!("{} | 3\n", folder.text("logs/app.log"));
     assert!(until(&mut connection, &expected).contains(" | 1\n"));
     server.wait_for_line("missing.log: it does not exist yet");
-    append(&folder.join("logs/new.log"), "x\n");
-    assert_eq!(until(&mut connection, "x\n"), format!("{} | x\n", name("logs/new.log")));
-    append(&folder.join("missing.log"), "y\n");
-    assert_eq!(until(&mut connection, "y\n"), format!("{} | y\n", name("missing.log")));
+    folder.append("logs/new.log", "x\n");
+    assert_eq!(until(&mut connection, "x\n"), format!("{} | x\n", folder.text("logs/new.log")));
+    folder.append("missing.log", "y\n");
+    assert_eq!(until(&mut connection, "y\n"), format!("{} | y\n", folder.text("missing.log")));
 }

@@ -1,8 +1,6 @@
 //! HTTP/2 over real sockets: what a client may do to a server, and what the server makes of it.
 
 use rudy_http::h2::PREFACE;
-use rudy_tests::Http2Response;
-use rudy_tests::http2::{END, END_HEADERS, block, encode, kind};
 use rudy_tests::prelude::*;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
@@ -12,8 +10,9 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// A server with HTTP/2 without TLS, for a site with these routes.
 fn server(limits: &str, routes: &str) -> Server {
+    let site = format!("[[site]]\nhosts = 'localhost'\nroute = [{routes}]\n");
     Server::config(&format!(
-        "listen = '127.0.0.1:0,h2c'\nlimits = {{ {limits} }}\naccess_log = 'access.log'\n[[site]]\nhosts = 'localhost'\nroute = [{routes}]\n"
+        "listen = '127.0.0.1:0,h2c'\nlimits = {{ {limits} }}\naccess_log = 'access.log'\n{site}"
     ))
 }
 
@@ -29,11 +28,7 @@ fn go_away_code(payload: &[u8]) -> u32 {
 }
 
 fn log(server: &Server, lines: usize) -> String {
-    let path = server.path().join("access.log");
-    eventually("the requests are logged", || {
-        let log = fs::read_to_string(&path).unwrap_or_default();
-        (log.lines().count() >= lines).then_some(log)
-    })
+    server.path().wait_until("access.log", |log| log.lines().count() >= lines)
 }
 
 /// Reads a frame, and adds updates of the window of the connection. Returns the type of the frame.
@@ -215,12 +210,7 @@ fn engines_with_a_thread_per_connection_offer_only_http_1() {
         assert_eq!(result.status(), 200);
         assert_eq!(result.number_or_text("http_version"), version, "{engine}");
     }
-    let output = |config: &str| {
-        let folder = Folder::new();
-        let path = folder.write("rudy.toml", config);
-        let output = Rudy::command(["check"]).arg(&path).output();
-        output.text()
-    };
+    let output = |config: &str| Rudy::check(config).text();
     let notice = "does not offer HTTP/2; `percore`, `task` and `mailbox` do";
     for (engine, http2, protocols, has_notice) in [
         ("pool:2", true, "HTTP/1.1", true),
@@ -275,7 +265,7 @@ fn a_client_that_opens_no_window_loses_its_stream_and_no_other() {
 fn urgent_responses_overtake_others() {
     let server = Server::build().files(&[("large", &vec![7; 64 << 20]), ("small", b"hello")]);
     let server = server.args(["--listen", "127.0.0.1:0,h2c"]).start();
-    let address = server.addresses()[1].trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    let address = server.address_of(1);
     let mut connection = Http2Connection::open(address, &[(4, 0x7fff_ffff)]);
     connection.open_window(0, 0x7000_0000);
     connection.request(1, "GET", "/large", &[("priority", "u=7")], true);
@@ -299,16 +289,12 @@ fn urgent_responses_overtake_others() {
 
 #[test]
 fn a_request_body_arrives_whatever_its_framing() {
-    let app = App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            let protocol = variable(&params, "SERVER_PROTOCOL").to_owned();
-            let Some(body) = peer.body_bytes() else { return };
-            peer.respond(
-                &[format!("Content-Type: text/plain\r\n\r\n{protocol} ").as_bytes(), &body].concat(),
-            );
-        }
+    let app = App::serve(|peer, params| {
+        let Some(body) = peer.body_bytes() else { return };
+        let text = format!("Content-Type: text/plain\r\n\r\n{} ", variable(&params, "SERVER_PROTOCOL"));
+        peer.respond(&[text.as_bytes(), &body].concat());
     });
-    let server = server("", &format!("{{ path = '/*', fastcgi = {{ address = '{}' }} }}", app.address()));
+    let server = server("", &format!("{{ path = '/*', fastcgi = {{ address = '{app}' }} }}"));
     let mut connection = open(&server);
     connection.request(1, "POST", "/x", &[], false);
     connection.frame(kind::DATA, 8, 1, b"\x03abc\0\0\0");
@@ -339,7 +325,7 @@ fn a_body_over_the_limit_is_413_and_a_slow_one_408() {
 
 #[test]
 fn cancelled_requests_are_logged_and_free_their_streams() {
-    let server = server("http2_streams = 2", SLOW);
+    let server = server("http2_streams = 2, half_close_timeout = '300ms'", SLOW);
     let mut connection = open(&server);
     connection.get(1, "/never");
     connection.get(3, "/never");
@@ -476,24 +462,17 @@ fn after_its_last_request_a_connection_ends() {
 
 #[test]
 fn an_event_stream_arrives_piece_by_piece_and_ends_with_the_server() {
-    let folder = Folder::new();
-    let path = folder.write("a.log", "");
-    let route = format!("{{ path = '/*', tail = {{ files = '{}', allow = 'loopback' }} }}", path.display());
+    let folder = Folder::with(&[("a.log", "")]);
+    let route = format!("{{ path = '/*', tail = {{ files = '{folder}/a.log', allow = 'loopback' }} }}");
     let server = server("", &route);
     let mut connection = open(&server);
     connection.get(1, "/");
     connection.wait_for(kind::HEADERS);
-    append(&path, "one\n");
-    let piece = connection.wait_for(kind::DATA);
-    assert!(String::from_utf8_lossy(&piece.payload).contains("one"), "{piece:?}");
-    append(&path, "two\n");
-    let piece = connection.wait_for(kind::DATA);
-    assert!(String::from_utf8_lossy(&piece.payload).contains("two"), "{piece:?}");
+    for line in ["one", "two"] {
+        folder.append("a.log", &format!("{line}\n"));
+        let piece = connection.wait_for(kind::DATA);
+        assert!(String::from_utf8_lossy(&piece.payload).contains(line), "{piece:?}");
+    }
     server.signal(Signal::TERM);
     while connection.next_frame().is_some() {}
-}
-
-fn append(path: &Path, text: &str) {
-    let file = fs::OpenOptions::new().append(true).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
 }

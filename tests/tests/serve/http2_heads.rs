@@ -2,10 +2,6 @@
 //!
 //! The cases of `tests/conformance` have the rules that HTTP/1.1 has too.
 
-use std::sync::atomic::AtomicU32;
-
-use rudy_tests::Http2Response;
-use rudy_tests::http2::{END, END_HEADERS, block, kind};
 use rudy_tests::prelude::*;
 
 /// PROTOCOL_ERROR (RFC 9113 §7).
@@ -20,37 +16,26 @@ const HEAD: [(&str, &str); 4] =
 const UPPER: &[u8] = b"\0\x01X\x01y";
 
 /// What an application sees of a request.
-const VARIABLES: [&str; 8] = [
-    "REQUEST_METHOD",
-    "REQUEST_URI",
-    "HTTP_HOST",
-    "HTTP_COOKIE",
-    "CONTENT_LENGTH",
-    "REQUEST_SCHEME",
-    "HTTPS",
-    "HTTP_UPGRADE",
-];
+const VARIABLES: &str =
+    "REQUEST_METHOD REQUEST_URI HTTP_HOST HTTP_COOKIE CONTENT_LENGTH REQUEST_SCHEME HTTPS HTTP_UPGRADE";
 
 /// An application that responds with the number of requests so far and the variables that it receives, one per line, and then
 /// the body.
 fn app() -> App {
     let requests = AtomicU32::new(0);
-    App::start(move |mut peer| {
-        while let Some(params) = peer.request() {
-            let count = requests.fetch_add(1, Ordering::Relaxed) + 1;
-            let lines = VARIABLES.iter().map(|name| format!("{name}={}\n", variable(&params, name)));
-            let lines: String = lines.collect();
-            let Some(body) = peer.body_bytes() else { continue };
-            let head = format!("Content-Type: text/plain\r\n\r\n{count}\n{lines}");
-            peer.respond(&[head.as_bytes(), &body].concat());
-        }
+    App::serve(move |peer, params| {
+        let count = requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let lines = VARIABLES.split(' ').map(|name| format!("{name}={}\n", variable(&params, name)));
+        let lines: String = lines.collect();
+        let Some(body) = peer.body_bytes() else { return };
+        let head = format!("Content-Type: text/plain\r\n\r\n{count}\n{lines}");
+        peer.respond(&[head.as_bytes(), &body].concat());
     })
 }
 
 fn server(app: &App) -> Server {
     Server::config(&format!(
-        "listen = '127.0.0.1:0,h2c'\n[[site]]\nroute = [{{ path = '/*', fastcgi = {{ address = '{}' }} }}]\n",
-        app.address()
+        "listen = '127.0.0.1:0,h2c'\n[[site]]\nroute = [{{ path = '/*', fastcgi = {{ address = '{app}' }} }}]\n"
     ))
 }
 
@@ -179,10 +164,7 @@ fn a_malformed_body_has_no_response() {
         ("trailers that do not end it", vec![data(0, b"abc"), trailers(0, &[("x", "y")])]),
         ("a pseudo-field as a trailer", vec![data(0, b"abc"), trailers(END, &[(":path", "/")])]),
         ("a length as a trailer", vec![data(0, b"abc"), trailers(END, &[("content-length", "3")])]),
-        (
-            "a trailer in upper case",
-            vec![data(0, b"abc"), (kind::HEADERS, END | END_HEADERS, UPPER.to_vec())],
-        ),
+        ("an upper-case trailer", vec![data(0, b"abc"), (kind::HEADERS, END | END_HEADERS, UPPER.to_vec())]),
     ] {
         assert_malformed(&client.exchange(&post, &frames), what);
     }

@@ -1,15 +1,13 @@
 //! HTTPS with real clients: where certificates come from, the choice of the site, and certificates that are replaced.
 
 use rudy_tests::prelude::*;
-use rudy_tests::tls::{Certificates, Valid};
 
 /// Copies a certificate and its key to `cert.pem` and `key.pem` in a folder. Each is replaced in one step.
 fn install(certificates: &Certificates, name: &str, folder: &Path) {
-    let certificate = certificates.path(name);
-    for (from, to) in [(certificate.clone(), "cert.pem"), (certificate.replace(".pem", ".key"), "key.pem")] {
-        let new = folder.join("new");
-        fs::copy(from, &new).expect("a temp folder can be written");
-        fs::rename(new, folder.join(to)).expect("a temp folder can be written");
+    certificates.copy(name, folder);
+    for (end, to) in [("pem", "cert.pem"), ("key", "key.pem")] {
+        let from = folder.join(format!("{name}.{end}"));
+        fs::rename(from, folder.join(to)).expect("a temp folder can be written");
     }
 }
 
@@ -21,16 +19,10 @@ fn get(
     sni: &str,
     host: &str,
 ) -> (i32, u16, String) {
-    let port = server.address().port();
-    let result = curl.run([
-        "--cacert".to_owned(),
-        certificates.path("authority"),
-        "--resolve".to_owned(),
-        format!("{sni}:{port}:127.0.0.1"),
-        "--header".to_owned(),
-        format!("Host: {host}"),
-        format!("https://{sni}:{port}/"),
-    ]);
+    let (authority, port) = (certificates.path("authority"), server.address().port());
+    let resolve = format!("{sni}:{port}:127.0.0.1");
+    let (host, url) = (format!("Host: {host}"), format!("https://{sni}:{port}/"));
+    let result = curl.run(["--cacert", &authority, "--resolve", &resolve, "--header", &host, &url]);
     let status = result.transfers.first().and_then(|transfer| transfer["response_code"].as_u64());
     let body = String::from_utf8_lossy(&result.body).into_owned();
     (result.exit, status.and_then(|status| status.try_into().ok()).unwrap_or(0), body)
@@ -44,11 +36,8 @@ fn a_self_signed_certificate_is_the_same_in_the_next_run() {
         let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "self-signed"]);
         server.env("STATE_DIRECTORY", state.path()).start()
     };
-    let trusted = || {
-        let folder = state.join("certificates");
-        let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
-        file.to_str().unwrap().to_owned()
-    };
+    let file = || fs::read_dir(state.join("certificates")).unwrap().next().unwrap().unwrap().path();
+    let trusted = || file().to_str().unwrap().to_owned();
     let mut kept = None;
     for _ in 0..2 {
         let server = start();
@@ -131,16 +120,13 @@ fn a_connection_serves_only_the_hosts_that_its_handshake_was_for() {
         format!("[[site]]\nhosts = ['{name}.test']\n{tls}\n[[site.route]]\npath = '/*'\nrespond = '{name}'\n")
     };
     let (ab, c) = (certificates.settings("ab"), certificates.settings("c"));
-    let server = Server::config(
-        &[
-            "listen = ['127.0.0.1:0,tls']\n".to_owned(),
-            site("a", &format!("tls = {{ {ab} }}")),
-            site("b", &format!("tls = {{ {ab} }}")),
-            site("c", &format!("tls = {{ {c}, min_version = '1.3' }}")),
-            site("plain", ""),
-        ]
-        .concat(),
-    );
+    let sites = [
+        site("a", &format!("tls = {{ {ab} }}")),
+        site("b", &format!("tls = {{ {ab} }}")),
+        site("c", &format!("tls = {{ {c}, min_version = '1.3' }}")),
+        site("plain", ""),
+    ];
+    let server = Server::config(&format!("listen = ['127.0.0.1:0,tls']\n{}", sites.concat()));
     for (sni, host, exit, status) in [
         ("a.test", "a.test", 0, 200),
         ("a.test", "A.TEST:443", 0, 200),
@@ -168,8 +154,7 @@ fn the_site_of_an_address_is_reached_beside_others() {
     let Some(certificates) = Certificates::new() else { return };
     let site = |name: &str, hosts: &str, names: &str| {
         certificates.signed(name, names, Valid::Now);
-        let path = certificates.path(name);
-        let tls = format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"));
+        let tls = certificates.settings(name);
         format!("[[site]]\n{hosts}\ntls = {{ {tls} }}\n[[site.route]]\npath = '/*'\nrespond = '{name}'\n")
     };
     let named = site("named", "hosts = 'a.test'", "a.test");
@@ -194,12 +179,11 @@ fn a_certificate_is_replaced_without_a_restart() {
     }
     let folder = Folder::new();
     install(&certificates, "first", folder.path());
-    let path = |name: &str| folder.join(name).display().to_string();
+    let path = |name: &str| folder.text(name);
+    let tls = format!("certificate = '{}', key = '{}'", path("cert.pem"), path("key.pem"));
     let mut server = Server::config(&format!(
-        "listen = ['127.0.0.1:0,tls']\n[[site]]\nhosts = ['a.test']\n\
-         tls = {{ certificate = '{}', key = '{}' }}\n[[site.route]]\npath = '/*'\nrespond = 'a'\n",
-        path("cert.pem"),
-        path("key.pem")
+        "listen = ['127.0.0.1:0,tls']\n[[site]]\nhosts = ['a.test']\ntls = {{ {tls} }}\n\
+         [[site.route]]\npath = '/*'\nrespond = 'a'\n"
     ));
     let is_served =
         |server: &Server| get(&curl, &certificates, server, "a.test", "a.test") == (0, 200, "a".to_owned());
@@ -245,9 +229,8 @@ fn plain_http_is_redirected_to_the_same_url() {
         ("other.test", "/", 200, String::new()),
     ] {
         for method in ["GET", "POST"] {
-            let response = server
-                .send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"))
-                .response();
+            let request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+            let response = server.send(request).response();
             let expected = if status == 200 && method == "POST" { 405 } else { status };
             let got = response.field("location").unwrap_or_default().to_owned();
             assert_eq!((response.status, got), (expected, location.clone()), "{method} {host}{target}");
@@ -258,16 +241,15 @@ fn plain_http_is_redirected_to_the_same_url() {
 #[test]
 fn sessions_survive_a_reload_a_restart_and_another_process() {
     let Some(certificates) = Certificates::for_host("a", "a.test") else { return };
-    let (state, path) = (Folder::new(), certificates.path("a"));
+    let (state, tls) = (Folder::new(), certificates.settings("a"));
     let keys = state.write("shared-keys", [7; 48]);
     let given = format!("ticket_keys = '{}'\n", keys.display());
     let other = state.write("other-keys", [8; 48]);
     for ticket_keys in ["", &given] {
         let text = |ticket_keys: &str| {
             format!(
-                "listen = '127.0.0.1:0,tls'\n{ticket_keys}[[site]]\nhosts = ['a.test']\ntls = {{ certificate = '{path}', \
-             key = '{}' }}\n[[site.route]]\npath = '/*'\nrespond = 'a'\n",
-                path.replace(".pem", ".key")
+                "listen = '127.0.0.1:0,tls'\n{ticket_keys}[[site]]\nhosts = ['a.test']\ntls = {{ {tls} }}\n\
+                 [[site.route]]\npath = '/*'\nrespond = 'a'\n"
             )
         };
         let start =
@@ -283,33 +265,30 @@ fn sessions_survive_a_reload_a_restart_and_another_process() {
         assert!(!resumes(&first) && resumes(&first) && resumes(&second));
         // A reload that fails does not replace the keys.
         let with_other = text(&format!("ticket_keys = '{}'\n", other.display()));
-        let failing = format!("{with_other}[[site]]\nroot = 'nowhere'\n");
-        first.path().write("rudy.toml", failing);
-        first.reload("the configuration is unchanged");
+        first.reload_with(
+            &format!("{with_other}[[site]]\nroot = 'nowhere'\n"),
+            "the configuration is unchanged",
+        );
         assert!(resumes(&first));
-        first.path().write("rudy.toml", text(ticket_keys));
-        first.reload("reloaded");
+        first.reload_with(&text(ticket_keys), "reloaded");
         assert!(resumes(&first));
         drop((first, second));
         assert!(resumes(&start()));
     }
-    let mode = PermissionsExt::mode(&fs::metadata(state.join("ticket-keys")).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(state.mode("ticket-keys"), 0o600);
 }
 
 #[test]
 fn hsts_is_sent_over_https_only() {
     let Some(certificates) = Certificates::for_host("a", "a.test,DNS:b.test") else { return };
-    let path = certificates.path("a");
     let folder = Folder::with(&[("index.html", "hello")]);
-    let tls = format!("tls = {{ certificate = '{path}', key = '{}' }}", path.replace(".pem", ".key"));
+    let tls = format!("tls = {{ {} }}", certificates.settings("a"));
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0,tls', '127.0.0.1:0']\ntrusted_proxies = '127.0.0.1'\n\
-         [[site]]\nhosts = ['a.test']\n{tls}\nroot = '{}'\n\
+         [[site]]\nhosts = ['a.test']\n{tls}\nroot = '{folder}'\n\
          hsts = {{ max_age = '365d', include_subdomains = true, preload = true }}\n\
          [[site.route]]\npath = '/delayed'\ndelay = {{ time = '1ms' }}\n\
-         [[site]]\nhosts = ['b.test']\n{tls}\n[[site.route]]\npath = '/*'\nrespond = 'b'\n",
-        folder.path().display()
+         [[site]]\nhosts = ['b.test']\n{tls}\n[[site.route]]\npath = '/*'\nrespond = 'b'\n"
     ));
     let client = TlsClient::new(&certificates, None, false);
     let mut connection = client.connect(server.address(), "a.test").unwrap();
@@ -323,18 +302,16 @@ fn hsts_is_sent_over_https_only() {
         let response = connection.get(host).unwrap();
         assert_eq!((response.status, response.field("strict-transport-security")), (status, None), "{host}");
     }
-    let plain = server.addresses()[1].trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let plain = |fields: &[&str]| {
+        let mut connection = Connection::open(server.address_of(1));
+        let response = connection.get("/", &[&["Host: a.test"], fields].concat());
+        response.field("strict-transport-security").map(str::to_owned)
+    };
     // A proxy reports the scheme, if it is trusted.
-    for (scheme, expected) in [("https", expected), ("http", None)] {
-        let mut connection = Connection::open(plain.parse().unwrap());
-        let request = format!(
-            "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: {scheme}\r\n\r\n"
-        );
-        connection.send(request.as_bytes());
-        assert_eq!(connection.response().field("strict-transport-security"), expected, "{scheme}");
-    }
-    let mut connection = Connection::open(plain.parse().unwrap());
-    assert_eq!(connection.get("/", &["Host: a.test"]).field("strict-transport-security"), None);
+    let forwarded = "X-Forwarded-For: 192.0.2.1";
+    assert_eq!(plain(&[forwarded, "X-Forwarded-Proto: https"]).as_deref(), expected);
+    assert_eq!(plain(&[forwarded, "X-Forwarded-Proto: http"]), None);
+    assert_eq!(plain(&[]), None);
 }
 
 #[test]
@@ -352,9 +329,7 @@ fn failed_handshakes_are_counted_and_logged_with_their_reason() {
         (b"\x01\x02", "failed: not TLS"),
         (b"", "failed: it was not completed in time"),
     ] {
-        let mut connection = Connection::open(server.address());
-        connection.send(bytes);
-        connection.read_to_end();
+        Connection::send_to(server.address(), bytes).read_to_end();
         server.wait_for_line(reason);
     }
     assert!(client.connect(server.address(), "b.test").is_none());

@@ -1,8 +1,5 @@
 //! Sites that are served at their own addresses.
 
-use std::os::fd::OwnedFd;
-
-use rudy_tests::http2::{END, END_HEADERS, block, kind};
 use rudy_tests::prelude::*;
 
 /// A site with these keys, which responds with `name`.
@@ -38,16 +35,14 @@ fn assert_serves(address: SocketAddr, hosts: &[(&str, u16, &str)]) {
 #[test]
 fn a_site_is_served_only_at_its_addresses() {
     let port = free_port();
-    let server = Server::config(
-        &[
-            "listen = '127.0.0.1:0,h2c'\n".to_owned(),
-            site("public", "hosts = 'a.test'"),
-            site("internal", "hosts = ['a.test', 'b.test']\nlisten = '127.0.0.2:0,h2c'"),
-            site("other", "listen = '127.0.0.3:0,h2c'"),
-            site("wildcard", &format!("hosts = 'c.test'\nlisten = [':{port},h2c', '127.0.0.3:0,h2c']")),
-        ]
-        .concat(),
-    );
+    let wildcard = format!("hosts = 'c.test'\nlisten = [':{port},h2c', '127.0.0.3:0,h2c']");
+    let sites = [
+        site("public", "hosts = 'a.test'"),
+        site("internal", "hosts = ['a.test', 'b.test']\nlisten = '127.0.0.2:0,h2c'"),
+        site("other", "listen = '127.0.0.3:0,h2c'"),
+        site("wildcard", &wildcard),
+    ];
+    let server = Server::config(&format!("listen = '127.0.0.1:0,h2c'\n{}", sites.concat()));
     let at = |listener| server.address_of(listener);
     let any = |ip: &str| format!("{ip}:{port}").parse().expect("an address");
     assert_serves(
@@ -60,37 +55,26 @@ fn a_site_is_served_only_at_its_addresses() {
     for ip in ["127.0.0.1", "127.0.0.2", "127.0.0.7"] {
         assert_serves(any(ip), &[("c.test", 200, "wildcard"), ("a.test", 421, ""), (ip, 421, "")]);
     }
-    let without_host = |listener| {
-        let mut connection = Connection::open(at(listener));
-        connection.send(b"GET / HTTP/1.0\r\n\r\n");
-        connection.response().status
-    };
+    let without_host =
+        |listener| Connection::send_to(at(listener), b"GET / HTTP/1.0\r\n\r\n").response().status;
     assert_eq!([0, 1, 2].map(without_host), [421, 421, 200]);
 }
 
 fn over_unix(path: &Path, host: &str) -> String {
-    let mut socket = UnixStream::connect(path).expect("the server listens");
-    write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("the server reads");
-    let response = std::io::read_to_string(&mut socket).expect("the server responds");
-    response[9..12].to_owned()
+    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    exchange_unix(path, request)[9..12].to_owned()
 }
 
 #[test]
 fn a_unix_socket_and_inherited_sockets_serve_the_sites_that_name_them() {
-    let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let inherited = socket.local_addr().expect("it is bound");
-    let text = [
-        "listen = '127.0.0.1:0'\n".to_owned(),
+    let (socket, inherited) = listen();
+    let sites = [
         site("public", "hosts = 'a.test'"),
         site("internal", "hosts = 'b.test'\nlisten = ['unix:site.sock', 'unix:./site.sock']"),
         site("systemd", "hosts = 'c.test'\nlisten = 'systemd'"),
-    ]
-    .concat();
-    let server = Server::build()
-        .config(&text)
-        .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
-        .stdin(OwnedFd::from(socket))
-        .start();
+    ];
+    let server = Server::build().config(&format!("listen = '127.0.0.1:0'\n{}", sites.concat()));
+    let server = server.inheriting(socket).start();
     let path = server.path().join("site.sock");
     let served = |host| {
         let at = |address| get(&mut Connection::open(address), host).0;
@@ -158,10 +142,8 @@ fn a_reload_moves_sites_between_listeners_also_for_open_connections() {
 /// An upstream whose responses to all requests are fresh, and have this body.
 fn cacheable(body: &'static str) -> Upstream {
     Upstream::serve(move |peer, _| {
-        peer.send(format!(
-                "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nETag: \"1\"\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            ));
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nETag: \"1\"\r\n";
+        peer.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()));
     })
 }
 
@@ -170,25 +152,18 @@ fn sites_with_the_same_host_at_different_addresses_have_separate_stored_response
     let (public, internal) = (cacheable("public"), cacheable("internal"));
     let site = |upstream: &Upstream, keys: &str| {
         let purge = "cache = { purge_from = 'loopback' }";
-        format!("[[site]]\n{keys}\n{purge}\nroute = [{{ path = '/*', proxy = '{}' }}]\n", upstream.url())
+        format!("[[site]]\n{keys}\n{purge}\nroute = [{{ path = '/*', proxy = '{upstream}' }}]\n")
     };
-    let server = Server::config(
-        &[
-            "listen = '127.0.0.1:0'\n",
-            &site(&public, "hosts = 'a.test'"),
-            &site(&internal, "listen = '127.0.0.2:0'"),
-        ]
-        .concat(),
-    );
+    let sites = site(&public, "hosts = 'a.test'") + &site(&internal, "listen = '127.0.0.2:0'");
+    let server = Server::config(&format!("listen = '127.0.0.1:0'\n{sites}"));
     let get = |listener| {
         let mut connection = Connection::open(server.address_of(listener));
         let (status, body) = get(&mut connection, "a.test");
         // The response is stored after it was sent.
         let hit = eventually("a hit", || {
             let next = connection.get("/", &["Host: a.test"]);
-            next.field("cache-status")
-                .is_some_and(|status| status.contains("hit"))
-                .then(|| next.text().to_owned())
+            let is_hit = next.field("cache-status").is_some_and(|status| status.contains("hit"));
+            is_hit.then(|| next.text().to_owned())
         });
         (status, body == hit, body)
     };
@@ -199,11 +174,8 @@ fn sites_with_the_same_host_at_different_addresses_have_separate_stored_response
     for target in ["/", "/*"] {
         let mut connection = Connection::open(server.address_of(1));
         assert_eq!(connection.exchange("PURGE", target, &["Host: a.test"]).status, 200, "{target}");
-        assert_eq!(
-            connection.get("/", &["Host: a.test", "Cache-Control: only-if-cached"]).status,
-            504,
-            "{target}"
-        );
+        let stored = connection.get("/", &["Host: a.test", "Cache-Control: only-if-cached"]);
+        assert_eq!(stored.status, 504, "{target}");
         assert_eq!(get(1).2, "internal");
     }
 }
@@ -211,15 +183,12 @@ fn sites_with_the_same_host_at_different_addresses_have_separate_stored_response
 #[test]
 fn sites_with_the_same_host_have_separate_names_in_metrics() {
     let (main, own) = (free_port(), free_port());
-    let server = Server::config(
-        &[
-            format!("listen = '127.0.0.1:{main}'\nmetrics = true\n"),
-            site("public", "hosts = 'a.test'"),
-            site("internal", &format!("hosts = 'a.test'\nlisten = '127.0.0.2:{own}'")),
-            format!("[[site]]\nlisten = '127.0.0.2:{own}'\nroute = [{{ path = '/*', metrics = {{}} }}]\n"),
-        ]
-        .concat(),
-    );
+    let sites = [
+        site("public", "hosts = 'a.test'"),
+        site("internal", &format!("hosts = 'a.test'\nlisten = '127.0.0.2:{own}'")),
+        format!("[[site]]\nlisten = '127.0.0.2:{own}'\nroute = [{{ path = '/*', metrics = {{}} }}]\n"),
+    ];
+    let server = Server::config(&format!("listen = '127.0.0.1:{main}'\nmetrics = true\n{}", sites.concat()));
     for number in [0, 1, 1] {
         assert_eq!(get(&mut Connection::open(server.address_of(number)), "a.test").0, 200);
     }
@@ -266,8 +235,7 @@ fn a_request_is_explained_at_the_listener_with_its_port() {
         ("https://b.test/", "127.0.0.1:9000", "Handler   respond: 200 with 8 bytes of text"),
         ("/", "*:80", "Handler   respond: 200 with 6 bytes of text"),
     ] {
-        let output = Rudy::command(["check", "--explain", url]).folder(folder.path()).output();
-        let text = output.stdout;
+        let text = Rudy::command(["check", "--explain", url]).folder(folder.path()).output().stdout;
         assert_eq!(text.lines().next(), Some(&*format!("Listener  {listener}")), "{url}");
         assert_eq!(text.lines().last(), Some(last), "{url}");
     }

@@ -91,18 +91,9 @@ fn curl_receives_events_as_they_are_sent() {
     let lines: Vec<_> = stdout.lines().map_while(Result::ok).take(9).collect();
     child.kill().expect("curl is still running");
     child.wait().expect("curl is a child process");
-    let expected = [
-        "id: 0",
-        "data: Goconntest welcomes you! Your Id: /events",
-        "",
-        "id: 1",
-        "data: Chunk 1 for id /events",
-        "",
-        "id: 2",
-        "data: Chunk 2 for id /events",
-        "",
-    ];
-    assert_eq!(lines, expected);
+    let events = "id: 0\ndata: Goconntest welcomes you! Your Id: /events\n\n\
+                  id: 1\ndata: Chunk 1 for id /events\n\nid: 2\ndata: Chunk 2 for id /events\n";
+    assert_eq!(lines, events.split('\n').collect::<Vec<_>>());
 }
 
 #[test]
@@ -148,10 +139,8 @@ fn info_identifies_the_process_and_thread() {
         if model != Model::Thread {
             // The thread engine's thread may have ended with its connection.
             let name = name.expect("the thread belongs to the server");
-            assert!(
-                fact("thread_name").is_some_and(|thread_name| thread_name.starts_with(name.trim_end())),
-                "{model}: {text}"
-            );
+            let is_named = fact("thread_name").is_some_and(|full| full.starts_with(name.trim_end()));
+            assert!(is_named, "{model}: {text}");
         }
     }
 }

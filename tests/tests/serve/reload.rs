@@ -27,15 +27,6 @@ fn process(connection: &mut Connection) -> String {
     response.text().lines().next().expect("a process id").to_owned()
 }
 
-/// Checks that the server has one child process: its app.
-fn has_one_child(server: &Server) -> Option<()> {
-    (children(server.pid()).len() == 1).then_some(())
-}
-
-fn descriptors_of(server: &Server) -> usize {
-    fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the server runs").count()
-}
-
 /// A server with a keep-alive connection.
 struct Rig {
     server: Server,
@@ -59,7 +50,7 @@ impl Rig {
     }
 
     fn stays(&mut self, keeps: bool) {
-        eventually("nothing new runs", || has_one_child(&self.server));
+        wait_until("nothing new runs", || children(self.server.pid()).len() == 1);
         let mut fresh = self.server.connect();
         let connections = if keeps { vec![&mut self.kept, &mut fresh] } else { vec![&mut fresh] };
         for connection in connections {
@@ -107,8 +98,7 @@ fn environment_values_stay_masked_after_a_failed_reload() {
     {
         server.path().write("rudy.toml", text(bad));
         server.forget_lines();
-        let output = server.rudy(&["reload"]);
-        let stderr = output.stderr;
+        let stderr = server.rudy(&["reload"]).stderr;
         let expected = format!("cannot open the access log {shown}: ");
         assert!(stderr.starts_with(&format!("error: {expected}")), "{stderr}");
         server.wait_for_line(&format!("SIGHUP: {expected}"));
@@ -188,10 +178,7 @@ fn a_failed_replacement_of_an_address_restores_the_old_one() {
 fn a_connection_to_a_removed_address_is_closed_when_idle_or_after_its_next_response() {
     let two = "\"127.0.0.1:0\", \"127.0.0.2:0\"";
     let mut server = Server::config(&text(two, "old", ""));
-    let second: SocketAddr = {
-        let url = server.addresses()[1].strip_prefix("http://").unwrap();
-        url.trim_end_matches('/').parse().unwrap()
-    };
+    let second = server.address_of(1);
     let (mut idle, mut fresh, mut kept) =
         (Connection::open(second), Connection::open(second), server.connect());
     for connection in [&mut idle, &mut kept] {
@@ -218,17 +205,14 @@ fn idle_connections_are_closed_when_keep_alive_is_turned_off() {
 
 #[test]
 fn a_stream_continues_without_the_rest_of_its_configuration() {
-    let folder = Folder::new();
-    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-        folder.write(name, name);
-    }
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let folder = Folder::with(&names.map(|name| (name, name)));
     // Each configuration differs, in the table of its app too.
     let text = |generation: u32| {
+        let app = app("/info", &format!("\"--tasks\", \"{}\"", generation + 1));
         format!(
-            "listen = [{ANY}]\n[[site]]\n[[site.route]]\npath = \"/stream\"\nstream = {{ interval = \"10ms\", format = \
-             \"sse\" }}\n[[site.route]]\npath = \"/files/*\"\nfiles = {{ root = \"{}\" }}\n{}",
-            folder.path().display(),
-            app("/info", &format!("\"--tasks\", \"{}\"", generation + 1))
+            "listen = [{ANY}]\n[[site]]\n[[site.route]]\npath = \"/stream\"\nstream = {{ interval = \"10ms\", format = \"sse\" }}\n\
+             [[site.route]]\npath = \"/files/*\"\nfiles = {{ root = \"{folder}\" }}\n{app}"
         )
     };
     let mut server = Server::config(&text(0));
@@ -239,13 +223,13 @@ fn a_stream_continues_without_the_rest_of_its_configuration() {
         assert_eq!(stream.head().status, 200);
         streams.push(stream);
         process(&mut client);
-        for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        for name in names {
             assert_eq!(client.get(&format!("/files/{name}"), &[]).text(), name);
         }
-        eventually("the app of one generation runs", || has_one_child(&server));
-        let first = *first.get_or_insert_with(|| descriptors_of(&server));
+        wait_until("the app of one generation runs", || children(server.pid()).len() == 1);
+        let first = *first.get_or_insert_with(|| descriptors_of(server.pid()));
         let most = first + streams.len() - 1;
-        wait_until("only the stream is left of a generation", || descriptors_of(&server) <= most);
+        wait_until("only the stream is left of a generation", || descriptors_of(server.pid()) <= most);
         server.reload_with(&text(generation), TAKEN_OVER);
     }
     for stream in &mut streams {
@@ -256,38 +240,29 @@ fn a_stream_continues_without_the_rest_of_its_configuration() {
 /// The error of every tenth configuration, and its message.
 fn fault(number: u32, taken: SocketAddr) -> (String, &'static str) {
     let good = generation_text(900);
+    let app = "[[site.route]]\npath = \"/x\"\nfastcgi = { command = [\"/no/such/app\"] }\n";
+    let log = "access_log = { path = \"no/such/folder/log\" }\n";
     match number % 4 {
         0 => (good.replace("[[site]]", "[[site"), "in the configuration"),
         1 => (good.replacen('[', &format!("[\"{taken}\", "), 1), "the address is in use by"),
-        2 => (
-            good + "[[site.route]]\npath = \"/x\"\nfastcgi = { command = [\"/no/such/app\"] }\n",
-            "/no/such/app",
-        ),
-        _ => (
-            format!("access_log = {{ path = \"no/such/folder/log\" }}\n{good}"),
-            "cannot open the access log",
-        ),
+        2 => (good + app, "/no/such/app"),
+        _ => (log.to_owned() + &good, "cannot open the access log"),
     }
 }
 
 /// Every second configuration has one more address.
 fn generation_text(generation: u32) -> String {
-    let more = if generation % 2 == 1 { ", \"127.0.0.2:0\"" } else { "" };
-    text(
-        &format!("{ANY}{more}"),
-        &generation.to_string(),
-        &format!("limits.head_fields = {}", 50 + generation),
-    ) + "[[site.route]]\npath = \"/stream\"\nstream = { interval = \"10ms\" }\n"
+    let listen = if generation % 2 == 1 { format!("{ANY}, \"127.0.0.2:0\"") } else { ANY.to_owned() };
+    let limits = format!("limits.head_fields = {}", 50 + generation);
+    let stream = "[[site.route]]\npath = \"/stream\"\nstream = { interval = \"10ms\" }\n";
+    text(&listen, &generation.to_string(), &limits) + stream
 }
 
 fn check(target: &str, response: &Response) {
     assert_eq!(response.status, 200, "{target}: {}", response.head);
     if target == "/" {
-        assert!(
-            response.text().parse::<u32>().is_ok_and(|generation| generation <= 40),
-            "{}",
-            response.text()
-        );
+        let text = response.text();
+        assert!(text.parse::<u32>().is_ok_and(|generation| generation <= 40), "{text}");
     }
 }
 

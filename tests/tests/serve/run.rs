@@ -1,7 +1,5 @@
 //! The life of a server: start, addresses, signals, reload, logs, stop.
 
-use std::os::fd::OwnedFd;
-
 use rudy_tests::prelude::*;
 
 /// A configuration with one site that always responds with `body`, and more lines before the site.
@@ -26,6 +24,19 @@ fn serve_large_file() -> Server {
 }
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// The line of a reload that succeeds, and of one that does not.
+const TAKEN_OVER: &str = "the configuration was reloaded";
+const KEPT: &str = "the configuration is unchanged";
+
+/// A server with a site that always responds with `body`.
+fn serve(body: &str) -> Server {
+    Server::config(&config_with_response(body, ""))
+}
+
+fn build() -> Builder {
+    Server::build().config(&config_with_response("hello", ""))
+}
 
 #[test]
 fn a_folder_is_served_at_the_printed_address() {
@@ -85,14 +96,8 @@ fn the_error_page_404_html_of_the_folder_is_used() {
 #[test]
 fn the_start_up_lines_name_surprising_defaults() {
     let mut server = Server::files(&[("rudy.toml", b"")]);
-    for part in [
-        "this machine only",
-        "--browse",
-        "hidden files",
-        "rudy.toml",
-        "--access-log FILE",
-        "--tls self-signed",
-    ] {
+    let limits = ["this machine only", "--browse", "hidden files", "rudy.toml"];
+    for part in limits.into_iter().chain(["--access-log FILE", "--tls self-signed"]) {
         server.wait_for_line(part);
     }
 }
@@ -101,35 +106,26 @@ fn the_start_up_lines_name_surprising_defaults() {
 fn a_server_listens_on_several_addresses_of_several_kinds() {
     let folder = Folder::new();
     let socket = folder.join("rudy.sock");
-    let server = Server::build()
-        .config(&config_with_response("hello", ""))
-        .args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0", "--listen"])
-        .arg(format!("unix:{}", socket.display()))
-        .start();
+    let listen = ["--listen", "127.0.0.1:0", "--listen", "[::1]:0", "--listen"];
+    let server = build().args(listen).arg(format!("unix:{}", socket.display())).start();
     assert_eq!(server.addresses().len(), 3);
     assert_eq!(server.get("/").text(), "hello");
-    let mut stream = UnixStream::connect(&socket).unwrap();
-    Write::write_all(&mut stream, b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let response = std::io::read_to_string(&mut stream).unwrap();
+    let response = exchange_unix(&socket, b"GET / HTTP/1.0\r\n\r\n");
     assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("hello"), "{response}");
 }
 
 #[test]
 fn a_port_in_use_is_an_error_with_its_owner_and_exit_code_1() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
+    let (_taken, address) = listen();
     let message = Server::build().args(["/", "--listen", &address.to_string()]).output().failed_with(1);
-    assert!(message.contains(&format!("cannot listen on {address}")), "{message}");
-    assert!(message.contains(&std::process::id().to_string()), "{message}");
+    assert_contains!(message, &format!("cannot listen on {address}"), &std::process::id().to_string());
 }
 
 #[test]
 fn an_access_log_that_cannot_be_opened_is_an_error_with_exit_code_1() {
     let message = Server::build().args(["/", "--access-log", "/nowhere/access.log"]).output().failed_with(1);
-    assert!(
-        message.starts_with("error: cannot open the access log /nowhere/access.log: No such file"),
-        "{message}"
-    );
+    let expected = "error: cannot open the access log /nowhere/access.log: No such file";
+    assert!(message.starts_with(expected), "{message}");
 }
 
 #[test]
@@ -147,7 +143,7 @@ fn a_response_in_progress_is_finished_after_sigterm() {
 
 #[test]
 fn an_idle_connection_does_not_delay_the_stop() {
-    let mut server = Server::config(&config_with_response("hello", ""));
+    let mut server = serve("hello");
     let mut connection = server.send(GET);
     assert_eq!(connection.response().text(), "hello");
     server.signal(Signal::INT);
@@ -181,10 +177,10 @@ fn requests_that_exceed_the_shutdown_timeout_are_aborted() {
 
 #[test]
 fn a_new_configuration_applies_to_the_next_request_of_every_connection() {
-    let mut server = Server::config(&config_with_response("old", ""));
+    let mut server = serve("old");
     let mut connection = server.send(GET);
     assert_eq!(connection.response().text(), "old");
-    server.reload_with(&config_with_response("new", ""), "the configuration was reloaded");
+    server.reload_with(&config_with_response("new", ""), TAKEN_OVER);
     assert_eq!(server.get("/").text(), "new");
     connection.send(GET);
     assert_eq!(connection.response().text(), "new");
@@ -192,15 +188,13 @@ fn a_new_configuration_applies_to_the_next_request_of_every_connection() {
 
 #[test]
 fn an_invalid_configuration_is_reported_and_the_old_one_stays() {
-    let mut server = Server::config(&config_with_response("old", ""));
-    server.reload_with(
-        "lisen = []\n[[site]]\nrot = \"/\"\n",
-        "errors in the configuration; the configuration is unchanged",
-    );
+    let mut server = serve("old");
+    server
+        .reload_with("lisen = []\n[[site]]\nrot = \"/\"\n", &format!("errors in the configuration; {KEPT}"));
     server.wait_for_line("unknown key `lisen`");
     server.wait_for_line("unknown key `rot`");
     assert_eq!(server.get("/").text(), "old");
-    server.reload_with(&config_with_response("fixed", ""), "the configuration was reloaded");
+    server.reload_with(&config_with_response("fixed", ""), TAKEN_OVER);
     assert_eq!(server.get("/").text(), "fixed");
 }
 
@@ -209,13 +203,12 @@ fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
     let text = config_with_response("hello", "");
     let mut server = Server::config(&text);
     let kept = server.address();
-    let line =
-        server.reload_with(&text.replace("[\"127", "[\"[::1]:0\", \"127"), "listening on http://[::1]:");
+    let more = text.replace("[\"127", "[\"[::1]:0\", \"127");
+    let line = server.reload_with(&more, "listening on http://[::1]:");
     let added: SocketAddr = line.split("http://").nth(1).unwrap().trim_end_matches('/').parse().unwrap();
-    server.wait_for_line("the configuration was reloaded");
+    server.wait_for_line(TAKEN_OVER);
     TcpStream::connect(added).unwrap();
-    server.forget_lines();
-    server.reload_with(&text, "the configuration was reloaded");
+    server.reload_with(&text, TAKEN_OVER);
     assert!(TcpStream::connect(added).is_err());
     assert_eq!(Connection::open(kept).socket().peer_addr().unwrap(), kept);
 }
@@ -227,63 +220,40 @@ fn all_addresses_replace_one_address_of_the_same_port() {
     let at =
         |addresses: &str, body: &str| config_with_response(body, "").replace("\"127.0.0.1:0\"", addresses);
     let mut server = Server::config(&at(&format!("\"127.0.0.1:{port}\""), "one"));
-    server.reload_with(&at(&format!("\":{port}\""), "every"), "the configuration was reloaded");
+    server.reload_with(&at(&format!("\":{port}\""), "every"), TAKEN_OVER);
     assert_eq!(server.get("/").text(), "every");
 
     // If binding another address fails, the old listeners are restored.
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let other = taken.local_addr().unwrap();
-    server.reload_with(
-        &at(&format!("\"127.0.0.1:{port}\", \"{other}\""), "one"),
-        "the configuration is unchanged",
-    );
+    let (_taken, other) = listen();
+    server.reload_with(&at(&format!("\"127.0.0.1:{port}\", \"{other}\""), "one"), KEPT);
     assert_eq!(server.get("/").text(), "every");
 }
 
 #[test]
 fn an_address_that_cannot_be_bound_changes_nothing() {
-    let text = config_with_response("old", "");
-    let mut server = Server::config(&text);
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let other = format!("[\"{}\", ", taken.local_addr().unwrap());
-    server.reload_with(
-        &config_with_response("new", "").replacen('[', &other, 1),
-        "the configuration is unchanged",
-    );
+    let mut server = serve("old");
+    let (_taken, other) = listen();
+    let new = config_with_response("new", "").replacen('[', &format!("[\"{other}\", "), 1);
+    server.reload_with(&new, KEPT);
     assert_eq!(server.get("/").text(), "old");
 }
 
-/// Waits until `ready` returns true for the content of the file.
-fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
-    eventually(&format!("{} has the text", path.display()), || {
-        fs::read_to_string(path).ok().filter(|text| ready(text))
-    })
-}
-
 #[test]
-fn sighup_reopens_a_renamed_access_log() {
-    assert_reopens_a_renamed_access_log(Signal::HUP, "the configuration was reloaded");
-}
-
-#[test]
-fn sigusr1_reopens_a_renamed_access_log() {
-    assert_reopens_a_renamed_access_log(Signal::USR1, "the access log was reopened");
-}
-
-fn assert_reopens_a_renamed_access_log(signal: Signal, message: &str) {
-    let folder = Folder::new();
-    let (log, renamed) = (folder.join("access.log"), folder.join("access.log.1"));
-    let mut server =
-        Server::build().config(&config_with_response("hello", "")).arg("--access-log").arg(&log).start();
-    assert_eq!(server.get("/before").status, 200);
-    wait_for_text(&log, |text| text.contains("/before"));
-    fs::rename(&log, &renamed).expect("the log can be renamed");
-    server.signal(signal);
-    server.wait_for_line(message);
-    assert_eq!(server.get("/after").status, 200);
-    let after = wait_for_text(&log, |text| text.contains("/after"));
-    assert!(!after.contains("/before"), "{after}");
-    assert!(!fs::read_to_string(&renamed).expect("the renamed log is there").contains("/after"));
+fn a_signal_reopens_a_renamed_access_log() {
+    for (signal, message) in [(Signal::HUP, TAKEN_OVER), (Signal::USR1, "the access log was reopened")] {
+        let folder = Folder::new();
+        let (log, renamed) = (folder.join("access.log"), folder.join("access.log.1"));
+        let mut server = build().arg("--access-log").arg(&log).start();
+        assert_eq!(server.get("/before").status, 200);
+        folder.wait_for("access.log", "/before");
+        fs::rename(&log, &renamed).expect("the log can be renamed");
+        server.signal(signal);
+        server.wait_for_line(message);
+        assert_eq!(server.get("/after").status, 200);
+        let after = folder.wait_for("access.log", "/after");
+        assert!(!after.contains("/before"), "{after}");
+        assert!(!folder.read("access.log.1").contains("/after"));
+    }
 }
 
 #[test]
@@ -296,13 +266,12 @@ fn the_access_log_is_the_same_for_cached_and_uncached_files() {
     for _ in 0..2 {
         assert!(server.exchange(request).ends_with(b"\r\n\r\ntext"));
     }
-    let text = wait_for_text(&log, |text| text.lines().count() == 2);
+    let text = folder.wait_until("access.log", |text| text.lines().count() == 2);
     for line in text.lines() {
         let mut line: Value = serde_json::from_str(line).expect("a line is JSON");
         let members = line.as_object_mut().expect("a line is an object");
-        members.retain(|name, _| {
-            !["time", "client_port", "connection", "duration_us", "wait_us"].contains(&&**name)
-        });
+        let varying = ["time", "client_port", "connection", "duration_us", "wait_us"];
+        members.retain(|name, _| !varying.contains(&&**name));
         let expected = serde_json::json!({
             "client": "127.0.0.1", "method": "GET", "target": "/a.txt?b", "path": "/a.txt", "version": "HTTP/1.1",
             "host": "localhost", "referer": "one", "user_agent": "me", "site": "IP addresses", "route": "/*", "status": 200,
@@ -328,22 +297,20 @@ fn the_log_of_an_old_configuration_stays_open_until_its_last_exchange() {
     let mut server = Server::config(&logging_to("old.log"));
     let mut connection = server.send(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(connection.head().status, 200);
-    server.reload_with(&logging_to("new.log"), "the configuration was reloaded");
+    server.reload_with(&logging_to("new.log"), TAKEN_OVER);
     assert_eq!(access_log_threads(&server), 2);
     drop(connection);
     wait_until("the old configuration is released", || access_log_threads(&server) == 1);
-    let old = wait_for_text(&server.path().join("old.log"), |text| text.contains("/late"));
+    let old = server.path().wait_for("old.log", "/late");
     assert_eq!(old.lines().count(), 1, "{old}");
     assert_eq!(server.path().read("new.log"), "");
 }
 
 #[test]
 fn a_log_that_cannot_be_opened_changes_nothing() {
-    let mut server = Server::config(&config_with_response("old", ""));
-    server.reload_with(
-        &config_with_response("new", "access_log = { path = \"/nowhere/access.log\" }"),
-        "cannot open the access log /nowhere/access.log",
-    );
+    let mut server = serve("old");
+    let new = config_with_response("new", "access_log = { path = \"/nowhere/access.log\" }");
+    server.reload_with(&new, "cannot open the access log /nowhere/access.log");
     assert_eq!(server.get("/").text(), "old");
 }
 
@@ -351,16 +318,11 @@ fn a_log_that_cannot_be_opened_changes_nothing() {
 fn the_last_request_is_logged_before_the_server_ends() {
     let folder = Folder::new();
     let log = folder.join("access.log");
-    let mut server = Server::build()
-        .config(&config_with_response("hello", ""))
-        .arg("--json-log")
-        .arg("--access-log")
-        .arg(&log)
-        .start();
+    let mut server = build().args(["--json-log", "--access-log"]).arg(&log).start();
     for n in 0..100 {
         assert_eq!(server.get(&format!("/{n}")).status, 200);
     }
-    assert_eq!(server.stop().0.code(), Some(0));
+    server.stop();
     let text = fs::read_to_string(&log).unwrap();
     let targets = text.lines().map(|line| {
         let line: Value = serde_json::from_str(line).unwrap();
@@ -375,13 +337,9 @@ fn the_last_request_is_logged_before_the_server_ends() {
 #[test]
 fn the_access_log_can_go_to_standard_output() {
     let (mut reader, writer) = std::io::pipe().unwrap();
-    let mut server = Server::build()
-        .config(&config_with_response("hello", ""))
-        .args(["--access-log", "-"])
-        .stdout(writer)
-        .start();
+    let mut server = build().args(["--access-log", "-"]).stdout(writer).start();
     assert_eq!(server.get("/a").status, 200);
-    let (_, stderr) = server.stop();
+    let stderr = server.stop();
     drop(server);
     let text = std::io::read_to_string(&mut reader).unwrap();
     assert!(text.contains("] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\" "), "{text}");
@@ -392,13 +350,12 @@ fn the_access_log_can_go_to_standard_output() {
 fn a_rejected_request_is_logged_and_its_kind_is_reported_once() {
     let folder = Folder::new();
     let log = folder.join("access.log");
-    let mut server =
-        Server::build().config(&config_with_response("hello", "")).arg("--access-log").arg(&log).start();
+    let mut server = build().arg("--access-log").arg(&log).start();
     for _ in 0..3 {
         let response = server.exchange(b"GET / HTTP/1.1\r\n\r\n");
         assert!(response.starts_with(b"HTTP/1.1 400 "), "{}", String::from_utf8_lossy(&response));
     }
-    let (_, stderr) = server.stop();
+    let stderr = server.stop();
     let lines: Vec<_> = stderr.lines().filter(|line| line.contains(" client: ")).collect();
     assert_eq!(lines.len(), 2, "{stderr}");
     assert!(lines[1].ends_with(": 2 more since the last line about it"), "{stderr}");
@@ -417,40 +374,26 @@ fn the_service_manager_is_notified_of_state_changes() {
         let n = socket.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..n].to_vec()).unwrap()
     };
-    let mut server =
-        Server::build().config(&config_with_response("hello", "")).env("NOTIFY_SOCKET", &path).start();
+    let mut server = build().env("NOTIFY_SOCKET", &path).start();
     assert_eq!(next(), "READY=1");
     server.signal(Signal::HUP);
     assert!(next().starts_with("RELOADING=1\nMONOTONIC_USEC="));
     assert_eq!(next(), "READY=1");
-    server.signal(Signal::TERM);
+    server.stop();
     assert_eq!(next(), "STOPPING=1");
-    server.exits_with(0);
 }
 
 #[test]
 fn a_socket_of_the_service_manager_is_served() {
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    // The shell passes the socket as systemd does, and sets LISTEN_PID to its own process id, which `exec` keeps.
-    let server = Server::build()
-        .config(&config_with_response("hello", ""))
-        .args(["--listen", "systemd"])
-        .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
-        .stdin(OwnedFd::from(socket))
-        .start();
+    let (socket, address) = listen();
+    let server = build().args(["--listen", "systemd"]).inheriting(socket).start();
     assert_eq!(server.address(), address);
     assert_eq!(server.get("/").text(), "hello");
 }
 
 #[test]
 fn an_unused_inherited_socket_is_reported() {
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut server = Server::build()
-        .config(&config_with_response("hello", ""))
-        .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
-        .stdin(OwnedFd::from(socket))
-        .start();
+    let mut server = build().inheriting(listen().0).start();
     server.wait_for_line("sockets passed by the service manager are not used");
 }
 
@@ -461,8 +404,8 @@ fn file_system_errors_are_logged() {
     folder.write("release/a.txt", "a");
     symlink("release", &current).unwrap();
     let files = format!("files = {{ root = \"{}\", revalidate_after = \"0s\" }}", current.display());
-    let mut server =
-        Server::config(&config_with_response("", "").replace("respond = { body = \"\" }", &files));
+    let config = config_with_response("", "").replace("respond = { body = \"\" }", &files);
+    let mut server = Server::config(&config);
     assert_eq!(server.get("/a.txt").text(), "a");
     fs::remove_file(&current).unwrap();
     assert_eq!(server.get("/a.txt").text(), "a");
@@ -475,10 +418,7 @@ fn a_server_ends_with_its_terminal() {
         return;
     }
     // `script` creates a terminal for the stderr of the server, and copies it to its own stdout.
-    let server = Server::build()
-        .config(&config_with_response("hello", ""))
-        .through_shell("exec script --quiet --command \"$*\" /dev/null >&2")
-        .start();
+    let server = build().through_shell("exec script --quiet --command \"$*\" /dev/null >&2").start();
     assert_eq!(server.get("/").text(), "hello");
     server.signal(Signal::KILL);
     // Else it would live on without anybody who could stop it.

@@ -1,5 +1,7 @@
 //! `sandbox = true`: a server that is restricted to the folders of its configuration.
 
+use std::ops::Deref;
+
 use rudy_fastcgi::ProtocolStatus;
 use rudy_tests::prelude::*;
 
@@ -11,21 +13,26 @@ const OUTSIDE: &str = "outside the sandbox, which a reload cannot extend";
 /// configuration names. A link leads from the site to a file there.
 struct Place(Folder);
 
+impl Deref for Place {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.0
+    }
+}
+
 impl Place {
     /// `None` if the test is skipped, because this kernel does not support Landlock.
     fn new() -> Option<Self> {
-        let place = Self(Folder::new());
-        for folder in ["config", "site", "logs", "bodies", "other"] {
+        let files = [("site/page.txt", "hello"), ("other/secret.txt", "secret")];
+        let place = Self(Folder::with(&files));
+        for folder in ["config", "logs", "bodies"] {
             fs::create_dir(place.path(folder)).expect("a temp folder can be written");
         }
-        fs::write(place.path("site/page.txt"), "hello").expect("a temp folder can be written");
-        fs::write(place.path("other/secret.txt"), "secret").expect("a temp folder can be written");
-        symlink(place.path("other/secret.txt"), place.path("site/link.txt"))
-            .expect("a temp folder can be written");
-        symlink(place.path("other"), place.path("site/folder")).expect("a temp folder can be written");
-        place.write("true", "");
-        let errors = place.check().stderr;
-        if errors.contains("does not support Landlock") {
+        symlink(place.path("other/secret.txt"), place.path("site/link.txt")).expect("the name is free");
+        symlink(place.path("other"), place.path("site/folder")).expect("the name is free");
+        place.configure("true", "");
+        if place.run("check").stderr.contains("does not support Landlock") {
             skip_unsupported("this kernel does not support Landlock");
             return None;
         }
@@ -33,36 +40,40 @@ impl Place {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.join(name)
+    }
+
+    fn build(&self) -> Builder {
+        Server::build().arg("--config").arg(self.path("config/rudy.toml"))
     }
 
     /// Replaces the configuration by a new file, as editors do; `more` belongs to its site.
-    fn write(&self, sandbox: &str, more: &str) {
-        self.write_with("", sandbox, more);
+    fn configure(&self, sandbox: &str, more: &str) {
+        self.configure_with("", sandbox, more);
     }
 
-    fn write_with(&self, top: &str, sandbox: &str, more: &str) {
+    fn configure_with(&self, top: &str, sandbox: &str, more: &str) {
         let text = format!(
             "listen = [\"127.0.0.1:0\"]\nsandbox = {sandbox}\nbuffer_dir = \"../bodies\"\n\
              access_log = {{ path = \"../logs/access.log\" }}\n{top}\n[[site]]\n{more}\n[[site.route]]\npath = \"/*\"\n\
              files = {{ root = \"../site\", follow_symlinks = true, browse = true, revalidate_after = \"0s\" }}\n"
         );
-        fs::write(self.path("config/new.toml"), text).expect("a temp folder can be written");
-        fs::rename(self.path("config/new.toml"), self.path("config/rudy.toml"))
-            .expect("a temp folder can be written");
+        self.write("config/new.toml", text);
+        self.rename("config/new.toml", "config/rudy.toml");
+    }
+
+    /// Renames a file, which replaces another one.
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).expect("a temp folder can be written");
     }
 
     fn start(&self) -> Server {
-        Server::build().arg("--config").arg(self.path("config/rudy.toml")).start()
+        self.build().start()
     }
 
     fn run(&self, command: &str) -> Output {
         let option = (command != "check").then_some("--config");
         Rudy::command([command]).args(option).arg(self.path("config/rudy.toml")).output()
-    }
-
-    fn check(&self) -> Output {
-        self.run("check")
     }
 }
 
@@ -74,16 +85,12 @@ fn route(path: &str, handler: &str) -> String {
 fn files_outside_cannot_be_opened_on_any_engine_and_files_inside_are_served() {
     let Some(place) = Place::new() else { return };
     for engine in engines() {
-        let start = || {
-            let build = Server::build().arg("--config").arg(place.path("config/rudy.toml"));
-            build.engine(engine).start()
-        };
-        place.write("false", "");
-        let server = start();
+        place.configure("false", "");
+        let server = place.build().engine(engine).start();
         // The links are followed without a sandbox.
         assert_eq!(server.get("/link.txt").text(), "secret", "{engine}");
-        place.write("true", "");
-        let mut server = start();
+        place.configure("true", "");
+        let mut server = place.build().engine(engine).start();
         assert_eq!(server.get("/page.txt").text(), "hello", "{engine}");
         for path in ["/link.txt", "/folder/secret.txt", "/folder/", "/link.txt"] {
             let status = server.get(path).status;
@@ -92,7 +99,7 @@ fn files_outside_cannot_be_opened_on_any_engine_and_files_inside_are_served() {
         // The log says why the permission is missing.
         server.wait_for_line("; Rudy may open only the paths in its configuration (`sandbox`)");
         assert!(server.get("/").text().contains("page.txt"), "{engine}");
-        fs::write(place.path("site/new.txt"), "new").unwrap();
+        place.write("site/new.txt", "new");
         assert_eq!(server.get("/new.txt").text(), "new", "{engine}");
         fs::remove_file(place.path("site/new.txt")).unwrap();
     }
@@ -102,24 +109,20 @@ fn files_outside_cannot_be_opened_on_any_engine_and_files_inside_are_served() {
 fn a_renamed_log_is_reopened() {
     let Some(place) = Place::new() else { return };
     let mut server = place.start();
-    let log = place.path("logs/access.log");
     for number in 0..2 {
-        fs::rename(&log, place.path(&format!("logs/old.{number}"))).unwrap();
+        place.rename("logs/access.log", &format!("logs/old.{number}"));
         server.forget_lines();
         server.signal(Signal::USR1);
         server.wait_for_line("the access log was reopened");
         assert_eq!(server.get("/page.txt").status, 200);
-        eventually("the line is written", || {
-            fs::read_to_string(&log).ok().filter(|text| text.contains("/page.txt"))
-        });
+        place.wait_for("logs/access.log", "/page.txt");
     }
 }
 
 #[test]
 fn a_reload_that_adds_a_folder_needs_a_restart_and_other_changes_apply() {
     let Some(place) = Place::new() else { return };
-    fs::create_dir(place.path("site/inner")).unwrap();
-    fs::write(place.path("site/inner/page.txt"), "inner").unwrap();
+    place.write("site/inner/page.txt", "inner");
     let mut server = place.start();
     let other = place.path("other");
     let outside = [
@@ -132,7 +135,7 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_other_changes_apply() {
         route("/o", "fastcgi = { address = \"127.0.0.1:1\", sendfile_root = \"../other\" }"),
     ];
     for more in outside {
-        place.write("true", &more);
+        place.configure("true", &more);
         server.reload(KEPT);
         assert_contains!(server.wait_for_line(OUTSIDE), "SIGHUP: cannot read ");
         assert_eq!(server.get("/page.txt").text(), "hello");
@@ -143,17 +146,16 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_other_changes_apply() {
         ("listen = [\"127.0.0.1:0\", \"unix:../other/rudy.sock\"]", "listen"),
     ] {
         let key = top.split(' ').next().unwrap();
-        place.write("true", "");
-        let text = fs::read_to_string(place.path("config/rudy.toml")).unwrap();
-        let changed: Vec<_> =
-            text.lines().map(|line| if line.starts_with(key) { top } else { line }).collect();
-        fs::write(place.path("config/rudy.toml"), changed.join("\n")).unwrap();
+        place.configure("true", "");
+        let text = place.read("config/rudy.toml");
+        let change = |line| if str::starts_with(line, key) { top } else { line };
+        place.write("config/rudy.toml", text.lines().map(change).collect::<Vec<_>>().join("\n"));
         server.reload(KEPT);
         let line = server.wait_for_line(OUTSIDE);
         assert!(line.contains("write in ") && line.contains("other"), "{what}: {line}");
     }
     assert!(!place.path("other/rudy.sock").exists() && !place.path("other/access.log").exists());
-    place.write("true", &route("/i/*", "files = { root = \"../site/inner\" }"));
+    place.configure("true", &route("/i/*", "files = { root = \"../site/inner\" }"));
     server.reload(TAKEN_OVER);
     assert_eq!(server.get("/i/page.txt").text(), "inner");
     // A reload does not change the sandbox.
@@ -164,10 +166,10 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_other_changes_apply() {
 fn a_reload_does_not_leave_the_sandbox() {
     let Some(place) = Place::new() else { return };
     let mut server = place.start();
-    place.write("false", "");
+    place.configure("false", "");
     server.reload("a change of `sandbox` needs a restart");
     assert!([403, 404].contains(&server.get("/link.txt").status));
-    place.write("false", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
+    place.configure("false", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
     server.reload(KEPT);
     server.wait_for_line("an app cannot be started in the sandbox");
     assert_eq!(server.get("/page.txt").text(), "hello");
@@ -179,9 +181,8 @@ fn an_upgrade_needs_a_restart_and_changes_nothing() {
     let mut server = place.start();
     // The sandbox that was entered counts, not the current configuration.
     for sandbox in ["true", "false"] {
-        place.write(sandbox, "");
-        let pid = server.pid().to_string();
-        let stderr = Rudy::run(["reload", "--binary", "--pid", &pid]).failed_with(1);
+        place.configure(sandbox, "");
+        let stderr = server.rudy(&["reload", "--binary"]).failed_with(1);
         let expected = "the sandbox does not allow starting programs; restart Rudy to run a new binary";
         assert!(stderr.starts_with(&format!("error: upgrade failed: {expected}")), "{stderr}");
         server.wait_for_line("this process continues");
@@ -193,18 +194,16 @@ fn an_upgrade_needs_a_restart_and_changes_nothing() {
 #[test]
 fn a_replaced_body_file_needs_a_restart() {
     let Some(place) = Place::new() else { return };
-    let body = place.path("other/body.txt");
-    fs::write(&body, "body").unwrap();
-    let more = route("/body", "respond = { body_file = \"../other/body.txt\" }");
-    place.write("true", &more);
+    place.write("other/body.txt", "body");
+    place.configure("true", &route("/body", "respond = { body_file = \"../other/body.txt\" }"));
     let mut server = place.start();
     assert_eq!(server.get("/body").text(), "body");
     assert!([403, 404].contains(&server.get("/link.txt").status), "the file, and not its folder");
-    fs::write(&body, "changed").unwrap();
+    place.write("other/body.txt", "changed");
     server.reload(TAKEN_OVER);
     assert_eq!(server.get("/body").text(), "changed");
-    fs::write(place.path("other/new.txt"), "new").unwrap();
-    fs::rename(place.path("other/new.txt"), &body).unwrap();
+    place.write("other/new.txt", "new");
+    place.rename("other/new.txt", "other/body.txt");
     server.reload(KEPT);
     server.wait_for_line(OUTSIDE);
     assert_eq!(server.get("/body").text(), "changed");
@@ -214,30 +213,27 @@ fn a_replaced_body_file_needs_a_restart() {
 fn error_pages_and_redirects_are_read_at_the_start_and_by_a_reload() {
     let Some(place) = Place::new() else { return };
     // The folder of a list of redirects is allowed, because editors replace the file.
-    fs::create_dir(place.path("lists")).unwrap();
-    fs::create_dir(place.path("errors")).unwrap();
-    fs::write(place.path("errors/404.html"), "<p>missing").unwrap();
-    fs::write(place.path("down.html"), "<p>down").unwrap();
-    fs::write(place.path("lists/redirects.txt"), "/old /new\n").unwrap();
+    let files = [("errors/404.html", "<p>missing"), ("down.html", "<p>down")];
+    place.add(&files);
+    place.write("lists/redirects.txt", "/old /new\n");
     let settings = |errors: &str, redirects: &str| {
         let pages =
             format!("error_pages = {{ folder = \"{errors}\", 503 = {{ file = \"../down.html\" }} }}\n");
         let routes = route("/down", "respond = 503");
-        place.write("true", &format!("{pages}redirects = \"{redirects}\"\n{routes}"));
+        place.configure("true", &format!("{pages}redirects = \"{redirects}\"\n{routes}"));
     };
     settings("../errors", "../lists/redirects.txt");
     let mut server = place.start();
     assert_eq!(server.get("/none").text(), "<p>missing");
     assert_eq!(server.get("/down").text(), "<p>down");
     assert_eq!(server.get("/old").field("location"), Some("/new"));
-    fs::write(place.path("errors/404.html"), "<p>changed").unwrap();
-    fs::write(place.path("errors/400.html"), "<p>bad").unwrap();
-    fs::write(place.path("lists/new.txt"), "/old /newer\n").unwrap();
-    fs::rename(place.path("lists/new.txt"), place.path("lists/redirects.txt")).unwrap();
+    place.add(&[("errors/404.html", "<p>changed"), ("errors/400.html", "<p>bad")]);
+    place.write("lists/new.txt", "/old /newer\n");
+    place.rename("lists/new.txt", "lists/redirects.txt");
     server.reload(TAKEN_OVER);
     assert_eq!((server.get("/none").text(), server.get("/..").text()), ("<p>changed", "<p>bad"));
     assert_eq!(server.get("/old").field("location"), Some("/newer"));
-    fs::write(place.path("other/404.html"), "<p>other").unwrap();
+    place.write("other/404.html", "<p>other");
     for (errors, redirects) in [("../other", "../lists/redirects.txt"), ("../errors", "../other/secret.txt")]
     {
         settings(errors, redirects);
@@ -252,19 +248,17 @@ fn error_pages_and_redirects_are_read_at_the_start_and_by_a_reload() {
 fn a_file_behind_a_link_is_read_at_the_start_and_after_it_was_replaced() {
     let Some(place) = Place::new() else { return };
     // Links lead from one folder to others, as those of certbot from `live` to `archive`.
-    for folder in ["live", "archive", "users"] {
-        fs::create_dir(place.path(folder)).unwrap();
-    }
+    fs::create_dir(place.path("live")).unwrap();
     let replace = |target: &str, text: &str| {
-        fs::write(place.path("archive").join(target), text).unwrap();
+        place.write(&format!("archive/{target}"), text);
         symlink(format!("../archive/{target}"), place.path("live/new")).unwrap();
-        fs::rename(place.path("live/new"), place.path("live/redirects.txt")).unwrap();
+        place.rename("live/new", "live/redirects.txt");
     };
     replace("redirects1.txt", "/old /new\n");
-    fs::write(place.path("users/htpasswd1"), "").unwrap();
+    place.write("users/htpasswd1", "");
     symlink("../users/htpasswd1", place.path("live/htpasswd")).unwrap();
     let login = route("/secret", "respond = \"secret\"\nbasic_auth = \"../live/htpasswd\"");
-    place.write("true", &format!("redirects = \"../live/redirects.txt\"\n{login}"));
+    place.configure("true", &format!("redirects = \"../live/redirects.txt\"\n{login}"));
     let mut server = place.start();
     assert_eq!(server.get("/secret").status, 401);
     assert_eq!(server.get("/old").field("location"), Some("/new"));
@@ -276,7 +270,7 @@ fn a_file_behind_a_link_is_read_at_the_start_and_after_it_was_replaced() {
 #[test]
 fn an_app_cannot_be_started_in_the_sandbox() {
     let Some(place) = Place::new() else { return };
-    place.write("true", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
+    place.configure("true", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
     for command in ["check", "serve"] {
         let stderr = place.run(command).failed_with(2);
         assert_contains!(stderr, "an app cannot be started in the sandbox", "a separate systemd service");
@@ -287,8 +281,7 @@ fn an_app_cannot_be_started_in_the_sandbox() {
 fn an_app_works_with_stored_bodies_and_sendfile() {
     const LENGTH: usize = 4 << 20;
     let Some(place) = Place::new() else { return };
-    fs::create_dir(place.path("files")).unwrap();
-    fs::write(place.path("files/sent.txt"), "sent").unwrap();
+    place.write("files/sent.txt", "sent");
     // The socket of the app is in a folder outside the configuration.
     let app = App::serve(|peer, _| {
         let response = match peer.body() {
@@ -299,12 +292,11 @@ fn an_app_works_with_stored_bodies_and_sendfile() {
         peer.stdout_end();
         peer.end(ProtocolStatus::RequestComplete);
     });
-    let table = format!("fastcgi = {{ address = \"{}\", sendfile_root = \"../files\" }}", app.address());
-    place.write_with("buffer_memory = 0", "true", &route("/app", &table));
+    let table = format!("fastcgi = {{ address = \"{app}\", sendfile_root = \"../files\" }}");
+    place.configure_with("buffer_memory = 0", "true", &route("/app", &table));
     let server = place.start();
-    let mut connection = server.connect();
     let head = format!("POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: {LENGTH}\r\n\r\n");
-    connection.send(head.as_bytes());
+    let mut connection = server.send(head);
     connection.send(&vec![b'x'; LENGTH]);
     assert_eq!(connection.response().text(), "sent");
 }
@@ -312,13 +304,9 @@ fn an_app_works_with_stored_bodies_and_sendfile() {
 #[test]
 fn files_are_followed_over_a_rotation() {
     let Some(place) = Place::new() else { return };
-    fs::create_dir(place.path("app")).unwrap();
-    let log = place.path("app/app.log");
-    fs::write(&log, "1\n").unwrap();
-    place.write(
-        "true",
-        &route("/tail", "tail = { files = \"../app/*.log\", names = false, allow = \"loopback\" }"),
-    );
+    place.write("app/app.log", "1\n");
+    let tail = "tail = { files = \"../app/*.log\", names = false, allow = \"loopback\" }";
+    place.configure("true", &route("/tail", tail));
     let server = place.start();
     let mut connection = server.send(b"GET /tail HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(connection.head().status, 200);
@@ -329,11 +317,10 @@ fn files_are_followed_over_a_rotation() {
         }
     };
     until("1\n");
-    let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
-    file.write_all(b"2\n").unwrap();
+    place.append("app/app.log", "2\n");
     until("2\n");
-    fs::rename(&log, place.path("app/app.log.1")).unwrap();
-    fs::write(&log, "3\n").unwrap();
+    place.rename("app/app.log", "app/app.log.1");
+    place.write("app/app.log", "3\n");
     until("3\n");
 }
 
@@ -342,15 +329,15 @@ fn status_and_sockets_work_and_a_stop_removes_the_socket_file() {
     let Some(place) = Place::new() else { return };
     fs::create_dir(place.path("run")).unwrap();
     let status = route("/status", "status = { allow = \"loopback\" }");
-    place.write("true", &status);
-    let text = fs::read_to_string(place.path("config/rudy.toml")).unwrap();
+    place.configure("true", &status);
+    let text = place.read("config/rudy.toml");
     let listening = |sockets: &str| {
         let text = text.replace("[\"127.0.0.1:0\"]", &format!("[\"127.0.0.1:0\", {sockets}]"));
-        fs::write(place.path("config/rudy.toml"), text).unwrap();
+        place.write("config/rudy.toml", text);
     };
     listening("\"unix:../run/one.sock\"");
     let mut server = place.start();
-    let status: Value = serde_json::from_str(server.get("/status").text()).unwrap();
+    let status = server.json("/status");
     assert!(status["memory"]["resident_bytes"].is_u64(), "{status}");
     // Replace the socket by another one in the same folder, and the address by all addresses.
     let port = free_port();
@@ -359,8 +346,7 @@ fn status_and_sockets_work_and_a_stop_removes_the_socket_file() {
     listening(&format!("\"unix:../run/two.sock\", \":{port}\""));
     server.reload(TAKEN_OVER);
     assert!(place.path("run/two.sock").exists() && !place.path("run/one.sock").exists());
-    server.signal(Signal::TERM);
-    server.exits_with(0);
+    server.stop();
     assert_eq!(fs::read_dir(place.path("run")).unwrap().count(), 0);
 }
 
@@ -370,14 +356,13 @@ fn the_sandbox_works_with_a_user() {
         return skip("only root can start a server that drops root");
     }
     let Some(place) = Place::new() else { return };
-    let open = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-    open(place.0.path(), 0o755);
-    open(&place.path("logs"), 0o777);
-    place.write_with("user = \"4000123\"", "true", "");
+    place.set_mode(".", 0o755);
+    place.set_mode("logs", 0o777);
+    place.configure_with("user = \"4000123\"", "true", "");
     let mut server = place.start();
     assert_eq!(server.get("/page.txt").text(), "hello");
     assert!([403, 404].contains(&server.get("/link.txt").status));
-    fs::rename(place.path("logs/access.log"), place.path("logs/old")).unwrap();
+    place.rename("logs/access.log", "logs/old");
     server.reload(TAKEN_OVER);
     assert!(place.path("logs/access.log").exists());
 }
@@ -399,16 +384,16 @@ os.execv(sys.argv[1], sys.argv[1:])
 fn a_kernel_without_landlock_is_an_error() {
     let Some(python) = program("python3") else { return };
     let Some(place) = Place::new() else { return };
-    let config = place.path("config/rudy.toml");
-    for arguments in [&["check"][..], &["serve", "--config"]] {
+    let without_landlock = |arguments: &[&str]| {
         let mut command = Command::new(&python);
-        command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).args(arguments).arg(&config);
-        let stderr = Output::of(&mut command).failed_with(2);
-        assert!(stderr.contains("error: the kernel does not support Landlock"), "{stderr}");
+        command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).args(arguments);
+        Output::of(command.arg(place.path("config/rudy.toml")))
+    };
+    for arguments in [&["check"][..], &["serve", "--config"]] {
+        let stderr = without_landlock(arguments).failed_with(2);
+        assert_contains!(stderr, "error: the kernel does not support Landlock");
     }
     // Landlock is not needed without `sandbox`.
-    place.write("false", "");
-    let mut command = Command::new(python);
-    command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).arg("check").arg(&config);
-    assert!(Output::of(&mut command).is_success());
+    place.configure("false", "");
+    without_landlock(&["check"]).succeeded();
 }

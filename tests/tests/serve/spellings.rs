@@ -1,5 +1,6 @@
 //! Sends thousands of spellings of one request to Rudy and checks for violations. The tests in `peers` compare other servers.
 
+use rudy_fastcgi::pairs::Params;
 use rudy_tests::prelude::*;
 use rudy_tests::spellings::{HOST, ResponseSummary, Spelling, all, percent_encode, send_all, site};
 
@@ -8,11 +9,8 @@ const CONNECTIONS: usize = 64;
 
 /// Framing that two servers can interpret in two ways. Rudy rejects it.
 const AMBIGUOUS: &[(&str, &str)] = &[
-    (
-        "coding",
-        "and-length chunked-twice chunked-gzip control empty folded parameter quoted space-before-colon",
-    ),
-    ("coding", "space-within unknown"),
+    ("coding", "and-length chunked-twice chunked-gzip control empty folded parameter quoted"),
+    ("coding", "space-before-colon space-within unknown"),
     ("length", "control empty folded hexadecimal list-of-two no-number sign space-before-colon space-within"),
     ("length", "text-behind two"),
     ("chunk", "bad-extension bad-size bad-trailer control-in-extension cr cr-in-extension empty-size"),
@@ -22,9 +20,8 @@ const AMBIGUOUS: &[(&str, &str)] = &[
 
 /// The tags of [`AMBIGUOUS`], such as `length/two`.
 fn ambiguous() -> Vec<String> {
-    let tags = |(kind, names): &(&str, &str)| {
-        names.split(' ').map(|name| format!("{kind}/{name}")).collect::<Vec<_>>()
-    };
+    let tags =
+        |(kind, names): &'static (&str, &str)| names.split(' ').map(move |name| format!("{kind}/{name}"));
     AMBIGUOUS.iter().flat_map(tags).collect()
 }
 
@@ -54,13 +51,15 @@ fn ambiguous_framing_is_rejected() {
     let is_sent = |tag: &str| spellings.iter().any(|spelling| spelling.tags[..] == ["meaning/post", tag]);
     let not_sent: Vec<_> = ambiguous.iter().filter(|tag| !is_sent(tag)).collect();
     assert!(not_sent.is_empty(), "no request has these tags: {not_sent:?}");
+    let is_ambiguous = |tag: &str| ambiguous.iter().any(|one| one == tag);
     let accepted = spellings.iter().zip(&seen).filter(|(spelling, seen)| {
-        matches!(spelling.tags[..], ["meaning/post", tag] if ambiguous.iter().any(|one| one == tag))
+        matches!(spelling.tags[..], ["meaning/post", tag] if is_ambiguous(tag))
             && !seen.first.starts_with(['4', '5'])
     });
-    let accepted: Vec<_> = accepted
-        .map(|(spelling, seen)| format!("{}\n  {}", seen.text(), spelling.bytes.escape_ascii()))
-        .collect();
+    let text = |(spelling, seen): (&Spelling, &ResponseSummary)| {
+        format!("{}\n  {}", seen.text(), spelling.bytes.escape_ascii())
+    };
+    let accepted: Vec<_> = accepted.map(text).collect();
     assert!(accepted.is_empty(), "ambiguous framing is accepted:\n{}", accepted.join("\n"));
 }
 
@@ -68,7 +67,7 @@ fn ambiguous_framing_is_rejected() {
 fn send_to_rudy() -> (Vec<Spelling>, Vec<ResponseSummary>) {
     let folder = Folder::new();
     site::write(folder.path()).expect("a temp folder can be written");
-    let app = App::start(serve_app);
+    let app = App::serve(|peer, params| serve_app(peer, &params));
     let (address, folder) = (app.address(), folder.path().display());
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n\
@@ -84,16 +83,13 @@ fn send_to_rudy() -> (Vec<Spelling>, Vec<ResponseSummary>) {
 }
 
 /// A FastCGI app with the responses of the site's `app.php`.
-fn serve_app(mut peer: Peer) {
-    while let Some(params) = peer.request() {
-        let Some(body) = peer.body() else { continue };
-        if variable(&params, "SCRIPT_FILENAME").contains("/secret/") {
-            peer.respond(b"Content-Type: text/plain\r\n\r\n@@closed\n");
-            continue;
-        }
-        let lines = site::APP_VARIABLES
-            .map(|name| format!("{name}={}\n", percent_encode(params.get(name).unwrap_or_default())));
-        let text = format!("Content-Type: text/plain\r\n\r\n@@app\n{}BODY={body}\n", lines.concat());
-        peer.respond(text.as_bytes());
+fn serve_app(peer: &mut Peer, params: &Params) {
+    let Some(body) = peer.body() else { return };
+    if variable(params, "SCRIPT_FILENAME").contains("/secret/") {
+        return peer.respond(b"Content-Type: text/plain\r\n\r\n@@closed\n");
     }
+    let lines = site::APP_VARIABLES
+        .map(|name| format!("{name}={}\n", percent_encode(params.get(name).unwrap_or_default())));
+    let text = format!("Content-Type: text/plain\r\n\r\n@@app\n{}BODY={body}\n", lines.concat());
+    peer.respond(text.as_bytes());
 }

@@ -1,6 +1,5 @@
 //! `rudy status` and the dashboard, on a running server.
 
-use rudy_tests::http2::kind;
 use rudy_tests::prelude::*;
 
 /// An upstream that responds to `/fast` at once, to `/echo` with a change of protocol, and otherwise when the gate opens.
@@ -14,25 +13,21 @@ impl Slow {
     fn start() -> Self {
         let (gate, opened): (Sender<()>, Receiver<()>) = channel();
         let opened = Arc::new(Mutex::new(opened));
-        let upstream = Upstream::start(move |peer| {
-            while let Some(request) = peer.request() {
-                match request.target() {
-                    "/fast" => peer.respond("fast"),
-                    "/echo" => {
-                        peer.send(
-                            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
-                             Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-                        );
-                        let received = peer.read_exactly(5);
-                        peer.send(received);
-                        return peer.wait_for_end();
-                    }
-                    _ => {
-                        // Fails at the end of the test.
-                        let _ = opened.lock().map(|opened| opened.recv());
-                        peer.respond("slow");
-                    }
-                }
+        let upstream = Upstream::serve(move |peer, request| match request.target() {
+            "/fast" => peer.respond("fast"),
+            "/echo" => {
+                peer.send(
+                    "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+                     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+                );
+                let received = peer.read_exactly(5);
+                peer.send(received);
+                peer.wait_for_end();
+            }
+            _ => {
+                // Fails at the end of the test.
+                let _ = opened.lock().map(|opened| opened.recv());
+                peer.respond("slow");
             }
         });
         Self { gate, upstream }
@@ -43,8 +38,7 @@ fn config(upstream: &Upstream, more: &str) -> String {
     format!(
         "listen = \"127.0.0.1:0,h2c\"\naccess_log = {{ path = \"access.log\", format = \"json\" }}\n[[site]]\n\
          [[site.route]]\npath = \"/dashboard\"\ndashboard = {{ interval = \"100ms\" }}\n{more}\
-         [[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
-        upstream.url()
+         [[site.route]]\npath = \"/*\"\nproxy = \"{upstream}\"\n"
     )
 }
 
@@ -95,14 +89,9 @@ fn a_request_to_a_slow_upstream_is_shown_with_what_it_waits_for() {
     ] {
         active(&server, count, &arguments);
     }
-    let output = status(&server, &[]);
-    let text = output.stdout;
-    assert_contains!(
-        text,
-        "waiting",
-        "GET a.test/report",
-        "active       1 request: 0 receiving, 1 waiting, 0 sending, 0 in tunnels"
-    );
+    let text = status(&server, &[]).stdout;
+    let counts = "active       1 request: 0 receiving, 1 waiting, 0 sending, 0 in tunnels";
+    assert_contains!(text, "waiting", "GET a.test/report", counts);
     assert!(!text.contains("secret"), "{text}");
     let report = json(&server, &[]);
     assert_members!(report["connections"], "open": 1, "idle": 0);
@@ -150,20 +139,15 @@ fn a_killed_request_ends_and_is_logged() {
     let id = active(&server, 1, &[])[0]["id"].as_str().expect("an id").to_owned();
     second.send(&get("/second"));
     active(&server, 2, &[]);
-    let output = status(&server, &["--kill", &id]);
-    assert_eq!((output.stdout.as_ref(), output.code), ("ended 1 request\n", Some(0)));
+    assert_eq!(status(&server, &["--kill", &id]).succeeded(), "ended 1 request\n");
     assert_eq!(first.read_to_end(), b"");
     assert_eq!(active(&server, 1, &[])[0]["path"], "/second");
     server.wait_for_line("by `rudy status`, 1 active request of");
-    let log = server.path().join("access.log");
-    let line = eventually("the line of the killed request", || {
-        let text = fs::read_to_string(&log).ok()?;
-        text.lines().find(|line| line.contains("/first")).map(str::to_owned)
-    });
+    let log = server.path().wait_for("access.log", "/first");
+    let line = log.lines().find(|line| line.contains("/first")).expect("it is there");
     assert!(line.contains("\"ended\":\"killed\""), "{line}");
-    let output = status(&server, &["--kill", &id]);
-    let stderr = &output.stderr;
-    assert_eq!((stderr.as_ref(), output.code), (&*format!("error: no active request is {id}\n"), Some(1)));
+    let stderr = status(&server, &["--kill", &id]).failed_with(1);
+    assert_eq!(stderr, format!("error: no active request is {id}\n"));
     assert_eq!(status(&server, &["--kill-client", "192.0.2.0/24"]).code, Some(1));
     assert_eq!(status(&server, &["--kill-client", "127.0.0.1"]).code, Some(0));
     assert_eq!(second.read_to_end(), b"");
@@ -229,14 +213,12 @@ fn active_requests_survive_a_reload_and_end_with_the_server() {
 fn a_live_view_repeats_the_report() {
     let slow = Slow::start();
     let server = Server::config(&config(&slow.upstream, ""));
-    let mut child =
-        Rudy::command(["status", "--live", "--json", "-i", "10ms", "--pid", &server.pid().to_string()])
-            .spawn();
+    let pid = server.pid().to_string();
+    let mut child = Rudy::command(["status", "--live", "--json", "-i", "10ms", "--pid", &pid]).spawn();
     let output = BufReader::new(child.stdout.take().expect("it is a pipe"));
-    let reports: Vec<Value> = BufRead::lines(output)
-        .take(3)
-        .map(|line| serde_json::from_str(&line.expect("a line")).expect("a report"))
-        .collect();
+    let reports = BufRead::lines(output).take(3).map_while(Result::ok);
+    let reports: Vec<Value> = reports.map(|line| serde_json::from_str(&line).expect("a report")).collect();
+    assert_eq!(reports.len(), 3);
     assert!(reports.iter().all(|report| report["pid"] == server.pid()), "{reports:?}");
     // Its output is closed, so it ends.
     assert!(child.wait().expect("it ends").success());
@@ -273,17 +255,14 @@ fn two_dashboards_get_the_same_updates_until_they_are_closed() {
                 break update;
             }
         };
-        assert!(
-            update["summary"].as_str().is_some_and(|text| text.contains("<dt>Waiting</dt><dd>1</dd>")),
-            "{update}"
-        );
+        let summary = update["summary"].as_str().expect("a part");
+        assert!(summary.contains("<dt>Waiting</dt><dd>1</dd>"), "{update}");
         assert!(update["charts"].as_str().is_some_and(|text| !text.contains("<style")), "{update}");
     }
     let thread = |name: &str| {
         let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs").flatten();
-        tasks
-            .filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name))
-            .count()
+        let is_named = |comm: String| comm.trim() == name;
+        tasks.filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(is_named)).count()
     };
     assert_eq!(thread("dashboard"), 1);
     drop(viewers);

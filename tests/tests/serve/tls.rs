@@ -1,6 +1,5 @@
 //! Tests `rudy tls`: every fault of a chain, in words, with servers of OpenSSL; phases, resumption and early data with `rudy serve`.
 
-use rudy_tests::TlsServer;
 use rudy_tests::prelude::*;
 
 /// Responds at once, with something that is not HTTP.
@@ -49,8 +48,8 @@ fn a_valid_chain_has_no_problem_and_one_that_expires_soon_fails_a_monitor() {
     assert_eq!(problems(&server, &authority, &[]), (Some(0), vec![], String::new()));
     assert_eq!(problems(&server, &authority, &["--expires-within", "1d"]).0, Some(0));
     assert_eq!(problems(&server, &authority, &["--expires-within", "14d"]).0, Some(3));
-    let text =
-        tls(&["--cacert", &authority, "--expires-within", "14d", &format!("localhost:{}", server.port)]);
+    let address = format!("localhost:{}", server.port);
+    let text = tls(&["--cacert", &authority, "--expires-within", "14d", &address]);
     let why = "expires in 1 day, and so within 14 days";
     assert!(text.stderr.contains(why), "{text:?}");
     assert!(text.stdout.contains("No problem with the certificates"), "{text:?}");
@@ -191,12 +190,10 @@ fn a_server_without_tls_and_a_closed_port_are_different_errors() {
 fn early_server(certificates: &Certificates) -> (Server, String) {
     certificates.signed("a", "localhost", Valid::Now);
     let tls = certificates.settings("a");
-    let config = format!(
-        "listen = '127.0.0.1:0,tls'\n[[site]]\n\
-         tls = {{ {tls}, early_data = true }}\n\
+    let server = Server::config(&format!(
+        "listen = '127.0.0.1:0,tls'\n[[site]]\ntls = {{ {tls}, early_data = true }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'hello'\n"
-    );
-    let server = Server::build().config(&config).start();
+    ));
     let url = format!("https://localhost:{}/", server.address().port());
     (server, url)
 }
@@ -211,11 +208,9 @@ fn bench_counts_full_and_resumed_handshakes_and_early_data() {
         (&["--tls-resume", "on"], 49..=49),
         (&["--tls-early-data"], 30..=49),
     ] {
-        let output =
-            Rudy::command(["bench", "--plain", "--json", "-", "-c", "1", "-n", "50", "--disable-keepalive"])
-                .args(["--cacert", &certificates.path("authority"), &url])
-                .args(arguments)
-                .output();
+        let output = ["bench", "--plain", "--json", "-", "-c", "1", "-n", "50", "--disable-keepalive"];
+        let output = Rudy::command(output).args(["--cacert", &certificates.path("authority"), &url]);
+        let output = output.args(arguments).output();
         let report = output.json();
         let count = |key: &str| report[key].as_u64().expect("a count");
         assert_eq!((count("succeeded"), count("handshakes")), (50, 50), "{report}");
@@ -244,14 +239,9 @@ fn a_simulated_round_trip_is_in_every_phase_but_that_of_early_data() {
 fn get_shows_the_handshake_and_what_k_accepts() {
     let Some(certificates) = Certificates::new() else { return };
     let (_server, url) = early_server(&certificates);
-    let output = Rudy::run(["get", "-k", "--http1.1", &url, &url]);
-    let text = &output.stderr;
-    assert_contains!(
-        text,
-        "X25519MLKEM768",
-        "tls_handshake       full",
-        "certificate         expires 2120-01-01T00:00:00Z"
-    );
+    let text = Rudy::run(["get", "-k", "--http1.1", &url, &url]).stderr;
+    assert_contains!(text, "X25519MLKEM768", "tls_handshake       full");
+    assert_contains!(text, "certificate         expires 2120-01-01T00:00:00Z");
     // A machine without trusted authorities cannot judge.
     if Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
         assert!(text.contains("problem             an intermediate certificate is missing"), "{text}");

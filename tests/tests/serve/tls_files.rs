@@ -2,18 +2,20 @@
 
 use rudy_tests::prelude::*;
 
-/// Checks a site with this `tls` table and these lines before it. Returns whether it is valid, and what was printed.
-fn check(top: &str, tls: &str) -> (bool, String) {
-    let folder = Folder::new();
-    let path = folder.join("rudy.toml");
-    let text = format!(
+/// A site with this `tls` table, and these lines before it.
+fn config(top: &str, tls: &str) -> String {
+    format!(
         "listen = '127.0.0.1:0,tls'\n{top}\n[[site]]\nhosts = ['a.test']\ntls = {{ {tls} }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'a'\n"
-    );
-    fs::write(&path, text).expect("the file can be written");
+    )
+}
+
+/// Checks a site. Returns whether it is valid, and what was printed.
+fn check(top: &str, tls: &str) -> (bool, String) {
+    let folder = Folder::with(&[("rudy.toml", config(top, tls))]);
     // Other users can read it.
     folder.set_mode(".", 0o755);
-    let output = Rudy::command(["check"]).arg(&path).output();
+    let output = Rudy::command(["check", "rudy.toml"]).folder(&folder).output();
     (output.is_success(), output.stderr)
 }
 
@@ -25,11 +27,7 @@ fn a_certificate_that_expires_soon_is_reported() {
     let expected =
         format!("warning: the certificate for a.test ({}) expires in 35 hours (", certificates.path("a"));
     assert!(is_valid && text.contains(&expected), "{text}");
-    let mut server = Server::config(&format!(
-        "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['a.test']\ntls = {{ {} }}\n\
-         [[site.route]]\npath = '/*'\nrespond = 'a'\n",
-        certificates.settings("a")
-    ));
+    let mut server = Server::config(&config("", &certificates.settings("a")));
     server.wait_for_line(" expires in 35 hours (");
 }
 
@@ -129,9 +127,7 @@ fn only_the_certificate_of_an_authority_can_be_trusted() {
         ("x".to_owned(), "the file has 0 certificates"),
     ] {
         fs::write(&file, content).unwrap();
-        let output = Rudy::run(["certificates", "trust", "--authority", &file]);
-        let error = &output.stderr;
-        assert!(!output.is_success() && error.contains(expected), "{error}");
+        assert_contains!(Rudy::run(["certificates", "trust", "--authority", &file]).failed_with(1), expected);
     }
 }
 

@@ -1,10 +1,6 @@
 //! Compares the packets that `rudy tls` reports with those that `ss` shows for the other end of the connection.
 
-use std::thread::JoinHandle;
-
 use rudy_tests::prelude::*;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// The packets of a connection, as its server sees them.
@@ -48,16 +44,7 @@ impl Observed {
     fn new(certificates: &Certificates) -> Option<Self> {
         let ss = program("ss")?;
         certificates.signed("a", "localhost", Valid::Now);
-        let path = certificates.path("a");
-        let certificate = CertificateDer::from_pem_file(&path).expect("a certificate");
-        let key = PrivateKeyDer::from_pem_file(path.replace(".pem", ".key")).expect("a key");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider supports them")
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
-            .expect("its key matches");
+        let config = certificates.server_config("a");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         Some(Self { port, config: Arc::new(config), listener, ss })
@@ -90,12 +77,6 @@ impl Observed {
     }
 }
 
-fn rudy(arguments: &[&str]) -> Output {
-    let output = Rudy::run(arguments);
-    assert!(output.is_success(), "{output:?}");
-    output
-}
-
 /// Returns the packets of the client until the first byte of the response.
 fn reported(report: &Value, visit: &str) -> Packets {
     let phases = ["tcp_connected", "tls_done", "first_byte"].map(|name| &report[visit]["phases"][name]);
@@ -110,8 +91,8 @@ fn the_packets_of_both_visits_are_those_of_the_other_end() {
     let address = format!("localhost:{}", server.port);
     // The second connection only gets a ticket for the third.
     let server = server.serve(3);
-    let output = rudy(&["tls", "--json", "--cacert", &certificates.path("authority"), &address]);
-    let report = output.json();
+    let authority = certificates.path("authority");
+    let report = Rudy::run(["tls", "--json", "--cacert", &authority, &address]).with_code(0).json();
     let of_server = server.join().expect("the server does not fail");
     assert_eq!(report["is_resumed"], true, "{report}");
     for (visit, connection) in [("full", 0), ("resumed", 2)] {
@@ -130,7 +111,7 @@ fn a_kept_connection_needs_few_packets() {
     let Some(server) = Observed::new(&certificates) else { return };
     let url = format!("https://localhost:{}/", server.port);
     let server = server.serve(1);
-    rudy(&["get", "--http1.1", "--cacert", &certificates.path("authority"), &url, &url]);
+    Rudy::run(["get", "--http1.1", "--cacert", &certificates.path("authority"), &url, &url]).succeeded();
     let of_server = server.join().expect("the server does not fail");
     let [first, second] = of_server[0][..] else { panic!("{of_server:?}") };
     // The rest of the first response; the request, the first byte of its response, and an acknowledgement of each of the server's.

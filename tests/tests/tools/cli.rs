@@ -13,10 +13,17 @@ fn rudy(arguments: &[&str]) -> Output {
     rudy_in(Path::new("/"), arguments)
 }
 
-/// The exit code and stderr; stdout must be empty.
-fn failure(output: Output) -> (Option<i32>, String) {
+/// The stderr of a command that has failed with this code. Stdout must be empty.
+#[track_caller]
+fn failure(code: i32, output: Output) -> String {
     assert_eq!(output.stdout, "");
-    (output.code, output.stderr)
+    output.failed_with(code)
+}
+
+/// The stderr of a failed `rudy check`.
+#[track_caller]
+fn check_failure(folder: &Folder) -> String {
+    failure(2, rudy_in(folder, &["check"]))
 }
 
 /// The stdout of a successful command without stderr. (For root, `check` prints a warning.)
@@ -54,9 +61,7 @@ fn version() {
 
 #[test]
 fn no_command_prints_the_help_with_exit_code_2() {
-    let (code, help) = failure(rudy(&[]));
-    assert_eq!(code, Some(2));
-    assert!(help.contains("Usage: rudy <COMMAND>"), "{help}");
+    assert_contains!(failure(2, rudy(&[])), "Usage: rudy <COMMAND>");
 }
 
 /// Arguments, and what is on stderr.
@@ -115,8 +120,7 @@ fn invalid_arguments_are_errors_with_exit_code_2() {
     let lines: Vec<_> = INVALID.lines().skip(1).collect();
     for lines in lines.chunks(2) {
         let arguments: Vec<_> = lines[0].split(' ').collect();
-        let (code, message) = failure(rudy_in(folder.path(), &arguments));
-        assert_eq!(code, Some(2), "{}: {message}", lines[0]);
+        let message = failure(2, rudy_in(&folder, &arguments));
         assert_data_eq!(message, lines[1].trim_start().replace("\\n", "\n"));
     }
 }
@@ -126,7 +130,7 @@ const SITE: &str = "listen = [\"127.0.0.1:0\"]\n\n[[site]]\n\n[[site.route]]\npa
 #[test]
 fn a_configuration_is_checked() {
     let folder = Folder::with(&[("rudy.toml", &format!("{SITE}respond = {{ body = \"hello\" }}\n"))]);
-    assert_data_eq!(success(rudy_in(folder.path(), &["check"])), file!["cli/check.txt"]);
+    assert_data_eq!(success(rudy_in(&folder, &["check"])), file!["cli/check.txt"]);
 }
 
 #[test]
@@ -139,9 +143,7 @@ fn all_errors_of_a_configuration_are_reported_at_once() {
         &["serve", "--config", "rudy.toml"],
         &["serve", "rudy.toml"],
     ] {
-        let (code, message) = failure(rudy_in(folder.path(), command));
-        assert_eq!(code, Some(2));
-        assert_data_eq!(message, file!["cli/check-errors.txt"]);
+        assert_data_eq!(failure(2, rudy_in(&folder, command)), file!["cli/check-errors.txt"]);
     }
 }
 
@@ -154,8 +156,7 @@ fn words_of_other_servers_are_no_names_of_access_logs() {
         ("stdout", "write -"),
         ("stderr", "write /dev/stderr"),
     ] {
-        let (code, message) = failure(rudy_in(folder.path(), &["serve", ".", "--access-log", word]));
-        assert!(code == Some(2) && message.contains(expected), "{word}: {message}");
+        assert_contains!(failure(2, rudy_in(&folder, &["serve", ".", "--access-log", word])), expected);
         assert!(!folder.join(word).exists());
     }
 }
@@ -169,12 +170,10 @@ fn a_request_is_explained() {
              [[site.route]]\npath = '/profile'\nresponse_headers = { X-Path = '{path}', Server = false }\n\
              body_bytes = '1M'\nrequest_timeout = '3s'\nrespond = 'profile'\n",
     )]);
-    let explain = |url| success(rudy_in(folder.path(), &["check", "--explain", url]));
+    let explain = |url| success(rudy_in(&folder, &["check", "--explain", url]));
     let explained = ["/user/3", "https://example.org/none", "http://other.org/"].map(explain).join("---\n");
     assert_data_eq!(explained, file!["cli/check-explain.txt"]);
-    let (code, message) = failure(rudy_in(folder.path(), &["check", "--explain", "a b"]));
-    assert_eq!(code, Some(1));
-    assert!(message.contains("\"a b\" is not a URL"), "{message}");
+    assert_contains!(failure(1, rudy_in(&folder, &["check", "--explain", "a b"])), "\"a b\" is not a URL");
 }
 
 #[test]
@@ -186,7 +185,7 @@ fn the_access_rule_that_decides_is_explained() {
     )]);
     let explain = |arguments: &[&str]| {
         let command = ["check", "--explain", "/x", "--from"].iter().chain(arguments);
-        success(rudy_in(folder.path(), &command.copied().collect::<Vec<_>>()))
+        success(rudy_in(&folder, &command.copied().collect::<Vec<_>>()))
     };
     for (arguments, expected) in [
         (&["192.0.2.7"][..], "Response  403: access rule 1: deny 192.0.2.0/24\n"),
@@ -218,10 +217,7 @@ fn a_password_is_hashed_and_weak_hashes_are_reported() {
         let input = fs::File::open(folder.join(input)).expect("the file is there");
         Rudy::command(["hash-password"]).args(arguments).folder(folder.path()).stdin(input).output()
     };
-    let warnings = || {
-        let output = rudy_in(folder.path(), &["check"]).with_code(0);
-        output.stderr
-    };
+    let warnings = || rudy_in(&folder, &["check"]).failed_with(0);
     assert!(success(hash(&[], "password")).starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
     assert!(
         success(hash(&["--user", "bob", "--algorithm", "bcrypt"], "password")).starts_with("bob:$2y$12$")
@@ -235,8 +231,7 @@ fn a_password_is_hashed_and_weak_hashes_are_reported() {
         (&["--user", "ann", "--file", "none/htpasswd"], "password", 1, "cannot write none/htpasswd"),
         (&["--file", "htpasswd"], "password", 2, "--user <NAME>"),
     ] {
-        let (found, message) = failure(hash(arguments, input));
-        assert!(found == Some(code) && message.contains(expected), "{arguments:?}: {message}");
+        assert_contains!(failure(code, hash(arguments, input)), expected);
     }
 }
 
@@ -262,9 +257,7 @@ path = "/plain-file"
 fastcgi = { command = ["./rudy.toml"] }
 "#;
     let folder = Folder::with(&[("rudy.toml", wrong)]);
-    let (code, message) = failure(rudy_in(folder.path(), &["check"]));
-    assert_eq!(code, Some(2));
-    assert_data_eq!(message, file!["cli/check-start.txt"]);
+    assert_data_eq!(check_failure(&folder), file!["cli/check-start.txt"]);
 }
 
 #[test]
@@ -290,26 +283,25 @@ fn rudy_check_finds_files_that_a_start_cannot_create() {
         let folder = Folder::with(&[("rudy.toml", &text)]);
         symlink("nowhere/e.log", folder.join("link")).unwrap();
         let _socket = UnixListener::bind(folder.join("socket")).unwrap();
-        let (code, message) = failure(rudy_in(folder.path(), &["check"]));
-        assert!(code == Some(2) && message.contains(expected), "{setting}: {message}");
+        assert_contains!(check_failure(&folder), expected);
         if setting.starts_with("error_log") {
-            let (_, message) = failure(rudy_in(&folder, &["serve", "--config", "rudy.toml"]));
+            let output = rudy_in(&folder, &["serve", "--config", "rudy.toml"]);
+            assert_eq!(output.stdout, "");
             let what = expected.split(": ").next().unwrap_or_default();
-            assert!(message.contains(what), "the start names it too: {message}");
+            assert!(output.stderr.contains(what), "the start names it too: {}", output.stderr);
         }
     }
 }
 
 #[test]
 fn rudy_check_finds_a_state_folder_that_a_start_cannot_create() {
-    let site =
-        "[[site]]\nhosts = 'a.example.net'\ntls = 'auto'\n[[site.route]]\npath = '/*'\nrespond = 204\n";
-    let folder = Folder::with(&[("rudy.toml", format!("listen = '127.0.0.1:0,tls'\n{site}"))]);
+    let text = "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = 'a.example.net'\ntls = 'auto'\n[[site.route]]\npath = '/*'\nrespond = 204\n";
+    let folder = Folder::with(&[("rudy.toml", text)]);
     for arguments in [&["check"][..], &["serve", "--config", "rudy.toml"]] {
         let command = Rudy::command(arguments).folder(&folder);
-        let (_, message) = failure(command.env("STATE_DIRECTORY", folder.join("rudy.toml/state")).output());
-        let is_named = message.contains("cannot keep certificates") && message.contains("Not a directory");
-        assert!(is_named, "{arguments:?}: {message}");
+        let output = command.env("STATE_DIRECTORY", folder.join("rudy.toml/state")).output();
+        assert_eq!(output.stdout, "");
+        assert_contains!(output.stderr, "cannot keep certificates", "Not a directory");
     }
 }
 
@@ -317,12 +309,13 @@ fn rudy_check_finds_a_state_folder_that_a_start_cannot_create() {
 fn a_script_with_a_missing_interpreter_cannot_be_started() {
     let text = format!("{SITE}fastcgi = {{ command = [\"./app\"] }}\n");
     let folder = Folder::with(&[("rudy.toml", &*text), ("app", "#! /no/such/interpreter -x\n")]);
-    let app = folder.join("app");
-    fs::set_permissions(&app, Permissions::from_mode(0o755)).expect("the file is ours");
-    let (_, message) = failure(rudy_in(folder.path(), &["check"]));
-    assert!(message.contains("its first line names /no/such/interpreter, which does not exist"), "{message}");
-    fs::write(&app, "#!/bin/sh\nexit 1\n").expect("the file is ours");
-    success(rudy_in(folder.path(), &["check"]));
+    folder.set_mode("app", 0o755);
+    assert_contains!(
+        check_failure(&folder),
+        "its first line names /no/such/interpreter, which does not exist"
+    );
+    folder.write("app", "#!/bin/sh\nexit 1\n");
+    success(rudy_in(&folder, &["check"]));
 }
 
 #[test]
@@ -330,10 +323,11 @@ fn an_app_that_cannot_be_started_is_the_same_error_in_serve_and_check() {
     let wrong =
         format!("{SITE}fastcgi = {{ command = [\"./app\"], processes = {{ user = \"nosuchuser\" }} }}\n");
     let folder = Folder::with(&[("rudy.toml", &wrong)]);
-    let [check, serve] = [&["check"][..], &["serve", "--config", "rudy.toml"]]
-        .map(|arguments| failure(rudy_in(folder.path(), arguments)));
+    let [check, serve] =
+        [&["check"][..], &["serve", "--config", "rudy.toml"]].map(|arguments| rudy_in(&folder, arguments));
     assert_eq!(check, serve);
-    assert!(check.1.contains("cannot start `./app`") && check.1.contains("`nosuchuser`"), "{}", check.1);
+    assert_eq!(check.stdout, "");
+    assert_contains!(check.stderr, "cannot start `./app`", "`nosuchuser`");
 }
 
 #[test]
@@ -346,7 +340,7 @@ route = [
 ]
 "#;
     let folder = Folder::with(&[("rudy.toml", text)]);
-    assert_data_eq!(success(rudy_in(folder.path(), &["check"])), file!["cli/check-unknown.txt"]);
+    assert_data_eq!(success(rudy_in(&folder, &["check"])), file!["cli/check-unknown.txt"]);
 }
 
 #[test]
@@ -360,9 +354,8 @@ fn permissions_of_root_are_open_questions_for_another_user() {
         closed.display()
     );
     folder.write("rudy.toml", text);
-    for (path, mode) in [(folder.path(), 0o755), (&closed, 0o555)] {
-        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    }
+    folder.set_mode(".", 0o755);
+    folder.set_mode("closed", 0o555);
     let mut command = Command::new(binary());
     if geteuid().is_root() {
         let Some(setpriv) = program("setpriv") else { return };
@@ -391,15 +384,12 @@ fn permissions_of_root_are_open_questions_for_another_user() {
 
 #[test]
 fn a_missing_configuration_is_an_error() {
-    let (code, message) = failure(rudy_in(Path::new("/"), &["check", "nowhere.toml"]));
-    assert_eq!(code, Some(2));
-    assert!(message.contains("nowhere.toml"), "{message}");
+    assert_contains!(failure(2, rudy(&["check", "nowhere.toml"])), "nowhere.toml");
 }
 
 #[test]
 fn the_schema_is_json() {
-    let schema: Value = serde_json::from_str(&success(rudy(&["schema"]))).unwrap();
-    assert_eq!(schema["title"], "rudy.toml");
+    assert_eq!(rudy(&["schema"]).with_code(0).json()["title"], "rudy.toml");
 }
 
 #[test]
@@ -413,7 +403,7 @@ fn precompress_reports_what_it_writes() {
     let text = "text ".repeat(1000);
     let folder = Folder::with(&[("page.html", &*text), ("small.html", "text")]);
     let arguments = |more: &[&str]| -> String {
-        success(rudy_in(folder.path(), &[&["precompress", ".", "--codings", "gzip,br,gzip"], more].concat()))
+        success(rudy_in(&folder, &[&["precompress", ".", "--codings", "gzip,br,gzip"], more].concat()))
     };
     assert!(
         arguments(&["--dry-run", "--level", "1"])
@@ -423,8 +413,8 @@ fn precompress_reports_what_it_writes() {
     assert!(arguments(&[]).starts_with("wrote 2 compressed files: "));
     assert!(folder.join("page.html.br").exists() && !folder.join("page.html.zst").exists());
     assert_eq!(arguments(&["--jobs", "1"]), "wrote 0 compressed files; 2 current already\n");
-    let missing = failure(rudy_in(folder.path(), &["precompress", "none"]));
-    assert_eq!(missing, (Some(1), "error: none: No such file or directory (os error 2)\n".to_owned()));
-    let wrong = failure(rudy_in(folder.path(), &["precompress", ".", "--codings", "lzma"]));
-    assert!(wrong.0 == Some(2) && wrong.1.contains("[possible values: br, zstd, gzip]"), "{}", wrong.1);
+    let missing = failure(1, rudy_in(&folder, &["precompress", "none"]));
+    assert_eq!(missing, "error: none: No such file or directory (os error 2)\n");
+    let wrong = failure(2, rudy_in(&folder, &["precompress", ".", "--codings", "lzma"]));
+    assert_contains!(wrong, "[possible values: br, zstd, gzip]");
 }

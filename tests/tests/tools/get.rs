@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use rudy_tests::TlsServer;
 use rudy_tests::prelude::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";

@@ -82,8 +82,7 @@ fn zsh_completes_commands_and_flags() {
 #[test]
 fn manual_pages_are_written_and_valid() {
     let folder = Folder::new();
-    let target = folder.join("new/man");
-    let target = target.to_str().expect("a temp folder has a name in UTF-8");
+    let target = &folder.text("new/man");
     // The second time they are replaced.
     rudy(&["manual", target]);
     let written = rudy(&["manual", target]);
@@ -91,8 +90,7 @@ fn manual_pages_are_written_and_valid() {
     for name in ["man1/rudy.1", "man1/rudy-serve.1", "man1/rudy-lab-run.1", "man5/rudy.toml.5"] {
         assert!(written.contains(&format!("{target}/{name}").as_str()), "{name} is not in {written:?}");
     }
-    let page = fs::read_to_string(format!("{target}/man1/rudy-serve.1")).expect("the file was written");
-    assert!(page.contains(".TH rudy-serve 1 ") && page.contains(".SH EXAMPLES\n"), "{page}");
+    assert_contains!(folder.read("new/man/man1/rudy-serve.1"), ".TH rudy-serve 1 ", ".SH EXAMPLES\n");
     let Some(mandoc) = program("mandoc") else { return };
     for file in written {
         let report = Output::of(Command::new(&mandoc).args(["-Tlint", "-Wwarning", file])).stdout;

@@ -1,6 +1,5 @@
 //! Tests the verification of certificates by `get`, `bench` and `flood`, with `openssl s_server`.
 
-use rudy_tests::TlsServer;
 use rudy_tests::prelude::*;
 
 /// Commands with few requests, one connection at a time, because the server handles no more.

@@ -2,7 +2,7 @@
 
 use rudy_tests::prelude::*;
 
-use crate::cache::{Origin, config, config_with_host, get, handled, request, server};
+use crate::cache::{Origin, config, config_with_host, get, handled, hit, request, server};
 
 fn cache(server: &Server, arguments: &[&str]) -> Output {
     server.rudy(&[&["cache"], arguments].concat())
@@ -16,12 +16,9 @@ fn tagged() -> Origin {
     })
 }
 
-fn store(server: &Server, target: &str) -> String {
-    eventually("it is stored", || {
-        let response = get(server, target, &[]);
-        assert_eq!(response.field("surrogate-key"), None, "tags are for the cache only");
-        (handled(&response) == "hit").then(|| response.text().to_owned())
-    })
+fn store(server: &Server, target: &str) {
+    let response = hit(server, target, &[]);
+    assert_eq!(response.field("surrogate-key"), None, "tags are for the cache only");
 }
 
 #[test]
@@ -30,20 +27,15 @@ fn responses_are_purged_by_url_prefix_and_tag() {
     let server = server(&origin.upstream, "{ ignore_query = \"utm_*\" }");
     let url = |target: &str| format!("http://a.example{target}");
     for (arguments, purged, kept) in [
-        (vec!["purge".to_owned(), url("/news/1?utm_x=1")], "/news/1", "/news/2"),
-        (vec!["purge".to_owned(), "--prefix".to_owned(), url("/news/")], "/news/2", "/other"),
-        (
-            vec!["purge".to_owned(), "--prefix".to_owned(), "http://A.example:80/news/".to_owned()],
-            "/news/3",
-            "/other",
-        ),
-        (vec!["purge".to_owned(), "--tag".to_owned(), "news".to_owned()], "/news/4", "/other"),
+        (&["purge", &url("/news/1?utm_x=1")][..], "/news/1", "/news/2"),
+        (&["purge", "--prefix", &url("/news/")], "/news/2", "/other"),
+        (&["purge", "--prefix", "http://A.example:80/news/"], "/news/3", "/other"),
+        (&["purge", "--tag", "news"], "/news/4", "/other"),
     ] {
         for target in [purged, kept] {
             store(&server, target);
         }
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        assert_eq!(cache(&server, &arguments).with_code(0).text(), "purged\n", "{arguments:?}");
+        assert_eq!(cache(&server, arguments).with_code(0).text(), "purged\n", "{arguments:?}");
         assert_eq!(handled(&get(&server, purged, &[])), "uri-miss", "{arguments:?}");
         assert_eq!(handled(&get(&server, kept, &[])), "hit", "{arguments:?}");
     }
@@ -62,10 +54,7 @@ fn stored_responses_are_listed_and_counted() {
     for target in ["/news/1", "/other"] {
         store(&server, target);
     }
-    let json = |arguments: &[&str]| -> Value {
-        let text = cache(&server, &[arguments, &["--json"]].concat()).with_code(0).text();
-        serde_json::from_str(&text).expect("the output is JSON")
-    };
+    let json = |arguments: &[&str]| cache(&server, &[arguments, &["--json"]].concat()).with_code(0).json();
     let urls = |arguments: &[&str]| -> Vec<String> {
         let objects = json(arguments)["objects"].as_array().expect("a list").clone();
         objects.iter().map(|object| object["url"].as_str().unwrap_or_default().to_owned()).collect()
@@ -129,11 +118,8 @@ fn a_purge_by_tag_over_http_is_for_its_site() {
         wait_until("it is stored", || handled(&send("GET", host, "")) == "hit");
     }
     cache(&server, &["purge", "--tag", "news"]).with_code(0);
-    assert_eq!(
-        hosts.map(|host| handled(&send("GET", host, ""))),
-        ["uri-miss"; 3],
-        "the operator purges all sites"
-    );
+    let after = hosts.map(|host| handled(&send("GET", host, "")));
+    assert_eq!(after, ["uri-miss"; 3], "the operator purges all sites");
 }
 
 #[test]
@@ -152,13 +138,9 @@ fn a_folder_is_verified_without_a_server() {
     let origin = tagged();
     let server = server(&origin.upstream, "true");
     store(&server, "/other");
-    let file = server.path().join("rudy.toml");
-    let verify = || {
-        let output = Rudy::command(["cache", "verify", "--json"]).arg(&file).output();
-        (output.code, output.json())
-    };
-    let (code, found) = verify();
-    assert_eq!((code, found["objects"].as_u64()), (Some(0), Some(1)), "{found}");
+    let output = Rudy::command(["cache", "verify", "--json"]).arg(server.path().join("rudy.toml")).output();
+    let found = output.with_code(0).json();
+    assert_eq!(found["objects"], 1, "{found}");
 }
 
 #[test]
@@ -166,13 +148,11 @@ fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
     let origin = Origin::start(|_, _| "Cache-Control: max-age=600|body".to_owned());
     let log = "access_log = { path = \"access.log\", format = \"{path} {cache}\" }\nmetrics = true\n";
     let server = Server::config(&format!("{log}{}", config(&origin.upstream, "true")));
-    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
+    hit(&server, "/a", &[]);
     get(&server, "/b", &["Cache-Control: only-if-cached"]);
     request(&server, "POST", "/c", &["Content-Length: 0"]);
-    let log = eventually("all lines are written", || {
-        let log = fs::read_to_string(server.path().join("access.log")).ok()?;
-        ["hit", "/b", "/c"].iter().all(|part| log.contains(part)).then_some(log)
-    });
+    let is_complete = |log: &str| ["hit", "/b", "/c"].iter().all(|part| log.contains(part));
+    let log = server.path().wait_until("access.log", is_complete);
     // Workers write their lines in any order.
     for line in ["/a uri-miss", "/a hit", "/b only-if-cached", "/c method"] {
         assert!(log.lines().any(|written| written == line), "{line}: {log}");

@@ -2,13 +2,12 @@
 
 use rudy_tests::prelude::*;
 
-use crate::cache::{Origin, config, get, handled, send, upgrade};
+use crate::cache::{Origin, begin, config, get, handled, hit, upgrade};
 
 /// A site with a route for an app that Rudy starts.
 fn app(command: &str, processes: &str) -> String {
-    format!(
-        "[[site]]\n[[site.route]]\npath = \"/app\"\nfastcgi = {{ command = {command}, processes = {{ min = 1, {processes} }} }}\n"
-    )
+    let app = format!("{{ command = {command}, processes = {{ min = 1, {processes} }} }}");
+    format!("[[site]]\n[[site.route]]\npath = \"/app\"\nfastcgi = {app}\n")
 }
 
 /// A cache in front of an origin, and an app.
@@ -34,17 +33,13 @@ fn tagged() -> Origin {
 
 /// Sends lines, and returns those of the response.
 fn ask(socket: &Path, bytes: &[u8]) -> Vec<String> {
-    let mut stream = UnixStream::connect(socket).expect("the server listens");
-    // The server may close before it has read everything.
-    let _ = stream.write_all(bytes);
-    let _ = stream.shutdown(Shutdown::Write);
-    BufReader::new(stream).lines().map_while(Result::ok).collect()
+    exchange_unix(socket, bytes).lines().map(str::to_owned).collect()
 }
 
 const PURGE: &[u8] = b"{\"command\":\"cache_purge\",\"by\":[{\"tag\":\"a\"}]}\n";
 
 fn is_stored(server: &Server) {
-    wait_until("it is stored", || handled(&get(server, "/x", &[])) == "hit");
+    hit(server, "/x", &[]);
 }
 
 #[test]
@@ -68,15 +63,12 @@ fn a_socket_for_purges_accepts_nothing_else() {
         (&long, "a request is a line of at most 65536 bytes"),
     ] {
         let lines = ask(&socket, request);
-        assert!(
-            lines.len() == 1 && lines[0].starts_with("{\"error\":") && lines[0].contains(expected),
-            "{lines:?}"
-        );
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert!(line.starts_with("{\"error\":") && line.contains(expected), "{line}");
     }
     assert_eq!(handled(&get(&server, "/x", &[])), "hit");
     // An app that hangs, with many connections, delays neither the server nor later purges.
-    let silent: Vec<_> =
-        (0..500).map(|_| UnixStream::connect(&socket).expect("the queue has room")).collect();
+    let silent = [(); 500].map(|()| UnixStream::connect(&socket).expect("the queue has room"));
     server.reload("was reloaded");
     assert_eq!(handled(&get(&server, "/x", &[])), "hit");
     drop(silent);
@@ -110,21 +102,18 @@ fn an_app_purges_by_the_library_also_as_another_user() {
 
 #[test]
 fn purges_of_an_app_reach_the_process_that_replaces_its_server() {
-    let (release, wait) = channel::<()>();
-    let wait = Mutex::new(wait);
+    let (release, wait) = gate::<()>();
     let origin = Upstream::serve(move |peer, request| {
         if request.target() == "/hangs" {
             // Returns when the test ends.
-            let _ = wait.lock().expect("no test fails").recv();
+            let _ = wait.wait();
         }
-        peer.send(
-            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n\r\na",
-        );
+        let fields = "Cache-Control: max-age=600\r\nCache-Tag: a\r\n";
+        peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n{fields}\r\na"));
     });
     let (mut server, socket) = server_with_socket(&origin, "shutdown_timeout = \"60s\"\n");
     is_stored(&server);
-    let mut hanging = server.connect();
-    send(&mut hanging, "GET", "/hangs", &[]);
+    let mut hanging = begin(&server, "/hangs", &[]);
     let successor = upgrade(&mut server);
     is_stored(&server);
     assert_eq!(ask(&socket, PURGE), ["\"cache_purged\""]);

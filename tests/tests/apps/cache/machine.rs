@@ -1,17 +1,9 @@
 //! Full disks, missing descriptors, users and sandboxes, and ends of the process at any time.
 
-use std::os::unix::fs::chown;
-
 use rudy_tests::prelude::*;
-use rudy_tests::small_disk;
 
 use crate::cache::faults::files;
-use crate::cache::{Origin, config, get, handled, send, upgrade};
-
-/// The configuration with the cache in this folder.
-fn config_in(origin: &Upstream, folder: &Path) -> String {
-    config(origin, "true").replace("path = \"cache\"", &format!("path = \"{}\"", folder.display()))
-}
+use crate::cache::{Origin, begin, begin_with, config, config_in, get, handled, hit, request, upgrade};
 
 /// An origin whose responses have bodies of this many bytes.
 fn origin_of(bytes: usize) -> Origin {
@@ -19,7 +11,7 @@ fn origin_of(bytes: usize) -> Origin {
 }
 
 fn is_stored(server: &Server, target: &str) {
-    wait_until("it is stored", || handled(&get(server, target, &[])) == "hit");
+    hit(server, target, &[]);
 }
 
 #[test]
@@ -31,7 +23,7 @@ fn on_a_full_disk_responses_are_whole_and_stored_ones_are_hits() {
         let bytes = if request.target() == "/large" { 300_000 } else { 6000 };
         format!("Cache-Control: max-age=600|{}", "x".repeat(bytes))
     });
-    let text = config_in(&origin.upstream, &folder.join("cache"));
+    let text = config_in(&origin.upstream, "true", &folder.join("cache"));
     let mut server = Server::build().config(&text).through_shell(&script).start();
     is_stored(&server, "/small");
     for _ in 0..3 {
@@ -53,19 +45,12 @@ fn without_descriptors_requests_fail_or_succeed_and_later_ones_are_hits() {
     let server = Server::build().config(&config(&origin.upstream, "true")).through_shell(script).start();
     is_stored(&server, "/a");
     // More clients than descriptors: each gets the whole response, or is closed.
-    let mut clients: Vec<_> = (0..100)
-        .map(|number| {
-            let mut connection = server.connect();
-            send(&mut connection, "GET", &format!("/{number}"), &["Connection: close"]);
-            connection
-        })
-        .collect();
-    for client in &mut clients {
+    let clients = (0..100).map(|number| begin(&server, &format!("/{number}"), &["Connection: close"]));
+    for mut client in clients.collect::<Vec<_>>() {
         let received = client.read_to_end();
         let is_whole = received.ends_with(&vec![b'x'; 200_000]);
         assert!(is_whole || !received.starts_with(b"HTTP/1.1 200"), "{} bytes", received.len());
     }
-    drop(clients);
     is_stored(&server, "/a");
     is_stored(&server, "/new");
 }
@@ -76,7 +61,7 @@ fn the_folder_works_for_another_user_and_in_the_sandbox() {
     let place = Folder::new();
     place.set_mode(".", 0o755);
     let folder = place.join("cache");
-    let text = config_in(&origin.upstream, &folder);
+    let text = config_in(&origin.upstream, "true", &folder);
     let mut settings = vec![("sandbox", "sandbox = true\n")];
     if geteuid().is_root() {
         fs::create_dir(&folder).expect("a temp folder can be written");
@@ -103,38 +88,28 @@ fn the_folder_works_for_another_user_and_in_the_sandbox() {
 
 #[test]
 fn a_reload_and_a_purge_in_the_middle_of_a_response_interrupt_no_client() {
-    let (release, may_continue) = channel::<()>();
-    let may_continue = Mutex::new(may_continue);
+    let (release, may_continue) = gate::<()>();
     let origin = Upstream::serve(move |peer, request| {
-        peer.send(
-            "HTTP/1.1 200 OK\r\nContent-Length: 200000\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n\r\n",
-        );
+        let fields = "Content-Length: 200000\r\nCache-Control: max-age=600\r\nCache-Tag: a\r\n";
+        peer.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
         peer.send(vec![b'x'; 100_000]);
         if request.target() == "/slow" {
-            may_continue.lock().expect("no test fails").recv().expect("the test continues");
+            may_continue.wait().expect("the test continues");
         }
         peer.send(vec![b'x'; 100_000]);
     });
     let mut server = Server::config(&config(&origin, "{ purge_from = \"127.0.0.1\" }"));
-    let mut clients: Vec<_> = (0..20)
-        .map(|_| {
-            let mut connection = server.connect();
-            send(&mut connection, "GET", "/slow", &[]);
-            connection
-        })
-        .collect();
+    let mut clients = [(); 20].map(|()| begin(&server, "/slow", &[]));
     for client in &mut clients {
         assert_eq!(client.head().status, 200);
     }
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
+    let text = server.path().read("rudy.toml");
     for setting in ["sort_query = true", "ignore_query = \"x\""] {
-        fs::write(&file, text.replace("{ purge", &format!("{{ {setting}, purge")))
-            .expect("it can be written");
-        server.reload("the configuration was reloaded");
+        let text = text.replace("{ purge", &format!("{{ {setting}, purge"));
+        server.reload_with(&text, "the configuration was reloaded");
         is_stored(&server, "/other");
     }
-    assert_eq!(crate::cache::request(&server, "PURGE", "/slow", &[]).status, 200);
+    assert_eq!(request(&server, "PURGE", "/slow", &[]).status, 200);
     release.send(()).expect("the origin waits");
     for mut client in clients {
         assert!(client.read_exactly(200_000).iter().all(|byte| *byte == b'x'));
@@ -146,20 +121,17 @@ fn a_reload_and_a_purge_in_the_middle_of_a_response_interrupt_no_client() {
 
 #[test]
 fn what_a_request_changes_in_the_old_process_of_an_upgrade_is_removed_in_the_new_one() {
-    let (begun, has_begun) = channel();
-    let (release, may_continue) = channel::<()>();
-    let (begun, may_continue) = (Mutex::new(begun), Mutex::new(may_continue));
+    let ((begun, has_begun), (release, may_continue)) = (channel(), gate::<()>());
     let origin = Upstream::serve(move |peer, request| {
         if request.head.starts_with("POST ") {
-            begun.lock().expect("no test fails").send(()).expect("the test waits");
-            may_continue.lock().expect("no test fails").recv().expect("the test continues");
+            begun.send(()).expect("the test waits");
+            may_continue.wait().expect("the test continues");
         }
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: max-age=600\r\n\r\na");
     });
     let mut server = Server::config(&format!("shutdown_timeout = \"60s\"\n{}", config(&origin, "true")));
     is_stored(&server, "/a");
-    let mut posting = server.connect();
-    send(&mut posting, "POST", "/a", &["Content-Length: 0"]);
+    let mut posting = begin_with(&server, "POST", "/a", &["Content-Length: 0"]);
     has_begun.recv().expect("the origin receives the request");
     let successor = upgrade(&mut server);
     is_stored(&server, "/a");
@@ -173,14 +145,12 @@ fn what_a_request_changes_in_the_old_process_of_an_upgrade_is_removed_in_the_new
 #[test]
 fn what_was_purged_does_not_come_back_after_sigkill() {
     let origin = Origin::start(|_, number| {
-        format!(
-            "Cache-Control: max-age=600\nCache-Tag: a\nETag: \"{number}\"|{}",
-            number.to_string().repeat(20_000)
-        )
+        let body = number.to_string().repeat(20_000);
+        format!("Cache-Control: max-age=600\nCache-Tag: a\nETag: \"{number}\"|{body}")
     });
     let folder = Folder::new();
-    let text = config_in(&origin.upstream, &folder.join("cache"))
-        .replace("cache = true", "cache = { purge_from = \"loopback\" }")
+    let settings = "{ purge_from = \"loopback\" }";
+    let text = config_in(&origin.upstream, settings, &folder.join("cache"))
         .replace("[[site]]\n", "[[site]]\nhosts = \"a.example\"\n");
     for (target, fields) in [("/a", &[][..]), ("/*", &[]), ("/", &["Cache-Tag: a"])] {
         let server = Server::config(&text);
@@ -188,7 +158,7 @@ fn what_was_purged_does_not_come_back_after_sigkill() {
             is_stored(&server, &format!("/{number}"));
         }
         is_stored(&server, "/a");
-        assert_eq!(crate::cache::request(&server, "PURGE", target, fields).status, 200);
+        assert_eq!(request(&server, "PURGE", target, fields).status, 200);
         // Dropping it sends SIGKILL.
         drop(server);
         let server = Server::config(&text);
@@ -200,16 +170,11 @@ fn what_was_purged_does_not_come_back_after_sigkill() {
 fn ends_in_the_middle_of_writes_leave_whole_responses_or_none() {
     let origin = origin_of(150_000);
     let folder = Folder::new();
-    let text = config_in(&origin.upstream, &folder.join("cache"));
+    let text = config_in(&origin.upstream, "true", &folder.join("cache"));
     for round in 0..5 {
         let server = Server::config(&text);
-        let mut clients: Vec<_> = (0..40)
-            .map(|number| {
-                let mut connection = server.connect();
-                send(&mut connection, "GET", &format!("/{round}-{number}"), &[]);
-                connection
-            })
-            .collect();
+        let clients = (0..40).map(|number| begin(&server, &format!("/{round}-{number}"), &[]));
+        let mut clients: Vec<_> = clients.collect();
         for client in &mut clients[..20] {
             assert_eq!(client.response().body.len(), 150_000);
         }
@@ -229,7 +194,7 @@ fn ends_of_files_that_were_lost_with_the_power_are_never_sent() {
     let origin = origin_of(150_000);
     let folder = Folder::new();
     let cache = folder.join("cache");
-    let text = config_in(&origin.upstream, &cache);
+    let text = config_in(&origin.upstream, "true", &cache);
     let damages: [fn(&Path, u64); 3] = [
         |path, length| cut(path, length / 2, None),
         |path, length| cut(path, length / 2, Some(length)),

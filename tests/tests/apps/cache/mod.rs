@@ -3,7 +3,7 @@
 mod admin;
 mod app_purges;
 mod collapsing;
-mod faults;
+pub(crate) mod faults;
 mod machine;
 mod rules;
 mod settings;
@@ -23,12 +23,10 @@ impl Origin {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = requests.clone();
         let upstream = Upstream::serve(move |peer, request| {
-            let number = {
-                let mut seen: std::sync::MutexGuard<'_, Vec<UpstreamRequest>> =
-                    seen.lock().expect("no test fails");
-                seen.push(request.clone());
-                seen.len()
-            };
+            let mut seen = seen.lock().expect("no test fails");
+            seen.push(request.clone());
+            let number = seen.len();
+            drop(seen);
             peer.send(message(&respond(&request, number)));
         });
         Self { upstream, requests }
@@ -67,14 +65,18 @@ fn server(origin: &Upstream, cache: &str) -> Server {
 fn config(origin: &Upstream, cache: &str) -> String {
     format!(
         "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = \"{}\"\ncache = {cache}\n",
-        origin.url()
+         proxy = \"{origin}\"\ncache = {cache}\n"
     )
 }
 
 /// Like [`config`], for a site with the host of the requests: `loopback` needs it.
 fn config_with_host(origin: &Upstream, cache: &str) -> String {
     config(origin, cache).replace("[[site]]\n", "[[site]]\nhosts = \"a.example\"\n")
+}
+
+/// Like [`config`], with the cache in another folder, which several servers can use.
+fn config_in(origin: &Upstream, cache: &str, folder: &Path) -> String {
+    config(origin, cache).replace("path = \"cache\"", &format!("path = \"{}\"", folder.display()))
 }
 
 /// Sends a GET with fields.
@@ -86,9 +88,29 @@ fn request(server: &Server, method: &str, target: &str, fields: &[&str]) -> Resp
     server.request(method, target, &[&["Host: a.example"], fields].concat())
 }
 
-fn send(connection: &mut Connection, method: &str, target: &str, fields: &[&str]) {
+/// Sends a GET, and does not wait for the response.
+fn begin(server: &Server, target: &str, fields: &[&str]) -> Connection {
+    begin_with(server, "GET", target, fields)
+}
+
+fn begin_with(server: &Server, method: &str, target: &str, fields: &[&str]) -> Connection {
     let fields = fields.iter().fold(String::new(), |lines, field| lines + field + "\r\n");
-    connection.send(format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n").as_bytes());
+    server.send(format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n"))
+}
+
+/// Sends a GET until the response is a stored one.
+fn hit(server: &Server, target: &str, fields: &[&str]) -> Response {
+    eventually("it is stored", || {
+        Some(get(server, target, fields)).filter(|response| handled(response) == "hit")
+    })
+}
+
+/// Sends a GET for a stored response only, until there is one.
+fn stored(server: &Server, target: &str) -> Response {
+    eventually("it is stored", || {
+        let response = get(server, target, &["Cache-Control: only-if-cached"]);
+        Some(response).filter(|response| response.status == 200)
+    })
 }
 
 /// How the cache has handled a request: `hit`, or `uri-miss` and the like.

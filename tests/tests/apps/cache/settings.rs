@@ -1,10 +1,8 @@
 //! The settings of `cache`.
 
-use std::ffi::OsStr;
-
 use rudy_tests::prelude::*;
 
-use crate::cache::{Origin, config, get, handled, request, server};
+use crate::cache::{Origin, config, get, handled, hit, request, server};
 
 #[test]
 fn cookies_bypass_the_cache() {
@@ -13,7 +11,7 @@ fn cookies_bypass_the_cache() {
     let own = get(&server, "/a", &["Cookie: a=b; session_id=1"]);
     assert_eq!((own.text(), handled(&own).as_str()), ("1", "bypass"));
     assert_eq!(get(&server, "/a", &["Cookie: a=b"]).text(), "2");
-    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
+    hit(&server, "/a", &[]);
     assert_eq!(get(&server, "/a", &["Cookie: a=b; session_id=1"]).text(), "3");
     assert_eq!(handled(&get(&server, "/a", &["Cookie: a=b; Session.id=1"])), "bypass");
 }
@@ -26,7 +24,7 @@ fn parts_of_the_request_are_added_to_the_key_or_removed() {
     let first = get(&server, "/a?b=1&utm_x=2&a=0", &["Cookie: lang=de; id=1"]);
     assert_eq!(first.text(), "/a?b=1&utm_x=2&a=0", "the origin receives all of it");
     assert_eq!(first.field("vary"), Some("Cookie"));
-    wait_until("it is stored", || handled(&get(&server, "/a?a=0&b=1", &["Cookie: id=2; lang=de"])) == "hit");
+    hit(&server, "/a?a=0&b=1", &["Cookie: id=2; lang=de"]);
     assert_eq!(handled(&get(&server, "/a?a=0&b=1", &["Cookie: lang=en"])), "vary-miss");
     assert_eq!(handled(&get(&server, "/a?a=0&b=2", &["Cookie: lang=de"])), "uri-miss");
 }
@@ -38,7 +36,7 @@ fn ignored_parameters_are_no_part_of_the_key_after_a_rewrite() {
     let config = config(&origin.upstream, "{ ignore_query = [\"utm_*\"] }").replace("[[site]]\n", rewrite);
     let server = Server::config(&config);
     assert_eq!(get(&server, "/shop/x?utm_source=1", &[]).text(), "/c/x?utm_source=1");
-    wait_until("it is stored", || handled(&get(&server, "/shop/x?utm_source=1", &[])) == "hit");
+    hit(&server, "/shop/x?utm_source=1", &[]);
     assert_eq!(handled(&get(&server, "/shop/x?utm_source=2", &[])), "hit");
     assert_ne!(handled(&get(&server, "/shop/x?page=2", &[])), "hit");
 }
@@ -58,9 +56,11 @@ fn accepted_languages_are_reduced_to_those_of_a_list() {
         ("de", "none 3"),
         ("fr;q=0.3", "none 3"),
     ] {
-        let get = || get(&reduced, "/a", &[&format!("Accept-Language: {accept}")]);
-        wait_until("it is stored", || handled(&get()) == "hit");
-        assert_eq!(get().text(), expected, "{accept}");
+        assert_eq!(
+            hit(&reduced, "/a", &[&format!("Accept-Language: {accept}")]).text(),
+            expected,
+            "{accept}"
+        );
     }
     let plain = server(&origin.upstream, "true");
     for (accept, expected) in [("de, en", "de, en 4"), ("de,en", "de,en 5")] {
@@ -89,14 +89,10 @@ fn a_compressed_copy_of_a_response_of_an_app_is_kept_for_each_coding() {
         peer.body();
         peer.respond(format!("{FIELDS}\n\n{}", text_at(variable(&params, "REQUEST_URI"))).as_bytes());
     });
-    let root = Folder::new();
-    for script in ["small.php", "large.php"] {
-        root.write(script, "");
-    }
-    let address = app.address();
+    let root = Folder::with(&[("small.php", ""), ("large.php", "")]);
     // The responses of `php` from the head alone may also be files, which are compressed elsewhere.
-    let php = format!("php = {{ root = \"{}\", address = \"{address}\" }}", root.path().display());
-    for handler in [format!("fastcgi = {{ address = \"{address}\" }}"), php] {
+    let php = format!("php = {{ root = \"{root}\", address = \"{app}\" }}");
+    for handler in [format!("fastcgi = {{ address = \"{app}\" }}"), php] {
         copies_are_kept(&Server::config(&format!(
             "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
              {handler}\ncache = true\ncompression = true\n"
@@ -107,24 +103,19 @@ fn a_compressed_copy_of_a_response_of_an_app_is_kept_for_each_coding() {
 /// Tests the copies of the responses at `/small.php` and `/large.php`, also of those that are sent from the head of a request alone.
 fn copies_are_kept(server: &Server) {
     let compressed = || -> u64 {
-        let command = [OsStr::new("cache"), "stats".as_ref(), "--json".as_ref(), "--pid".as_ref()];
-        let pid = server.pid().to_string();
-        let output = Rudy::command(command).arg(pid).output();
-        let stats = output.json();
+        let stats = server.rudy(&["cache", "stats", "--json"]).json();
         stats["caches"][0]["compressed_bytes"].as_u64().expect("a number")
     };
     for target in ["/small.php", "/large.php"] {
         for coding in ["gzip", "br", "zstd"] {
             let accept = format!("Accept-Encoding: {coding}");
-            wait_until("it is stored", || handled(&get(server, target, &[&accept])) == "hit");
+            hit(server, target, &[&accept]);
             let before = compressed();
             let copies: Vec<_> = (0..4).map(|_| get(server, target, &[&accept])).collect();
             for copy in &copies {
                 assert_eq!(copy.field("content-encoding"), Some(coding), "{target}: {}", copy.head);
-                assert_eq!(
-                    (copy.field("etag"), copy.field("vary")),
-                    (Some("W/\"a\""), Some("Accept-Encoding"))
-                );
+                let (tag, vary) = (copy.field("etag"), copy.field("vary"));
+                assert_eq!((tag, vary), (Some("W/\"a\""), Some("Accept-Encoding")));
                 assert_eq!(copy.body, copies[0].body);
                 assert!(copy.field("content-length").is_some(), "{target}: {}", copy.head);
             }
@@ -150,9 +141,7 @@ fn freshness_is_set_by_status() {
     let settings = "{ default_freshness = { 200 = \"1h\", 404 = \"5m\" }, max_freshness = \"30m\" }";
     let server = server(&origin.upstream, settings);
     for (target, ttl) in [("/a", 1800), ("/none", 300), ("/long", 1800)] {
-        let hit = eventually("it is stored", || {
-            Some(get(&server, target, &[])).filter(|response| handled(response) == "hit")
-        });
+        let hit = hit(&server, target, &[]);
         let status = hit.field("cache-status").unwrap_or_default().to_owned();
         let left: u32 = status.rsplit("ttl=").next().and_then(|ttl| ttl.parse().ok()).unwrap_or(0);
         assert!((ttl - 30..=ttl).contains(&left), "{target}: {status}");
@@ -165,7 +154,7 @@ fn a_reload_of_the_client_validates_or_is_ignored() {
         let origin =
             Origin::start(|_, number| format!("Cache-Control: max-age=600\nAge: 100\nETag: \"a\"|{number}"));
         let server = server(&origin.upstream, settings);
-        wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
+        hit(&server, "/a", &[]);
         wait_until("more than a second has passed", || {
             handled(&get(&server, "/a", &["Cache-Control: no-cache"])) == expected
         });
@@ -177,23 +166,16 @@ fn the_application_receives_the_port_of_the_url() {
     let app = App::serve(|peer, params| {
         peer.body();
         let [host, port] = ["HTTP_HOST", "SERVER_PORT"].map(|name| variable(&params, name));
-        peer.respond(
-            format!("Cache-Control: max-age=60\nContent-Type: text/plain\n\n{host} {port}").as_bytes(),
-        );
+        let head = "Cache-Control: max-age=60\nContent-Type: text/plain";
+        peer.respond(format!("{head}\n\n{host} {port}").as_bytes());
     });
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
-         fastcgi = {{ address = \"{}\" }}\ncache = true\n",
-        app.address()
+         fastcgi = {{ address = \"{app}\" }}\ncache = true\n"
     ));
-    for (number, (host, expected)) in
-        [("A.example:80", "a.example 80"), ("a.example:8080", "a.example:8080 8080")].into_iter().enumerate()
-    {
-        assert_eq!(
-            server.get_with(&format!("/{number}"), &[&format!("Host: {host}")]).text(),
-            expected,
-            "{host}"
-        );
+    let cases = [("/0", "A.example:80", "a.example 80"), ("/1", "a.example:8080", "a.example:8080 8080")];
+    for (target, host, expected) in cases {
+        assert_eq!(server.get_with(target, &[&format!("Host: {host}")]).text(), expected, "{host}");
     }
 }
 
@@ -231,7 +213,7 @@ fn settings_without_an_effect_are_errors() {
 fn a_reload_keeps_what_is_stored() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
     let mut server = server(&origin.upstream, "true");
-    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
+    hit(&server, "/a", &[]);
     reload_with(&mut server, "cache = true", "cache = { sort_query = true }");
     assert_eq!(handled(&get(&server, "/a", &[])), "hit");
     assert_eq!(handled(&request(&server, "HEAD", "/a", &[])), "hit");
@@ -242,17 +224,12 @@ fn a_reload_keeps_what_is_stored() {
 fn a_reload_with_another_size_continues_to_store() {
     let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
     let mut server = server(&origin.upstream, "true");
-    wait_until("it is stored", || handled(&get(&server, "/a", &[])) == "hit");
-    assert_eq!(handled(&get(&server, "/a", &[])), "hit");
+    hit(&server, "/a", &[]);
     reload_with(&mut server, "path = \"cache\"", "path = \"cache\"\nsize = \"1G\"");
-    wait_until("it is stored", || handled(&get(&server, "/b", &[])) == "hit");
+    hit(&server, "/b", &[]);
 }
 
 /// Changes the configuration of a server, and reloads it.
 fn reload_with(server: &mut Server, old: &str, new: &str) {
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
-    fs::write(&file, text.replace(old, new)).expect("it can be written");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    server.reload_changed(|text| text.replace(old, new), "the configuration was reloaded");
 }

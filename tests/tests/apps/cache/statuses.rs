@@ -1,32 +1,29 @@
 //! Interim responses and 304 of the origin.
 
-use rudy_tests::{Server, Upstream, eventually};
+use rudy_tests::prelude::*;
 
-use crate::cache::{Origin, get, handled, message, send, server};
+use crate::cache::{Origin, begin, get, handled, hit, message, server};
 
 /// Sends a request until its response is stored.
 fn store(server: &Server, fields: &[&str]) {
     let stored = [fields, &["Cache-Control: only-if-cached, max-stale"]].concat();
     assert_eq!(get(server, "/a", fields).status, 200);
-    eventually("it is stored", || (get(server, "/a", &stored).status == 200).then_some(()));
+    wait_until("it is stored", || get(server, "/a", &stored).status == 200);
 }
 
 #[test]
 fn interim_responses_pass_the_cache() {
-    let upstream = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
-            peer.send(message("Cache-Control: max-age=60|fine"));
-        }
+    let upstream = Upstream::serve(|peer, _| {
+        peer.send("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+        peer.send(message("Cache-Control: max-age=60|fine"));
     });
     let server = server(&upstream, "true");
-    let mut connection = server.connect();
-    send(&mut connection, "GET", "/a", &[]);
+    let mut connection = begin(&server, "/a", &[]);
     assert_eq!(connection.next_response().status, 102);
     let hints = connection.next_response();
     assert_eq!((hints.status, hints.field("link")), (103, Some("</a>")));
     assert_eq!(connection.next_response().text(), "fine");
-    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    hit(&server, "/a", &[]);
 }
 
 #[test]

@@ -6,40 +6,31 @@ use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{SHORT_HALF_CLOSE, respond_with, wait_for_end};
 
-/// Values of the field `X-Do`, which selects the behavior of the authorizer, and the status that the client gets.
-const CASES: &[(&str, u16)] = &[
-    ("allow", 200),
-    ("allow-with-a-body", 200),
-    ("allow-without-a-status", 200),
-    ("allow-without-a-status-and-fail", 502),
-    ("allow-and-fail", 502),
-    ("allow-without-a-status-and-close", 502),
-    ("send-an-empty-line", 502),
-    ("end-in-the-head", 502),
-    ("reject", 403),
-    ("require-a-password", 401),
-    ("redirect-to-log-in", 302),
-    ("redirect-locally-to-log-in", 302),
-    ("respond-with-no-content", 204),
-    ("close-before-reading", 502),
-    ("close-in-the-head", 502),
-    ("close-after-the-head", 502),
-    ("close-in-the-body", 502),
-    ("close-before-the-end", 502),
-    ("hang-before-the-head", 504),
-    ("hang-in-the-head", 504),
-    ("hang-after-the-head", 504),
-    ("hang-before-the-end", 502),
-    ("respond-in-http", 502),
-    ("send-garbage-after-the-head", 502),
-    ("send-nothing", 502),
-    ("send-no-head", 502),
-    ("be-overloaded", 503),
-    ("reject-the-role", 502),
-    ("reject-the-role-after-the-head", 502),
-    ("allow-with-too-much-of-a-body", 502),
-    ("name-a-script", 502),
-    ("name-a-file", 502),
+/// The statuses that a client gets, each with the values of the field `X-Do`, which selects the behavior of the authorizer.
+const CASES: &[(u16, &str)] = &[
+    (200, "allow allow-with-a-body allow-without-a-status"),
+    (204, "respond-with-no-content"),
+    (302, "redirect-to-log-in redirect-locally-to-log-in"),
+    (401, "require-a-password"),
+    (403, "reject"),
+    (
+        502,
+        "allow-without-a-status-and-fail allow-and-fail allow-without-a-status-and-close allow-with-too-much-of-a-body",
+    ),
+    (
+        502,
+        "close-before-reading close-in-the-head close-after-the-head close-in-the-body close-before-the-end",
+    ),
+    (
+        502,
+        "send-an-empty-line end-in-the-head hang-before-the-end respond-in-http send-garbage-after-the-head",
+    ),
+    (
+        502,
+        "send-nothing send-no-head reject-the-role reject-the-role-after-the-head name-a-script name-a-file",
+    ),
+    (503, "be-overloaded"),
+    (504, "hang-before-the-head hang-in-the-head hang-after-the-head"),
 ];
 
 const ALLOW: &[u8] = b"Status: 200 OK\r\nVariable-REMOTE_USER: ann\r\nSet-Cookie: lost=1\r\n\r\n";
@@ -68,13 +59,8 @@ fn authorize(params: &Params, peer: &mut Peer, sender: &Sender<String>) -> bool 
     match what {
         "allow" => peer.respond(ALLOW),
         "allow-without-a-status" => peer.respond(b"Variable-REMOTE_USER: ann\r\n\r\n"),
-        "allow-without-a-status-and-fail" => {
-            peer.stdout(b"Variable-REMOTE_USER: ann\r\n\r\n");
-            peer.stdout_end();
-            peer.exit(1);
-        }
-        "allow-and-fail" => {
-            peer.stdout(ALLOW);
+        "allow-without-a-status-and-fail" | "allow-and-fail" => {
+            peer.stdout(if what == "allow-and-fail" { ALLOW } else { b"Variable-REMOTE_USER: ann\r\n\r\n" });
             peer.stdout_end();
             peer.exit(1);
         }
@@ -159,32 +145,29 @@ impl ProtectedSite {
             }
         });
         let files = Folder::with(&[("folder/a.txt", "0123456789")]);
-        let server = Self::server(model, &authorizer, &app, files.path());
+        let server = Self::server(model, &authorizer, &app, &files);
         Self { server, authorizer, _app: app, _files: files, events }
     }
 
-    fn server(model: Model, authorizer: &App, app: &App, files: &Path) -> Server {
-        let (authorizer_address, app) = (authorizer.address(), app.address());
+    fn server(model: Model, authorizer: &App, app: &App, files: &Folder) -> Server {
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\n{SHORT_HALF_CLOSE}[[site]]\n\
-             authorize = {{ address = \"{authorizer_address}\", connections = 2, response_timeout = \"2s\" }}\n\
+             authorize = {{ address = \"{authorizer}\", connections = 2, response_timeout = \"2s\" }}\n\
              [[site.route]]\npath = \"/page\"\nrespond = {{ body = \"in\" }}\n\
              [[site.route]]\npath = \"/open\"\nauthorize = false\nrespond = {{ body = \"open\" }}\n\
              [[site.route]]\npath = \"/patient\"\nrespond = {{ body = \"in\" }}\n\
-             authorize = {{ address = \"{authorizer_address}\", params = {{ HTTP_X_DO = \"hang-before-the-head\" }} }}\n\
+             authorize = {{ address = \"{authorizer}\", params = {{ HTTP_X_DO = \"hang-before-the-head\" }} }}\n\
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{app}\" }}\n\
              [[site.route]]\npath = \"/open-app/*\"\nauthorize = false\nfastcgi = {{ address = \"{app}\" }}\n\
-             [[site.route]]\npath = \"/*\"\nfiles = {{ root = '{}', browse = true }}\n",
-            files.display()
+             [[site.route]]\npath = \"/*\"\nfiles = {{ root = '{files}', browse = true }}\n"
         );
         Server::build().config(&config).engine(model).start()
     }
 
     /// Sends a request without a body and with these additional fields.
     fn request(&self, line: &str, fields: &str) -> Response {
-        let mut connection = self.server.connect();
         let request = format!("{line} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{fields}\r\n");
-        connection.send(request.as_bytes());
+        let mut connection = self.server.send(request);
         if line.starts_with("HEAD") { connection.head_response() } else { connection.response() }
     }
 
@@ -208,10 +191,11 @@ fn on_every_engine(test: fn(Model)) {
 #[test]
 fn only_a_complete_200_allows_a_request_and_the_next_one_is_served() {
     let site = ProtectedSite::start(Model::PerCore, authorize);
-    for (what, status) in CASES {
+    let each = |(status, names): &'static (u16, &str)| names.split(' ').map(move |what| (what, *status));
+    for (what, status) in CASES.iter().flat_map(each) {
         let response = site.request("GET /page", &behavior(what));
-        assert_eq!(response.status, *status, "{what}: {}", response.text());
-        assert_eq!(response.text() == "in", *status == 200, "{what}");
+        assert_eq!(response.status, status, "{what}: {}", response.text());
+        assert_eq!(response.text() == "in", status == 200, "{what}");
         assert_eq!(site.request("GET /page", &behavior("allow")).text(), "in", "after {what}");
     }
     site.received_events();
@@ -249,11 +233,8 @@ fn a_rejection_is_passed_on_to_the_client() {
 fn a_file_its_conditions_ranges_listing_and_redirect_come_after_the_authorizer() {
     on_every_engine(|model| {
         let site = ProtectedSite::start(model, authorize);
-        let etag = site
-            .request("GET /folder/a.txt", &behavior("allow"))
-            .field("etag")
-            .expect("the file has an ETag")
-            .to_owned();
+        let first = site.request("GET /folder/a.txt", &behavior("allow"));
+        let etag = first.field("etag").expect("the file has an ETag");
         for (line, fields, status) in [
             ("GET /folder/a.txt", String::new(), 200),
             ("HEAD /folder/a.txt", String::new(), 200),
@@ -285,13 +266,8 @@ fn remote_user_comes_only_from_the_authorizer() {
 fn a_body_is_sent_to_the_app_only_after_the_authorizer_allows_the_request() {
     let site = ProtectedSite::start(Model::PerCore, authorize);
     let post = |what: &str, more: &str| {
-        let mut connection = site.server.connect();
-        let head = format!(
-            "POST /app/x HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 1048576\r\n{more}{}\r\n",
-            behavior(what)
-        );
-        connection.send(head.as_bytes());
-        connection
+        let fields = format!("Connection: close\r\nContent-Length: 1048576\r\n{more}{}", behavior(what));
+        site.server.send(format!("POST /app/x HTTP/1.1\r\nHost: test\r\n{fields}\r\n"))
     };
     for (what, status) in [("allow", 200), ("reject", 403)] {
         let mut connection = post(what, "");
@@ -385,13 +361,11 @@ fn an_app_may_be_the_authorizer_of_its_own_route_over_the_same_connection() {
             }
         }
     });
-    let table = format!("{{ address = \"{}\", connections = 1 }}", app.address());
-    let server = Server::build()
-        .config(&format!(
-            "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nauthorize = {table}\n\
-             fastcgi = {table}\n"
-        ))
-        .start();
+    let table = format!("{{ address = \"{app}\", connections = 1 }}");
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nauthorize = {table}\n\
+         fastcgi = {table}\n"
+    ));
     for _ in 0..3 {
         assert_eq!(server.get("/app/x").text(), "fine");
     }

@@ -27,13 +27,11 @@ fn a_unix_socket_with_a_full_backlog_is_504_after_connect_timeout() {
 
 #[test]
 fn a_tcp_port_with_a_full_backlog_is_504_after_connect_timeout() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (listener, address) = listen();
     rustix::net::listen(&listener, 0).unwrap();
-    let address = listener.local_addr().unwrap();
     let _waits = TcpStream::connect(address).unwrap();
-    let server =
-        Site::build(Model::PerCore, &address.to_string(), "", ", connect_timeout = \"500ms\"").start();
-    assert_504_after_timeout(server);
+    let more = ", connect_timeout = \"500ms\"";
+    assert_504_after_timeout(Site::build(Model::PerCore, &address.to_string(), "", more).start());
 }
 
 #[test]

@@ -69,8 +69,7 @@ fn a_buffered_response_that_the_app_truncated_is_truncated_for_a_slow_client() {
         let mut client = site.server.send(get("/app/x"));
         assert_eq!(site.next_event(), "closes");
         let bytes = client.read_to_end();
-        let head =
-            bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("the response has a head") + 4;
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("the head ends") + 4;
         if length.is_empty() {
             assert!(!bytes.ends_with(b"0\r\n\r\n"), "the response must not look complete");
         } else {

@@ -2,7 +2,6 @@
 //! and nothing leaks.
 
 use rudy_tests::prelude::*;
-use rustix::net::sockopt;
 
 use crate::fastcgi::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, post};
 
@@ -36,20 +35,9 @@ fn serve(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
     true
 }
 
-/// A random number generator with a fixed seed (the first steps of `SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn pick(&mut self, choices: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        usize::try_from(mixed >> 40).expect("24 bits") % choices
-    }
-}
-
 /// Sends one request, and reads the response or disconnects.
-fn request(address: SocketAddr, client: usize, number: usize, rng: &mut Random) {
-    let mut pick = |choices: usize| rng.pick(choices);
+fn request(address: SocketAddr, client: usize, number: usize, random: &mut Random) {
+    let mut pick = |choices: usize| random.below(choices);
     let kind = KINDS[pick(KINDS.len())];
     let name = format!("/{kind}/{client}/{number}");
     let body = name.repeat([0, 1, 3000, 60_000][pick(4)]).into_bytes();
@@ -61,8 +49,7 @@ fn request(address: SocketAddr, client: usize, number: usize, rng: &mut Random) 
         1 => connection.send(&request),
         2 => {
             connection.send(&request[..pick(request.len())]);
-            sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO))
-                .expect("TCP supports linger");
+            connection.reset();
         }
         leaves => {
             connection.send(&request);
@@ -94,11 +81,9 @@ fn ends_with(response: &[u8], name: &str, body: &[u8]) -> bool {
     let start = response.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
     let (mut rest, mut joined) = (&response[start..], Vec::new());
     while let Some(line) = rest.windows(2).position(|two| two == b"\r\n") {
-        let Some(size) =
-            std::str::from_utf8(&rest[..line]).ok().and_then(|size| usize::from_str_radix(size, 16).ok())
-        else {
-            return false;
-        };
+        let size =
+            std::str::from_utf8(&rest[..line]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let Some(size) = size else { return false };
         if size == 0 {
             return joined == expected;
         }
@@ -118,9 +103,9 @@ fn run_chaos(model: Model) {
     thread::scope(|scope| {
         for client in 0..CLIENTS {
             scope.spawn(move || {
-                let mut rng = Random(client as u64);
+                let mut random = Random::new(client as u64);
                 for number in 0..REQUESTS {
-                    request(address, client, number, &mut rng);
+                    request(address, client, number, &mut random);
                 }
             });
         }
@@ -129,7 +114,7 @@ fn run_chaos(model: Model) {
         }
     });
     site.assert_all_connections_free(model, "everything at once");
-    site.wait_for_descriptors(before + CONNECTIONS as u64, "everything at once");
+    site.wait_for_descriptors(before + CONNECTIONS, "everything at once");
 }
 
 #[test]

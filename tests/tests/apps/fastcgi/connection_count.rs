@@ -16,10 +16,7 @@ fn server(kind: &str) -> Server {
 #[test]
 fn a_process_that_reports_many_connections_gets_them() {
     let server = server("events");
-    let mut clients: Vec<_> = (0..200).map(|_| server.connect()).collect();
-    for client in &mut clients {
-        client.send(&get("/app/events"));
-    }
+    let mut clients: Vec<_> = (0..200).map(|_| server.send(get("/app/events"))).collect();
     // No response ends, so all of them use a connection to the app at the same time.
     for (number, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.head().status, 200, "{number}");
@@ -31,10 +28,7 @@ fn a_process_that_reports_many_connections_gets_them() {
 fn a_process_that_ignores_the_query_gets_one_request_at_a_time() {
     let server = server("silent");
     for round in 0..20 {
-        let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
-        for client in &mut clients {
-            client.send(&get("/app/x"));
-        }
+        let mut clients = [(); 16].map(|()| server.send(get("/app/x")));
         for client in &mut clients {
             assert_eq!(client.response().text(), "1", "{round}");
         }

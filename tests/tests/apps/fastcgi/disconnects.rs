@@ -1,7 +1,5 @@
 //! Clients that disconnect, idle connections that the app has closed, and an app that does not run.
 
-use rudy_observe::Process;
-use rudy_tests::fastcgi::Received;
 use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{SHORT_HALF_CLOSE, Site, post, respond_with, wait_for_end};
@@ -26,15 +24,12 @@ fn client_leaves(model: Model) {
     site.assert_all_connections_free(model, "the start");
     let before = site.descriptors();
     for phase in ["/before-the-response", "/in-the-response", "/in-the-upload"] {
-        let mut client = site.server.connect();
-        let request = match phase {
-            "/in-the-upload" => format!(
-                "POST /app{phase} HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\n{}",
-                "a".repeat(1000)
-            ),
-            _ => format!("GET /app{phase} HTTP/1.1\r\nHost: test\r\n\r\n"),
-        };
-        client.send(request.as_bytes());
+        let head = format!("/app{phase} HTTP/1.1\r\nHost: test\r\n");
+        let body = "a".repeat(1000);
+        let client = site.server.send(match phase {
+            "/in-the-upload" => format!("POST {head}Content-Length: 1000000\r\n\r\n{body}"),
+            _ => format!("GET {head}\r\n"),
+        });
         assert_eq!(site.next_event(), phase, "{model}");
         drop(client);
         assert_eq!(site.next_event(), "cancelled", "{model}: {phase}");
@@ -98,11 +93,7 @@ fn only_a_safe_request_is_repeated_when_a_reused_connection_closes() {
 }
 
 fn send_request(site: &Site, method: &str, body: &str) -> Response {
-    let mut connection = site.server.connect();
-    let length = body.len();
-    let head = format!("{method} /app/x HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
-    connection.send(format!("{head}{body}").as_bytes());
-    connection.response()
+    site.server.send_body(method, "/app/x", body)
 }
 
 #[test]
@@ -167,11 +158,10 @@ fn a_response_before_the_end_of_an_upload_is_passed_on() {
 
 #[test]
 fn an_unbuffered_upload_is_as_slow_as_the_app() {
-    let (go, permits) = mpsc::channel::<()>();
-    let permits = Mutex::new(permits);
+    let (go, permits) = gate::<()>();
     let app = App::start(move |mut peer| {
         if peer.request().is_some() {
-            permits.lock().unwrap().recv().expect("the test sends a permit");
+            permits.wait().expect("the test sends a permit");
             let body = peer.body();
             peer.respond(format!("Content-Type: text/plain\r\n\r\n{body:?}").as_bytes());
         }

@@ -1,13 +1,12 @@
 //! Request bodies that do not fit on the disk.
 
 use rudy_tests::prelude::*;
-use rudy_tests::small_disk;
 
 use crate::fastcgi::site::{Site, respond_with};
 
 /// Sends bodies to a server that buffers them in `folder`, where `script`, the shell that starts the server, leaves too little
 /// space. The log must give the reason `why`.
-fn assert_disk_full(folder: &Path, script: &str, why: &str) {
+fn assert_disk_full(folder: &Folder, script: &str, why: &str) {
     let app = App::start(|mut peer| {
         while let Some(params) = peer.request() {
             let length = variable(&params, "CONTENT_LENGTH").to_owned();
@@ -17,7 +16,7 @@ fn assert_disk_full(folder: &Path, script: &str, why: &str) {
         }
     });
     // An explicit limit, because the default of half the free space would be reached first.
-    let top = format!("buffer_dir = \"{}\"\nbuffer_total = \"1 GiB\"\n", folder.display());
+    let top = format!("buffer_dir = \"{folder}\"\nbuffer_total = \"1 GiB\"\n");
     let server = Site::build(Model::PerCore, &app.address(), &top, "").through_shell(script).start();
     let mut site = Site { server, app, events: mpsc::channel().1 };
     assert_eq!(site.server.get("/app/x").status, 200, "{why}");
@@ -34,7 +33,7 @@ fn assert_disk_full(folder: &Path, script: &str, why: &str) {
         drop(client);
         site.wait_for_descriptors(before + 2, why);
     }
-    let line = format!("cannot store the body: {}: {why}", folder.display());
+    let line = format!("cannot store the body: {folder}: {why}");
     assert_contains!(site.server.wait_for_line(&line), "POST /app/x from 127.0.0.1");
 }
 
@@ -51,12 +50,12 @@ fn send_in_chunks(client: &mut Connection, kilobytes: usize) {
 fn a_body_that_does_not_fit_on_the_disk_is_507_and_the_next_one_is_served() {
     let folder = Folder::new();
     let Some(script) = small_disk(folder.path()) else { return };
-    assert_disk_full(folder.path(), &script, "No space left on device");
+    assert_disk_full(&folder, &script, "No space left on device");
 }
 
 #[test]
 fn a_body_over_the_file_size_limit_is_507_and_the_server_keeps_running() {
     let folder = Folder::new();
     // The unit is 512 or 1024 bytes. Beyond the limit the process gets SIGXFSZ, which by default terminates it.
-    assert_disk_full(folder.path(), "ulimit -f 100; exec \"$@\"", "File too large");
+    assert_disk_full(&folder, "ulimit -f 100; exec \"$@\"", "File too large");
 }

@@ -20,39 +20,24 @@ enum Outcome {
 
 use Outcome::{Complete, Error, ErrorOrTruncated, Truncated};
 
-/// The path of a request and the outcome.
-const CASES: &[(&str, Outcome)] = &[
-    ("/app/closes-before-reading", Error(502)),
-    ("/app/closes-after-reading", Error(502)),
-    ("/app/closes-in-the-head", Error(502)),
-    ("/app/closes-after-the-head", ErrorOrTruncated("")),
-    ("/app/closes-in-the-body", ErrorOrTruncated("half")),
-    ("/app/closes-in-a-record", ErrorOrTruncated("ab")),
-    ("/app/closes-before-the-end", Complete("all of it")),
-    ("/app/closes-before-the-end-with-length", Complete("all of it")),
-    ("/soon/hangs-before-reading", Error(504)),
-    ("/soon/hangs-after-reading", Error(504)),
-    ("/soon/hangs-in-the-head", Error(504)),
-    ("/soon/hangs-after-the-head", Truncated("")),
-    ("/soon/hangs-in-the-body", Truncated("half")),
-    ("/soon/hangs-before-the-end", Complete("all of it")),
-    ("/app/speaks-http", Error(502)),
-    ("/app/sends-nothing", Error(502)),
-    ("/app/responds-to-another-request", Error(502)),
-    ("/app/sends-late-records", Complete("fine")),
-    ("/app/has-no-head", Error(502)),
-    ("/app/has-a-head-without-end", Error(502)),
-    ("/app/has-an-invalid-status", Error(502)),
-    ("/app/sends-garbage-in-the-body", ErrorOrTruncated("half")),
-    ("/app/sends-too-much", Complete("12345")),
-    ("/app/sends-too-much-later", Complete("12345")),
-    ("/app/sends-too-little", Truncated("123")),
-    ("/app/sends-too-little-at-once", Truncated("123")),
-    ("/app/is-overloaded", Error(503)),
-    ("/app/cannot-multiplex", Error(502)),
-    ("/app/rejects-the-role", Error(502)),
-    ("/app/floods-stderr", Complete("fine")),
-    ("/app/omits-end-of-stdout", Complete("fine")),
+/// A path, the outcome of requests below it, and their names.
+const CASES: &[(&str, Outcome, &str)] = &[
+    ("/app", Error(502), "closes-before-reading closes-after-reading closes-in-the-head"),
+    ("/app", Error(502), "speaks-http sends-nothing responds-to-another-request has-no-head"),
+    ("/app", Error(502), "has-a-head-without-end has-an-invalid-status"),
+    ("/app", Error(502), "cannot-multiplex rejects-the-role"),
+    ("/app", ErrorOrTruncated(""), "closes-after-the-head"),
+    ("/app", ErrorOrTruncated("half"), "closes-in-the-body sends-garbage-in-the-body"),
+    ("/app", ErrorOrTruncated("ab"), "closes-in-a-record"),
+    ("/app", Complete("all of it"), "closes-before-the-end closes-before-the-end-with-length"),
+    ("/soon", Error(504), "hangs-before-reading hangs-after-reading hangs-in-the-head"),
+    ("/soon", Truncated(""), "hangs-after-the-head"),
+    ("/soon", Truncated("half"), "hangs-in-the-body"),
+    ("/soon", Complete("all of it"), "hangs-before-the-end"),
+    ("/app", Complete("fine"), "sends-late-records floods-stderr omits-end-of-stdout"),
+    ("/app", Complete("12345"), "sends-too-much sends-too-much-later"),
+    ("/app", Truncated("123"), "sends-too-little sends-too-little-at-once"),
+    ("/app", Error(503), "is-overloaded"),
 ];
 
 const HEAD: &[u8] = b"Content-Type: text/plain\r\n\r\n";
@@ -175,8 +160,11 @@ fn each_failure_of_an_app_has_the_expected_outcome_and_the_next_request_is_serve
     let site = Site::start(Model::PerCore, serve);
     site.assert_all_connections_free(Model::PerCore, "the start");
     let before = site.descriptors();
-    for (target, outcome) in CASES {
-        let (status, body, is_whole) = get(&site, target);
+    let cases = CASES.iter().flat_map(|(path, outcome, names)| {
+        names.split(' ').map(move |name| (format!("{path}/{name}"), outcome))
+    });
+    for (target, outcome) in cases {
+        let (status, body, is_whole) = get(&site, &target);
         let body = String::from_utf8(body).expect("text");
         let got = (status, is_whole, body.as_str());
         match *outcome {
@@ -190,8 +178,8 @@ fn each_failure_of_an_app_has_the_expected_outcome_and_the_next_request_is_serve
             }
             Truncated(text) => assert_eq!(got, (200, false, text), "{target}"),
         }
-        site.assert_all_connections_free(Model::PerCore, target);
-        site.wait_for_descriptors(before + 2, target);
+        site.assert_all_connections_free(Model::PerCore, &target);
+        site.wait_for_descriptors(before + 2, &target);
     }
 }
 
@@ -229,7 +217,7 @@ fn the_stderr_rate_limit_applies_to_all_requests_of_an_app() {
     for _ in 0..20 {
         assert_eq!(get(&site, "/app/logs-100-lines").0, 200);
     }
-    let (_, log) = site.server.stop();
+    let log = site.server.stop();
     let lines = log.matches("stderr: PHP Warning").count();
     // The initial burst, and a few lines for each second of the test.
     assert!((500..1000).contains(&lines), "{lines} of 2000 lines are logged");

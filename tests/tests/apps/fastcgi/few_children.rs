@@ -68,11 +68,8 @@ fn large_bodies_are_served_with_fewer_children_than_connections() {
     let app = app();
     let server = Site::server(Model::PerCore, &app, ", connections = 16");
     for round in 0..3 {
-        let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
-        for client in &mut clients {
-            client.send(&post("/app/x", &vec![b'a'; 1 << 20]));
-        }
-        for client in &mut clients {
+        let clients: Vec<_> = (0..16).map(|_| server.send(post("/app/x", &vec![b'a'; 1 << 20]))).collect();
+        for mut client in clients {
             assert_eq!(client.response().text(), "fine", "{round}");
         }
     }

@@ -1,9 +1,7 @@
 //! Clients that shut down their sending side, as `nc -N`, socat and health checks do. They are served. A client that has closed its
 //! connection looks the same, until no write to it has succeeded for `half_close_timeout`.
 
-use rudy_tests::fastcgi::Received;
 use rudy_tests::prelude::*;
-use rustix::net::sockopt;
 
 use crate::fastcgi::site::{Site, post, respond_with};
 
@@ -35,16 +33,11 @@ pub(crate) fn get(target: &str) -> Vec<u8> {
 #[test]
 fn a_half_closed_client_is_served() {
     for model in engines() {
-        let (go, permits) = mpsc::channel::<()>();
-        let permits = Mutex::new(permits);
+        let (go, permits) = gate::<()>();
         let app = App::start(move |mut peer| {
             while peer.request().is_some() {
                 // The app is still working when the end of the client's stream arrives.
-                permits
-                    .lock()
-                    .expect("no thread panics with it")
-                    .recv_timeout(PATIENCE)
-                    .expect("the test sends a permit");
+                permits.wait().expect("the test sends a permit");
                 if !respond_with(&mut peer, "fine") {
                     return;
                 }
@@ -73,12 +66,6 @@ fn a_half_closed_client_is_served() {
 /// Whether connections of an engine are kept alive by default.
 fn keeps_connections(model: Model) -> bool {
     !matches!(model, Model::Serial | Model::Pool(_))
-}
-
-/// Closes a connection with a reset.
-fn reset(client: Connection) {
-    sockopt::set_socket_linger(client.socket(), Some(Duration::ZERO)).expect("TCP supports linger");
-    drop(client);
 }
 
 #[test]
@@ -155,7 +142,7 @@ fn closed_clients_are_dropped_on_every_engine() {
 fn clients_that_reset_are_dropped_at_once() {
     thread::scope(|scope| {
         for model in engines() {
-            scope.spawn(move || assert_closed_after(model, clients(model), "10m", reset));
+            scope.spawn(move || assert_closed_after(model, clients(model), "10m", Connection::reset));
         }
     });
 }

@@ -11,13 +11,12 @@ fn endless(_: &str, peer: &mut Peer, sender: &Sender<String>) -> bool {
     wait_for_end(peer, sender)
 }
 
-fn send_request(client: &mut Connection, method: &str, target: &str) {
-    client.send(format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+fn send_request(server: &Server, method: &str, target: &str) -> Connection {
+    server.send(format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
 }
 
 /// Ends each response only after the client has received its head.
-fn lingering(go: Receiver<()>) -> App {
-    let go = Mutex::new(go);
+fn lingering(go: Gate<()>) -> App {
     App::start(move |mut peer| {
         while let Some(params) = peer.request() {
             peer.body();
@@ -27,7 +26,7 @@ fn lingering(go: Receiver<()>) -> App {
                 "/not-modified" => b"Status: 304\r\nContent-Length: 5\r\n\r\n",
                 _ => b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n",
             });
-            if go.lock().expect("no thread panics with it").recv_timeout(PATIENCE).is_err() {
+            if go.wait().is_none() {
                 return;
             }
             peer.respond(b"");
@@ -37,7 +36,7 @@ fn lingering(go: Receiver<()>) -> App {
 
 #[test]
 fn a_response_without_a_body_keeps_the_connection() {
-    let (go, permits) = mpsc::channel();
+    let (go, permits) = gate();
     let app = lingering(permits);
     // The limit is 1, so each request waits until the app has ended the previous one.
     let server = Site::server(Model::PerCore, &app, ", connections = 1");
@@ -48,9 +47,7 @@ fn a_response_without_a_body_keeps_the_connection() {
         ("HEAD", "/all", 200, Some("5")),
         ("GET", "/nothing", 204, None),
     ] {
-        let mut client = server.connect();
-        send_request(&mut client, method, &format!("/app{path}"));
-        let response = client.head_response();
+        let response = send_request(&server, method, &format!("/app{path}")).head_response();
         assert_eq!((response.status, response.field("content-length")), (status, length), "{path}");
         go.send(()).unwrap();
     }
@@ -60,9 +57,8 @@ fn a_response_without_a_body_keeps_the_connection() {
 #[test]
 fn the_head_of_an_endless_response_is_passed_on_and_the_request_cancelled() {
     let site = Site::start(Model::PerCore, endless);
-    let mut client = site.server.connect();
+    let mut client = send_request(&site.server, "HEAD", "/app/endless");
     client.socket().set_read_timeout(Some(PATIENCE / 2)).unwrap();
-    send_request(&mut client, "HEAD", "/app/endless");
     assert_eq!(client.head_response().status, 200);
     assert_eq!(site.next_event(), "cancelled");
     drop(client);

@@ -1,8 +1,7 @@
 //! Apps addressed by name. Each server has its own `/etc/hosts` in a mount namespace.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
-use rudy_tests::Hosts;
 use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::respond_with;
@@ -13,8 +12,7 @@ fn server(hosts: &Hosts, address: &str, more: &str) -> Server {
 }
 
 fn start(hosts: &Hosts, config: &str) -> Server {
-    let engine = Model::PerCore.to_string();
-    Server::build().config(config).args(["--engine", &engine]).through_shell(&hosts.script()).start()
+    Server::build().config(config).engine(Model::PerCore).through_shell(&hosts.script()).start()
 }
 
 fn config(address: &str, more: &str) -> String {
@@ -39,23 +37,22 @@ struct Instance {
 
 impl Instance {
     fn start(host: IpAddr, port: u16) -> Self {
-        let ((go, permits), (sender, events)) = (mpsc::channel::<()>(), mpsc::channel());
-        let permits = Mutex::new(permits);
+        let ((go, permits), (sender, events)) = (gate(), mpsc::channel());
         let app = App::start_at(SocketAddr::new(host, port), move |mut peer| {
             let mut was_held = false;
             while let Some(params) = peer.request() {
                 if variable(&params, "PATH_INFO") == "/held" {
                     was_held = true;
-                    send_event(&sender, "held");
-                    // It fails after the end of the test.
-                    let _ = permits.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
+                    // It fails after the end of the test, as the others.
+                    let _ = sender.send("held");
+                    let _ = permits.wait();
                 }
                 if !respond_with(&mut peer, &host.to_string()) {
                     return;
                 }
             }
             if was_held {
-                send_event(&sender, "closed");
+                let _ = sender.send("closed");
             }
         });
         Self { app, events, go }
@@ -64,11 +61,6 @@ impl Instance {
     fn next_event(&self) -> &'static str {
         self.events.recv_timeout(PATIENCE).expect("the app sends an event")
     }
-}
-
-/// Sends an event, which fails after the end of the test.
-fn send_event(sender: &Sender<&'static str>, what: &'static str) {
-    let _ = sender.send(what);
 }
 
 /// Sends requests until the app with this address responds. The server looks a name up at most once a second.
@@ -110,10 +102,8 @@ fn several_addresses_share_the_load_and_the_limit() {
     let port = free_port();
     let instances = [2, 3].map(|number| Instance::start(host(number), port));
     let server = server(&hosts, &format!("app.test:{port}"), ", queue = 0");
-    let mut clients = [(); 2].map(|()| server.connect());
-    for client in &mut clients {
-        client.send(b"GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-    }
+    let held = "GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+    let clients = [(); 2].map(|()| server.send(held));
     assert_eq!(instances.each_ref().map(Instance::next_event), ["held", "held"], "each has one");
     assert_eq!(server.get("/app/x").status, 503, "`connections` is for both together");
     for instance in &instances {
@@ -197,8 +187,7 @@ fn a_hanging_lookup_delays_no_start_reload_or_stop() {
     server.wait_for_line("the name is being looked up");
     for (route, status) in [("/more", 404), ("/less", 403)] {
         let more = format!("{config}[[site.route]]\npath = \"{route}\"\nrespond = {{ status = {status} }}\n");
-        server.path().write("rudy.toml", more);
-        server.reload("the configuration was reloaded");
+        server.reload_with(&more, "the configuration was reloaded");
         assert_eq!(server.get(route).status, status);
     }
     // The reloads have not started another lookup, so this ends all of them.
@@ -206,8 +195,7 @@ fn a_hanging_lookup_delays_no_start_reload_or_stop() {
     server.wait_for_line("error: app.test:9000 does not resolve: ");
     let mut other = start(&hosts, &config);
     for server in [&mut server, &mut other] {
-        server.signal(Signal::TERM);
-        server.exits_with(0);
+        server.stop();
     }
 }
 
@@ -219,9 +207,7 @@ fn check_lists_unresolved_names_and_succeeds() {
     fs::write(&file, config(address, "").replace("\"app", "[\"app").replace("9002\"", "9002\"]")).unwrap();
     let mut check = Command::new("sh");
     check.args(["-c", &hosts.script(), "sh"]).arg(binary()).arg("check").arg(&file);
-    let output = check.output().expect("sh can be started");
-    let text = String::from_utf8(output.stdout).expect("the output is text");
-    assert!(output.status.success(), "{text}");
+    let text = Output::of(&mut check).succeeded();
     let notices: Vec<_> = text.lines().filter(|line| line.contains("resolve")).collect();
     assert_eq!(notices.len(), 1, "{text}");
     assert!(notices[0].starts_with("  nowhere.test:9001 does not resolve: "), "{text}");

@@ -3,38 +3,28 @@
 //! `tests/src/bin/spellings.rs` sends the same requests to any server.
 
 use rudy_fastcgi::Role;
+use rudy_fastcgi::pairs::Params;
 use rudy_tests::prelude::*;
 
 /// Responds with all variables, one per line, and the length of the body. As an authorizer it rejects paths that begin with
 /// `/secret`.
-fn echo(mut peer: Peer) {
-    while let Some(params) = peer.request() {
-        let pairs = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
-        let all = pairs.collect::<Vec<_>>().concat();
-        if peer.role() == Role::Authorizer {
-            let is_secret = variable(&params, "REQUEST_URI").starts_with("/secret");
-            let head: &[u8] =
-                if is_secret { b"Status: 403\r\n\r\n" } else { b"Status: 200\r\nVariable-SEEN: yes\r\n\r\n" };
-            // Pass the variables on to the application, where a test can read them.
-            let names = ["REQUEST_URI", "DOCUMENT_URI", "ORIGINAL_URI"];
-            let seen =
-                names.map(|name| format!("Variable-SEEN_{name}: {}\r\n", variable(&params, name))).concat();
-            let end = head.len() - 2;
-            peer.respond(&[&head[..end], seen.as_bytes(), &head[end..]].concat());
-            continue;
-        }
-        let Some(bytes) = peer.body() else { return };
-        // Like most error scripts, this one sets the status itself.
-        let status: &[u8] = if variable(&params, "SCRIPT_NAME") == "/sorry.php" {
-            b"Status: 404\r\nETag: \"x\"\r\n"
-        } else {
-            b""
-        };
-        peer.respond(
-            &[status, b"Content-Type: text/plain\r\n\r\n", &all[..], format!("BODY={bytes}\n").as_bytes()]
-                .concat(),
-        );
+fn echo(peer: &mut Peer, params: &Params) {
+    let pairs = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
+    let all = pairs.collect::<Vec<_>>().concat();
+    if peer.role() == Role::Authorizer {
+        let is_secret = variable(params, "REQUEST_URI").starts_with("/secret");
+        let head = if is_secret { "Status: 403\r\n" } else { "Status: 200\r\nVariable-SEEN: yes\r\n" };
+        // Pass the variables on to the application, where a test can read them.
+        let names = ["REQUEST_URI", "DOCUMENT_URI", "ORIGINAL_URI"];
+        let seen = names.map(|name| format!("Variable-SEEN_{name}: {}\r\n", variable(params, name))).concat();
+        return peer.respond(format!("{head}{seen}\r\n").as_bytes());
     }
+    let Some(bytes) = peer.body() else { return };
+    // Like most error scripts, this one sets the status itself.
+    let is_sorry = variable(params, "SCRIPT_NAME") == "/sorry.php";
+    let status: &[u8] = if is_sorry { b"Status: 404\r\nETag: \"x\"\r\n" } else { b"" };
+    let end = format!("BODY={bytes}\n");
+    peer.respond(&[status, b"Content-Type: text/plain\r\n\r\n", &all, end.as_bytes()].concat());
 }
 
 struct Site {
@@ -47,27 +37,16 @@ struct Site {
 impl Site {
     /// Replaces `{app}` and `{root}` in the routes by the application's address and a folder with these files.
     fn start(files: &[(&str, &str)], routes: &str) -> Self {
-        let app = App::start(echo);
-        let folder = Folder::new();
-        for (name, text) in files {
-            let path = folder.join(name);
-            fs::create_dir_all(path.parent().expect("the path has a parent")).expect("the folder is ours");
-            fs::write(path, text).expect("the folder is ours");
-        }
-        let routes =
-            routes.replace("{app}", &app.address()).replace("{root}", &folder.path().display().to_string());
+        let (app, folder) = (App::serve(|peer, params| echo(peer, &params)), Folder::with(files));
+        let routes = routes.replace("{app}", &app.address()).replace("{root}", &folder.to_string());
         let server = Server::config(&format!("listen = ['127.0.0.1:0']\n[[site]]\n{routes}"));
         Self { server, _app: app, _folder: folder }
     }
 
     fn request(&self, line: &[u8], body: &str) -> Response {
-        let mut connection = self.server.connect();
-        let fields = format!(
-            " HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        connection.send(&[line, fields.as_bytes()].concat());
-        connection.response()
+        let head = " HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: ";
+        let rest = format!("{head}{}\r\n\r\n{body}", body.len());
+        self.server.send([line, rest.as_bytes()].concat()).response()
     }
 
     fn get(&self, target: &str) -> Response {
@@ -118,10 +97,8 @@ fn applications_receive_the_target_as_sent_and_path_info_decoded() {
 
 #[test]
 fn path_translated_is_omitted_if_no_file_can_have_the_path() {
-    let site = Site::start(
-        &[("x.php", "")],
-        "[[site.route]]\npath = '/*'\nfastcgi = { address = '{app}', root = '{root}', script_suffix = '.php' }\n",
-    );
+    let handler = "fastcgi = { address = '{app}', root = '{root}', script_suffix = '.php' }";
+    let site = Site::start(&[("x.php", "")], &format!("[[site.route]]\npath = '/*'\n{handler}\n"));
     for (target, has_path) in
         [("/x.php/a", true), ("/x.php/a%2Fb", false), ("/x.php/a%5Cb", false), ("/x.php", false)]
     {
@@ -140,17 +117,10 @@ fn an_authorizer_gets_the_path_that_selected_the_route() {
                   [[site.route]]\npath = '/app/*'\nfastcgi = { address = '{app}' }\n\
                   [[site.route]]\npath = '/*'\nfiles = { root = '{root}' }\n";
     let site = Site::start(&[("secret/a.txt", "TOPSECRET"), ("open.txt", "open")], routes);
-    for target in [
-        "/secret/a.txt",
-        "/%73ecret/a.txt",
-        "//secret/a.txt",
-        "/./secret/a.txt",
-        "/x/../secret/a.txt",
-        "/%2e/secret//a.txt",
-        "/%2e%2e%2Fsecret/a.txt",
-        "/secret%2Fa.txt",
-        "http://test//secret/a.txt",
-    ] {
+    let segments = "//secret/a.txt /./secret/a.txt /x/../secret/a.txt /%2e/secret//a.txt";
+    let encoded =
+        "/secret/a.txt /%73ecret/a.txt /%2e%2e%2Fsecret/a.txt /secret%2Fa.txt http://test//secret/a.txt";
+    for target in segments.split(' ').chain(encoded.split(' ')) {
         let response = site.get(target);
         assert!(matches!(response.status, 400 | 403), "{target}: {}", response.status);
         assert!(!response.body.ends_with(b"TOPSECRET"), "{target}");
@@ -174,13 +144,8 @@ fn files_that_match_a_script_route_are_run_and_never_sent() {
                   [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n\
                   index = ['index.php']\nfallback = 'index.php'\n[site.route.error_pages]\n404 = '/sorry.php'\n";
     let source = "<?php $password = 'hunter2';";
-    let files = [
-        ("index.php", source),
-        ("sub/index.php", source),
-        ("sorry.php", source),
-        ("db.inc", source),
-        ("a.txt", "a"),
-    ];
+    let files = ["index.php", "sub/index.php", "sorry.php", "db.inc"].map(|name| (name, source));
+    let files = [&files[..], &[("a.txt", "a")]].concat();
     let site = Site::start(&files, routes);
     for (line, script, status) in [
         ("GET /", "/index.php", 200),
@@ -203,11 +168,8 @@ fn files_that_match_a_script_route_are_run_and_never_sent() {
             assert_eq!(value(&variables, "REQUEST_URI"), Some(target.as_bytes()), "{line}");
             assert_eq!(value(&variables, "REQUEST_METHOD"), Some(method.as_bytes()), "{line}");
             let expected = if status == 404 { ["404", "0"] } else { ["200", "3"] };
-            assert_eq!(
-                response.field("etag"),
-                None,
-                "{line}: a tag of the page is none of the missing resource"
-            );
+            let tag = response.field("etag");
+            assert_eq!(tag, None, "{line}: a tag of the page is none of the missing resource");
             assert_eq!(value(&variables, "REDIRECT_STATUS"), Some(expected[0].as_bytes()), "{line}");
             assert_eq!(value(&variables, "BODY"), Some(expected[1].as_bytes()), "{line}");
         }
@@ -223,21 +185,12 @@ fn files_that_match_a_script_route_are_run_and_never_sent() {
 fn an_index_of_a_php_site_is_served_by_the_route_that_matches_it() {
     let routes = "[[site.route]]\npath = ['/admin/index.php', '/pages/index.html']\nrespond = { status = 403 }\n\
                   [[site.route]]\npath = '/*'\nphp = { root = '{root}', address = '{app}' }\n";
-    let files = [
-        ("admin/index.php", ""),
-        ("open/index.php", ""),
-        ("pages/index.html", "closed"),
-        ("other/index.html", "open"),
-    ];
-    let site = Site::start(&files, routes);
-    for (target, status) in [
-        ("/open/", 200),
-        ("/other/", 200),
-        ("/admin/", 403),
-        ("/admin/index.php", 403),
-        ("/pages/", 403),
-        ("/pages/", 403),
-    ] {
+    let files = [("admin/index.php", ""), ("open/index.php", "")];
+    let pages = [("pages/index.html", "closed"), ("other/index.html", "open")];
+    let site = Site::start(&[files, pages].concat(), routes);
+    let open = ["/open/", "/other/"].map(|target| (target, 200));
+    let closed = ["/admin/", "/admin/index.php", "/pages/", "/pages/"].map(|target| (target, 403));
+    for (target, status) in open.into_iter().chain(closed) {
         assert_eq!(site.get(target).status, status, "{target}");
     }
 }

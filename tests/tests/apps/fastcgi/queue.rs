@@ -20,14 +20,13 @@ impl Full {
     }
 
     fn start_with(model: Model, top: &str, more: &str) -> Self {
-        let ((go, permits), (sender, came)) = (mpsc::channel(), mpsc::channel());
-        let permits = Mutex::new(permits);
+        let ((go, permits), (sender, came)) = (gate(), mpsc::channel());
         let app = App::start(move |mut peer| {
             while peer.request().is_some() {
                 // It fails after the end of the test.
                 let _ = sender.send(());
-                let went = permits.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
-                if went.is_err() || !respond_with(&mut peer, "fine") {
+                let went = permits.wait();
+                if went.is_none() || !respond_with(&mut peer, "fine") {
                     return;
                 }
             }

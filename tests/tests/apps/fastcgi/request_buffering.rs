@@ -1,6 +1,5 @@
 //! Buffering of request bodies: a slow client does not occupy a connection to the app.
 
-use rudy_tests::fastcgi::Received;
 use rudy_tests::prelude::*;
 
 use crate::fastcgi::site::{CONNECTIONS, Site, assert_same, pattern, post};
@@ -63,10 +62,8 @@ fn a_body_over_the_total_limit_is_507_without_a_request_to_the_app() {
     let mut client =
         site.server.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2000000\r\n\r\n");
     assert_eq!(client.response().status, 507);
-    let mut client = site.server.connect();
-    let head =
-        "POST /app/echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2000000\r\n\r\n";
-    client.send(head.as_bytes());
+    let fields = "Host: test\r\nExpect: 100-continue\r\nContent-Length: 2000000";
+    let mut client = site.server.send(format!("POST /app/echo HTTP/1.1\r\n{fields}\r\n\r\n"));
     assert_eq!(client.next_response().status, 507, "the server does not request the body");
     let mut client =
         site.server.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -95,13 +92,11 @@ fn an_endless_body_is_streamed_to_the_app() {
         "Content-Type: application/grpc\r\n",
         "Content-Type: application/grpc+proto\r\n",
     ] {
-        let mut client = server.connect();
-        let chunked = "Transfer-Encoding: chunked\r\n";
-        client.send(format!("POST /app/x HTTP/1.1\r\nHost: test\r\n{fields}{chunked}\r\n").as_bytes());
+        let head = format!("POST /app/x HTTP/1.1\r\nHost: test\r\n{fields}Transfer-Encoding: chunked\r\n");
+        let mut client = server.send(head + "\r\n");
         for half in ["12345", "67890"] {
             client.send(format!("5\r\n{half}\r\n").as_bytes());
-            let piece =
-                events.recv_timeout(PATIENCE).expect("the piece arrives before the other half is sent");
+            let piece = events.recv_timeout(PATIENCE).expect("it arrives before the other half is sent");
             assert_eq!(piece, half.as_bytes(), "{fields}");
         }
         client.send(b"0\r\n\r\n");
@@ -134,9 +129,8 @@ fn without_request_buffering_only_bodies_with_a_length_are_streamed() {
     assert_eq!(site.next_event(), "request");
     client.send(&rest);
     assert_eq!(client.response().text(), "abc");
-    let mut client = site
-        .server
-        .send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    let head = "POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut client = site.server.send(format!("{head}3\r\nabc\r\n"));
     assert!(site.events.recv_timeout(Duration::from_millis(100)).is_err(), "the length is not known yet");
     client.send(b"0\r\n\r\n");
     assert_eq!(site.next_event(), "request");

@@ -1,7 +1,6 @@
 //! Buffering of responses: a client that reads slowly does not occupy a connection to the app.
 
 use rudy_tests::prelude::*;
-use rudy_tests::small_disk;
 
 use crate::fastcgi::site::{CONNECTIONS, Site, assert_same, pattern};
 
@@ -42,7 +41,7 @@ fn a_slow_reader_occupies_no_connection_and_gets_the_complete_response() {
     for mut client in clients {
         assert_same(&client.response().body, &pattern(LARGE_BYTES), "a response that was read ahead");
     }
-    site.wait_for_descriptors(before + CONNECTIONS as u64, "slow readers");
+    site.wait_for_descriptors(before + CONNECTIONS, "slow readers");
 }
 
 #[test]
@@ -58,10 +57,9 @@ fn files_are_freed_when_readers_disconnect() {
             assert_eq!(site.next_event(), "sent", "{round}");
         }
         drop(clients);
-        site.wait_for_descriptors(before + CONNECTIONS as u64, "readers that left");
+        site.wait_for_descriptors(before + CONNECTIONS, "readers that left");
     }
-    site.server.signal(Signal::TERM);
-    let (_, log) = site.server.wait();
+    let log = site.server.stop();
     assert!(!log.contains("cannot store the body"), "{log}");
 }
 
@@ -85,24 +83,28 @@ fn assert_waits_for_client(top: &str, more: &str, script: &str, target: &str, wh
     assert_same(&body, &pattern(HUGE_BYTES), &format!("{target} {top}{more}"));
     assert_eq!(site.next_event(), "sent");
     site.assert_all_connections_free(Model::PerCore, target);
-    site.server.signal(Signal::TERM);
-    let (_, log) = site.server.wait();
+    let log = site.server.stop();
     assert_eq!(log.contains("cannot store the body"), why.is_some(), "{target} {top}{more}: {log}");
 }
 
 #[test]
 fn the_app_waits_for_the_client_if_its_response_cannot_be_buffered() {
     let small = "more than 512KiB in all files (half of `buffer_total`)";
-    for (top, more, target, why) in [
+    let no_files = folder_without_files();
+    let cases = [
         ("", ", response_buffer = 0", "/app/huge", None),
         ("", ", response_buffer = \"1 MiB\"", "/app/huge", None),
         ("buffer_total = \"1 MiB\"\n", "", "/app/huge", Some(small)),
-        (&folder_without_files(), "", "/app/huge", Some("/proc: ")),
+        (&*no_files, "", "/app/huge", Some("/proc: ")),
         // Event streams are never buffered in a file.
-        (&folder_without_files(), "", "/app/huge-events", None),
-    ] {
-        assert_waits_for_client(top, more, "exec \"$@\"", target, why);
-    }
+        (&no_files, "", "/app/huge-events", None),
+    ];
+    // At the same time, because each of them waits for its client.
+    thread::scope(|scope| {
+        for (top, more, target, why) in cases {
+            scope.spawn(move || assert_waits_for_client(top, more, "exec \"$@\"", target, why));
+        }
+    });
 }
 
 #[test]
@@ -110,7 +112,7 @@ fn with_a_full_disk_the_app_waits_for_the_client() {
     let folder = Folder::new();
     let Some(script) = small_disk(folder.path()) else { return };
     let top = format!("{}buffer_total = \"1 GiB\"\n", buffer_dir(folder.path()));
-    let why = format!("{}: No space left on device", folder.path().display());
+    let why = format!("{folder}: No space left on device");
     assert_waits_for_client(&top, "", &script, "/app/huge", Some(&why));
 }
 
@@ -125,15 +127,14 @@ fn folder_without_files() -> String {
 
 #[test]
 fn each_piece_is_passed_on_at_once() {
-    let (go, permits) = mpsc::channel::<()>();
-    let permits = Mutex::new(permits);
+    let (go, permits) = gate::<()>();
     let app = App::serve(move |peer, params| {
         let fields = variable(&params, "QUERY_STRING").replace('&', "\r\n").replace('=', ": ");
         peer.body();
         peer.stdout(format!("{fields}\r\n\r\n").as_bytes());
         for n in 0..5 {
             // It fails after the end of the test.
-            let _ = permits.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
+            let _ = permits.wait();
             peer.stdout(format!("data: {n}\n\n").as_bytes());
         }
         peer.respond(b"");

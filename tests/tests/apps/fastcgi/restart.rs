@@ -8,11 +8,11 @@ use crate::fastcgi::{request_buffering, response_buffering};
 
 /// Replaces `from` by `to` in the configuration, and reloads it.
 fn reload(server: &mut Server, from: &str, to: &str) {
-    let path = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&path).expect("the configuration exists");
-    assert!(text.contains(from), "{text}");
-    fs::write(&path, text.replace(from, to)).expect("the folder is ours");
-    server.reload("the configuration was reloaded");
+    let change = |text: String| {
+        assert!(text.contains(from), "{text}");
+        text.replace(from, to)
+    };
+    server.reload_changed(change, "the configuration was reloaded");
 }
 
 /// Asserts that the server stops without closing any connection early.
@@ -60,7 +60,7 @@ fn a_reload_and_a_stop_lose_no_buffered_response() {
     }
     // Change the folder, while the files stay in the old one.
     let folder = Folder::new();
-    let buffer_dir = format!("buffer_dir = \"{}\"\n[[site]]", folder.path().display());
+    let buffer_dir = format!("buffer_dir = \"{folder}\"\n[[site]]");
     reload(&mut site.server, "[[site]]", &buffer_dir);
     for mut client in clients.split_off(3) {
         assert_same(&client.response().body, &pattern(response_buffering::LARGE_BYTES), "after a reload");

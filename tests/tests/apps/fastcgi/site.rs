@@ -1,10 +1,5 @@
 //! A server in front of a scripted app, with assertions for the end of each test.
 
-use std::sync::Barrier;
-
-use rudy_observe::Process;
-use rudy_tests::Builder;
-use rudy_tests::fastcgi::Received;
 use rudy_tests::prelude::*;
 
 use crate::fastcgi::request_buffering::echo;
@@ -137,28 +132,21 @@ impl Site {
             assert_eq!(self.server.get("/app/ok").text(), "fine", "{model}, after {what}");
             return;
         }
-        let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| self.server.connect()).collect();
-        for client in &mut clients {
-            client.send(b"GET /app/meet HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        }
-        for client in &mut clients {
+        let request = b"GET /app/meet HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+        let clients = [(); CONNECTIONS].map(|()| self.server.send(request));
+        for mut client in clients {
             assert_eq!(client.response().text(), "met", "{model}, after {what}");
         }
     }
 
     /// Waits until the server has at most this many descriptors.
-    pub(crate) fn wait_for_descriptors(&self, most: u64, what: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.descriptors() > most {
-            assert!(Instant::now() < deadline, "{} descriptors after {what}, not {most}", self.descriptors());
-            thread::sleep(Duration::from_millis(5));
-        }
+    pub(crate) fn wait_for_descriptors(&self, most: usize, what: &str) {
+        wait_until(&format!("at most {most} descriptors, after {what}"), || self.descriptors() <= most);
     }
 
     /// Number of descriptors of the server.
-    pub(crate) fn descriptors(&self) -> u64 {
-        let mut process = Process::open(self.server.pid()).expect("the server runs");
-        process.descriptors().expect("the server is ours").open.expect("the server is ours")
+    pub(crate) fn descriptors(&self) -> usize {
+        descriptors_of(self.server.pid())
     }
 }
 

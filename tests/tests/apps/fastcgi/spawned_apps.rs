@@ -1,20 +1,14 @@
 //! Apps that the server starts: `fastcgi-info`, which responds with its process id in the first line.
 
-use std::collections::BTreeSet;
-
 use rudy_tests::prelude::*;
 
 /// Starts a server on `model` that starts `fastcgi-info` with these arguments and this `processes` table.
 fn server(model: Model, flavour: &str, processes: &str) -> Server {
-    Server::config(&text(model, flavour, processes))
-}
-
-fn text(model: Model, flavour: &str, processes: &str) -> String {
     let program = fastcgi_info().display();
-    format!(
+    Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\nengine = \"{model}\"\n[[site]]\n[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = \
          [\"{program}\", {flavour}], processes = {{ {processes} }} }}\n"
-    )
+    ))
 }
 
 /// Sends a request and returns the id of the process that responded.
@@ -31,11 +25,7 @@ fn pid(process: u32) -> Pid {
 
 /// Waits until a process has ended.
 fn wait_for_end_of(process: u32) {
-    let begun = Instant::now();
-    while test_kill_process(pid(process)).is_ok() {
-        assert!(begun.elapsed() < PATIENCE, "process {process} is still running");
-        thread::yield_now();
-    }
+    wait_until("the process has ended", || test_kill_process(pid(process)).is_err());
 }
 
 #[test]
@@ -54,8 +44,7 @@ fn a_process_survives_a_reload_and_ends_with_the_server() {
 fn a_changed_table_starts_a_new_process() {
     let mut server = server(Model::PerCore, "\"--tasks\", \"10\"", "max = 1");
     let before = responding_process(&server);
-    server.path().write("rudy.toml", text(Model::PerCore, "\"--tasks\", \"11\"", "max = 1"));
-    server.reload("the configuration was reloaded");
+    server.reload_changed(|text| text.replace("\"10\"", "\"11\""), "the configuration was reloaded");
     assert_ne!(responding_process(&server), before);
     wait_for_end_of(before);
 }
@@ -66,11 +55,8 @@ fn a_process_that_dies_is_started_again() {
     let first = responding_process(&server);
     kill_process(pid(first), Signal::KILL).unwrap();
     wait_for_end_of(first);
-    let begun = Instant::now();
     // Requests get 502 until the server has noticed the death and started a new process.
-    while server.get("/info").status != 200 {
-        assert!(begun.elapsed() < PATIENCE, "no process was started again");
-    }
+    wait_until("a process was started again", || server.get("/info").status == 200);
     assert_ne!(responding_process(&server), first);
 }
 

@@ -2,24 +2,21 @@
 
 use rudy_tests::prelude::*;
 
-/// Responds with all variables, one per line.
-fn respond_with_variables(mut peer: Peer) {
-    while let Some(params) = peer.request() {
+/// An app that responds with all variables, one per line.
+fn app() -> App {
+    App::serve(|peer, params| {
         let pairs = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
         let all: Vec<u8> = pairs.collect::<Vec<_>>().concat();
         peer.body();
         peer.respond(&[b"Content-Type: text/plain\r\n\r\n", &all[..]].concat());
-    }
+    })
 }
 
-/// Starts a server on these addresses and its app.
-fn start(model: Model, listen: &str) -> (Server, App) {
-    let app = App::start(respond_with_variables);
-    let server = Server::config(&format!(
-        "listen = [{listen}]\nengine = \"{model}\"\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{}\" }}\n",
-        app.address()
-    ));
-    (server, app)
+/// Starts a server with these lines at the top, and its app.
+fn start(top: &str) -> (Server, App) {
+    let app = app();
+    let route = format!("[[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{app}\" }}\n");
+    (Server::config(&format!("{top}\n[[site]]\n{route}")), app)
 }
 
 fn variables(text: &str) -> BTreeMap<&str, &str> {
@@ -36,7 +33,7 @@ fn assert_variables(text: &str, expected: &[(&str, Option<&str>)], what: &str) {
 #[test]
 fn the_server_address_and_port_are_the_local_ones_of_the_connection() {
     // A wildcard address, so that the server has to query the local address of each connection.
-    let (server, _app) = start(Model::PerCore, "\"0.0.0.0:0\"");
+    let (server, _app) = start("listen = \"0.0.0.0:0\"");
     let port = server.address().port();
     for (ip, request, name) in [
         ("127.0.0.1", "GET /app/x HTTP/1.1\r\nHost: example.org:1234\r\n\r\n", "example.org"),
@@ -45,9 +42,7 @@ fn the_server_address_and_port_are_the_local_ones_of_the_connection() {
         ("127.0.0.4", "GET /app/x HTTP/1.0\r\n\r\n", "127.0.0.4"),
     ] {
         let address = format!("{ip}:{port}").parse().unwrap();
-        let mut client = Connection::open(address);
-        client.send(request.as_bytes());
-        let text = client.response().text().to_owned();
+        let text = Connection::send_to(address, request).response().text().to_owned();
         let port = port.to_string();
         let expected = [
             ("SERVER_ADDR", Some(ip)),
@@ -61,21 +56,13 @@ fn the_server_address_and_port_are_the_local_ones_of_the_connection() {
 
 #[test]
 fn fields_that_only_proxies_set_do_not_come_from_clients() {
-    let app = App::start(respond_with_variables);
     let names =
         ["X_REAL_IP", "X_FORWARDED_FOR", "X_FORWARDED_PROTO", "X_FORWARDED_PREFIX", "FORWARDED", "CLIENT_IP"];
     let lines = names.map(|name| format!("{}: forged\r\n", name.replace('_', "-"))).concat();
     for (top, value) in [("", None), ("trusted_proxies = \"127.0.0.1\"\n", Some("forged"))] {
-        let server = Server::config(&format!(
-            "listen = \"127.0.0.1:0\"\n{top}[[site]]\n[[site.route]]\npath = \"/app/*\"\n\
-             fastcgi = {{ address = \"{}\" }}\n",
-            app.address()
-        ));
-        let text = server
-            .send(format!("GET /app/x HTTP/1.1\r\nHost: a\r\nX-Other: 1\r\n{lines}\r\n"))
-            .response()
-            .text()
-            .to_owned();
+        let (server, _app) = start(&format!("listen = \"127.0.0.1:0\"\n{top}"));
+        let request = format!("GET /app/x HTTP/1.1\r\nHost: a\r\nX-Other: 1\r\n{lines}\r\n");
+        let text = server.send(request).response().text().to_owned();
         let names = names.map(|name| format!("HTTP_{name}"));
         let mut expected = vec![("HTTP_X_OTHER", Some("1"))];
         expected.extend(names.iter().map(|name| (name.as_str(), value)));
@@ -85,7 +72,7 @@ fn fields_that_only_proxies_set_do_not_come_from_clients() {
 
 #[test]
 fn an_ipv6_address_has_no_brackets_in_server_addr_and_has_them_in_server_name() {
-    let (server, _app) = start(Model::PerCore, "\"[::1]:0\"");
+    let (server, _app) = start("listen = \"[::1]:0\"");
     let mut client = server.send(b"GET /app/x HTTP/1.0\r\n\r\n");
     let expected =
         [("SERVER_ADDR", Some("::1")), ("SERVER_NAME", Some("[::1]")), ("REMOTE_ADDR", Some("::1"))];
@@ -96,12 +83,10 @@ fn an_ipv6_address_has_no_brackets_in_server_addr_and_has_them_in_server_name() 
 fn a_unix_socket_has_no_address_and_the_port_is_from_host() {
     let folder = Folder::new();
     let socket = folder.join("rudy.sock");
-    let (_server, _app) = start(Model::PerCore, &format!("\"unix:{}\"", socket.display()));
+    let (_server, _app) = start(&format!("listen = \"unix:{}\"", socket.display()));
     for (host, port) in [("example.org:8443", "8443"), ("example.org", "80")] {
-        let mut client = UnixStream::connect(&socket).unwrap();
         let request = format!("GET /app/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        client.write_all(request.as_bytes()).unwrap();
-        let text = std::io::read_to_string(&mut client).unwrap();
+        let text = exchange_unix(&socket, request);
         let expected = [
             ("SERVER_ADDR", None),
             ("SERVER_PORT", Some(port)),
@@ -114,7 +99,7 @@ fn a_unix_socket_has_no_address_and_the_port_is_from_host() {
 
 #[test]
 fn fields_become_variables_and_cannot_forge_others() {
-    let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
+    let (server, _app) = start("listen = \"127.0.0.1:0\"");
     let mut client = server.send(
         b"POST /app/x HTTP/1.1\r\nHost: a\r\nX-User: one\r\nX_User: two\r\nX.User: two\r\nx-user: three\r\n\
           Authorization: Basic YTpi\r\nProxy: evil.test\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\
@@ -144,7 +129,7 @@ fn fields_become_variables_and_cannot_forge_others() {
 /// RFC 9112 §3.2.2: the authority of an absolute target replaces Host.
 #[test]
 fn the_host_of_an_absolute_target_replaces_host() {
-    let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
+    let (server, _app) = start("listen = \"127.0.0.1:0\"");
     let mut client = server.send(b"GET http://right.test:81/app/x?y HTTP/1.1\r\nHost: wrong.test\r\n\r\n");
     let expected = [
         ("HTTP_HOST", Some("right.test:81")),

@@ -2,7 +2,7 @@
 
 use rudy_tests::prelude::*;
 
-use crate::mirror::{Folder, Origin, get, get_stored, message};
+use crate::mirror::{Mirror, Origin, get, get_stored, get_until, message};
 
 const HTML: &str = "text/html";
 const JSON: &str = "application/vnd.pypi.simple.v1+json";
@@ -25,9 +25,7 @@ fn clients_that_accept_no_gzip_get_none_for_ever() {
             let coding = if accepted.contains("gzip") { "Content-Encoding: gzip\r\n" } else { "" };
             message("200 OK", &format!("{coding}ETag: \"a\"\r\n"), "content")
         });
-        let folder =
-            Folder::new(&format!("{{ url = \"{}\", preset = \"{preset}\" }}", origin.upstream.url()));
-        let server = folder.serve();
+        let (_mirror, server) = Mirror::of(&origin, preset);
         for fields in [&["Accept-Encoding: gzip"][..], &[], &["Accept-Encoding: br"]] {
             let response = get(&server, path, fields);
             assert_eq!((response.text(), response.field("content-encoding")), ("content", None), "{preset}");
@@ -39,8 +37,7 @@ fn clients_that_accept_no_gzip_get_none_for_ever() {
 #[test]
 fn a_coding_that_the_repository_always_uses_reaches_its_clients() {
     let origin = Origin::start(|_| message("200 OK", "Content-Encoding: x-gzip\r\n", "content"));
-    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"pypi\" }}", origin.upstream.url()));
-    let server = folder.serve();
+    let (_mirror, server) = Mirror::of(&origin, "pypi");
     assert_eq!(get(&server, "/a-1.tar.gz", &[]).field("content-encoding"), Some("x-gzip"));
     assert_eq!(get_stored(&server, "/a-1.tar.gz").field("content-encoding"), Some("x-gzip"));
     drop(origin);
@@ -65,9 +62,7 @@ fn form(response: &Response) -> &str {
 fn each_client_gets_the_form_that_it_prefers() {
     for (preset, path, usual, other) in [("pypi", "/a/", HTML, JSON), ("npm", "/a", FULL, SHORT)] {
         let origin = with_forms(usual, other);
-        let settings = format!("preset = \"{preset}\", metadata_freshness = \"1h\"");
-        let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", origin.upstream.url()));
-        let server = folder.serve();
+        let (mirror, server) = Mirror::with_keys(&origin, preset, ", metadata_freshness = \"1h\"");
         let spellings = [
             (format!("Accept: {other}"), other),
             (format!("Accept: {usual}"), usual),
@@ -76,20 +71,14 @@ fn each_client_gets_the_form_that_it_prefers() {
             ("Accept: */*".to_owned(), usual),
         ];
         for (accept, expected) in &spellings {
-            wait_until("it is stored", || {
-                let response = get(&server, path, &[accept]);
-                assert_eq!(form(&response), *expected, "{preset} {accept}");
-                response.field("cache-status").is_some_and(|status| status.contains("; hit"))
-            });
+            let response = get_until(&server, path, &[accept], "; hit");
+            assert_eq!(form(&response), *expected, "{preset} {accept}");
         }
         drop((origin, server));
-        let server = folder.serve();
+        let server = mirror.serve();
         for (accept, expected) in &spellings {
-            assert_eq!(
-                form(&get(&server, path, &[accept])),
-                *expected,
-                "{preset} {accept}, while it is down"
-            );
+            let response = get(&server, path, &[accept]);
+            assert_eq!(form(&response), *expected, "{preset} {accept}, while it is down");
         }
     }
 }
@@ -99,23 +88,15 @@ fn without_the_repository_another_form_is_sent_only_to_those_that_accept_it() {
     for (preset, path, usual, other) in [("pypi", "/a/", HTML, JSON), ("npm", "/a", FULL, SHORT)] {
         for (stored, missing) in [(usual, other), (other, usual)] {
             let origin = with_forms(usual, other);
-            let folder =
-                Folder::new(&format!("{{ url = \"{}\", preset = \"{preset}\" }}", origin.upstream.url()));
-            let server = folder.serve();
-            eventually("it is stored", || {
-                let response = get(&server, path, &[&format!("Accept: {stored}")]);
-                assert_eq!(form(&response), stored);
-                response.field("cache-status").filter(|status| status.contains("fwd=stale")).map(drop)
-            });
+            let (mirror, server) = Mirror::of(&origin, preset);
+            let response = get_until(&server, path, &[&format!("Accept: {stored}")], "fwd=stale");
+            assert_eq!(form(&response), stored);
             drop((origin, server));
-            let server = folder.serve();
+            let server = mirror.serve();
             let both = format!("Accept: {missing}, {stored};q=0.5");
             assert_eq!(form(&get(&server, path, &[&both])), stored, "{preset} {both}");
-            assert_eq!(
-                get(&server, path, &[&format!("Accept: {missing}")]).status,
-                502,
-                "{preset} {missing}"
-            );
+            let other = get(&server, path, &[&format!("Accept: {missing}")]);
+            assert_eq!(other.status, 502, "{preset} {missing}");
         }
     }
 }

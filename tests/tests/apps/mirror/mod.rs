@@ -8,7 +8,6 @@ mod verify;
 mod versions;
 
 use rudy_tests::prelude::*;
-use tempfile::TempDir;
 
 /// A repository, and the requests that it has received.
 struct Origin {
@@ -63,20 +62,30 @@ fn message(status: &str, fields: &str, body: &str) -> Vec<u8> {
 }
 
 /// The folder of a configuration, of its cache and of the state of its servers.
-struct Folder(TempDir);
+struct Mirror(Folder);
 
-impl Folder {
+impl Mirror {
     /// Creates a folder for a server with the mirror `table` for all paths.
     fn new(table: &str) -> Self {
         Self::with_route(&format!("path = \"/*\"\nmirror = {table}\n"))
     }
 
+    /// Creates a folder for a server with a mirror of this repository, and starts the server.
+    fn of(origin: &Origin, preset: &str) -> (Self, Server) {
+        Self::with_keys(origin, preset, "")
+    }
+
+    /// As [`Self::of`], with more keys of the table.
+    fn with_keys(origin: &Origin, preset: &str, more: &str) -> (Self, Server) {
+        let mirror = Self::new(&format!("{{ url = \"{}\", preset = \"{preset}\"{more} }}", origin.upstream));
+        let server = mirror.serve();
+        (mirror, server)
+    }
+
     fn with_route(route: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
         let site = format!("[[site]]\n[[site.route]]\n{route}");
         let config = format!("listen = \"127.0.0.1:0,h2c\"\n[cache]\npath = \"cache\"\n{site}");
-        folder.path().write("rudy.toml", config);
-        Self(folder)
+        Self(Folder::with(&[("rudy.toml", config)]))
     }
 
     fn path(&self) -> &Path {
@@ -100,9 +109,14 @@ fn request(server: &Server, method: &str, target: &str, fields: &[&str]) -> Resp
 
 /// Requests a file until it is stored.
 fn get_stored(server: &Server, target: &str) -> Response {
-    eventually("it is stored", || {
-        let response = get(server, target, &[]);
-        response.field("cache-status").is_some_and(|status| status.contains("; hit")).then_some(response)
+    get_until(server, target, &[], "; hit")
+}
+
+/// Sends a GET until this is in the field `Cache-Status` of the response.
+fn get_until(server: &Server, target: &str, fields: &[&str], part: &str) -> Response {
+    eventually(part, || {
+        let response = get(server, target, fields);
+        response.field("cache-status").is_some_and(|status| status.contains(part)).then_some(response)
     })
 }
 

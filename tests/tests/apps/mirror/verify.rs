@@ -2,7 +2,7 @@
 
 use rudy_tests::prelude::*;
 
-use crate::mirror::{Folder, Origin, get, get_stored, message};
+use crate::mirror::{Mirror, Origin, get, get_stored, message};
 
 const JAR: &str = "/g/a/1/a-1.jar";
 
@@ -23,8 +23,8 @@ fn digits(bytes: usize) -> String {
     "0123456789".repeat(bytes / 10)
 }
 
-fn verifying(upstream: &Upstream, preset: &str) -> Folder {
-    Folder::new(&format!("{{ url = \"{}\", preset = \"{preset}\", verify = true }}", upstream.url()))
+fn verifying(upstream: &Upstream, preset: &str) -> Mirror {
+    Mirror::new(&format!("{{ url = \"{upstream}\", preset = \"{preset}\", verify = true }}"))
 }
 
 /// Starts a repository with one file and the document with its checksum. The first response with the file has a wrong end.
@@ -44,34 +44,17 @@ fn wrong_at_first(path: &'static str, content: &str, document: (&'static str, St
 fn a_wrong_file_is_not_stored_and_never_sent_whole() {
     let long = digits(300_000);
     let integrity = format!(r#"{{"dist":{{"integrity":"{SHA512_OF_FILE}"}}}}"#);
+    let of_npm = [SHA512_OF_FILE, SHA512_OF_WRONG_FILE];
     for (preset, path, content, document, [declared, received]) in [
         ("maven", JAR, "file", ("/g/a/1/a-1.jar.sha1", OF_FILE.to_owned()), [OF_FILE, OF_WRONG_FILE]),
         ("maven", JAR, &long, ("/g/a/1/a-1.jar.sha1", OF_300_KB.to_owned()), [OF_300_KB, OF_WRONG_300_KB]),
-        (
-            "npm",
-            "/@s%2fa/-/a-1.0.0.tgz",
-            "file",
-            ("/@s%2fa/1.0.0", integrity.clone()),
-            [SHA512_OF_FILE, SHA512_OF_WRONG_FILE],
-        ),
-        (
-            "npm",
-            "/@s/a/-/@s/a-1.0.0.tgz",
-            "file",
-            ("/@s/a/1.0.0", integrity.clone()),
-            [SHA512_OF_FILE, SHA512_OF_WRONG_FILE],
-        ),
-        (
-            "npm",
-            "/a/-/a-1.0.0%2Etgz",
-            "file",
-            ("/a/1.0.0", integrity),
-            [SHA512_OF_FILE, SHA512_OF_WRONG_FILE],
-        ),
+        ("npm", "/@s%2fa/-/a-1.0.0.tgz", "file", ("/@s%2fa/1.0.0", integrity.clone()), of_npm),
+        ("npm", "/@s/a/-/@s/a-1.0.0.tgz", "file", ("/@s/a/1.0.0", integrity.clone()), of_npm),
+        ("npm", "/a/-/a-1.0.0%2Etgz", "file", ("/a/1.0.0", integrity), of_npm),
     ] {
         let origin = wrong_at_first(path, content, document);
-        let folder = verifying(&origin.upstream, preset);
-        let mut server = folder.serve();
+        let mirror = verifying(&origin.upstream, preset);
+        let mut server = mirror.serve();
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: a\r\nRange: bytes=1-\r\nConnection: close\r\n\r\n");
         let wrong = server.exchange(request.as_bytes());
@@ -90,8 +73,8 @@ fn a_wrong_file_is_not_stored_and_never_sent_whole() {
 fn http2_resets_the_stream_of_a_wrong_file() {
     let document = ("/g/a/1/a-1.jar.sha1", OF_300_KB.to_owned());
     let origin = wrong_at_first(JAR, &digits(300_000), document);
-    let folder = verifying(&origin.upstream, "maven");
-    let server = folder.serve();
+    let mirror = verifying(&origin.upstream, "maven");
+    let server = mirror.serve();
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.get(1, JAR);
     let wrong = connection.response(1);
@@ -111,10 +94,9 @@ fn an_empty_file_is_verified_too() {
                 JAR => empty.clone(),
                 _ => message("200 OK", "", checksum),
             });
-            let folder = verifying(&origin.upstream, "maven");
-            let response = folder
-                .serve()
-                .exchange(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes());
+            let mirror = verifying(&origin.upstream, "maven");
+            let request = format!("GET {JAR} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let response = mirror.serve().exchange(request.as_bytes());
             let response = String::from_utf8(response).expect("it is text");
             let is_whole = response.starts_with("HTTP/1.1 200")
                 && (response.contains("ength: 0\r\n") || response.ends_with("\r\n0\r\n\r\n"));
@@ -125,8 +107,7 @@ fn an_empty_file_is_verified_too() {
 
 #[test]
 fn a_file_is_sent_while_it_is_received() {
-    let (resume, resumed) = mpsc::channel();
-    let resumed = Mutex::new(resumed);
+    let (resume, resumed) = gate();
     let upstream = Upstream::start(move |peer| {
         while let Some(request) = peer.request() {
             if request.target() != JAR {
@@ -135,11 +116,12 @@ fn a_file_is_sent_while_it_is_received() {
             }
             let file = message("200 OK", "", &digits(3_000_000));
             peer.send(&file[..2_000_000]);
-            resumed.lock().expect("no test fails").recv().expect("the client has the start");
+            resumed.wait().expect("the client has the start");
             peer.send(&file[2_000_000..]);
         }
     });
-    let server = verifying(&upstream, "maven").serve();
+    let mirror = verifying(&upstream, "maven");
+    let server = mirror.serve();
     let mut connection = server.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!(connection.head().field("content-length"), Some("3000000"));
     let start = connection.read_exactly(1_000_000);
@@ -159,8 +141,8 @@ fn a_file_without_a_checksum_is_sent_but_not_one_with_an_unknown_checksum() {
             JAR => message("200 OK", "", "file"),
             _ => message(status, "", "no checksum"),
         });
-        let folder = verifying(&origin.upstream, "maven");
-        let mut server = folder.serve();
+        let mirror = verifying(&origin.upstream, "maven");
+        let mut server = mirror.serve();
         assert_eq!(get(&server, JAR, &[]).status, expected, "{status}");
         assert_contains!(server.wait_for_line(line), JAR, ".sha1");
         assert_eq!(origin.count(), if expected == 200 { 2 } else { 1 }, "{status}");
@@ -170,8 +152,8 @@ fn a_file_without_a_checksum_is_sent_but_not_one_with_an_unknown_checksum() {
 #[test]
 fn a_file_of_an_unknown_form_is_sent_but_not_stored() {
     let origin = Origin::start(|_| message("200 OK", "", "file"));
-    let folder = verifying(&origin.upstream, "npm");
-    let mut server = folder.serve();
+    let mirror = verifying(&origin.upstream, "npm");
+    let mut server = mirror.serve();
     for count in 1..=3 {
         let response = get(&server, "/a/-/b-1.0.0.tgz", &[]);
         assert_eq!((response.text(), response.field("rudy-cache-control")), ("file", None));
@@ -190,7 +172,10 @@ fn a_client_that_does_not_wait_for_a_checksum_ends_its_request() {
         // Fails after the end of the test.
         let _ = event.send(None);
     });
-    let server = verifying(&upstream, "maven").serve();
+    let mirror = verifying(&upstream, "maven");
+    let text = mirror.path().read("rudy.toml");
+    mirror.path().write("rudy.toml", format!("limits.half_close_timeout = \"300ms\"\n{text}"));
+    let server = mirror.serve();
     let connection = server.send(format!("GET {JAR} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!(events.recv(), Ok(Some(format!("{JAR}.sha1"))));
     drop(connection);
@@ -199,8 +184,7 @@ fn a_client_that_does_not_wait_for_a_checksum_ends_its_request() {
 
 #[test]
 fn a_kind_without_checksums_cannot_be_verified() {
-    let folder = Folder::new("{ url = \"https://repo.example\", preset = \"apt\", verify = true }");
-    let config = folder.path().join("rudy.toml");
-    let output = Rudy::command(["check"]).arg(config).output();
+    let mirror = Mirror::new("{ url = \"https://repo.example\", preset = \"apt\", verify = true }");
+    let output = Rudy::command(["check"]).arg(mirror.path().join("rudy.toml")).output();
     assert_contains!(output.stderr, "`verify` is for maven and npm, not for apt");
 }

@@ -3,7 +3,7 @@
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use rudy_tests::prelude::*;
 
-use crate::mirror::{Folder, Origin, get, message, request};
+use crate::mirror::{Mirror, Origin, get, message, request};
 
 /// Starts a repository whose files have the content `PATH VERSION`.
 fn with_versions() -> (Origin, Arc<AtomicUsize>) {
@@ -30,9 +30,8 @@ fn sha1(text: &str) -> String {
 fn a_checksum_of_metadata_is_that_of_the_version_that_is_sent() {
     for freshness in ["0s", "1h"] {
         let (origin, version) = with_versions();
-        let settings = format!("preset = \"maven\", metadata_freshness = \"{freshness}\"");
-        let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", origin.upstream.url()));
-        let server = folder.serve();
+        let (_mirror, server) =
+            Mirror::with_keys(&origin, "maven", &format!(", metadata_freshness = \"{freshness}\""));
         let path = "/g/a/maven-metadata.xml";
         let matches = || {
             let metadata = get(&server, path, &[]).text().to_owned();
@@ -41,10 +40,8 @@ fn a_checksum_of_metadata_is_that_of_the_version_that_is_sent() {
             assert_eq!(checksum.field("content-type"), Some("text/plain"));
             let tag = format!("If-None-Match: {}", checksum.field("etag").expect("it has a tag"));
             assert_eq!(get(&server, &format!("{path}.sha1"), &[&tag]).status, 304);
-            assert_eq!(
-                request(&server, "HEAD", &format!("{path}.sha1"), &[]).field("content-length"),
-                Some("40")
-            );
+            let head = request(&server, "HEAD", &format!("{path}.sha1"), &[]);
+            assert_eq!(head.field("content-length"), Some("40"));
             assert_eq!(get(&server, &format!("{path}.md5"), &[]).text().len(), 32);
         };
         matches();
@@ -70,9 +67,8 @@ fn the_files_of_a_suite_are_updated_together() {
         ("1h", "/dists/a/main/binary-arm64/Packages", PACKAGES),
     ] {
         let (origin, version) = with_versions();
-        let settings = format!("preset = \"apt\", metadata_freshness = \"{freshness}\"");
-        let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", origin.upstream.url()));
-        let server = folder.serve();
+        let (_mirror, server) =
+            Mirror::with_keys(&origin, "apt", &format!(", metadata_freshness = \"{freshness}\""));
         for path in [IN_RELEASE, PACKAGES, "/dists/a/Release", "/dists/a/Release.gpg"] {
             eventually("it is stored", || {
                 let response = get(&server, path, &[]);

@@ -3,7 +3,7 @@
 use rudy_tests::prelude::*;
 
 use crate::proxy::choice::named;
-use crate::proxy::proxy_to_all;
+use crate::proxy::{assert_error, proxy_to_all};
 
 pub(crate) fn upstreams(server: &Server, arguments: &[&str]) -> Output {
     server.rudy(&[&["upstreams"], arguments].concat())
@@ -26,7 +26,7 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
         peer.respond("slow");
     });
     let other = named("other");
-    let list = format!("\"{}\", \"{}\"", slow.url(), other.url());
+    let list = format!("\"{slow}\", \"{other}\"");
     let mut server = proxy_to_all(&list, "choice = \"round-robin\"");
     let mut first = server.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     has_begun.recv().expect("the upstream gets the first request");
@@ -37,10 +37,8 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     assert_eq!(json(&server, "active"), [1, 0]);
     assert!((0..4).all(|_| server.get("/a").text() == "other"));
     // A reload with another setting of the route has a new pool.
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
-    fs::write(&file, text.replace("\"round-robin\"", "\"least-busy\"")).expect("it can be written");
-    server.reload("the configuration was reloaded");
+    let change = |text: String| text.replace("\"round-robin\"", "\"least-busy\"");
+    server.reload_changed(change, "the configuration was reloaded");
     assert!((0..4).all(|_| server.get("/a").text() == "other"));
     assert_eq!(json(&server, "state"), ["draining", "drained", "up"], "the first one is of the old pool");
     release.send(()).expect("the upstream waits");
@@ -48,11 +46,7 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     wait_until("the old pool is gone", || json(&server, "state") == ["drained", "up"]);
     // The last upstream: requests fail at once.
     upstreams(&server, &["drain", &other.url()]).with_code(0);
-    let response = server.get("/a");
-    assert_eq!(
-        (response.status, response.field("proxy-status")),
-        (503, Some("rudy; error=destination_unavailable"))
-    );
+    assert_error(&server.get("/a"), 503, "destination_unavailable");
     for url in [slow.url(), other.url()] {
         upstreams(&server, &["up", &url]).with_code(0);
     }
@@ -67,19 +61,16 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
 fn the_state_of_each_upstream_is_shown_and_outlives_a_reload_of_other_routes() {
     let broken = Upstream::start(|peer| drop(peer.request()));
     let sound = named("fine");
-    let list = format!("\"{}\", \"{}\"", broken.url(), sound.url());
+    let list = format!("\"{broken}\", \"{sound}\"");
     let ejection = "ejection = { duration = \"1h\", duration_max = \"1h\" }\nchoice = \"round-robin\"";
     let mut server = proxy_to_all(&list, ejection);
     assert_eq!(server.get("/a").text(), "fine");
-    server.wait_for_line(&format!("{} is ejected and gets no requests: ", broken.url()));
+    server.wait_for_line(&format!("{broken} is ejected and gets no requests: "));
     let text = upstreams(&server, &[]).text();
     let state = "ejected for ";
     assert!(text.contains(&broken.url()) && text.contains(state) && text.contains("\n/*\n"), "{text}");
-    let file = server.path().join("rudy.toml");
     let more = "[[site]]\nhosts = [\"b.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = 204\n";
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
-    fs::write(&file, text + more).expect("it can be written");
-    server.reload("the configuration was reloaded");
+    server.reload_changed(|text| text + more, "the configuration was reloaded");
     assert_eq!(json(&server, "state"), ["ejected", "up"]);
     assert_eq!(json(&server, "failures"), [1, 0]);
     assert!((0..4).all(|_| server.get("/a").text() == "fine"));

@@ -2,26 +2,17 @@
 
 use rudy_tests::prelude::*;
 
-use crate::proxy::proxy_to_all;
+use crate::proxy::{counts, proxy_to_all};
 
 /// An upstream that responds with its name.
 pub(crate) fn named(name: &'static str) -> Upstream {
     Upstream::serve(move |peer, _| peer.respond(name))
 }
 
-/// The number of responses of each upstream to `requests` requests, each on a connection of its own.
-fn counts(server: &Server, requests: usize) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for _ in 0..requests {
-        *counts.entry(server.get("/a").text().to_owned()).or_default() += 1;
-    }
-    counts
-}
-
 #[test]
 fn upstreams_take_turns_in_proportion_to_their_weights() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
-    let upstreams = format!("{{ url = \"{}\", weight = 2 }}, \"{}\", \"{}\"", a.url(), b.url(), c.url());
+    let upstreams = format!("{{ url = \"{a}\", weight = 2 }}, \"{b}\", \"{c}\"");
     let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
     let expected = [("a", 8), ("b", 4), ("c", 4)].map(|(name, count)| (name.to_owned(), count));
     assert_eq!(counts(&server, 16), expected.into());
@@ -30,21 +21,20 @@ fn upstreams_take_turns_in_proportion_to_their_weights() {
 #[test]
 fn a_busy_upstream_gets_no_more_requests_than_an_idle_one() {
     /// Responds once it may.
-    fn waiting(name: &'static str, begun: Sender<&'static str>, may_respond: Receiver<()>) -> Upstream {
-        let may_respond = Mutex::new(may_respond);
+    fn waiting(name: &'static str, begun: Sender<&'static str>, may_respond: Gate<()>) -> Upstream {
         Upstream::serve(move |peer, request| {
             if request.target() == "/wait" {
                 begun.send(name).expect("the test waits");
-                may_respond.lock().expect("no test fails").recv().expect("the test continues");
+                may_respond.wait().expect("the test continues");
             }
             peer.respond(name);
         })
     }
 
     let (begun, has_begun) = channel();
-    let ((release_a, a), (release_b, b)) = (channel(), channel());
+    let ((release_a, a), (release_b, b)) = (gate(), gate());
     let (a, b) = (waiting("a", begun.clone(), a), waiting("b", begun, b));
-    let server = proxy_to_all(&format!("\"{}\", \"{}\"", a.url(), b.url()), "");
+    let server = proxy_to_all(&format!("\"{a}\", \"{b}\""), "");
     let mut first = server.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
     let busy = has_begun.recv().expect("an upstream got the request");
     let (idle, release) = if busy == "a" { ("b", release_a) } else { ("a", release_b) };
@@ -56,13 +46,11 @@ fn a_busy_upstream_gets_no_more_requests_than_an_idle_one() {
 #[test]
 fn a_key_leads_to_the_same_upstream_and_only_the_keys_of_a_lost_one_move() {
     let upstreams = [named("a"), named("b"), named("c")];
-    let urls = upstreams.each_ref().map(|upstream| format!("\"{}\"", upstream.url())).join(", ");
+    let urls = upstreams.each_ref().map(|upstream| format!("\"{upstream}\"")).join(", ");
     let server = proxy_to_all(&urls, "choice = \"hash:cookie:session\"");
     let get = |session: usize| {
-        let mut connection = server.connect();
-        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: theme=dark; session={session}\r\n\r\n");
-        connection.send(head.as_bytes());
-        connection.response().text().to_owned()
+        let cookie = format!("Cookie: theme=dark; session={session}");
+        server.get_with("/", &["Host: a", &cookie]).text().to_owned()
     };
     let before: Vec<_> = (0..30).map(get).collect();
     for name in ["a", "b", "c"] {
@@ -83,9 +71,7 @@ fn a_cookie_leads_to_the_same_upstream_until_that_one_is_drained() {
     let state = Folder::new();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
-         upstreams = [\"{}\", \"{}\"]\nsticky = \"lb\"\nchoice = \"round-robin\"\n",
-        a.url(),
-        b.url()
+         upstreams = [\"{a}\", \"{b}\"]\nsticky = \"lb\"\nchoice = \"round-robin\"\n"
     );
     let start = || Server::build().config(&config).env("STATE_DIRECTORY", state.path()).start();
     let get = |server: &Server, cookie: &str| {

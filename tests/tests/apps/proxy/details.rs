@@ -1,25 +1,8 @@
 //! Details of messages that clients and upstreams depend on.
 
-use std::sync::mpsc;
+use rudy_tests::prelude::*;
 
-use rudy_tests::{Http2Connection, Http2Response, Server, Upstream, UpstreamRequest};
-
-use crate::proxy::{proxy, proxy_with};
-
-/// Starts an upstream that responds with these bytes, and sends what it receives to a channel.
-fn upstream_with(response: impl Into<Vec<u8>>) -> (Upstream, mpsc::Receiver<UpstreamRequest>) {
-    let (sender, requests) = mpsc::channel();
-    let response = response.into();
-    let upstream = Upstream::start(move |peer| {
-        while let Some(request) = peer.request() {
-            peer.send(&response);
-            sender.send(request).expect("the test runs");
-        }
-    });
-    (upstream, requests)
-}
-
-const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
+use crate::proxy::{FINE, proxy, proxy_http2, proxy_with, recorder};
 
 /// Starts a server with these lines after the line of its listener. `URL` is the URL of the upstream.
 fn server(upstream: &Upstream, lines: &str) -> Server {
@@ -28,7 +11,7 @@ fn server(upstream: &Upstream, lines: &str) -> Server {
 
 #[test]
 fn an_error_page_and_a_fallback_are_requested_by_their_own_paths() {
-    let (upstream, requests) = upstream_with(FINE);
+    let (upstream, requests) = recorder(FINE);
     let server = server(
         &upstream,
         "[[site]]\nerror_pages = { 403 = \"/errors/403.html\" }\n\
@@ -50,11 +33,10 @@ fn an_error_page_and_a_fallback_are_requested_by_their_own_paths() {
 
 #[test]
 fn the_spelling_behind_a_removed_prefix_is_kept_and_invalid_characters_are_encoded() {
-    let (upstream, requests) = upstream_with(FINE);
-    let server = server(
-        &upstream,
-        "[[site]]\n[[site.route]]\npath = \"/my files/*\"\nproxy = { upstreams = \"URL\", strip_prefix = true }\n",
-    );
+    let (upstream, requests) = recorder(FINE);
+    let table = "{ upstreams = \"URL\", strip_prefix = true }";
+    let server =
+        server(&upstream, &format!("[[site]]\n[[site.route]]\npath = \"/my files/*\"\nproxy = {table}\n"));
     for (sent, received) in [
         ("/my%20files//a%2Bb;c?d=%7e", "//a%2Bb;c?d=%7e"),
         ("/x/../my%20files/./a%2Bb//c", "/a%2Bb//c"),
@@ -69,7 +51,7 @@ fn the_spelling_behind_a_removed_prefix_is_kept_and_invalid_characters_are_encod
 fn the_date_of_the_upstream_is_kept() {
     const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     let dated = format!("HTTP/1.1 200 OK\r\nDate: {DATE}\r\nContent-Length: 4\r\n\r\nfine");
-    let (upstream, _requests) = upstream_with(dated);
+    let (upstream, _requests) = recorder(dated);
     for more in ["", "rewrite_location = true"] {
         let server = proxy(&upstream, more);
         let response = server.get("/app/");
@@ -78,7 +60,7 @@ fn the_date_of_the_upstream_is_kept() {
         connection.get(1, "/app/");
         assert_eq!(connection.response(1).field("date"), Some(DATE), "{more}");
     }
-    let (upstream, _requests) = upstream_with(FINE);
+    let (upstream, _requests) = recorder(FINE);
     assert_eq!(proxy(&upstream, "").get("/app/").fields("date").count(), 1);
 }
 
@@ -86,14 +68,11 @@ fn the_date_of_the_upstream_is_kept() {
 fn the_date_of_a_stored_response_is_kept() {
     // Without a time of its own it would be stale, but it is valid for a century.
     const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-    let dated = format!(
-        "HTTP/1.1 200 OK\r\nDate: {DATE}\r\nCache-Control: max-age=3153600000\r\nContent-Length: 4\r\n\r\nfine"
-    );
-    let (upstream, _requests) = upstream_with(dated);
-    let server = server(
-        &upstream,
-        "[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\ncache = true\nproxy = \"URL\"\n",
-    );
+    let fresh = "Cache-Control: max-age=3153600000";
+    let dated = format!("HTTP/1.1 200 OK\r\nDate: {DATE}\r\n{fresh}\r\nContent-Length: 4\r\n\r\nfine");
+    let (upstream, _requests) = recorder(dated);
+    let route = "[[site]]\n[[site.route]]\npath = \"/*\"\ncache = true\nproxy = \"URL\"\n";
+    let server = server(&upstream, &format!("[cache]\npath = \"cache\"\n{route}"));
     for _ in 0..3 {
         let response = server.get("/a");
         assert_eq!(response.fields("date").collect::<Vec<_>>(), [DATE]);
@@ -103,14 +82,10 @@ fn the_date_of_a_stored_response_is_kept() {
 
 #[test]
 fn options_with_max_forwards_ends_at_the_proxy() {
-    let (upstream, requests) = upstream_with(FINE);
+    let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "");
     let mut connection = server.connect();
-    let mut options = |hops| {
-        connection
-            .send(format!("OPTIONS /app/ HTTP/1.1\r\nHost: a\r\nMax-Forwards: {hops}\r\n\r\n").as_bytes());
-        connection.response()
-    };
+    let mut options = |hops| connection.exchange("OPTIONS", "/app/", &[&format!("Max-Forwards: {hops}")]);
     let response = options(0);
     assert_eq!((response.status, response.field("allow").is_some()), (204, true));
     assert_eq!(options(3).text(), "fine");
@@ -122,7 +97,7 @@ fn a_head_with_bare_lf_white_space_and_many_fields_is_passed_on() {
     let many = "X-Many: 1\r\n".repeat(400);
     let long = "x".repeat(50_000);
     let head = format!("HTTP/1.1 200 OK\nX-Old : 1\nX-Long: {long}\r\n{many}Content-Length : 4\n\nfine");
-    let (upstream, _requests) = upstream_with(head);
+    let (upstream, _requests) = recorder(head);
     let response = proxy(&upstream, "").get("/app/");
     assert_eq!((response.status, response.text(), response.field("x-old")), (200, "fine", Some("1")));
     assert_eq!((response.field("x-long"), response.fields("x-many").count()), (Some(&*long), 400));
@@ -130,14 +105,12 @@ fn a_head_with_bare_lf_white_space_and_many_fields_is_passed_on() {
 
 #[test]
 fn other_spellings_of_framing_fields_do_not_reach_the_upstream() {
-    let (upstream, requests) = upstream_with(FINE);
+    let (upstream, requests) = recorder(FINE);
     for top in ["", "trusted_proxies = \"127.0.0.1\""] {
         let server = proxy_with(&upstream, top, "");
-        let mut connection = server.connect();
-        connection.send(
-            b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\nContent_Length: 1\r\n\
-              Content-Length: 3\r\n\r\nabc",
-        );
+        let request = "POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\nContent_Length: 1\r\n\
+                       Content-Length: 3\r\n\r\nabc";
+        let mut connection = server.send(request);
         assert_eq!(connection.response().status, 200);
         let received = requests.recv().expect("the upstream runs");
         assert_eq!((received.field("transfer_encoding"), received.field("content_length")), (None, None));
@@ -149,7 +122,7 @@ fn other_spellings_of_framing_fields_do_not_reach_the_upstream() {
 fn a_connection_is_not_used_after_the_time_that_the_upstream_keeps_it() {
     for (field, connections) in [("timeout=0", 2), ("timeout=100, max=5", 1), ("max=0", 1)] {
         let (upstream, _requests) =
-            upstream_with(FINE.replace("OK\r\n", &format!("OK\r\nKeep-Alive: {field}\r\n")));
+            recorder(FINE.replace("OK\r\n", &format!("OK\r\nKeep-Alive: {field}\r\n")));
         let server = proxy_with(&upstream, "engine = \"task\"", "");
         for _ in 0..2 {
             assert_eq!(server.get("/app/").text(), "fine");
@@ -160,11 +133,8 @@ fn a_connection_is_not_used_after_the_time_that_the_upstream_keeps_it() {
 
 #[test]
 fn a_client_of_grpc_gets_a_status_of_grpc() {
-    let port = rudy_tests::ReservedPort::new();
-    let server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0,h2c\"]\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nproxy = \"h2c://{}\"\n",
-        port.address()
-    ));
+    let port = ReservedPort::new();
+    let server = proxy_http2(&format!("h2c://{}", port.address()), "");
     let mut connection = Http2Connection::open(server.address(), &[]);
     for (stream, path, code) in [(1, "/app/a.B/C", "14"), (3, "/a.B/C", "12")] {
         connection.request(stream, "POST", path, &OF_GRPC, true);
@@ -195,18 +165,16 @@ fn assert_status_of_grpc(response: &Http2Response, code: &str) {
 
 #[test]
 fn the_host_in_a_field_of_a_request_can_be_replaced() {
-    let (upstream, requests) = upstream_with(FINE);
+    let (upstream, requests) = recorder(FINE);
     let server = server(
         &upstream,
         "[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"URL\"\n\
          request_headers = { Destination = { replace = \"http://{host}/\", with = \"URL/\" } }\n",
     );
-    let mut connection = server.connect();
-    connection
-        .send(b"MOVE /a HTTP/1.1\r\nHost: dav.example\r\nDestination: http://dav.example/b%20c\r\n\r\n");
-    assert_eq!(connection.response().status, 200);
+    let destination = "Destination: http://dav.example/b%20c";
+    assert_eq!(server.request("MOVE", "/a", &["Host: dav.example", destination]).status, 200);
     let received = requests.recv().expect("the upstream runs");
-    assert_eq!(received.field("destination"), Some(&*format!("{}/b%20c", upstream.url())));
+    assert_eq!(received.field("destination"), Some(&*format!("{upstream}/b%20c")));
 }
 
 #[test]
@@ -222,8 +190,7 @@ fn a_response_that_breaks_off_is_sent_up_to_there() {
             }
         });
         let server = proxy(&upstream, "");
-        let mut client = server.connect();
-        client.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut client = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
         // The client reads only after the failure.
         closed.recv().expect("the upstream runs");
         client.head();

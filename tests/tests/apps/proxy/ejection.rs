@@ -19,7 +19,7 @@ fn restarted(address: SocketAddr) -> Upstream {
 #[test]
 fn a_rolling_restart_of_three_upstreams_fails_no_idempotent_request() {
     let mut upstreams = [(); 3].map(|()| restarted(([127, 0, 0, 1], free_port()).into()));
-    let urls = upstreams.each_ref().map(|upstream| format!("\"{}\"", upstream.url())).join(", ");
+    let urls = upstreams.each_ref().map(|upstream| format!("\"{upstream}\"")).join(", ");
     let mut server = proxy_to_all(&urls, "ejection = { duration = \"50ms\" }");
     let load = Load::start(server.address(), &[1, 10, 1000, 1000], &["/a", "/b"], |target, response| {
         assert_eq!((response.status, response.text()), (200, "fine"), "{target}");
@@ -45,10 +45,10 @@ fn an_upstream_that_responds_with_a_failure_status_is_ejected() {
         peer.send("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n");
     });
     let fine = named("fine");
-    let upstreams = format!("\"{}\", \"{}\"", failing.url(), fine.url());
-    let ejection =
-        "ejection = { failures = 3, statuses = [502, 503], duration = \"1h\", duration_max = \"1h\" }";
-    let mut server = proxy_to_all(&upstreams, &format!("choice = \"round-robin\"\n{ejection}"));
+    let upstreams = format!("\"{failing}\", \"{fine}\"");
+    let ejection = "failures = 3, statuses = [502, 503], duration = \"1h\", duration_max = \"1h\"";
+    let keys = format!("choice = \"round-robin\"\nejection = {{ {ejection} }}");
+    let mut server = proxy_to_all(&upstreams, &keys);
     let mut statuses = BTreeMap::new();
     for _ in 0..20 {
         *statuses.entry(server.get("/a").status).or_insert(0) += 1;
@@ -70,13 +70,11 @@ fn if_all_upstreams_are_ejected_requests_are_still_sent() {
         })
     };
     let (first, second) = (upstream(), upstream());
-    let mut server = proxy_to_all(
-        &format!("\"{}\", \"{}\"", first.url(), second.url()),
-        "ejection = { duration = \"1h\", duration_max = \"1h\" }",
-    );
+    let ejection = "ejection = { duration = \"1h\", duration_max = \"1h\" }";
+    let mut server = proxy_to_all(&format!("\"{first}\", \"{second}\""), ejection);
     assert_eq!(server.get("/a").status, 502);
-    server.wait_for_line(&format!("{} is ejected", first.url()));
-    server.wait_for_line(&format!("{} is ejected", second.url()));
+    server.wait_for_line(&format!("{first} is ejected"));
+    server.wait_for_line(&format!("{second} is ejected"));
     assert_eq!(server.get("/a").status, 502);
     is_broken.store(false, SeqCst);
     assert_eq!(server.get("/a").text(), "fine");
@@ -99,10 +97,8 @@ fn one_request_after_an_ejection_decides() {
         }
     });
     let other = named("b");
-    let mut server = proxy_to_all(
-        &format!("\"{}\", \"{}\"", failing.url(), other.url()),
-        "choice = \"round-robin\"\nejection = { duration = \"20ms\", duration_max = \"20ms\" }",
-    );
+    let ejection = "choice = \"round-robin\"\nejection = { duration = \"20ms\", duration_max = \"20ms\" }";
+    let mut server = proxy_to_all(&format!("\"{failing}\", \"{other}\""), ejection);
     // No request fails, because each trial that fails is repeated at the other upstream.
     wait_until("a third trial", || {
         assert_eq!(server.get("/a").text(), "b");
@@ -110,6 +106,6 @@ fn one_request_after_an_ejection_decides() {
     });
     is_broken.store(false, SeqCst);
     wait_until("a successful trial", || server.get("/a").text() == "a");
-    server.wait_for_line(&format!("{} gets requests again", failing.url()));
+    server.wait_for_line(&format!("{failing} gets requests again"));
     assert!([(); 2].map(|()| server.get("/a").text() == "a").contains(&true), "its turn comes again");
 }

@@ -1,10 +1,9 @@
 //! An upstream that closes, hangs or violates the protocol in each phase: the client of HTTP/1.1 or HTTP/2 gets the right status, no connection or descriptor
 //! leaks, and the next request is served.
 
-use rudy_observe::Process;
 use rudy_tests::prelude::*;
 
-use crate::proxy::proxy;
+use crate::proxy::{assert_error, proxy, proxy_to_all};
 
 /// The outcome for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,37 +18,30 @@ pub(crate) enum Outcome {
     ErrorOrTruncated,
 }
 
+impl Outcome {
+    /// The cases with an outcome, from their names.
+    pub(crate) fn of_each(cases: (Self, &'static str)) -> impl Iterator<Item = (&'static str, Self)> {
+        cases.1.split(' ').map(move |name| (name, cases.0))
+    }
+}
+
 use Outcome::{Complete, Error, ErrorOrTruncated, Truncated};
 
-const CASES: &[(&str, Outcome)] = &[
-    ("closes-before-reading", Error(502, "connection_terminated")),
-    ("closes-after-reading", Error(502, "connection_terminated")),
-    ("closes-in-the-head", Error(502, "http_response_incomplete")),
-    ("closes-after-the-head", ErrorOrTruncated),
-    ("closes-in-the-body", ErrorOrTruncated),
-    ("closes-in-a-chunk", ErrorOrTruncated),
-    ("hangs-before-reading", Error(504, "http_response_timeout")),
-    ("hangs-in-the-head", Error(504, "http_response_timeout")),
-    ("hangs-after-the-head", Truncated),
-    ("hangs-in-the-body", Truncated),
-    ("resets-after-reading", Error(502, "connection_terminated")),
-    ("resets-in-the-body", ErrorOrTruncated),
-    ("sends-garbage", Error(502, "http_protocol_error")),
-    ("sends-tls", Error(502, "http_protocol_error")),
-    ("sends-http09", Error(502, "http_protocol_error")),
-    ("sends-two-lengths", Error(502, "http_protocol_error")),
-    ("sends-a-length-and-chunks", Error(502, "http_protocol_error")),
-    ("sends-a-bad-chunk", ErrorOrTruncated),
-    ("sends-a-header-flood", Error(502, "http_response_header_section_size")),
-    ("sends-many-fields", Error(502, "http_response_header_section_size")),
-    ("sends-a-1xx-flood", Error(502, "http_protocol_error")),
-    ("sends-endless-trailers", ErrorOrTruncated),
-    ("sends-101", Error(502, "http_upgrade_failed")),
-    ("sends-too-little", ErrorOrTruncated),
-    ("sends-too-much", Complete("12345")),
-    ("sends-another-response", Complete("12345")),
-    ("sends-slowly", Complete("slow")),
-    ("responds-until-close", Complete("all")),
+/// Outcomes, each with the cases that have it.
+const CASES: [(Outcome, &str); 13] = [
+    (Error(502, "connection_terminated"), "closes-before-reading closes-after-reading resets-after-reading"),
+    (Error(502, "http_response_incomplete"), "closes-in-the-head"),
+    (Error(504, "http_response_timeout"), "hangs-before-reading hangs-in-the-head"),
+    (Error(502, "http_protocol_error"), "sends-garbage sends-tls sends-http09 sends-two-lengths"),
+    (Error(502, "http_protocol_error"), "sends-a-length-and-chunks sends-a-1xx-flood"),
+    (Error(502, "http_response_header_section_size"), "sends-a-header-flood sends-many-fields"),
+    (Error(502, "http_upgrade_failed"), "sends-101"),
+    (ErrorOrTruncated, "closes-after-the-head closes-in-the-body closes-in-a-chunk resets-in-the-body"),
+    (ErrorOrTruncated, "sends-a-bad-chunk sends-endless-trailers sends-too-little"),
+    (Truncated, "hangs-after-the-head hangs-in-the-body"),
+    (Complete("12345"), "sends-too-much sends-another-response"),
+    (Complete("slow"), "sends-slowly"),
+    (Complete("all"), "responds-until-close"),
 ];
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -61,10 +53,7 @@ fn serve(name: &str, peer: &mut UpstreamPeer) -> bool {
             serve_up_to(phase, peer);
             match verb {
                 "hangs" => peer.wait_for_end(),
-                "resets" => {
-                    let at_once = Some(std::time::Duration::ZERO);
-                    rustix::net::sockopt::set_socket_linger(peer.socket(), at_once).expect("TCP supports it");
-                }
+                "resets" => peer.reset(),
                 _ => {}
             }
             false
@@ -99,11 +88,7 @@ fn send(what: &str, peer: &mut UpstreamPeer) -> bool {
         "many-fields" => peer.send(format!("HTTP/1.1 200 OK\r\n{}", "X: y\r\n".repeat(1000))),
         "a-1xx-flood" => peer.send("HTTP/1.1 102 Processing\r\n\r\n".repeat(10_000)),
         "endless-trailers" => peer.send(format!("{CHUNKED}0\r\n{}", "X: y\r\n".repeat(100_000))),
-        "101" => {
-            peer.send(
-                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-            );
-        }
+        "101" => peer.send("HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"),
         "too-little" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n123"),
         "too-much" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n1234567890"),
         "another-response" => {
@@ -114,7 +99,7 @@ fn send(what: &str, peer: &mut UpstreamPeer) -> bool {
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n");
             for byte in [b's', b'l', b'o', b'w'] {
                 // Longer than two resolutions of the timer, and shorter than the timeout.
-                std::thread::sleep(std::time::Duration::from_millis(50));
+                thread::sleep(Duration::from_millis(50));
                 peer.send([byte]);
             }
             return true;
@@ -197,21 +182,15 @@ fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_
             }
         }
     });
-    check(&proxy(&upstream, "response_timeout = \"1s\"\nstall_timeout = \"1s\"\n"), CASES);
+    let cases: Vec<_> = CASES.into_iter().flat_map(Outcome::of_each).collect();
+    check(&proxy(&upstream, "response_timeout = \"1s\"\nstall_timeout = \"1s\"\n"), &cases);
 }
 
 #[test]
 fn an_upstream_that_does_not_listen_is_502_with_a_log_line() {
-    let port = rudy_tests::ReservedPort::new();
-    let mut server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"http://{}\"\n",
-        port.address()
-    ));
-    let response = server.get("/x");
-    assert_eq!(
-        (response.status, response.field("proxy-status")),
-        (502, Some("rudy; error=connection_refused"))
-    );
+    let port = ReservedPort::new();
+    let mut server = proxy_to_all(&format!("\"http://{}\"", port.address()), "");
+    assert_error(&server.get("/x"), 502, "connection_refused");
     let line = server.wait_for_line(": connecting, attempt 1, after ");
     assert_contains!(line, "GET /x from 127.0.0.1", &format!("cannot connect to {}", port.address()));
 }
@@ -227,6 +206,6 @@ fn requests_over_the_limit_of_connections_wait_and_then_get_503() {
     let _first = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("a connection", || upstream.accepted() == 1);
     let response = server.get("/app/");
-    let fields = (response.field("proxy-status"), response.field("retry-after"));
-    assert_eq!((response.status, fields), (503, (Some("rudy; error=connection_limit_reached"), Some("1"))));
+    assert_error(&response, 503, "connection_limit_reached");
+    assert_eq!(response.field("retry-after"), Some("1"));
 }

@@ -2,27 +2,17 @@
 
 use rudy_tests::prelude::*;
 
-use crate::proxy::{proxy, proxy_with};
-
-/// Starts an upstream that responds with 200, and sends what it receives to a channel.
-fn recorder() -> (Upstream, mpsc::Receiver<UpstreamRequest>) {
-    let (sender, requests) = mpsc::channel();
-    let upstream = Upstream::serve(move |peer, request| {
-        peer.respond("fine");
-        sender.send(request).expect("the test runs");
-    });
-    (upstream, requests)
-}
+use crate::proxy::{FINE, proxy, proxy_with, recorder};
 
 /// Sends a request, and returns what the upstream receives.
-fn forward(server: &Server, requests: &mpsc::Receiver<UpstreamRequest>, request: &str) -> UpstreamRequest {
+fn forward(server: &Server, requests: &Receiver<UpstreamRequest>, request: &str) -> UpstreamRequest {
     assert_eq!(server.send(request.as_bytes()).response().status_and_text(), (200, "fine"), "{request}");
     requests.recv().expect("the upstream runs")
 }
 
 #[test]
 fn a_request_is_passed_on_without_the_fields_of_its_connection() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "");
     let received = forward(
         &server,
@@ -35,24 +25,15 @@ fn a_request_is_passed_on_without_the_fields_of_its_connection() {
     assert_eq!(lines.next(), Some("POST /app/a?b=%20 HTTP/1.1"));
     let mut fields: Vec<_> = lines.filter(|line| !line.starts_with("via: 1.1 rudy-")).collect();
     fields.sort_unstable();
-    assert_eq!(
-        fields,
-        [
-            "content-length: 3",
-            "host: a.example:81",
-            "x-end: 1",
-            "x-end: 2",
-            "x-forwarded-for: 127.0.0.1",
-            "x-forwarded-host: a.example:81",
-            "x-forwarded-proto: http",
-        ]
-    );
+    let expected = "content-length: 3, host: a.example:81, x-end: 1, x-end: 2, x-forwarded-for: 127.0.0.1, \
+                    x-forwarded-host: a.example:81, x-forwarded-proto: http";
+    assert_eq!(fields.join(", "), expected);
     assert_eq!((received.body.as_slice(), received.trailers.as_str()), (&b"abc"[..], ""));
 }
 
 #[test]
 fn the_path_is_passed_on_as_sent_but_without_dot_segments() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "");
     for (sent, received) in [
         ("/app//a%20b/%61?x=/../", "/app//a%20b/%61?x=/../"),
@@ -69,7 +50,7 @@ fn the_path_is_passed_on_as_sent_but_without_dot_segments() {
 
 #[test]
 fn a_prefix_is_removed_and_added() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "strip_prefix = true\nadd_prefix = \"/v1\"\n");
     let received = forward(&server, &requests, "GET /app/a?b HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(received.target(), "/v1/a?b");
@@ -77,7 +58,7 @@ fn a_prefix_is_removed_and_added() {
 
 #[test]
 fn a_path_with_dot_segments_that_an_upstream_could_resolve_is_rejected() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "strip_prefix = true\nadd_prefix = \"/v1\"\n");
     for path in ["..%2fadmin", "..%2Fapp%2Fa", "a%2F..%2Fb", "a%2f.", "..%5cadmin", "..\\admin", "a%5C.%2Fb"]
     {
@@ -90,27 +71,16 @@ fn a_path_with_dot_segments_that_an_upstream_could_resolve_is_rejected() {
 
 #[test]
 fn parameters_of_a_path_do_not_lead_an_upstream_to_another_route() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/admin/*\"\nrespond = 403\n\
          [[site.route]]\npath = \"*.css\"\nfiles = \".\"\n\
-         [[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
-        upstream.url()
+         [[site.route]]\npath = \"/*\"\nproxy = \"{upstream}\"\n"
     ));
-    for path in [
-        "/public/..;/admin",
-        "/public/..;x=y/admin",
-        "/public/.;/a",
-        "/public/%2e%2E;/admin",
-        "/public/..%3b/admin",
-        "/public/..%3B",
-        "/..;/a",
-        "/admin;/a",
-        "/admin;x=y",
-        "/;/admin/a",
-        "/a%2F..;%2Fb",
-    ] {
-        assert_eq!(server.get(path).status, 400, "{path}");
+    let public = "..;/admin ..;x=y/admin .;/a %2e%2E;/admin ..%3b/admin ..%3B".split(' ');
+    let others = "/..;/a /admin;/a /admin;x=y /;/admin/a /a%2F..;%2Fb".split(' ').map(str::to_owned);
+    for path in public.map(|path| format!("/public/{path}")).chain(others) {
+        assert_eq!(server.get(&path).status, 400, "{path}");
     }
     assert_eq!(upstream.accepted(), 0);
     for path in ["/app;jsessionid=1/a;b=c?d;e", "/style.css;jsessionid=1", "/public;/.a", "/...;/a"] {
@@ -120,32 +90,18 @@ fn parameters_of_a_path_do_not_lead_an_upstream_to_another_route() {
 }
 
 /// Fields that only proxies set, in some spellings.
-const OF_PROXIES: [&str; 14] = [
-    "X-Real-IP",
-    "X_Real_IP",
-    "X-Forwarded-Port",
-    "X-Forwarded-Prefix",
-    "X-Forwarded-Ssl",
-    "X-Forwarded-Server",
-    "X_Forwarded_Prefix",
-    "X-Original-URL",
-    "X-Rewrite-URL",
-    "X-Client-IP",
-    "True-Client-IP",
-    "Forwarded",
-    "Client-IP",
-    "X-Sendfile-Type",
-];
+const OF_PROXIES: &str = "X-Real-IP X_Real_IP X-Forwarded-Port X-Forwarded-Prefix X-Forwarded-Ssl X-Forwarded-Server \
+    X_Forwarded_Prefix X-Original-URL X-Rewrite-URL X-Client-IP True-Client-IP Forwarded Client-IP X-Sendfile-Type";
 
 #[test]
 fn fields_that_only_proxies_set_do_not_come_from_clients() {
-    let (upstream, requests) = recorder();
-    let lines = OF_PROXIES.map(|name| format!("{name}: for=forged\r\n")).concat();
+    let (upstream, requests) = recorder(FINE);
+    let lines = OF_PROXIES.split(' ').fold(String::new(), |lines, name| lines + name + ": for=forged\r\n");
     let request = format!("GET /app/ HTTP/1.1\r\nHost: a\r\nX-Other: 1\r\n{lines}\r\n");
     for top in ["", "trusted_proxies = \"127.0.0.1\""] {
         let server = proxy_with(&upstream, top, "");
         let received = forward(&server, &requests, &request);
-        for name in OF_PROXIES {
+        for name in OF_PROXIES.split(' ') {
             // The server writes `Forwarded` itself, if `forwarded = true`.
             let is_kept = !top.is_empty() && !name.contains('_') && name != "Forwarded";
             assert_eq!(received.field(name).is_some_and(|value| value.contains("forged")), is_kept, "{name}");
@@ -155,15 +111,14 @@ fn fields_that_only_proxies_set_do_not_come_from_clients() {
     // What the configuration sets arrives.
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nrequest_headers = {{ X-Real-IP = \"{{client}}\" }}\n\
-         [[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
-        upstream.url()
+         [[site.route]]\npath = \"/*\"\nproxy = \"{upstream}\"\n"
     ));
     assert_eq!(forward(&server, &requests, &request).field("x-real-ip"), Some("127.0.0.1"));
 }
 
 #[test]
 fn host_is_that_of_the_client_unless_configured() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "");
     let of_upstream = upstream.address().to_string();
     for (request, host) in [
@@ -183,7 +138,7 @@ fn host_is_that_of_the_client_unless_configured() {
 
 #[test]
 fn a_client_cannot_hide_its_address_behind_a_byte_that_is_not_ascii() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy_with(&upstream, "trusted_proxies = \"127.0.0.1\"", "forwarded = true\n");
     let request = "GET /app/ HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: \u{e9}, 203.0.113.9\r\n\
                    Forwarded: for=\"\u{e9}\", for=203.0.113.9\r\n\r\n";
@@ -195,11 +150,11 @@ fn a_client_cannot_hide_its_address_behind_a_byte_that_is_not_ascii() {
 
 #[test]
 fn fields_of_a_trusted_proxy_are_continued() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy_with(&upstream, "trusted_proxies = \"127.0.0.1\"", "forwarded = true\n");
-    let request =
-        "GET /app/ HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n\r\n";
-    let received = forward(&server, &requests, request);
+    let forwarded = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https";
+    let request = format!("GET /app/ HTTP/1.1\r\nHost: a\r\n{forwarded}\r\n\r\n");
+    let received = forward(&server, &requests, &request);
     assert_eq!(received.field("x-forwarded-for"), Some("192.0.2.1, 127.0.0.1"));
     assert_eq!(received.field("x-forwarded-proto"), Some("https"));
     assert_eq!(received.field("forwarded"), Some("for=127.0.0.1;host=\"a\";proto=https"));
@@ -207,7 +162,7 @@ fn fields_of_a_trusted_proxy_are_continued() {
 
 #[test]
 fn requests_over_http2_reach_an_upstream_over_http11() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "");
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.request(1, "GET", "/app/a", &[("cookie", "a=1"), ("cookie", "b=2"), ("te", "trailers")], true);
@@ -223,12 +178,9 @@ fn requests_over_http2_reach_an_upstream_over_http11() {
 
 #[test]
 fn fields_of_the_connection_to_the_upstream_are_not_passed_on() {
-    let upstream = Upstream::serve(|peer, _| {
-        peer.send(
-                "HTTP/1.1 201 Made\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nServer: s\r\n\
-                 Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-            );
-    });
+    let head = "HTTP/1.1 201 Made\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nServer: s\r\n\
+                Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let (upstream, _requests) = recorder(format!("{head}3\r\nabc\r\n0\r\n\r\n"));
     let response = proxy(&upstream, "").get("/app/");
     assert_eq!((response.status, response.text()), (201, "abc"));
     for name in ["x-hop", "keep-alive"] {
@@ -269,14 +221,14 @@ fn a_loop_ends_with_508() {
 
 #[test]
 fn connect_is_rejected() {
-    let (upstream, _requests) = recorder();
+    let (upstream, _requests) = recorder(FINE);
     let response = proxy(&upstream, "").exchange(b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n");
     assert!(response.starts_with(b"HTTP/1.1 405 "), "{}", String::from_utf8_lossy(&response));
 }
 
 #[test]
 fn the_quick_command_line_serves_an_application() {
-    let (upstream, requests) = recorder();
+    let (upstream, requests) = recorder(FINE);
     let server = Server::build().args(["--listen", "127.0.0.1:0", "--proxy", &upstream.url()]).start();
     forward(&server, &requests, "GET /any HTTP/1.1\r\nHost: localhost\r\n\r\n");
 }
@@ -299,5 +251,5 @@ fn redirects_and_cookies_of_an_upstream_lead_to_this_server() {
     let server = proxy(&upstream, "strip_prefix = true\nrewrite_location = true\nrewrite_cookies = true");
     assert_eq!(get(&server), ["/app/login?next=/", "a=b; Path=/app/"]);
     let server = proxy(&upstream, "strip_prefix = true");
-    assert_eq!(get(&server), [format!("{}/login?next=/", upstream.url()), "a=b; Path=/".to_owned()]);
+    assert_eq!(get(&server), [format!("{upstream}/login?next=/"), "a=b; Path=/".to_owned()]);
 }

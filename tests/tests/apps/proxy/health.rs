@@ -25,17 +25,16 @@ const CHECK: &str = "health_check = { path = \"/health?full=1\", host = \"app.te
 fn an_unhealthy_upstream_gets_no_requests_until_it_is_healthy_again() {
     let status = Arc::new(AtomicUsize::new(204));
     let (sick, sound) = (checked("sick", &status), checked("sound", &Arc::new(AtomicUsize::new(200))));
-    let list = format!("\"{}\", \"{}\"", sick.url(), sound.url());
+    let list = format!("\"{sick}\", \"{sound}\"");
     let mut server = proxy_to_all(&list, &format!("choice = \"round-robin\"\n{CHECK}"));
     let get = |server: &Server| server.get("/a").text().to_owned();
     assert_eq!([get(&server), get(&server)], ["sick", "sound"]);
     status.store(500, SeqCst);
-    let reason =
-        "is unhealthy and gets no requests: the health check failed: the status of the response is 500";
-    server.wait_for_line(&format!("{} {reason}", sick.url()));
+    let reason = "the health check failed: the status of the response is 500";
+    server.wait_for_line(&format!("{sick} is unhealthy and gets no requests: {reason}"));
     assert!((0..4).all(|_| get(&server) == "sound"));
     status.store(200, SeqCst);
-    server.wait_for_line(&format!("{} is healthy", sick.url()));
+    server.wait_for_line(&format!("{sick} is healthy"));
     assert!((0..2).any(|_| get(&server) == "sick"));
 }
 
@@ -47,7 +46,7 @@ fn an_upstream_that_hangs_is_unhealthy_and_the_last_one_gets_requests_anyway() {
         }
     });
     let check = "health_check = { interval = \"10ms\", timeout = \"20ms\", unhealthy = 1 }";
-    let mut server = proxy_to_all(&format!("\"{}\"", hanging.url()), check);
+    let mut server = proxy_to_all(&format!("\"{hanging}\""), check);
     server.wait_for_line("is unhealthy and gets no requests: the health check failed: ");
     assert_eq!(server.get("/a").text(), "fine");
 }
@@ -66,14 +65,10 @@ fn a_reload_that_removes_an_upstream_ends_its_checks() {
         let _ = ended.send(());
     });
     let check = "health_check = { interval = \"10ms\", timeout = \"1h\" }";
-    let mut server = proxy_to_all(&format!("\"{}\"", upstream.url()), check);
+    let mut server = proxy_to_all(&format!("\"{upstream}\""), check);
     has_begun.recv().expect("there is a check");
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
-    let mut reload = |text: &str| {
-        fs::write(&file, text).expect("the configuration can be written");
-        server.reload("the configuration was reloaded");
-    };
+    let text = server.path().read("rudy.toml");
+    let mut reload = |text: &str| server.reload_with(text, "the configuration was reloaded");
     reload(&format!("{text}[[site]]\nhosts = [\"b.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = 204\n"));
     assert!(has_ended.try_recv().is_err(), "the route is unchanged, and its check continues");
     reload(&text.replace(&upstream.url(), "http://127.0.0.1:1"));

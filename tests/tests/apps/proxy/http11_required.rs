@@ -1,12 +1,9 @@
 //! Upstreams that choose HTTP/2, and require HTTP/1.1 for a request (RFC 9113 §7).
 
-use rudy_tests::http2::kind;
 use rudy_tests::prelude::*;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::proxy::proxy_http2;
+use crate::proxy::{assert_error, h2c_upstream, proxy_h2c, proxy_http2};
 
 /// The error code.
 const HTTP_1_1_REQUIRED: u32 = 0xd;
@@ -40,16 +37,9 @@ fn reject(stream: &mut (impl Read + Write), with_goaway: bool) -> std::io::Resul
 
 /// Starts a server that chooses HTTP/2 if it is offered, and serves requests over HTTP/1.1 only.
 fn upstream(certificates: &Certificates, with_goaway: bool) -> SocketAddr {
-    let pem = certificates.path("good");
-    let chain = vec![CertificateDer::from_pem_file(&pem).expect("a certificate")];
-    let key = PrivateKeyDer::from_pem_file(pem.replace(".pem", ".key")).expect("a key");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.expect("the provider supports them").with_no_client_auth();
-    let mut config = config.with_single_cert(chain, key).expect("its key matches");
+    let mut config = certificates.server_config("good");
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").expect("a port is free"));
-    let address = listener.local_addr().expect("the socket is bound");
+    let (config, (listener, address)) = (Arc::new(config), listen());
     thread::spawn(move || {
         for socket in listener.incoming() {
             let (socket, config) = (socket.expect("a connection can be accepted"), config.clone());
@@ -106,16 +96,11 @@ fn the_request_is_sent_again_over_http11_also_a_post() {
 
 #[test]
 fn without_tls_there_is_no_other_version_to_choose() {
-    let upstream = Upstream::start(|peer| {
-        let Some(mut connection) = peer.http2(&[]) else { return };
-        while let Some((stream, _)) = connection.next_request() {
-            connection.frame(kind::RST_STREAM, 0, stream, &HTTP_1_1_REQUIRED.to_be_bytes());
-        }
+    let upstream = h2c_upstream(|connection, stream| {
+        connection.frame(kind::RST_STREAM, 0, stream, &HTTP_1_1_REQUIRED.to_be_bytes());
     });
-    let mut server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
-    let response = server.get("/app/a");
-    let error = response.field("proxy-status");
-    assert_eq!((response.status, error), (502, Some("rudy; error=http_protocol_error")));
+    let mut server = proxy_h2c(&upstream, "");
+    assert_error(&server.get("/app/a"), 502, "http_protocol_error");
     server.wait_for_line("the upstream requires HTTP/1.1 (HTTP_1_1_REQUIRED)");
     assert_eq!(upstream.accepted(), 1);
 }

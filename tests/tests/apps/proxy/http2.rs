@@ -1,14 +1,11 @@
 //! Upstreams that speak HTTP/2: many requests share a connection.
 
-use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
-use rudy_tests::Http2Upstream;
-use rudy_tests::http2::kind;
 use rudy_tests::prelude::*;
 
-use crate::proxy::proxy_http2;
+use crate::proxy::{assert_error, h2c_upstream, proxy_h2c, proxy_http2};
 
 /// Responds with this status and body.
 fn respond(mut respond: SendResponse<Bytes>, body: impl Into<Bytes>) {
@@ -16,13 +13,27 @@ fn respond(mut respond: SendResponse<Bytes>, body: impl Into<Bytes>) {
     body_stream.send_data(body.into(), true).expect("the stream is open");
 }
 
-#[test]
-fn a_request_is_forwarded_over_http2() {
+/// Sends data as far as the client takes it.
+async fn send(out: &mut SendStream<Bytes>, mut data: Bytes, ends: bool) {
+    while !data.is_empty() {
+        out.reserve_capacity(data.len());
+        let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else { return };
+        out.send_data(data.split_to(room), ends && data.is_empty()).expect("there is room");
+    }
+}
+
+/// An upstream that responds with `fine`, and reports its requests.
+fn fine() -> (Http2Upstream, Receiver<Request<()>>) {
     let (sender, requests) = mpsc::channel();
     let upstream = Http2Upstream::serve(move |request, response| {
         sender.send(request.map(|_| ())).expect("the test runs");
         async move { respond(response, "fine") }
     });
+    (upstream, requests)
+}
+#[test]
+fn a_request_is_forwarded_over_http2() {
+    let (upstream, requests) = fine();
     let server = proxy_http2(&upstream.url(), "");
     let fields = ["Host: a.example", "Connection: keep-alive, X-Hop", "X-Hop: 1", "TE: trailers", "X-End: 1"];
     assert_eq!(server.get_with("/app/a?b", &fields).status_and_text(), (200, "fine"));
@@ -30,13 +41,8 @@ fn a_request_is_forwarded_over_http2() {
     assert_eq!(request.version(), Version::HTTP_2);
     assert_eq!(request.uri(), "http://a.example/app/a?b");
     let fields = request.headers();
-    for (name, value) in [
-        ("te", Some("trailers")),
-        ("x-end", Some("1")),
-        ("x-hop", None),
-        ("connection", None),
-        ("host", None),
-    ] {
+    let kept = [("te", Some("trailers")), ("x-end", Some("1"))];
+    for (name, value) in kept.into_iter().chain(["x-hop", "connection", "host"].map(|name| (name, None))) {
         assert_eq!(fields.get(name).map(HeaderValue::as_bytes), value.map(str::as_bytes), "{name}");
     }
     assert_eq!(fields["x-forwarded-for"], "127.0.0.1");
@@ -44,19 +50,10 @@ fn a_request_is_forwarded_over_http2() {
 
 #[test]
 fn a_target_that_is_not_ascii_and_a_length_with_zeros_are_forwarded() {
-    let (sender, requests) = mpsc::channel();
-    let upstream = Http2Upstream::serve(move |request, response| {
-        sender.send(request.map(|_| ())).expect("the test runs");
-        async move { respond(response, "fine") }
-    });
+    let (upstream, requests) = fine();
     let server = proxy_http2(&upstream.url(), "");
-    assert_eq!(
-        server
-            .send("POST /app/é?ü HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\n\r\nabc".as_bytes())
-            .response()
-            .text(),
-        "fine"
-    );
+    let request = "POST /app/é?ü HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\n\r\nabc";
+    assert_eq!(server.send(request).response().text(), "fine");
     let request = requests.recv().expect("the upstream runs");
     assert_eq!(request.uri(), "http://a/app/%C3%A9?%C3%BC");
     assert_eq!(request.headers()["content-length"], "3");
@@ -124,16 +121,10 @@ fn echo() -> Http2Upstream {
         let mut out = respond.send_response(Response::new(()), false).expect("the stream is open");
         let mut length = 0;
         while let Some(data) = request.body_mut().data().await {
-            let mut data = data.expect("the stream is open");
+            let data = data.expect("the stream is open");
             length += data.len();
             request.body_mut().flow_control().release_capacity(data.len()).expect("it was received");
-            while !data.is_empty() {
-                out.reserve_capacity(data.len());
-                let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else {
-                    return;
-                };
-                out.send_data(data.split_to(room), false).expect("there is room");
-            }
+            send(&mut out, data, false).await;
         }
         let mut trailers = HeaderMap::new();
         trailers.insert("x-length", length.into());
@@ -216,22 +207,15 @@ fn a_client_that_does_not_read_delays_no_other_request_on_its_connection() {
     let upstream = Http2Upstream::serve(move |_, mut respond| async move {
         let head = Response::builder().header("content-length", length).body(()).expect("a valid head");
         let mut out = respond.send_response(head, false).expect("the stream is open");
-        let mut data = Bytes::from(vec![b'x'; length]);
-        while !data.is_empty() {
-            out.reserve_capacity(data.len());
-            let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else { return };
-            out.send_data(data.split_to(room), data.is_empty()).expect("there is room");
-        }
+        send(&mut out, Bytes::from(vec![b'x'; length]), true).await;
     });
     let server = proxy_http2(&upstream.url(), "response_buffer = 0\n");
     // Ten windows of streams are more than that of the connection.
-    let stalled: Vec<_> = (0..10)
-        .map(|_| {
-            let mut client = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
-            assert_eq!(client.head().status, 200);
-            client
-        })
-        .collect();
+    let stalled = [(); 10].map(|()| {
+        let mut client = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.head().status, 200);
+        client
+    });
     assert_eq!(server.get("/app/").body.len(), length);
     assert_eq!(upstream.accepted(), 1);
     for mut client in stalled {
@@ -256,9 +240,7 @@ fn a_client_that_disconnects_resets_its_stream_and_no_other() {
     let server = proxy_http2(&upstream.url(), "");
     let connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(events.recv(), Ok(None));
-    rustix::net::sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO))
-        .expect("TCP supports it");
-    drop(connection);
+    connection.reset();
     assert_eq!(events.recv(), Ok(Some(h2::Reason::CANCEL)));
     assert_eq!(server.get("/app/fine").text(), "fine");
     assert_eq!(upstream.accepted(), 1);
@@ -306,7 +288,7 @@ fn a_post_that_the_upstream_has_not_processed_is_sent_again() {
             }
         }
     });
-    let server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
+    let server = proxy_h2c(&upstream, "");
     let mut connection = server.connect();
     for expected in ["first", "second"] {
         connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
@@ -317,13 +299,8 @@ fn a_post_that_the_upstream_has_not_processed_is_sent_again() {
 
 #[test]
 fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
-    let upstream = Upstream::start(|peer| {
-        let Some(mut connection) = peer.http2(&[]) else { return };
-        while let Some((stream, _)) = connection.next_request() {
-            connection.respond(stream, "fine");
-        }
-    });
-    let server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
+    let upstream = h2c_upstream(|connection, stream| connection.respond(stream, "fine"));
+    let server = proxy_h2c(&upstream, "");
     assert_eq!(server.get("/app/").text(), "fine");
     upstream.close_all();
     assert_eq!(server.send_body("POST", "/app/", "abc").text(), "fine");
@@ -340,24 +317,21 @@ fn an_idle_connection_closes_after_its_timeout_and_with_its_configuration() {
         }
         sender.send(()).expect("the test runs");
     });
-    let url = upstream.url().replace("http", "h2c");
-    let server = proxy_http2(&url, "idle_timeout = \"300ms\"\n");
+    let server = proxy_h2c(&upstream, "idle_timeout = \"300ms\"\n");
     assert_eq!(server.get("/app/").text(), "fine");
     ends.recv().expect("the connection is closed");
-    let mut server = proxy_http2(&url, "");
+    let mut server = proxy_h2c(&upstream, "");
     assert_eq!(server.get("/app/").text(), "fine");
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the file exists").replace(&url, "http://127.0.0.1:1");
-    fs::write(&file, text).expect("the folder is ours");
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was reloaded");
+    let url = upstream.url().replace("http", "h2c");
+    let change = |text: String| text.replace(&url, "http://127.0.0.1:1");
+    server.reload_changed(change, "the configuration was reloaded");
     ends.recv().expect("the connection is closed");
 }
 
 #[test]
 fn an_https_upstream_chooses_the_version() {
     let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
-    let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
+    let (tls, authority) = (certificates.settings("good"), certificates.path("authority"));
     let (sender, heads) = mpsc::channel();
     let application = Upstream::serve(move |peer, request| {
         peer.respond("fine");
@@ -366,13 +340,11 @@ fn an_https_upstream_chooses_the_version() {
     for (http2, version) in [(true, "2"), (false, "1.1")] {
         let upstream = Server::config(&format!(
             "listen = [\"127.0.0.1:0,tls\"]\nhttp2 = {http2}\ntrusted_proxies = \"127.0.0.1\"\n[[site]]\n\
-             tls = {{ certificate = \"{pem}\", key = \"{}\" }}\n[[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
-            pem.replace(".pem", ".key"),
-            application.url()
+             tls = {{ {tls} }}\n[[site.route]]\npath = \"/*\"\nproxy = \"{application}\"\n"
         ));
         let url = format!("https://localhost:{}", upstream.address().port());
-        let server =
-            proxy_http2(&url, &format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n"));
+        let keys = format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n");
+        let server = proxy_http2(&url, &keys);
         for _ in 0..2 {
             assert_eq!(server.get("/app/").text(), "fine");
             let head = heads.recv().expect("the application runs");
@@ -386,10 +358,8 @@ fn an_https_upstream_chooses_the_version() {
 #[test]
 fn an_upstream_without_http2_is_502_with_the_reason_in_the_log() {
     let upstream = Upstream::serve(|peer, _| peer.respond("fine"));
-    let mut server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
-    let response = server.get("/app/");
-    let error = response.field("proxy-status");
-    assert_eq!((response.status, error), (502, Some("rudy; error=http_protocol_error")));
+    let mut server = proxy_h2c(&upstream, "");
+    assert_error(&server.get("/app/"), 502, "http_protocol_error");
     server.wait_for_line("the server responds with HTTP/1");
 }
 
@@ -397,10 +367,9 @@ fn an_upstream_without_http2_is_502_with_the_reason_in_the_log() {
 fn every_engine_uses_http2() {
     let upstream = echo();
     for engine in engines() {
-        let server = Server::config(&format!(
-            "listen = [\"127.0.0.1:0\"]\nengine = \"{engine}\"\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
-            upstream.url()
-        ));
+        let route = format!("[[site.route]]\npath = \"/*\"\nproxy = \"{upstream}\"\n");
+        let server =
+            Server::config(&format!("listen = [\"127.0.0.1:0\"]\nengine = \"{engine}\"\n[[site]]\n{route}"));
         for _ in 0..2 {
             assert_eq!(server.send_body("PUT", "/", "abc").text(), "abc", "{engine}");
         }

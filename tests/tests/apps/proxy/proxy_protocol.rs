@@ -1,7 +1,5 @@
 //! Headers of the PROXY protocol to upstreams.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use rudy_net::proxy_header::{ParseStatus, ProxiedClient, parse};
 use rudy_tests::prelude::*;
 
@@ -65,14 +63,9 @@ fn a_health_check_comes_from_the_proxy_itself() {
 
 #[test]
 fn http2_without_tls_is_impossible() {
-    let folder = Folder::new();
-    let file = folder.join("rudy.toml");
     let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
                 upstreams = \"h2c://127.0.0.1:1\"\nsend_proxy_protocol = true\nclient_key = \"a.key\"\n";
-    fs::write(&file, text).expect("the folder is ours");
-    let output = Rudy::command(["check"]).arg(&file).output();
-    let text = &output.stderr;
-    for expected in ["`send_proxy_protocol` and `h2c` upstreams exclude each other", "`client_certificate`"] {
-        assert!(!output.is_success() && text.contains(expected), "{text}");
-    }
+    let errors = Rudy::check(text).failed_with(2);
+    assert_contains!(errors, "`send_proxy_protocol` and `h2c` upstreams exclude each other");
+    assert_contains!(errors, "`client_certificate`");
 }

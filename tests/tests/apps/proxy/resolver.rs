@@ -1,13 +1,11 @@
 //! `resolver`: names by their TTL, and SRV records.
 
-use std::net::Ipv4Addr;
-
+use rudy_tests::DnsRecord;
 use rudy_tests::prelude::*;
-use rudy_tests::{DnsRecord, NameServer};
 
 use crate::proxy::admin::{json, upstreams};
 use crate::proxy::choice::named;
-use crate::proxy::proxy_to_all;
+use crate::proxy::{assert_error, counts, proxy_to_all};
 
 const HOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
@@ -49,30 +47,21 @@ fn url_at(upstream: &Upstream, host: &str) -> String {
     format!("http://{host}:{}", upstream.address().port())
 }
 
-/// The number of responses of each upstream.
-fn counts(server: &Server, requests: usize) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for _ in 0..requests {
-        *counts.entry(server.get("/a").text().to_owned()).or_default() += 1;
-    }
-    counts
+/// An upstream at this address that responds with its name.
+fn named_at(address: impl Into<SocketAddr>, name: &'static str) -> Upstream {
+    Upstream::start_at(address.into(), move |peer| {
+        while peer.request().is_some() {
+            peer.respond(name);
+        }
+    })
 }
-
 #[test]
 fn a_name_is_looked_up_again_when_its_ttl_ends_and_the_last_answer_stays() {
     let dns = NameServer::start();
     let [old, new] = [[127, 0, 0, 2], [127, 0, 0, 3]].map(Ipv4Addr::from);
-    let first = Upstream::start_at((old, 0).into(), |peer| {
-        while peer.request().is_some() {
-            peer.respond("old");
-        }
-    });
+    let first = named_at((old, 0), "old");
     let port = first.address().port();
-    let _second = Upstream::start_at((new, port).into(), |peer| {
-        while peer.request().is_some() {
-            peer.respond("new");
-        }
-    });
+    let _second = named_at((new, port), "new");
     // A TTL of 0 counts as a second.
     dns.set("app.test", 0, &[DnsRecord::A(old)]);
     let mut server = proxy(&dns, &format!("\"http://App.test:{port}\""), "");
@@ -81,9 +70,8 @@ fn a_name_is_looked_up_again_when_its_ttl_ends_and_the_last_answer_stays() {
     server.wait_for_line(&format!("App.test:{port} resolves to {new}"));
     assert_eq!(server.get("/a").text(), "new");
     dns.remove("app.test");
-    server.wait_for_line(
-        "no longer resolves: there is no such name (NXDOMAIN); connections still go to 127.0.0.3",
-    );
+    let why = "there is no such name (NXDOMAIN)";
+    server.wait_for_line(&format!("no longer resolves: {why}; connections still go to 127.0.0.3"));
     assert_eq!(server.get("/a").text(), "new");
     dns.set("app.test", 1, &[DnsRecord::A(old)]);
     server.wait_for_line(&format!("App.test:{port} resolves to {old}"));
@@ -103,11 +91,8 @@ fn srv_records_state_hosts_ports_weights_and_priorities() {
     let expected = [("a", 8), ("b", 4)].map(|(name, count)| (name.to_owned(), count));
     assert_eq!(counts(&server, 12), expected.into());
     drop((a, b));
-    assert_eq!(
-        counts(&server, 4),
-        [("c".to_owned(), 4)].into(),
-        "a later priority serves while the first is down"
-    );
+    let later = [("c".to_owned(), 4)].into();
+    assert_eq!(counts(&server, 4), later, "a later priority serves while the first is down");
 }
 
 #[test]
@@ -147,11 +132,9 @@ fn after_a_failed_lookup_the_targets_stay_and_before_the_first_answer_requests_f
     let dns = name_server();
     let a = named("a");
     let mut server = proxy(&dns, URL, "");
-    server.wait_for_line(&format!(
-        "{SERVICE} does not resolve: there is no such name (NXDOMAIN); requests to it get 502"
-    ));
-    let response = server.get("/a");
-    assert_eq!((response.status, response.field("proxy-status")), (502, Some("rudy; error=dns_error")));
+    let why = "there is no such name (NXDOMAIN)";
+    server.wait_for_line(&format!("{SERVICE} does not resolve: {why}; requests to it get 502"));
+    assert_error(&server.get("/a"), 502, "dns_error");
     dns.set(SERVICE, 1, &[srv(&a, "a.test", 0, 0)]);
     server.wait_for_line(&format!("{SERVICE} resolves to a.test:"));
     assert_eq!(server.get("/a").text(), "a");
@@ -174,15 +157,13 @@ fn a_name_server_that_hangs_delays_no_other_one_and_no_reload() {
     let servers = format!("resolver = [\"{}\", \"{}\"]", hanging.address(), dns.address());
     let mut server = proxy_to_all(URL, &servers);
     assert_eq!(server.get("/a").text(), "a");
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
+    let text = server.path().read("rudy.toml");
     // In the middle of a lookup that hangs.
-    fs::write(&file, text.replace(&servers, &format!("resolver = \"{}\"", hanging.address())))
-        .expect("it can be written");
-    server.reload("the configuration was reloaded");
+    let slow = text.replace(&servers, &format!("resolver = \"{}\"", hanging.address()));
+    server.reload_with(&slow, "the configuration was reloaded");
     let mut waiting = server.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     server.forget_lines();
-    fs::write(&file, text.replace(URL, &format!("\"{}\"", upstream.url()))).expect("it can be written");
+    server.path().write("rudy.toml", text.replace(URL, &format!("\"{upstream}\"")));
     server.signal(Signal::HUP);
     wait_until("the second reload", || {
         server.take_lines().iter().any(|line| line.contains("the configuration was reloaded"))
@@ -204,10 +185,8 @@ fn a_drained_target_stays_drained_through_a_reload_of_its_route() {
     wait_for_members(&server, &[url_at(&a, "a.test"), url_at(&b, "b.test")]);
     upstreams(&server, &["drain", &url_at(&a, "a.test")]).with_code(0);
     assert_eq!(counts(&server, 4), [("b".to_owned(), 4)].into());
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
-    fs::write(&file, text.replace("\"round-robin\"", "\"least-busy\"")).expect("it can be written");
-    server.reload("the configuration was reloaded");
+    let change = |text: String| text.replace("\"round-robin\"", "\"least-busy\"");
+    server.reload_changed(change, "the configuration was reloaded");
     assert_eq!(counts(&server, 4), [("b".to_owned(), 4)].into());
     wait_for_members(&server, &[url_at(&a, "a.test"), url_at(&b, "b.test")]);
     assert_eq!(json(&server, "state"), ["drained", "up"]);
@@ -222,14 +201,9 @@ fn check_shows_what_each_upstream_resolves_to() {
     let record = |target, port| DnsRecord::Srv { priority: 1, weight: 2, port, target };
     dns.set(SERVICE, 60, &[record("a.test", 81), record("d.test", 82)]);
     dns.set("b.test", 60, &[DnsRecord::A(HOST), DnsRecord::A([127, 0, 0, 2].into())]);
-    let folder = Folder::new();
     let check = |upstreams: &str, resolver: &str| {
-        let text = format!(
-            "listen = \":0\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\nupstreams = [{upstreams}]\n{resolver}"
-        );
-        folder.write("rudy.toml", text);
-        let output = Rudy::command(["check"]).folder(folder.path()).output();
-        output.text()
+        let table = format!("[site.route.proxy]\nupstreams = [{upstreams}]\n{resolver}");
+        Rudy::check(&format!("listen = \":0\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n{table}")).text()
     };
     let all = format!("{URL}, \"http://b.test:83\", \"http://e.test\", \"http://127.0.0.1:84\"");
     let text = check(&all, &format!("resolver = \"{}\"", dns.address()));
@@ -240,18 +214,13 @@ fn check_shows_what_each_upstream_resolves_to() {
   http://e.test               does not resolve: there is no such name (NXDOMAIN)
 ";
     assert!(text.contains(expected), "{text}");
+    let weighted = format!("{{ url = {URL}, weight = 2 }}");
+    let needed =
+        "http://_http._tcp.app.test has SRV records: add name servers, as in `resolver = \"system\"`";
     for (upstream, keys, expected) in [
-        (
-            URL,
-            "",
-            "http://_http._tcp.app.test has SRV records: add name servers, as in `resolver = \"system\"`",
-        ),
+        (URL, "", needed),
         (URL, "resolver = \"system\"\nsticky = \"a\"", "`sticky` and the SRV records of"),
-        (
-            &format!("{{ url = {URL}, weight = 2 }}"),
-            "resolver = \"system\"",
-            "state the weights: remove `weight`",
-        ),
+        (&weighted, "resolver = \"system\"", "state the weights: remove `weight`"),
         (URL, "resolver = \"ns.test\"", "\"ns.test\" is not the address of a name server"),
         ("\"http://_http._tcp.app.test:80\"", "", "SRV records state the ports"),
     ] {

@@ -36,8 +36,7 @@ fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
     let server = proxy(&upstream, "");
     assert_eq!(server.get("/app/a").text(), "fine");
     upstream.close_all();
-    let mut connection = server.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(connection.response().text(), "fine");
+    assert_eq!(server.send_body("POST", "/app/b", "abc").text(), "fine");
     wait_until("a second connection", || upstream.accepted() == 2);
 }
 
@@ -47,10 +46,9 @@ fn a_request_that_an_upstream_drops_reaches_another_one() {
     let sound = Upstream::serve(|peer, request| {
         peer.respond(&format!("{} {}", request.target(), String::from_utf8_lossy(&request.body)));
     });
-    let upstreams = format!("\"{}\", \"{}\"", broken.url(), sound.url());
+    let upstreams = format!("\"{broken}\", \"{sound}\"");
     let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
-    let mut connection = server.send(b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(connection.response().text(), "/a abc");
+    assert_eq!(server.send_body("PUT", "/a", "abc").text(), "/a abc");
     assert_eq!(broken.accepted(), 1, "the first upstream got the request too");
     // The broken one gets no new connection for a while.
     assert_eq!(server.get("/b").text(), "/b ");
@@ -73,7 +71,7 @@ fn a_post_on_a_connection_that_dies_is_sent_again_only_if_configured() {
 fn a_request_for_an_upstream_that_is_down_goes_to_another_one() {
     let down = ReservedPort::new();
     let up = Upstream::serve(|peer, _| peer.respond("fine"));
-    let upstreams = format!("\"http://{}\", \"{}\"", down.address(), up.url());
+    let upstreams = format!("\"http://{}\", \"{up}\"", down.address());
     let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
     assert_eq!(server.send_body("POST", "/a", "abc").text(), "fine");
 }

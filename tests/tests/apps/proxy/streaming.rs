@@ -2,16 +2,15 @@
 
 use rudy_tests::prelude::*;
 
-use crate::proxy::{proxy, proxy_with};
+use crate::proxy::{proxy, proxy_with, recorder};
 
 #[test]
 fn each_piece_of_a_response_is_passed_on_at_once() {
-    let (next, may_continue) = mpsc::channel::<()>();
-    let may_continue = Mutex::new(may_continue);
+    let (next, may_continue) = gate::<()>();
     let upstream = Upstream::serve(move |peer, _| {
         peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
         for event in ["a", "b"] {
-            may_continue.lock().expect("no panic").recv().expect("the test runs");
+            may_continue.wait().expect("the test runs");
             peer.send(format!("1\r\n{event}\r\n"));
         }
         peer.send("0\r\n\r\n");
@@ -29,11 +28,8 @@ fn each_piece_of_a_response_is_passed_on_at_once() {
 
 #[test]
 fn trailers_pass_in_both_directions() {
-    let (sender, requests) = mpsc::channel();
-    let upstream = Upstream::serve(move |peer, request| {
-        sender.send(request).expect("the test runs");
-        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n");
-    });
+    let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n";
+    let (upstream, requests) = recorder(response);
     let server = proxy(&upstream, "");
     let mut connection = server.send(
         b"POST /app/ HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -53,9 +49,8 @@ fn trailers_pass_in_both_directions() {
 #[test]
 fn interim_responses_are_passed_on() {
     let upstream = Upstream::serve(|peer, _| {
-        peer.send(
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\n\r\n",
-        );
+        let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\n\r\n";
+        peer.send(format!("HTTP/1.1 100 Continue\r\n\r\n{hints}"));
         peer.respond("fine");
     });
     let server = proxy(&upstream, "");
@@ -80,10 +75,8 @@ fn a_client_that_disconnects_cancels_its_request() {
     let server = proxy(&upstream, "");
     let connection = server.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(events.recv(), Ok("received"));
-    // A reset: a half-close would leave the client waiting for its response.
-    rustix::net::sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO))
-        .expect("TCP supports it");
-    drop(connection);
+    // A half-close would leave the client waiting for its response.
+    connection.reset();
     assert_eq!(events.recv(), Ok("closed"));
 }
 
@@ -108,9 +101,8 @@ fn a_large_body_passes_in_both_directions() {
     });
     let server = proxy(&upstream, "");
     let body: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_be_bytes).take(5_000_000).collect();
-    let mut connection = server.connect();
-    connection
-        .send(format!("PUT /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes());
+    let head = format!("PUT /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+    let mut connection = server.send(head);
     connection.send(&body);
     assert!(connection.response().body == body);
 }
@@ -224,8 +216,8 @@ fn a_body_without_a_length_that_cannot_be_buffered_is_rejected_and_reaches_no_up
         [("buffer_memory = 0\nbuffer_total = \"100 KB\"", 507), ("limits.body_bytes = \"100 KB\"", 413)]
     {
         let server = proxy_with(&upstream, top, "");
-        let mut connection = server.connect();
-        connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let mut connection =
+            server.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
         connection.send(format!("30000\r\n{}\r\n0\r\n\r\n", "x".repeat(0x30000)).as_bytes());
         assert_eq!(connection.response().status, status, "{top}");
     }
@@ -234,18 +226,14 @@ fn a_body_without_a_length_that_cannot_be_buffered_is_rejected_and_reaches_no_up
 
 #[test]
 fn a_client_that_expects_100_may_send_a_body_without_a_length() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            let length = request.field("content-length").unwrap_or("none");
-            let expect = request.field("expect").unwrap_or("nothing");
-            peer.respond(&format!("{length} bytes, {expect} expected"));
-        }
+    let upstream = Upstream::serve(|peer, request| {
+        let length = request.field("content-length").unwrap_or("none");
+        let expect = request.field("expect").unwrap_or("nothing");
+        peer.respond(&format!("{length} bytes, {expect} expected"));
     });
     let server = proxy(&upstream, "");
-    let mut connection = server.connect();
-    connection.send(
-        b"POST /app/ HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n",
-    );
+    let head = "POST /app/ HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut connection = server.send(head);
     assert_eq!(connection.head().status, 100);
     connection.send(b"3\r\nabc\r\n0\r\n\r\n");
     assert_eq!(connection.response().text(), "3 bytes, nothing expected");

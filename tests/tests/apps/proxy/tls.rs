@@ -1,29 +1,20 @@
 //! Upstreams over TLS: another Rudy.
 
-use rudy_tests::http2::{END, END_HEADERS, kind};
 use rudy_tests::prelude::*;
 
-use crate::proxy::proxy_http2;
 use crate::proxy::websocket::{SWITCH, accept, tunnel};
+use crate::proxy::{assert_error, proxy_http2, proxy_to_all};
 
 /// Starts an upstream with this certificate, and a proxy that trusts the authority, or what the system trusts.
 fn start(certificates: &Certificates, name: &str, host: &str, trusts_authority: bool) -> (Server, Server) {
-    let pem = certificates.path(name);
-    let key = pem.replace(".pem", ".key");
+    let tls = certificates.settings(name);
     let upstream = Server::config(&format!(
-        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\ntls = {{ certificate = \"{pem}\", key = \"{key}\" }}\n\
+        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\ntls = {{ {tls} }}\n\
          [[site.route]]\npath = \"/*\"\nrespond = {{ body = \"over TLS\" }}\n"
     ));
-    let port = upstream.address().port();
-    let trusted = if trusts_authority {
-        format!("trusted_certificates = \"{}\"", certificates.path("authority"))
-    } else {
-        String::new()
-    };
-    let server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
-         upstreams = \"https://{host}:{port}\"\nhost = \"upstream\"\n{trusted}\n"
-    ));
+    let trusted = format!("trusted_certificates = \"{}\"", certificates.path("authority"));
+    let keys = format!("host = \"upstream\"\n{}", if trusts_authority { &trusted } else { "" });
+    let server = proxy_to_all(&format!("\"https://{host}:{}\"", upstream.address().port()), &keys);
     (upstream, server)
 }
 
@@ -43,46 +34,32 @@ fn an_upstream_with_another_certificate_is_502() {
     let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
     for (host, trusts_authority) in [("127.0.0.1", true), ("localhost", false)] {
         let (_upstream, server) = start(&certificates, "good", host, trusts_authority);
-        let response = server.get("/");
-        let error = response.field("proxy-status");
-        assert_eq!((response.status, error), (502, Some("rudy; error=tls_certificate_error")), "{host}");
+        assert_error(&server.get("/"), 502, "tls_certificate_error");
     }
 }
 
 #[test]
 fn an_upstream_that_speaks_no_tls_is_502() {
     let plain = Server::files(&[("a", b"a")]);
-    let server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"https://{}\"\n",
-        plain.address()
-    ));
-    let response = server.get("/");
-    assert_eq!(
-        (response.status, response.field("proxy-status")),
-        (502, Some("rudy; error=tls_protocol_error"))
-    );
+    let server = proxy_to_all(&format!("\"https://{}\"", plain.address()), "");
+    assert_error(&server.get("/"), 502, "tls_protocol_error");
 }
 
 /// Starts an upstream that requires a client certificate, and a proxy with these keys.
 fn start_with_client(certificates: &Certificates, more: &str) -> (Server, Server) {
-    let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
-    let key = pem.replace(".pem", ".key");
+    let (tls, authority) = (certificates.settings("good"), certificates.path("authority"));
     let upstream = Server::config(&format!(
-        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\ntls = {{ certificate = \"{pem}\", key = \"{key}\", \
-         client_certificates = {{ authority = \"{authority}\", required = true }} }}\n\
+        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\n\
+         tls = {{ {tls}, client_certificates = {{ authority = \"{authority}\", required = true }} }}\n\
          [[site.route]]\npath = \"/*\"\nrespond = {{ body = \"known\" }}\n"
     ));
-    let port = upstream.address().port();
-    let server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
-         upstreams = \"https://localhost:{port}\"\nhost = \"upstream\"\ntrusted_certificates = \"{authority}\"\n{more}\n"
-    ));
+    let keys = format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n{more}");
+    let server = proxy_to_all(&format!("\"https://localhost:{}\"", upstream.address().port()), &keys);
     (upstream, server)
 }
 
 fn pair(certificates: &Certificates, name: &str) -> String {
-    let pem = certificates.path(name);
-    format!("client_certificate = \"{pem}\"\nclient_key = \"{}\"", pem.replace(".pem", ".key"))
+    certificates.settings(name).replace("certificate", "client_certificate").replace(", key", "\nclient_key")
 }
 
 #[test]
@@ -120,7 +97,7 @@ fn changed_certificates_are_used_without_a_reload() {
 #[test]
 fn all_that_a_client_of_http2_sends_through_a_tunnel_reaches_an_upstream_of_http11() {
     let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
-    let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
+    let (tls, authority) = (certificates.settings("good"), certificates.path("authority"));
     let (sender, received) = mpsc::channel();
     let application = Upstream::start(move |peer| {
         let Some(request) = peer.request() else { return };
@@ -131,10 +108,8 @@ fn all_that_a_client_of_http2_sends_through_a_tunnel_reaches_an_upstream_of_http
         sender.send(bytes).expect("the test runs");
     });
     let upstream = Server::config(&format!(
-        "listen = [\"127.0.0.1:0,tls\"]\nhttp2 = false\n[[site]]\n\
-         tls = {{ certificate = \"{pem}\", key = \"{}\" }}\n[[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
-        pem.replace(".pem", ".key"),
-        application.url()
+        "listen = [\"127.0.0.1:0,tls\"]\nhttp2 = false\n[[site]]\ntls = {{ {tls} }}\n\
+         [[site.route]]\npath = \"/*\"\nproxy = \"{application}\"\n"
     ));
     let url = format!("https://localhost:{}", upstream.address().port());
     let server = proxy_http2(&url, &format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n"));

@@ -1,6 +1,5 @@
 //! Many `WebSocket`s, reloads, and ends of tunnels.
 
-use rudy_tests::descriptors;
 use rudy_tests::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -18,9 +17,8 @@ fn switch() -> String {
 
 /// Starts an upstream with any number of tunnels on one thread, which sends back what it receives.
 fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let (listener, address) = listen();
     listener.set_nonblocking(true).expect("the socket is ours");
-    let address = listener.local_addr().expect("the socket is bound");
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime can be created").block_on(async {
@@ -58,12 +56,9 @@ fn a_thousand_websockets_live_through_ten_reloads() {
     ));
     let mut connections: Vec<_> = (0..1000).map(|_| open(&server, "/app/echo")).collect();
     assert_eq!(json(&server, "tunnels"), [1000]);
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the file exists");
     for number in 0..10 {
-        let more = format!("{text}\n[[site.route]]\npath = \"/new{number}\"\nrespond = 404\n");
-        fs::write(&file, more).expect("the folder is ours");
-        server.reload("the configuration was reloaded");
+        let route = format!("\n[[site.route]]\npath = \"/new{number}\"\nrespond = 404\n");
+        server.reload_changed(|text| text + &route, "the configuration was reloaded");
         let message = format!("message {number}");
         for connection in &mut connections {
             connection.send(message.as_bytes());
@@ -95,15 +90,14 @@ fn a_tunnel_ends_after_its_upstream_although_the_client_stays() {
 
 #[test]
 fn a_tunnel_ends_after_its_client_although_the_upstream_stays() {
-    let (release, may_end) = channel::<()>();
-    let may_end = Mutex::new(may_end);
+    let (release, may_end) = gate::<()>();
     let upstream = Upstream::start(move |peer| {
         if peer.request().is_some() {
             peer.send(switch());
             peer.wait_for_end();
             peer.send("after the end");
             // The end of the test is an error.
-            let _ = may_end.lock().expect("no test fails").recv();
+            let _ = may_end.wait();
         }
     });
     let server = proxy(&upstream, "");

@@ -3,7 +3,6 @@
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rudy_tests::http2::kind;
 use rudy_tests::prelude::*;
 
 use crate::proxy::proxy;
@@ -140,15 +139,9 @@ fn an_upgrade_without_a_websocket_handshake_passes() {
     for (method, protocol, body) in
         [("GET", "websocket", ""), ("GET", "tcp", ""), ("POST", "tcp", ""), ("POST", "tcp", "{\"Tty\":true}")]
     {
-        let mut connection = server.connect();
-        let length = body.len();
-        connection.send(
-            format!(
-                "{method} /app/exec HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\
-                 Content-Length: {length}\r\n\r\n{body}"
-            )
-            .as_bytes(),
-        );
+        let head = format!("{method} /app/exec HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n", body.len());
+        let upgrade = format!("Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+        let mut connection = server.send(head + &upgrade + body);
         let response = connection.response();
         assert_eq!((response.status, response.field("upgrade")), (101, Some(protocol)), "{method} {body}");
         let request = requests.recv().expect("the upstream runs");
@@ -182,14 +175,8 @@ fn a_success_without_a_tunnel_is_502_over_http2() {
     let mut server = proxy(&upstream, "");
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.wait_for(kind::SETTINGS);
-    for (stream, (upstream, client)) in (1..).step_by(2).zip([
-        ("200", 502),
-        ("204", 502),
-        ("206", 502),
-        ("302", 302),
-        ("403", 403),
-        ("500", 500),
-    ]) {
+    let statuses = [("200", 502), ("204", 502), ("206", 502), ("302", 302), ("403", 403), ("500", 500)];
+    for (stream, (upstream, client)) in (1..).step_by(2).zip(statuses) {
         connection.frame(kind::HEADERS, 4, stream, &tunnel(&format!("/app/{upstream}")));
         assert_eq!(connection.response(stream).status, client, "{upstream}");
     }
@@ -219,11 +206,8 @@ fn a_websocket_outlives_a_reload_and_ends_with_the_server() {
     let (upstream, _heads) = upstream();
     let mut server = proxy(&upstream, "");
     let mut connection = open(&server);
-    let file = server.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the file exists");
-    let more = format!("{text}\n[[site.route]]\npath = \"/new\"\nrespond = 404\n");
-    fs::write(&file, more).expect("the folder is ours");
-    server.reload("the configuration was reloaded");
+    let route = "\n[[site.route]]\npath = \"/new\"\nrespond = 404\n";
+    server.reload_changed(|text| text + route, "the configuration was reloaded");
     connection.send(b"ping");
     assert_eq!(connection.read_exactly(4), b"ping");
     server.signal(Signal::TERM);
@@ -254,17 +238,13 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http11() {
     // A tunnel is no body, so its size has no limit.
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0,h2c\"]\n[[site]]\nbody_bytes = 4\n[[site.route]]\npath = \"/app/*\"\n\
-         proxy = \"{}\"\n[[site.route]]\npath = \"/*\"\nrespond = \"fixed\"\n",
-        upstream.url()
+         proxy = \"{upstream}\"\n[[site.route]]\npath = \"/*\"\nrespond = \"fixed\"\n"
     ));
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.wait_for(kind::SETTINGS);
     connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/echo"));
     let head = heads.recv().expect("the upstream runs");
-    assert!(
-        head.starts_with("GET /app/echo HTTP/1.1\r\n") && head.contains("upgrade: websocket\r\n"),
-        "{head}"
-    );
+    assert_contains!(head, "GET /app/echo HTTP/1.1\r\n", "upgrade: websocket\r\n");
     assert_eq!(connection.wait_for(kind::DATA).payload, b"hi! ");
     for message in [b"ping", b"pong", b"last"] {
         connection.frame(kind::DATA, 0, 1, message);

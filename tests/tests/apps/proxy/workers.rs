@@ -1,7 +1,5 @@
 //! The connections of the workers of an engine.
 
-use std::collections::BTreeMap;
-use std::sync::Barrier;
 use std::thread::available_parallelism;
 
 use rudy_tests::prelude::*;
@@ -20,8 +18,7 @@ fn each_worker_keeps_its_connections_if_there_are_more_workers_than_cores() {
     let server = Server::config(&format!(
         "listen = ['127.0.0.1:0']\ncores = {workers}\n[[site]]\n\
          [[site.route]]\npath = '/info'\ninfo = {{ allow = 'loopback' }}\n\
-         [[site.route]]\npath = '/app/*'\nproxy = '{}'\n",
-        upstream.url()
+         [[site.route]]\npath = '/app/*'\nproxy = '{upstream}'\n"
     ));
     let mut of_workers = BTreeMap::new();
     wait_until("each worker has a connection", || {

@@ -1,6 +1,6 @@
 //! Comments, their moderation, and forms of other sites.
 
-use rudy_tests::Weblog;
+use rudy_tests::prelude::*;
 
 use super::{Site, URL};
 
@@ -27,12 +27,8 @@ impl Site {
 fn a_comment_appears_after_approval_as_plain_text_and_stays_after_a_restart() {
     let mut site = Site::start(None);
     let sent = site.post(&format!("{POST}/comments"), &[], FORM);
-    assert_eq!(
-        (sent.status, sent.field("location")),
-        (303, Some("/posts/one-process/thanks")),
-        "{}",
-        sent.text()
-    );
+    let seen = (sent.status, sent.field("location"));
+    assert_eq!(seen, (303, Some("/posts/one-process/thanks")), "{}", sent.text());
     assert!(site.get("/posts/one-process/thanks").contains("waits for the author"));
     let text = "First line\n&lt;script&gt;alert(1)&lt;&#x2f;script&gt;";
     assert!(site.as_author("/admin").text().contains(text), "{}", site.as_author("/admin").text());
@@ -90,12 +86,9 @@ fn only_the_author_decides() {
     assert_eq!(site.send(&format!("POST {approve}"), &fields, "").status, 403, "a form of another site");
     assert_eq!(site.as_author(approve).status, 404, "a link changes nothing");
     assert!(!site.get(POST).contains("First line"));
-    for target in [
-        "/admin/comments/2/approve",
-        "/admin/comments/x/delete",
-        "/admin/comments/99999999999999999999/delete",
-    ] {
-        assert_eq!(site.post(target, &[Weblog::AUTHOR, &cookie], "").status, 404, "{target}");
+    for target in ["2/approve", "x/delete", "99999999999999999999/delete"] {
+        let target = format!("/admin/comments/{target}");
+        assert_eq!(site.post(&target, &[Weblog::AUTHOR, &cookie], "").status, 404, "{target}");
     }
 }
 
@@ -111,7 +104,7 @@ fn a_form_that_is_no_comment_is_rejected_with_its_reason() {
     ] {
         let response = send("one-process", form);
         assert_eq!(response.status, 422);
-        assert!(response.text().contains(expected), "{}", response.text());
+        assert_contains!(response.text(), expected);
     }
     assert_eq!(send("one-process", &format!("text={}", "a".repeat(70_000))).status, 413);
     assert_eq!(send("none", FORM).status, 404);

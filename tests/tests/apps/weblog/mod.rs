@@ -5,7 +5,6 @@ mod polling;
 mod reading;
 mod shipped;
 
-use rudy_tests::Weblog;
 use rudy_tests::prelude::*;
 
 /// Where the readers of the weblogs are.

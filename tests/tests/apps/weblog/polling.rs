@@ -1,6 +1,5 @@
 //! The sidebar, with a service that fails.
 
-use rudy_tests::Random;
 use rudy_tests::prelude::*;
 
 use super::Site;
@@ -110,7 +109,7 @@ fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
     let polls = || failing.lock().expect("no test panics").polls;
     let app = eventually("the app runs", || children(site.server.pid()).first().copied());
     wait_until("it polls", || polls() > 20);
-    let memory = resident(app);
+    let memory = memory_of(app.as_raw_nonzero(), "VmRSS");
     let watch = Rudy::command(["conns", &app.as_raw_nonzero().to_string()]);
     let watch = watch.args(["--watch", "50ms", "--min-time", "2s", "--json"]).spawn();
     while polls() < WEEK {
@@ -127,7 +126,7 @@ fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
     assert!(most <= Some(1), "one connection to the service: {most:?}");
     let (losses, connections) = (failing.lock().expect("no test panics").losses, service.accepted());
     assert!(connections <= losses + 1, "{connections} connections, of which {losses} were lost");
-    let grown = resident(app).saturating_sub(memory);
+    let grown = memory_of(app.as_raw_nonzero(), "VmRSS").saturating_sub(memory);
     assert!(grown < 8 * 1024 * 1024, "{grown} bytes more");
     assert_eq!(children(site.server.pid()), [app], "the process has not changed");
 }
@@ -146,11 +145,4 @@ fn the_budget_of_a_day_is_kept() {
     assert!(admin.contains("0 polls are left today"), "{admin}");
     // The next poll is in a day, and not in a millisecond.
     assert!(admin.contains("<td>86") && polls.load(Ordering::SeqCst) == 5, "{admin}");
-}
-
-/// The resident memory of a process, in bytes.
-fn resident(process: Pid) -> u64 {
-    let status = Path::new("/proc").read(&format!("{}/status", process.as_raw_nonzero()));
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }

@@ -1,7 +1,6 @@
 //! The configuration of the example: TLS, HTTP/2, compression, cache and limits in front of the app.
 
 use rudy_tests::prelude::*;
-use rudy_tests::{CurlResult, Weblog, weblog};
 
 /// Where the settings of the example say that readers are.
 const URL: &str = "https://localhost:8443";
@@ -48,11 +47,8 @@ fn the_configuration_of_the_example_starts_everything() {
     assert_eq!(site.get("/static/style.css", &[]).field("cache-control"), Some("max-age=3600"));
     assert_eq!(site.get("/admin", &[]).status(), 401);
     let author = site.get("/admin", &["-H", Weblog::AUTHOR]);
-    assert!(
-        author.field("set-cookie").is_some_and(|cookie| cookie.ends_with("; Secure")),
-        "{}",
-        author.heads
-    );
+    let cookie = author.field("set-cookie");
+    assert!(cookie.is_some_and(|cookie| cookie.ends_with("; Secure")), "{}", author.heads);
     let comment = || {
         let form = ["-H", &format!("Origin: {URL}"), "-d", "name=Ann&text=Hello"];
         site.get("/posts/validators/comments", &form).status()
@@ -89,7 +85,7 @@ fn purge(socket: &UnixListener) -> UnixStream {
     let (stream, _) = eventually("the app purges", || socket.accept().ok());
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).expect("the app sends a line");
-    assert!(line.contains("{\"tag\":\"weblog\"}"), "{line}");
+    assert_contains!(line, "{\"tag\":\"weblog\"}");
     stream
 }
 

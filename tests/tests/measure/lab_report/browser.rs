@@ -2,7 +2,7 @@
 
 use rudy_tests::prelude::*;
 
-use crate::lab_report::{create_experiments, lab, records, stdout};
+use crate::lab_report::{create_experiments, lab, records};
 
 /// Returns the DOM of a page after its scripts have run. The virtual time of the browser advances to the next event without waiting.
 fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
@@ -10,7 +10,7 @@ fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
     let output = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom"])
         .arg("--virtual-time-budget=20000")
-        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--user-data-dir={profile}"))
         .args(arguments)
         .arg(format!("file://{}", page.display()))
         .stdin(Stdio::null())
@@ -57,7 +57,7 @@ fn probed(chromium: &Path, page: &Path, width: u32, scheme: &str) -> Value {
 fn the_page_works_at_every_width_and_in_every_colour_mode() {
     let Some(chromium) = program("chromium") else { return };
     let folder = create_experiments(&[("out", records::HOSTILE)]);
-    assert_eq!(stdout(&lab(folder.path(), &["report", "out"])), "");
+    assert_eq!(lab(&folder, &["report", "out"]).succeeded(), "");
     let page = folder.path().join("out/report.html");
     let (white, black) = ("rgb(255, 255, 255)", "rgb(13, 17, 23)");
     for (width, scheme, page_colour) in
@@ -115,7 +115,7 @@ fn charts_work(seen: &Value) {
 fn the_content_security_policy_allows_only_the_script_of_the_page() {
     let Some(chromium) = program("chromium") else { return };
     let folder = create_experiments(&[("out", records::HOSTILE)]);
-    assert_eq!(stdout(&lab(folder.path(), &["report", "out"])), "");
+    assert_eq!(lab(&folder, &["report", "out"]).succeeded(), "");
     let page = folder.path().join("out/report.html");
     let text = fs::read_to_string(&page).expect("there is a page");
     assert!(

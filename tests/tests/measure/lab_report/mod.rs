@@ -9,16 +9,10 @@ fn lab(folder: &Path, arguments: &[&str]) -> Output {
     Rudy::command(["lab"]).args(arguments).folder(folder).output()
 }
 
-fn stdout(output: &Output) -> String {
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    output.stdout.clone()
-}
-
 /// Creates a folder with an experiment in each subfolder.
 fn create_experiments(plans: &[(&str, &str)]) -> Folder {
     let folder = Folder::new();
     for (name, plan) in plans {
-        fs::create_dir(folder.join(name)).expect("the folder can be created");
         records::write(&folder.join(name), plan);
     }
     folder
@@ -27,9 +21,9 @@ fn create_experiments(plans: &[(&str, &str)]) -> Folder {
 #[test]
 fn the_report_is_in_the_folder_of_its_records_and_charts_are_in_the_given_one() {
     let folder = create_experiments(&[("out", records::PLAIN)]);
-    let output = lab(folder.path(), &["report", "out", "--charts", "pictures"]);
-    assert_eq!(stdout(&output), "");
-    assert!(output.stderr.contains("the report is in out/report.html"));
+    let output = lab(&folder, &["report", "out", "--charts", "pictures"]).with_code(0);
+    assert_eq!(output.stdout, "");
+    assert_contains!(output.stderr, "the report is in out/report.html");
     assert!(folder.join("out/report.html").exists());
     let names: Vec<_> = fs::read_dir(folder.join("pictures"))
         .expect("the folder was created")
@@ -45,12 +39,9 @@ fn the_report_is_in_the_folder_of_its_records_and_charts_are_in_the_given_one() 
 #[test]
 fn several_folders_become_one_report_with_one_correction() {
     let folder = create_experiments(&[("monday", records::PLAIN), ("tuesday", records::PLAIN)]);
-    let output = lab(folder.path(), &["report", "monday", "tuesday"]);
-    assert_eq!(stdout(&output), "");
-    let page = folder.read("report.html");
-    assert!(page.contains("plain (monday)") && page.contains("plain (tuesday)"));
-    let json = stdout(&lab(folder.path(), &["report", "monday", "tuesday", "--format", "json"]));
-    let report: Value = serde_json::from_str(&json).expect("the output is JSON");
+    assert_eq!(lab(&folder, &["report", "monday", "tuesday"]).succeeded(), "");
+    assert_contains!(folder.read("report.html"), "plain (monday)", "plain (tuesday)");
+    let report = lab(&folder, &["report", "monday", "tuesday", "--format", "json"]).with_code(0).json();
     assert_eq!(report["comparisons_evaluated"], 2);
     let finding = &report["experiments"][1]["findings"][0];
     // The other variant failed in the fourth round.
@@ -61,12 +52,12 @@ fn several_folders_become_one_report_with_one_correction() {
 #[test]
 fn markdown_goes_to_standard_output_or_a_file() {
     let folder = create_experiments(&[("out", records::PLAIN)]);
-    let markdown = stdout(&lab(folder.path(), &["report", "out", "--format", "markdown"]));
+    let markdown = lab(&folder, &["report", "out", "--format", "markdown"]).succeeded();
     assert!(markdown.starts_with(
         "# plain\n\nWhich?\n\n**new is better than old in CPU per request (0.50 times) in workload 1k."
     ));
     let to_file = ["report", "out", "--format", "markdown", "--out", "report.md"];
-    assert_eq!(stdout(&lab(folder.path(), &to_file)), "");
+    assert_eq!(lab(&folder, &to_file).succeeded(), "");
     assert_eq!(folder.read("report.md"), markdown);
 }
 
@@ -102,10 +93,10 @@ fn a_run_writes_its_report_and_prints_its_findings() {
         variant("two")
     );
     folder.write("plan.toml", plan);
-    let output = lab(folder.path(), &["run", "plan.toml", "--out", "out"]);
-    let text = stdout(&output);
-    assert!(text.contains("one / two") && text.contains("no verdict: 1 round"), "{text}");
+    let output = lab(&folder, &["run", "plan.toml", "--out", "out"]).with_code(0);
+    let text = output.stdout;
+    assert_contains!(text, "one / two", "no verdict: 1 round");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(output.stderr.contains("the report is in out/report.html"));
+    assert_contains!(output.stderr, "the report is in out/report.html");
     assert!(folder.join("out/report.html").exists());
 }

@@ -1,8 +1,6 @@
 //! The reverse proxy in front of applications in Python: a server of `WebSocket` that the cases of Autobahn test, `JupyterLab` in a
 //! browser, and gunicorn.
 
-use std::collections::BTreeSet;
-
 use rudy_tests::application;
 use rudy_tests::prelude::*;
 
@@ -129,8 +127,6 @@ http.createServer((request, response) => {
     command.args(["-sS", "-H", "Expect: 100-continue", "-T"]).arg(file).arg(server.url("/"));
     let output = command.output().expect("curl can be started");
     assert_eq!(String::from_utf8_lossy(&output.stdout), length.to_string());
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("the server runs");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
-    assert!(kib < 200 * 1024, "{kib} KiB");
+    let peak = memory_of(server.pid(), "VmHWM");
+    assert!(peak < 200 << 20, "{peak} bytes");
 }

@@ -2,7 +2,6 @@
 
 use rudy_tests::application;
 use rudy_tests::prelude::*;
-use serde_json::json;
 
 use crate::content::text;
 
@@ -51,8 +50,7 @@ fn chromium_decodes_every_coding_and_gets_each_event_at_once() {
     });
     let route = |coding| {
         format!(
-            "[[site.route]]\npath = '/{coding}/*'\nproxy = '{}'\ncompression = {{ codings = '{coding}' }}\n",
-            upstream.url()
+            "[[site.route]]\npath = '/{coding}/*'\nproxy = '{upstream}'\ncompression = {{ codings = '{coding}' }}\n"
         )
     };
     let server = Server::config(&format!(

@@ -19,8 +19,7 @@ fn the_page_is_accessible_and_fits_under_load() {
     });
     let server = Server::config(&format!(
         "listen = \"127.0.0.1:0\"\n[[site]]\n[[site.route]]\npath = \"/dashboard\"\ndashboard = {{ interval = \"100ms\" }}\n\
-         [[site.route]]\npath = \"/slow/*\"\nproxy = \"{}\"\n[[site.route]]\npath = \"/*\"\nrespond = {{ body = \"x\" }}\n",
-        upstream.url()
+         [[site.route]]\npath = \"/slow/*\"\nproxy = \"{upstream}\"\n[[site.route]]\npath = \"/*\"\nrespond = {{ body = \"x\" }}\n"
     ));
     let _waiting: Vec<_> = (0..40)
         .map(|number| {

@@ -1,7 +1,5 @@
 //! Real FastCGI programs, each on a Unix socket in its own folder.
 
-use std::os::unix::process::CommandExt;
-
 use rudy_tests::prelude::*;
 use rudy_tests::{flup, php_fpm};
 use rustix::process::kill_process_group;

@@ -1,8 +1,5 @@
 //! The checks that every app must pass behind the gateway.
 
-use std::collections::BTreeSet;
-
-use rudy_observe::Process;
 use rudy_tests::prelude::*;
 
 use super::apps::{App, Program};

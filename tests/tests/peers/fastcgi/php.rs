@@ -1,7 +1,5 @@
 //! Tests specific to php-fpm, where a child process serves one connection until it is closed.
 
-use std::sync::Barrier;
-
 use rudy_tests::prelude::*;
 
 use super::apps::{App, Program};

@@ -1,28 +1,24 @@
 //! `fastcgi-info` without a web server: called from the command line, with restricted clients, and
 //! terminated.
 
-use std::process::Output;
-
 use rudy_tests::prelude::*;
 
 use super::Info;
 
 const TASKS: &[&str] = &["--tasks", "10"];
 
-fn call(client: &Path, info: &Info) -> Output {
+fn call(client: &Path, info: &Info) -> String {
     let mut command = Command::new(client);
     command.args(["-bind", "-connect", &info.address]).env_clear().stdin(Stdio::null());
     command.envs([("REQUEST_METHOD", "GET"), ("SCRIPT_NAME", "/info"), ("SERVER_PROTOCOL", "HTTP/1.1")]);
-    command.output().expect("the program is installed")
+    Output::of(&mut command).succeeded()
 }
 
 #[test]
 fn it_responds_to_cgi_fcgi() {
     let Some(client) = program("cgi-fcgi") else { return };
     let info = Info::start_for(TASKS, Some("10.0.0.7, 127.0.0.1"));
-    let output = call(&client, &info);
-    let text = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success(), "{}: {text}", output.status);
+    let text = call(&client, &info);
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     assert!(head.starts_with("Status: 200 OK\r\n"), "{head}");
     assert!(body.starts_with(&format!("{}\n", info.child.id())), "{body}");
@@ -56,9 +52,8 @@ fn an_error_names_the_type_of_descriptor_0_if_it_is_not_a_listener() {
         (Stdio::from(std::os::fd::OwnedFd::from(theirs)), "a connection, not a listening socket"),
     ];
     for (stdin, why) in cases {
-        let output = Command::new(fastcgi_info()).stdin(stdin).output().expect("the program was built");
-        let text = String::from_utf8(output.stderr).expect("text");
-        assert!(!output.status.success() && text.contains(why), "{text}");
+        let output = Output::of(Command::new(fastcgi_info()).stdin(stdin));
+        assert!(!output.is_success() && output.stderr.contains(why), "{output:?}");
     }
     drop(ours);
 }

@@ -48,8 +48,7 @@ fn behind_rudy() {
     for concurrency in CONCURRENCIES {
         let app = authorizer(concurrency);
         let server = rudy_tests::Server::config(&format!(
-            "listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = '{}'\nauthorize = {{ address = \"{}\" }}\n",
-            folder.path().display(),
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = '{folder}'\nauthorize = {{ address = \"{}\" }}\n",
             app.address
         ));
         check(|| server.connect());

@@ -1,7 +1,5 @@
 //! `fastcgi-info` behind each web server: one process, many threads, and always the same process.
 
-use std::collections::BTreeSet;
-
 use rudy_tests::prelude::*;
 
 use super::Info;

@@ -1,6 +1,5 @@
 //! Starts nginx, lighttpd and Apache, each with its configuration in a temporary folder.
 
-use std::os::unix::process::CommandExt;
 use std::process::ExitStatus;
 
 use rudy_tests::prelude::*;
@@ -22,21 +21,20 @@ impl WebServer {
     /// Starts nginx with these directives in its only `location`. Connections to `app` are reused if the
     /// directives use the `upstream`.
     pub(crate) fn nginx(app: &str, location: &str) -> Option<Self> {
+        Self::nginx_with(|address| {
+            format!(
+                "client_max_body_size 100m; upstream app {{ server {app}; keepalive 8; }}\n\
+                 server {{ listen {address}; location / {{ include /etc/nginx/fastcgi_params; {location} }} }}"
+            )
+        })
+    }
+
+    /// Starts nginx with the directives of its `http` that `directives` returns for its address.
+    pub(crate) fn nginx_with(directives: impl FnOnce(SocketAddr) -> String) -> Option<Self> {
         let nginx = program("nginx")?;
-        let user = if geteuid().is_root() { "user root;" } else { "" };
         Some(Self::start(|folder, address| {
-            let here = folder.display();
-            let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-            let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
-            let configuration = format!(
-                "{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log info;\n\
-                 events {{ worker_connections 256; }}\n\
-                 http {{ access_log off; client_max_body_size 100m; {temp}\n\
-                 upstream app {{ server {app}; keepalive 8; }}\n\
-                 server {{ listen {address}; location / {{ include /etc/nginx/fastcgi_params; {location} }} }} }}\n"
-            );
             let mut command = Command::new(&nginx);
-            command.arg("-c").arg(write(folder, &configuration)).arg("-p").arg(folder);
+            command.args(rudy_tests::nginx_arguments(folder, &directives(address)));
             command
         }))
     }
@@ -103,11 +101,8 @@ impl WebServer {
     /// Stops the server with SIGTERM, and waits for its end.
     pub(crate) fn stop(mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the process is running");
-        let deadline = Instant::now() + PATIENCE;
-        while self.ended().is_none() {
-            assert!(Instant::now() < deadline, "it does not end:\n{}", self.log());
-            thread::sleep(Duration::from_millis(5));
-        }
+        // When this panics, the log is printed.
+        wait_until("it ends", || self.ended().is_some());
     }
 
     /// Starts the command that `command` returns for a folder and an address, and waits until the server
@@ -115,8 +110,7 @@ impl WebServer {
     pub(crate) fn start(command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
         let folder = Folder::new();
         // For servers that do not run as root.
-        let readable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(folder.path(), readable).expect("the folder is writable");
+        folder.set_mode(".", 0o755);
         let port = ReservedPort::new();
         let mut command = command(folder.path(), port.address());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
@@ -127,12 +121,10 @@ impl WebServer {
     }
 
     fn wait_until_it_listens(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.address).is_err() {
+        wait_until("it listens", || {
             assert!(self.ended().is_none(), "it ended:\n{}", self.log());
-            assert!(Instant::now() < deadline, "it does not listen:\n{}", self.log());
-            thread::sleep(Duration::from_millis(10));
-        }
+            TcpStream::connect(self.address).is_ok()
+        });
     }
 
     fn ended(&mut self) -> Option<ExitStatus> {

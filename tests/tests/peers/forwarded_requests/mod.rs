@@ -3,14 +3,11 @@
 mod explained;
 mod generate;
 
-use std::collections::BTreeSet;
-
 use rudy_tests::prelude::*;
-use rudy_tests::{Random, is_long};
 
 use self::explained::EXPLANATIONS;
 use self::generate::{Generated, NUMBER};
-use crate::fastcgi_app::web_server::{WebServer, write};
+use crate::fastcgi_app::web_server::WebServer;
 
 /// How many requests are compared: the first thousands meet each explanation.
 const REQUESTS: usize = 2_500;
@@ -118,34 +115,21 @@ fn upstream(recorded: &Recorded) -> Upstream {
 
 /// Starts nginx with the fields that its documentation recommends, which Rudy sets by default.
 fn nginx(upstream: &Upstream) -> Option<WebServer> {
-    let nginx = program("nginx")?;
-    let user = if geteuid().is_root() { "user root;" } else { "" };
     let upstream = upstream.address();
-    Some(WebServer::start(|folder, address| {
-        let here = folder.display();
-        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-        let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
-        let configuration = format!(
-            r#"{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log crit;
-            events {{ worker_connections 256; }}
-            http {{
-                access_log off; {temp}
-                upstream application {{ server {upstream}; keepalive 8; }}
-                server {{
-                    listen {address};
-                    location / {{
-                        proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection "";
-                        proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Host $http_host;
-                        proxy_set_header X-Forwarded-Proto $scheme;
-                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-                    }}
+    WebServer::nginx_with(|address| {
+        format!(
+            r#"upstream application {{ server {upstream}; keepalive 8; }}
+            server {{
+                listen {address};
+                location / {{
+                    proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection "";
+                    proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Host $http_host;
+                    proxy_set_header X-Forwarded-Proto $scheme;
+                    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
                 }}
             }}"#
-        );
-        let mut command = Command::new(&nginx);
-        command.arg("-c").arg(write(folder, &configuration)).arg("-p").arg(folder);
-        command
-    }))
+        )
+    })
 }
 
 #[test]
@@ -154,8 +138,7 @@ fn requests_reach_an_upstream_as_through_nginx_or_the_difference_is_explained() 
     let upstream = upstream(&recorded);
     let Some(of_nginx) = nginx(&upstream) else { return };
     let server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"{}\"\n",
-        upstream.url()
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"{upstream}\"\n"
     ));
     let mut proxies = [of_nginx.address(), server.address()].map(|address| Proxy::new(address, &recorded));
     let mut random = Random::new(SEED);

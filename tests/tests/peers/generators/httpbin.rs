@@ -1,7 +1,6 @@
 //! Tests with go-httpbin, a server whose documentation specifies its delays and responses.
 
-use rudy_observe::{Process, State};
-use rudy_tests::go_program;
+use rudy_observe::State;
 use rudy_tests::prelude::*;
 
 use super::metrics::{Metrics, rudy, show, wrk};

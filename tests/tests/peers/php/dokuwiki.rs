@@ -31,9 +31,7 @@ fn set_up() -> Option<Folder> {
     }
     let folder = Folder::new();
     let mut shell = Command::new("sh");
-    let output = shell.args(["-c", SET_UP, "sh"]).arg(unpacked).arg(folder.path()).output();
-    let output = output.expect("every system has a shell");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Output::of(shell.args(["-c", SET_UP, "sh"]).arg(unpacked).arg(&folder)).succeeded();
     Some(folder)
 }
 

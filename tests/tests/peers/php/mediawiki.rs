@@ -25,9 +25,7 @@ fn install(pages: &[(&str, &str)]) -> Option<Folder> {
     let php = program("php")?;
     let folder = Folder::new();
     let mut shell = Command::new("sh");
-    let output = shell.args(["-c", INSTALL, "sh"]).arg(unpacked).arg(folder.path()).output();
-    let output = output.expect("every system has a shell");
-    assert!(output.status.success(), "{output:?}");
+    Output::of(shell.args(["-c", INSTALL, "sh"]).arg(unpacked).arg(&folder)).succeeded();
     for (title, text) in pages {
         edit(&php, &folder, title, text);
     }
@@ -94,10 +92,8 @@ fn mediawiki_purges_a_page_that_is_cached_for_anonymous_readers() {
     let cache =
         "[site.route.cache]\nbypass_cookies = [\"wikiUserID\", \"wiki_session\"]\npurge_from = \"127.0.0.1\"";
     let server = fpm.serve_with(&public, "[cache]\npath = \"cache\"\n", cache);
-    let settings = public.join("LocalSettings.php");
-    let text = fs::read_to_string(&settings).expect("the installation has written it");
     let cdn = CACHED.replace("$1", &server.address().to_string());
-    fs::write(&settings, format!("{text}\n{cdn}\n")).expect("it can be written");
+    public.append("LocalSettings.php", &format!("\n{cdn}\n"));
     let is_hit =
         |response: &Response| response.field("cache-status").is_some_and(|status| status.contains("hit"));
     let first = eventually("the page is cached", || Some(get(&server, "/wiki/Page")).filter(is_hit));

@@ -1,6 +1,5 @@
 //! Slow clients of a PHP site must not occupy children of php-fpm or delay other clients.
 
-use rudy_observe::Process;
 use rudy_tests::prelude::*;
 
 use super::Fpm;

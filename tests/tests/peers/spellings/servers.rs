@@ -67,39 +67,27 @@ fn rudy(folder: &Path, socket: &Path) -> Server {
 }
 
 fn nginx(folder: &Path, socket: &Path) -> Option<WebServer> {
-    let nginx = program("nginx")?;
-    let user = if geteuid().is_root() { "user root;" } else { "" };
     let (site, socket) = (folder.display(), socket.display());
-    Some(WebServer::start(|folder, address| {
-        let here = folder.display();
-        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-        let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
-        let configuration = format!(
-            r"{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log crit;
-            events {{ worker_connections 256; }}
-            http {{
-                include /etc/nginx/mime.types; access_log off; {temp}
-                client_header_timeout {WAIT_SECONDS}; client_body_timeout {WAIT_SECONDS}; keepalive_timeout {WAIT_SECONDS};
-                server {{ listen {address} default_server; root {site}/other; }}
-                server {{
-                    listen {address}; server_name {HOST}; root {site}/site;
-                    location = /secret {{ return 403; }}
-                    location ^~ /secret/ {{ return 403; }}
-                    location ~ ^.+\.php(/|$) {{
-                        fastcgi_split_path_info ^(.+?\.php)(/.*)$;
-                        if (!-f $document_root$fastcgi_script_name) {{ return 404; }}
-                        include /etc/nginx/fastcgi_params;
-                        fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-                        fastcgi_param PATH_INFO $fastcgi_path_info;
-                        fastcgi_pass unix:{socket};
-                    }}
+    WebServer::nginx_with(|address| {
+        format!(
+            r"include /etc/nginx/mime.types;
+            client_header_timeout {WAIT_SECONDS}; client_body_timeout {WAIT_SECONDS}; keepalive_timeout {WAIT_SECONDS};
+            server {{ listen {address} default_server; root {site}/other; }}
+            server {{
+                listen {address}; server_name {HOST}; root {site}/site;
+                location = /secret {{ return 403; }}
+                location ^~ /secret/ {{ return 403; }}
+                location ~ ^.+\.php(/|$) {{
+                    fastcgi_split_path_info ^(.+?\.php)(/.*)$;
+                    if (!-f $document_root$fastcgi_script_name) {{ return 404; }}
+                    include /etc/nginx/fastcgi_params;
+                    fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+                    fastcgi_param PATH_INFO $fastcgi_path_info;
+                    fastcgi_pass unix:{socket};
                 }}
             }}"
-        );
-        let mut command = Command::new(&nginx);
-        command.arg("-c").arg(write(folder, &configuration)).arg("-p").arg(folder);
-        command
-    }))
+        )
+    })
 }
 
 fn lighttpd(folder: &Path, socket: &Path) -> Option<WebServer> {

@@ -1,7 +1,7 @@
 //! The weblog in Chromium: a reader and the author, on a phone and on a desktop, checked by axe-core.
 
 use rudy_tests::prelude::*;
-use rudy_tests::{Weblog, application, axe};
+use rudy_tests::{application, axe};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/weblog/page.py");
 

@@ -3,7 +3,6 @@
 mod browser;
 
 use rudy_tests::prelude::*;
-use rudy_tests::{Weblog, weblog};
 
 use crate::fastcgi_app::Info;
 use crate::fastcgi_app::web_server::WebServer;
@@ -48,9 +47,9 @@ fn check(name: &str, app: &Info, site: &str) {
     let requests = std::env::var("RUDY_TEST_REQUESTS").ok().and_then(|number| number.parse().ok());
     let requests = requests.unwrap_or(REQUESTS);
     send(site, REQUESTS.min(requests));
-    let (memory, descriptors) = (resident_bytes(app.pid()), descriptors(app.pid()));
+    let (memory, descriptors) = (memory_of(app.pid(), "VmRSS"), descriptors_of(app.pid()));
     let report = send(site, requests);
-    let (after, open) = (resident_bytes(app.pid()), self::descriptors(app.pid()));
+    let (after, open) = (memory_of(app.pid(), "VmRSS"), descriptors_of(app.pid()));
     eprintln!(
         "{name}: {requests} requests, {:.0}/s; the app has {} kB (before: {}), {open} descriptors (before: {descriptors})",
         report["achieved_rate"].as_f64().unwrap_or_default(),
@@ -77,15 +76,4 @@ fn send(site: &str, requests: u64) -> Value {
         "{site}: {errors}"
     );
     report
-}
-
-/// The resident memory of a process. Fails if it has ended.
-fn resident_bytes(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-}
-
-fn descriptors(process: u32) -> usize {
-    fs::read_dir(format!("/proc/{process}/fd")).expect("the process runs").count()
 }

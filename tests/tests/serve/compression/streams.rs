@@ -6,12 +6,10 @@ use crate::compression::{config, gunzip, long_text, proxy};
 
 /// An upstream that sends an event whenever the test allows it, until the sender is dropped.
 fn events() -> (mpsc::Sender<&'static str>, Upstream) {
-    let (sender, allowed) = mpsc::channel::<&'static str>();
-    let allowed = Mutex::new(allowed);
+    let (sender, allowed) = gate::<&'static str>();
     let upstream = Upstream::serve(move |peer, _| {
         peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
-        let allowed = allowed.lock().expect("no panic");
-        while let Ok(event) = allowed.recv() {
+        while let Some(event) = allowed.wait() {
             peer.send(format!("{:x}\r\n{event}\r\n", event.len()));
         }
         peer.send("0\r\n\r\n");

@@ -2,15 +2,15 @@
 
 use rudy_tests::prelude::*;
 
-use crate::limits::{Site, get};
+use crate::limits::{get, start};
 
 /// Files of 60 kB, sent with 200 kB per second after the first 20 kB. That takes some turns of the clock.
-fn server() -> Site {
+fn server() -> Server {
     let content: Vec<u8> =
         (0..60_000_u32).map(|number| u8::try_from(number % 251).expect("a byte")).collect();
     let text = "listen = \"127.0.0.1:0,h2c\"\n[[site]]\nbandwidth = { rate = \"200000\", after = \"20000\" }\n\
                 [[site.route]]\npath = \"/*\"\nfiles = \"www\"\n";
-    Site::start("a.bin", &content, text)
+    start("a.bin", &content, text)
 }
 
 fn is_content(bytes: &[u8], start: usize) -> bool {
@@ -51,6 +51,6 @@ fn a_pace_below_the_lowest_rate_of_clients_does_not_end_the_response() {
     let text = "listen = \"127.0.0.1:0\"\n\
                 limits = { send_rate_min = 100000, rate_grace = \"500ms\", send_stall_timeout = \"500ms\" }\n\
                 [[site]]\nbandwidth = \"1000\"\nroot = \"www\"\n";
-    let server = Site::start("a.txt", &[b'x'; 3000], text);
+    let server = start("a.txt", &[b'x'; 3000], text);
     assert_eq!(get(&mut server.connect(), "/a.txt", "").body.len(), 3000);
 }

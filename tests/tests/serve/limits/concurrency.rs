@@ -1,23 +1,20 @@
 //! Requests at the same time: each way in which a request can end frees its slot.
 
-use rudy_tests::http2::kind;
 use rudy_tests::prelude::*;
-use rustix::net::sockopt::set_socket_linger;
 
-use crate::limits::{Site, first_limit, get, wait_for_active};
+use crate::limits::{first_limit, get, start, wait_for_active};
 
 /// One request at a time for each value of `x-key`.
-fn server(upstream: &Upstream) -> Site {
+fn server(upstream: &Upstream) -> Server {
     let text = format!(
-        "listen = \"127.0.0.1:0,h2c\"\n[[site]]\nconcurrent_requests = {{ max = 1, by = \"header.x-key\" }}\n\
+        "listen = \"127.0.0.1:0,h2c\"\nlimits.half_close_timeout = \"300ms\"\n[[site]]\nconcurrent_requests = {{ max = 1, by = \"header.x-key\" }}\n\
          [[site.route]]\npath = \"/fixed\"\nrespond = {{ body = \"fine\" }}\n\
          [[site.route]]\npath = \"/slow\"\ndelay = {{ time = \"10m\", body = \"late\" }}\n\
          [[site.route]]\npath = \"/stream\"\nstream = {{ interval = \"10ms\" }}\n\
-         [[site.route]]\npath = \"/app/*\"\nproxy = \"{}\"\n\
-         [[site.route]]\npath = \"/*\"\nfiles = \"www\"\n",
-        upstream.url()
+         [[site.route]]\npath = \"/app/*\"\nproxy = \"{upstream}\"\n\
+         [[site.route]]\npath = \"/*\"\nfiles = \"www\"\n"
     );
-    Site::start("large.bin", &vec![b'x'; 8_000_000], &text)
+    start("large.bin", &vec![b'x'; 8_000_000], &text)
 }
 
 fn echo() -> Upstream {
@@ -51,11 +48,6 @@ fn websocket(server: &Server) -> (Connection, Response) {
     (connection, response)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "dropping the connection resets it")]
-fn reset(connection: Connection) {
-    set_socket_linger(connection.socket(), Some(Duration::ZERO)).expect("TCP supports it");
-}
-
 /// A way in which a client ends its connection.
 type End = fn(Connection);
 
@@ -64,11 +56,11 @@ fn a_request_in_progress_blocks_another_one_until_its_client_is_gone() {
     let server = server(&echo());
     let ends: [(&str, End); 5] = [
         ("/slow", drop),
-        ("/slow", reset),
+        ("/slow", Connection::reset),
         ("/stream", drop),
-        ("/stream", reset),
+        ("/stream", Connection::reset),
         // Too large for the buffers of the kernel.
-        ("/large.bin", reset),
+        ("/large.bin", Connection::reset),
     ];
     for (target, end) in ends {
         let mut first = send(&server, target);
@@ -139,7 +131,7 @@ fn a_websocket_is_in_progress_until_it_is_closed() {
             // The client closes its side, too.
             drop(connection);
         } else {
-            reset(connection);
+            connection.reset();
         }
         wait_for_active(&server, 0);
         assert_eq!(status(&server), 200, "{closes}");
@@ -148,15 +140,12 @@ fn a_websocket_is_in_progress_until_it_is_closed() {
 
 #[test]
 fn a_reload_keeps_the_requests_in_progress() {
-    let mut site = server(&echo());
-    let first = send(&site, "/slow");
-    wait_for_active(&site, 1);
-    let file = site.folder.path().join("rudy.toml");
-    let text = fs::read_to_string(&file).expect("the configuration can be read");
-    fs::write(&file, text.replace("\"late\"", "\"later\"")).expect("it can be written");
-    site.server.reload("the configuration was reloaded");
-    assert_eq!(status(&site), 429);
+    let mut server = server(&echo());
+    let first = send(&server, "/slow");
+    wait_for_active(&server, 1);
+    server.reload_changed(|text| text.replace("\"late\"", "\"later\""), "the configuration was reloaded");
+    assert_eq!(status(&server), 429);
     drop(first);
-    wait_for_active(&site, 0);
-    assert_eq!(status(&site), 200);
+    wait_for_active(&server, 0);
+    assert_eq!(status(&server), 200);
 }

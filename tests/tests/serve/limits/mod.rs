@@ -4,41 +4,17 @@ mod bandwidth;
 mod concurrency;
 mod rate;
 
-use std::ops::Deref;
-
 use rudy_tests::prelude::*;
 
-/// A server, and the folder of its configuration, with files in `www`.
-struct Site {
-    server: Server,
-    folder: Folder,
-}
-
-impl Site {
-    fn start(name: &str, content: &[u8], text: &str) -> Self {
-        let folder = Folder::new();
-        fs::create_dir(folder.join("www")).expect("a temp folder can be written");
-        fs::write(folder.join("www").join(name), content).expect("a temp folder can be written");
-        folder.write("rudy.toml", text);
-        let server = Server::build().arg("--config").arg(folder.join("rudy.toml")).start();
-        Self { server, folder }
-    }
-}
-
-impl Deref for Site {
-    type Target = Server;
-
-    fn deref(&self) -> &Server {
-        &self.server
-    }
+/// Starts a server with a file in `www`.
+fn start(name: &str, content: &[u8], text: &str) -> Server {
+    let folder = Folder::with(&[("rudy.toml", text.as_bytes()), (&format!("www/{name}"), content)]);
+    Server::build().config_of(folder).start()
 }
 
 /// What `rudy limits --json` prints about the first limit.
 fn first_limit(server: &Server) -> Value {
-    let output = server.rudy(&["limits", "--json"]);
-    assert!(output.is_success(), "{}", output.stderr);
-    let json = output.json();
-    json["limits"][0].clone()
+    server.rudy(&["limits", "--json"]).with_code(0).json()["limits"][0].clone()
 }
 
 /// Waits until this number of keys has requests in progress.

@@ -35,8 +35,7 @@ fn each_address_of_many_has_its_allowance_and_no_more() {
     let limit = first_limit(&server);
     assert_eq!(limit["rejected"], 32);
     assert_members!(limit["top"][0], "key": "203.0.9.7", "count": 3);
-    let output = server.rudy(&["limits"]);
-    let text = output.stdout;
+    let text = server.rudy(&["limits"]).stdout;
     assert!(text.starts_with("the default site: 3/h, 3 at once by address\n  32 rejected, "), "{text}");
     let mut lines = 0;
     wait_until("each address has a line", || {
@@ -60,9 +59,9 @@ fn the_networks_of_ipv6_clients_count() {
 
 #[test]
 fn requests_over_http2_count_like_those_over_http1() {
-    let text = "listen = \"127.0.0.1:0,h2c\"\n[[site]]\nrate_limit = { rate = \"3/h\", by = \"header.x-key\" }\n\
-                [[site.route]]\npath = \"/*\"\nrespond = { body = \"fine\" }\n";
-    let server = Server::config(text);
+    let server = Server::config(
+        &site("{ rate = \"3/h\", by = \"header.x-key\" }").replace(LISTEN, "listen = \"127.0.0.1:0,h2c\"\n"),
+    );
     let mut http1 = server.connect();
     assert_eq!(get(&mut http1, "/", "X-Key: a\r\n").status, 200);
     let mut http2 = Http2Connection::open(server.address(), &[]);
@@ -84,9 +83,7 @@ fn a_reload_in_the_middle_keeps_the_counts() {
     server.wait_for_line(
         "203.0.113.7:4711 is over the rate limit of the default site (2/h, 2 at once): passed (dry run)",
     );
-    let file = server.path().join("rudy.toml");
-    fs::write(file, site("{ rate = \"2/h\" }")).expect("the configuration can be written");
-    server.reload("the configuration was reloaded");
+    server.reload_with(&site("{ rate = \"2/h\" }"), "the configuration was reloaded");
     assert_eq!(get(&mut client, "/", "").status, 429, "on the same connection");
     assert_eq!(get(&mut connect_as(&server, "203.0.113.7"), "/", "").status, 429);
     assert_eq!(get(&mut connect_as(&server, "203.0.113.8"), "/", "").status, 200);

@@ -1,6 +1,5 @@
 //! Runs the configurations of a page, with its files and an app.
 
-use rudy_tests::Exchange;
 use rudy_tests::prelude::*;
 
 /// The files in `/srv` of all pages.
@@ -78,10 +77,9 @@ pub(crate) fn check(page: &str, recipes: &str) {
     let ((folder, _app), upstream) = (prepare(), upstream());
     let mut faults_of_page = Vec::new();
     for ((heading, text), (_, exchanges)) in blocks.iter().zip(&recipes) {
-        let path = folder.join("rudy.toml");
         let text = installed(text, folder.path());
         let text = UPSTREAMS.into_iter().fold(text, |text, url| text.replace(url, "UPSTREAM"));
-        fs::write(&path, text.replace("UPSTREAM", &upstream.url())).expect("a temp folder can be written");
+        let path = folder.write("rudy.toml", text.replace("UPSTREAM", &upstream.url()));
         let server = Server::build().arg("--config").arg(&path).start();
         assert!(!exchanges.is_empty(), "{heading} has requests");
         let faults = exchanges.iter().filter_map(|exchange| fault(&server, exchange));
@@ -125,10 +123,8 @@ fn prepare() -> (Folder, App) {
             });
             let text =
                 format!("{method} {uri} script={script} query={query} body={length}{}", fields.concat());
-            peer.respond(
-                format!("Status: {status}\r\nContent-Type: text/plain\r\nX-Path: app\r\n\r\n{text}")
-                    .as_bytes(),
-            );
+            let head = format!("Status: {status}\r\nContent-Type: text/plain\r\nX-Path: app\r\n\r\n");
+            peer.respond((head + &text).as_bytes());
         }
     });
     fs::create_dir_all(folder.join("run/php")).expect("a temp folder can be written");

@@ -1,7 +1,6 @@
 //! Apps that hang, end, or are protected: timeouts, error pages, and rewrites into a protected route.
 
 use rudy_fastcgi::Role;
-use rudy_tests::fastcgi::Received;
 use rudy_tests::prelude::*;
 
 /// An app that reports each request and each cancelled one. It hangs at `/hang`, ends at `/die` and in the middle of a response
@@ -13,34 +12,21 @@ fn app() -> (App, Receiver<String>) {
             let uri = variable(&params, "REQUEST_URI").to_owned();
             // Fails if the test has ended.
             let _ = sender.send(uri.clone());
-            if !respond(&mut peer, &uri, &sender) {
-                return;
+            match &*uri {
+                "/app/hang" | "/patient/hang" => {
+                    while !matches!(peer.receive(), Received::Abort | Received::Closed) {}
+                    let _ = sender.send("cancelled".to_owned());
+                    return;
+                }
+                "/app/die" => return,
+                "/app/die-late" => {
+                    return peer.stdout(b"Content-Type: text/plain\r\nContent-Length: 100\r\n\r\nbegun");
+                }
+                _ => peer.respond(b"Content-Type: text/plain\r\n\r\nfine"),
             }
         }
     });
     (app, events)
-}
-
-fn respond(peer: &mut Peer, uri: &str, events: &Sender<String>) -> bool {
-    match uri {
-        "/app/hang" | "/patient/hang" => {
-            loop {
-                match peer.receive() {
-                    Received::Abort | Received::Closed => break,
-                    _ => {}
-                }
-            }
-            let _ = events.send("cancelled".to_owned());
-            return false;
-        }
-        "/app/die" => return false,
-        "/app/die-late" => {
-            peer.stdout(b"Content-Type: text/plain\r\nContent-Length: 100\r\n\r\nbegun");
-            return false;
-        }
-        _ => peer.respond(b"Content-Type: text/plain\r\n\r\nfine"),
-    }
-    true
 }
 
 fn next(events: &Receiver<String>) -> String {
@@ -48,12 +34,11 @@ fn next(events: &Receiver<String>) -> String {
 }
 
 fn timed_site(app: &App) -> Server {
-    let address = app.address();
     Server::config(&format!(
         "listen = '127.0.0.1:0'\nlimits = {{ half_close_timeout = '100ms' }}\n[[site]]\nerror_pages = {{ 5xx = '/broken' }}\nresponse_headers = {{ X-Site = 'site' }}\n\
          [[site.route]]\npath = '/broken'\nrespond = {{ body = 'broken' }}\n\
-         [[site.route]]\npath = '/patient/*'\nrequest_timeout = '10m'\nfastcgi = {{ address = '{address}' }}\n\
-         [[site.route]]\npath = '/app/*'\nrequest_timeout = '500ms'\nfastcgi = {{ address = '{address}' }}\n"
+         [[site.route]]\npath = '/patient/*'\nrequest_timeout = '10m'\nfastcgi = {{ address = '{app}' }}\n\
+         [[site.route]]\npath = '/app/*'\nrequest_timeout = '500ms'\nfastcgi = {{ address = '{app}' }}\n"
     ))
 }
 
@@ -63,18 +48,13 @@ fn an_app_that_hangs_gets_cancelled_and_the_client_gets_the_page() {
     let server = timed_site(&app);
     for method in ["GET", "HEAD", "POST"] {
         let mut connection = server.connect();
-        let request = format!("{method} /app/hang HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-        connection.send(request.as_bytes());
-        let response = if method == "HEAD" { connection.head_response() } else { connection.response() };
+        let response = connection.exchange(method, "/app/hang", &["Content-Length: 0"]);
         assert_eq!(response.status, 504, "{method}");
         assert_eq!(response.text(), if method == "HEAD" { "" } else { "broken" });
         assert_eq!(response.field("x-site"), Some("site"));
         assert_eq!((next(&events), next(&events)), ("/app/hang".to_owned(), "cancelled".to_owned()));
-        assert_eq!(
-            connection.get("/app/fine", &["Host: a"]).text(),
-            "fine",
-            "the connection is usable after {method}"
-        );
+        let next_response = connection.get("/app/fine", &["Host: a"]);
+        assert_eq!(next_response.text(), "fine", "the connection is usable after {method}");
         assert_eq!(next(&events), "/app/fine");
     }
 }
@@ -115,22 +95,19 @@ impl Protected {
             assert_eq!(peer.role(), Role::Authorizer);
             let uri = variable(&params, "REQUEST_URI").to_owned();
             let allowed = params.get("HTTP_X_ALLOW").unwrap_or_default().to_owned();
-            let status = if allowed.split(|byte| *byte == b' ').any(|path| path == uri.as_bytes()) {
-                "Status: 200\r\n\r\n"
-            } else {
-                "Status: 401\r\nWWW-Authenticate: Basic realm=x\r\n\r\nwho are you"
-            };
+            let is_allowed = allowed.split(|byte| *byte == b' ').any(|path| path == uri.as_bytes());
+            let rejection = "Status: 401\r\nWWW-Authenticate: Basic realm=x\r\n\r\nwho are you";
+            let status = if is_allowed { "Status: 200\r\n\r\n" } else { rejection };
             let _ = sender.send(uri);
             peer.respond(status.as_bytes());
         });
         let server = Server::config(&format!(
-            "listen = '127.0.0.1:0'\n[[site]]\nauthorize = {{ address = '{}' }}\nerror_pages = {{ 404 = '/secret/page' }}\n\
+            "listen = '127.0.0.1:0'\n[[site]]\nauthorize = {{ address = '{authorizer}' }}\nerror_pages = {{ 404 = '/secret/page' }}\n\
              response_headers = {{ X-Site = {{ add = 'site' }} }}\n\
              [[site.route]]\npath = '/secret/*'\nrespond = {{ body = 'secret' }}\n\
              [[site.route]]\npath = '/open/*'\nauthorize = false\nrewrite = '/{{rest}}'\n\
              [[site.route]]\npath = 'regex:^/id/(.*)$'\nauthorize = false\nrewrite = '/secret/{{1}}'\n\
-             [[site.route]]\npath = '/gone'\nauthorize = false\nrespond = 404\n",
-            authorizer.address()
+             [[site.route]]\npath = '/gone'\nauthorize = false\nrespond = 404\n"
         ));
         Self { server, _authorizer: authorizer, requests }
     }
@@ -178,11 +155,8 @@ fn an_error_page_on_a_protected_route_is_shown_to_those_who_may_see_it() {
         assert_eq!(requests, ["/secret/page"], "{target}");
         let (response, requests) = site.get(target, "");
         assert_eq!(response.status, 404, "{target}");
-        assert!(
-            !response.text().contains("secret") && !response.text().contains("who"),
-            "{}",
-            response.text()
-        );
+        let text = response.text();
+        assert!(!text.contains("secret") && !text.contains("who"), "{text}");
         assert_eq!(response.field("www-authenticate"), None, "{target}");
         assert_eq!(requests, ["/secret/page"], "{target}");
         assert_eq!(response.fields("x-site").collect::<Vec<_>>(), ["site"], "{target}");

@@ -1,6 +1,5 @@
 //! Request bodies that are larger than a route allows.
 
-use rudy_tests::http2::{END, kind};
 use rudy_tests::prelude::*;
 
 /// The limit of the route.
@@ -8,22 +7,19 @@ const MOST: usize = 1000;
 
 /// A site whose route `/small/*` allows smaller bodies than the others, and an app that responds with the length of the body.
 fn site() -> (Server, App) {
-    let app = App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            let at = variable(&params, "REQUEST_URI").to_owned();
-            let Some(length) = peer.body() else { return };
-            peer.respond(format!("Content-Type: text/plain\r\n\r\n{length} at {at}").as_bytes());
-        }
+    let app = App::serve(|peer, params| {
+        let Some(length) = peer.body() else { return };
+        let at = variable(&params, "REQUEST_URI");
+        peer.respond(format!("Content-Type: text/plain\r\n\r\n{length} at {at}").as_bytes());
     });
-    let address = app.address();
     let server = Server::config(&format!(
         "listen = '127.0.0.1:0,h2c'\nlimits = {{ body_bytes = 2000 }}\n[[site]]\nerror_pages = {{ 413 = '/too-large' }}\nresponse_headers = {{ X-Site = 'site' }}\n\
          [[site.route]]\npath = '/too-large'\nrespond = {{ body = 'too large' }}\n\
          [[site.route]]\npath = '/streamed/*'\nbody_bytes = {MOST}\n\
-         fastcgi = {{ address = '{address}', request_buffering = false, buffer_chunked = false }}\n\
-         [[site.route]]\npath = '/small/*'\nbody_bytes = {MOST}\nfastcgi = {{ address = '{address}' }}\n\
+         fastcgi = {{ address = '{app}', request_buffering = false, buffer_chunked = false }}\n\
+         [[site.route]]\npath = '/small/*'\nbody_bytes = {MOST}\nfastcgi = {{ address = '{app}' }}\n\
          [[site.route]]\npath = '/fixed'\nbody_bytes = {MOST}\nrespond = {{ status = 202, body = 'fixed' }}\n\
-         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{address}' }}\n"
+         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{app}' }}\n"
     ));
     (server, app)
 }
@@ -78,9 +74,11 @@ fn the_rest_of_a_much_larger_body_is_not_taken_for_a_request() {
         let mut connection = server.connect();
         // The rest exceeds `drain_bytes`.
         let inner = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(10_000);
-        let head =
-            format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", inner.len());
-        connection.send(&[head.as_bytes(), inner.as_bytes()].concat());
+        let length = inner.len();
+        connection.send(
+            format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{inner}")
+                .as_bytes(),
+        );
         assert!(is_rejected(&mut connection, target), "the connection ends");
         assert!(connection.is_closed(), "{target}");
     }
@@ -90,10 +88,8 @@ fn the_rest_of_a_much_larger_body_is_not_taken_for_a_request() {
 fn a_body_that_is_announced_as_too_large_is_not_requested() {
     let (server, _app) = site();
     for target in ["/small/x", "/fixed"] {
-        let mut connection = server.send(format!(
-                "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\nExpect: 100-continue\r\n\r\n"
-            )
-            );
+        let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n");
+        let mut connection = server.send(head + "Expect: 100-continue\r\n\r\n");
         assert_eq!(connection.next_response().status_and_text(), (413, "too large"), "{target}");
     }
 }

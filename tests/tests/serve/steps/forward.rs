@@ -4,22 +4,22 @@ use rudy_tests::prelude::*;
 
 use crate::steps::spoofed::{SPELLINGS, app};
 
+/// What an upstream has received.
+type Requests = Receiver<UpstreamRequest>;
+
 /// A server that reports its requests, and responds as `respond` says.
-fn upstream(
-    respond: impl Fn(&UpstreamRequest) -> String + Send + Sync + 'static,
-) -> (Upstream, Receiver<UpstreamRequest>) {
+fn upstream(respond: impl Fn(&UpstreamRequest) -> String + Send + Sync + 'static) -> (Upstream, Requests) {
     let (sender, requests) = mpsc::channel();
-    let sender = Mutex::new(sender);
     let upstream = Upstream::serve(move |peer, request| {
         peer.send(respond(&request));
         // Fails if the test has ended.
-        let _ = sender.lock().expect("no test panics with it").send(request);
+        let _ = sender.send(request);
     });
     (upstream, requests)
 }
 
 /// The application: its responses have the head of the request.
-fn application() -> (Upstream, Receiver<UpstreamRequest>) {
+fn application() -> (Upstream, Requests) {
     upstream(|request| {
         let body = format!("{}\n\n{}", request.head, String::from_utf8_lossy(&request.body));
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nSet-Cookie: of=app\r\n\r\n{body}", body.len())
@@ -28,9 +28,8 @@ fn application() -> (Upstream, Receiver<UpstreamRequest>) {
 
 fn site(application: &Upstream, authorizer: &str, more: &str) -> Server {
     Server::config(&format!(
-        "listen = '127.0.0.1:0,h2c'\n[[site]]\n\
-         [[site.route]]\npath = '/*'\nproxy = '{}'\n[site.route.forward_auth]\nurl = '{authorizer}'\n{more}\n",
-        application.url()
+        "listen = '127.0.0.1:0,h2c'\nlimits.half_close_timeout = '300ms'\n[[site]]\n\
+         [[site.route]]\npath = '/*'\nproxy = '{application}'\n[site.route.forward_auth]\nurl = '{authorizer}'\n{more}\n"
     ))
 }
 
@@ -38,7 +37,7 @@ fn send(server: &Server, head: &str, body: &str) -> Response {
     server.send(format!("{head}\r\nHost: a.test\r\n\r\n{body}")).response()
 }
 
-fn next(requests: &Receiver<UpstreamRequest>) -> UpstreamRequest {
+fn next(requests: &Requests) -> UpstreamRequest {
     requests.recv_timeout(PATIENCE).expect("a request arrives")
 }
 
@@ -56,7 +55,7 @@ fn an_allowed_request_has_the_fields_of_the_authorizer_and_its_body() {
          X-Other: x\r\nSet-Cookie: session=1\r\nSet-Cookie: more=2\r\n\r\n"
             .to_owned()
     });
-    let server = site(&application, &format!("{}/verify?x=y", authorizer.url()), "");
+    let server = site(&application, &format!("{authorizer}/verify?x=y"), "");
     let head = "POST /a/../%62?c=d HTTP/1.1\r\nCookie: k=v\r\nContent-Type: text/x\r\nContent-Length: 4\r\n\
                 If-None-Match: \"e\"\r\nRange: bytes=0-1\r\nX-Forwarded-Uri: /public\r\nX_Original_URL: http://evil\r\n\
                 X-Forwarded-Method: GET\r\nX-Forwarded-For: 127.0.0.1\r\nX-Original-Method: GET\r\nConnection: remote-user";
@@ -86,10 +85,8 @@ fn an_allowed_request_has_the_fields_of_the_authorizer_and_its_body() {
     }
     assert!(about.body.is_empty() && about.field("content-length").is_none_or(|length| length == "0"));
     let request = next(&requests);
-    assert_eq!(
-        (request.head.lines().next(), request.body.as_slice()),
-        (Some("POST /%62?c=d HTTP/1.1"), &b"body"[..])
-    );
+    assert_eq!(request.head.lines().next(), Some("POST /%62?c=d HTTP/1.1"));
+    assert_eq!(request.body, b"body");
     assert_eq!(spelled(&request.head, "remote-user"), ["remote-user: ann"]);
     assert_eq!(spelled(&request.head, "remote-groups"), ["remote-groups: a", "remote-groups: b"]);
     assert_eq!(request.field("x-other"), None);
@@ -101,8 +98,7 @@ fn interim_responses_of_the_authorizer_are_not_for_the_client() {
     let hints = "HTTP/1.1 103 Early Hints\r\nLink: </login.css>\r\n\r\n";
     let (authorizer, _questions) = upstream(move |_| format!("{hints}HTTP/1.1 204 No Content\r\n\r\n"));
     let server = site(&application, &authorizer.url(), "");
-    let mut connection = server.connect();
-    connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut connection = server.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(connection.next_response().status, 200);
 }
 
@@ -110,15 +106,14 @@ fn interim_responses_of_the_authorizer_are_not_for_the_client() {
 fn no_spelling_of_a_copied_field_reaches_the_application() {
     let (application, requests) = application();
     let (authorizer, questions) = upstream(|request| {
-        let user =
-            request.field("cookie").map_or_else(String::new, |user| format!("Remote-User: {user}\r\n"));
+        let user = request.field("cookie").map(|user| format!("Remote-User: {user}\r\n")).unwrap_or_default();
         format!("HTTP/1.1 200 OK\r\n{user}Content-Length: 2\r\n\r\nok")
     });
     let server = site(&application, &authorizer.url(), "");
     let names = SPELLINGS.into_iter().chain(["Remote.User", "remote_groups", "Remote-Email"]);
     let spoofed: Vec<_> = names.map(str::to_owned).collect();
+    let fields = spoofed.iter().fold(String::new(), |fields, name| fields + name + ": root\r\n");
     for (cookie, expected) in [("", &[][..]), ("Cookie: ann\r\n", &["remote-user: ann".to_owned()])] {
-        let fields = spoofed.iter().map(|name| format!("{name}: root\r\n")).collect::<Vec<_>>().concat();
         send(&server, &format!("GET / HTTP/1.1\r\n{fields}{cookie}Connection: close, Remote-User"), "");
         let mut connection = Http2Connection::open(server.address(), &[]);
         let lower: Vec<_> = spoofed.iter().map(|name| name.to_lowercase()).collect();
@@ -149,12 +144,11 @@ fn no_spelling_of_a_copied_field_reaches_an_app() {
     });
     let names = ["X-Auth-User", "X_Auth_User", "X-Auth_User", "x_auth-user", "X.Auth.User", "Remote.User"];
     let spoofed: Vec<_> = SPELLINGS.into_iter().chain(names).collect();
-    for handler in ["fastcgi = {", &format!("php = {{ root = '{}',", folder.path().display())] {
+    for handler in ["fastcgi = {", &format!("php = {{ root = '{folder}',")] {
         let server = Server::config(&format!(
             "listen = '127.0.0.1:0,h2c'\n[[site]]\n\
-             forward_auth = {{ url = '{}', copy = ['Remote-User', 'X-Auth-User'] }}\n\
+             forward_auth = {{ url = '{authorizer}', copy = ['Remote-User', 'X-Auth-User'] }}\n\
              [[site.route]]\npath = '/*'\n{handler} address = '{}' }}\n",
-            authorizer.url(),
             app.address()
         ));
         for (cookie, expected) in [
@@ -218,17 +212,12 @@ fn a_rejection_is_passed_on_and_the_application_gets_nothing() {
 #[test]
 fn an_authorizer_that_fails_lets_no_request_pass() {
     let (application, requests) = application();
+    // Waits for the end of the connection.
     let hang = Upstream::start(|peer| {
-        while peer.request().is_some() {
-            // Waits for the end of the connection.
-            if peer.request().is_none() {
-                return;
-            }
-        }
+        peer.request();
+        peer.wait_for_end();
     });
-    let close = Upstream::start(|peer| {
-        let _ = peer.request();
-    });
+    let close = Upstream::start(|peer| drop(peer.request()));
     let invalid = Upstream::serve(|peer, _| peer.send("HTTP/1.1 2xx fine\r\n\r\n"));
     let closed_port = format!("http://127.0.0.1:{}", free_port());
     for (url, expected) in [(closed_port, 502), (hang.url(), 504), (close.url(), 502), (invalid.url(), 502)] {
@@ -246,8 +235,7 @@ fn an_authorizer_that_is_this_server_is_a_loop_that_ends() {
     let url = format!("http://127.0.0.1:{port}");
     let server = Server::config(&format!(
         "listen = '127.0.0.1:{port}'\n[[site]]\nforward_auth = '{url}'\n\
-         [[site.route]]\npath = '/*'\nproxy = '{}'\n",
-        application.url()
+         [[site.route]]\npath = '/*'\nproxy = '{application}'\n"
     ));
     assert_eq!(send(&server, "GET / HTTP/1.1", "").status, 508);
     assert!(requests.try_recv().is_err());

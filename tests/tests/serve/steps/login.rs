@@ -18,9 +18,8 @@ const WRONG: &str = "Basic YW5uOndyb25n";
 const EVE: &str = "Basic ZXZlOnNlY3JldA==";
 
 fn get(address: SocketAddr, target: &str, fields: &str) -> Response {
-    let mut connection = Connection::open(address);
-    connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
-    connection.response()
+    let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    Connection::send_to(address, request).response()
 }
 
 /// Starts a server with these users, whose file is in the folder.
@@ -35,16 +34,12 @@ fn an_app_gets_the_user_and_no_other_spelling() {
     let app = app();
     let text = format!(
         "listen = '127.0.0.1:0,h2c'\n[[site]]\nbasic_auth = 'htpasswd'\n\
-         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{}' }}\n",
-        app.address()
+         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{app}' }}\n"
     );
     let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
     let users = |variables: &str| {
-        let mut lines: Vec<_> = variables
-            .lines()
-            .filter(|line| line.contains("USER") || line.starts_with("AUTH"))
-            .map(str::to_owned)
-            .collect();
+        let is_user = |line: &&str| line.contains("USER") || line.starts_with("AUTH");
+        let mut lines: Vec<_> = variables.lines().filter(is_user).map(str::to_owned).collect();
         lines.sort();
         lines
     };
@@ -80,10 +75,8 @@ fn a_changed_file_is_used_and_an_invalid_one_is_not() {
     let status = |server: &Server| get(server.address(), "/", &format!("Authorization: {ANN}\r\n")).status;
     assert_eq!(status(&server), 401);
     let hash = |user: &str, password: &str| {
-        let mut child = Rudy::command(["hash-password", "--algorithm", "bcrypt", "--user", user, "--file"])
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .spawn();
+        let arguments = ["hash-password", "--algorithm", "bcrypt", "--user", user, "--file"];
+        let mut child = Rudy::command(arguments).arg(&path).stdin(Stdio::piped()).spawn();
         Write::write_all(child.stdin.as_mut().expect("it is piped"), password.as_bytes()).expect("it reads");
         assert!(child.wait().expect("it ends").success());
     };
@@ -146,14 +139,12 @@ fn a_flood_of_passwords_does_not_keep_other_routes_waiting() {
 
 #[test]
 fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
-    let upstream = Upstream::serve(|peer, request| {
-        peer.respond(&format!("{}{:?}", request.head, request.trailers));
-    });
+    let upstream =
+        Upstream::serve(|peer, request| peer.respond(&format!("{}{:?}", request.head, request.trailers)));
     let text = format!(
         "listen = '127.0.0.1:0'\n[[site]]\nbasic_auth = 'htpasswd'\n\
-         [[site.route]]\npath = '/open'\nbasic_auth = false\nproxy = '{0}'\n\
-         [[site.route]]\npath = '/*'\nproxy = '{0}'\n",
-        upstream.url()
+         [[site.route]]\npath = '/open'\nbasic_auth = false\nproxy = '{upstream}'\n\
+         [[site.route]]\npath = '/*'\nproxy = '{upstream}'\n"
     );
     let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
     let spoofed = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
@@ -161,9 +152,8 @@ fn clients_name_no_user_on_routes_without_a_login_and_in_trailers() {
         [("/open", String::new(), &[][..]), ("/", format!("Authorization: {ANN}\r\n"), &["remote-user: ann"])]
     {
         let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\n{fields}{spoofed}Trailer: Remote-User\r\n");
-        let mut connection = server.connect();
-        connection
-            .send(format!("{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n{spoofed}\r\n").as_bytes());
+        let request = format!("{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n{spoofed}\r\n");
+        let mut connection = server.send(request);
         let response = connection.response();
         let is_user = |line: &&str| line.to_lowercase().replace('_', "-").contains("remote-user");
         let users: Vec<_> = response.text().lines().filter(is_user).collect();
@@ -176,9 +166,8 @@ fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_anot
     let upstream = Upstream::serve(|peer, request| peer.respond(&request.head));
     let text = format!(
         "listen = '127.0.0.1:0'\n[[site]]\n\
-         [[site.route]]\npath = '/sso'\nforward_auth = {{ url = '{0}', copy = 'Authorization' }}\nproxy = '{0}'\n\
-         [[site.route]]\npath = '/*'\nbasic_auth = 'htpasswd'\nproxy = '{0}'\n",
-        upstream.url()
+         [[site.route]]\npath = '/sso'\nforward_auth = {{ url = '{upstream}', copy = 'Authorization' }}\nproxy = '{upstream}'\n\
+         [[site.route]]\npath = '/*'\nbasic_auth = 'htpasswd'\nproxy = '{upstream}'\n"
     );
     let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
     let response = get(server.address(), "/", &format!("Authorization: {ANN}\r\nRemote-User: root\r\n"));
@@ -190,24 +179,16 @@ fn the_credentials_of_clients_are_those_of_a_route_also_if_an_authorizer_of_anot
 fn a_proxied_application_gets_the_user_in_a_field() {
     let upstream = Upstream::serve(|peer, request| peer.respond(&request.head));
     let logs = Folder::new();
-    let log = logs.join("access.log");
     let text = format!(
-        "listen = '127.0.0.1:0'\naccess_log = '{}'\n[[site]]\nbasic_auth = 'htpasswd'\n\
-         [[site.route]]\npath = '/*'\nproxy = '{}'\n",
-        log.display(),
-        upstream.url()
+        "listen = '127.0.0.1:0'\naccess_log = '{logs}/access.log'\n[[site]]\nbasic_auth = 'htpasswd'\n\
+         [[site.route]]\npath = '/*'\nproxy = '{upstream}'\n"
     );
     let (server, _folder) = server(&text, &format!("ann:{HASH}\n"));
     let spoofed = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
-    let response =
-        get(server.address(), "/", &format!("{spoofed}Authorization: {ANN}\r\nConnection: Remote-User\r\n"));
-    let users: Vec<_> = response
-        .text()
-        .lines()
-        .filter(|line| line.to_lowercase().replace('_', "-").contains("remote-user"))
-        .collect();
+    let fields = format!("{spoofed}Authorization: {ANN}\r\nConnection: Remote-User\r\n");
+    let response = get(server.address(), "/", &fields);
+    let is_user = |line: &&str| line.to_lowercase().replace('_', "-").contains("remote-user");
+    let users: Vec<_> = response.text().lines().filter(is_user).collect();
     assert_eq!(users, ["remote-user: ann"], "{}", response.text());
-    eventually("the user is in the access log", || {
-        fs::read_to_string(&log).ok()?.contains("127.0.0.1 - ann [").then_some(())
-    });
+    logs.wait_for("access.log", "127.0.0.1 - ann [");
 }

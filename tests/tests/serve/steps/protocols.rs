@@ -1,9 +1,6 @@
 //! One site and one table of requests, over HTTP/1.1 and HTTP/2, with and without TLS.
 
-use std::time::SystemTime;
-
 use rudy_tests::prelude::*;
-use rudy_tests::{CurlResult, Exchange};
 
 /// The options of curl for each protocol, and whether it uses TLS.
 const PROTOCOLS: [(&str, bool); 4] =
@@ -18,53 +15,24 @@ error_pages = { folder = "errors", 404 = "/pages/missing.html", 504 = { file = "
 body_bytes = "1k"
 
 [[site.route]]
-path = "/pages/*"
-files = "pages"
-
-[[site.route]]
 path = "/fixed"
 respond = { body = "fixed", headers = { X-Both = "own" } }
 response_headers = { X-Both = "route", X-Route = "{path}" }
-
-[[site.route]]
-path = "/forbidden"
-respond = 403
-
-[[site.route]]
-path = "/moved/*"
-redirect = { to = "/pages/{rest}{query}", status = 301 }
-
-[[site.route]]
-path = "/late"
-delay = { time = "10m" }
-request_timeout = "10ms"
-
-[[site.route]]
-path = 'regex:^/user/([0-9]+)(?<below>/.*)?$'
-rewrite = "/app/user?id={1}&more={below}"
-
-[[site.route]]
-path = "/own/*"
-fastcgi = { address = "APP" }
-
-[[site.route]]
-path = "/app/*"
-fastcgi = { address = "APP" }
-intercept_errors = true
-
-[[site.route]]
-path = "/proxied/*"
-proxy = "UPSTREAM"
-intercept_errors = true
-
-[[site.route]]
-path = "/item/*"
-rewrite = "/proxied/item?id={rest}{query}"
-
-[[site.route]]
-path = "/down"
-fastcgi = { address = "127.0.0.1:1" }
 "#;
+
+/// The other routes.
+const ROUTES: [(&str, &str); 10] = [
+    ("/pages/*", "files = 'pages'"),
+    ("/forbidden", "respond = 403"),
+    ("/moved/*", "redirect = { to = '/pages/{rest}{query}', status = 301 }"),
+    ("/late", "delay = { time = '10m' }\nrequest_timeout = '10ms'"),
+    ("regex:^/user/([0-9]+)(?<below>/.*)?$", "rewrite = '/app/user?id={1}&more={below}'"),
+    ("/own/*", "fastcgi = { address = 'APP' }"),
+    ("/app/*", "fastcgi = { address = 'APP' }\nintercept_errors = true"),
+    ("/proxied/*", "proxy = 'UPSTREAM'\nintercept_errors = true"),
+    ("/item/*", "rewrite = '/proxied/item?id={rest}{query}'"),
+    ("/down", "fastcgi = { address = '127.0.0.1:1' }"),
+];
 
 /// The site with its app. Both listeners speak HTTP/1.1 and HTTP/2.
 struct Site {
@@ -73,7 +41,6 @@ struct Site {
     certificates: Certificates,
     _app: App,
     _upstream: Upstream,
-    _folder: Folder,
 }
 
 impl Site {
@@ -82,14 +49,12 @@ impl Site {
         let (curl, certificates) = (Curl::find()?, Certificates::for_host("a", "a.test")?);
         let (folder, app, upstream) = (folder(), app(), upstream());
         let tls = certificates.settings("a");
-        let text = format!(
-            "listen = ['127.0.0.1:0,h2c', '127.0.0.1:0,tls']\n[[site]]\nhosts = 'a.test'\n\
-             tls = {{ {tls} }}\n{}",
-            SITE.replace("APP", &app.address()).replace("UPSTREAM", &upstream.url())
-        );
-        folder.write("rudy.toml", text);
-        let server = Server::build().arg("--config").arg(folder.join("rudy.toml")).start();
-        Some(Self { curl, server, certificates, _app: app, _upstream: upstream, _folder: folder })
+        let routes = ROUTES.map(|(path, handler)| format!("[[site.route]]\npath = '{path}'\n{handler}\n"));
+        let text = routes.concat().replace("APP", &app.address()).replace("UPSTREAM", &upstream.url());
+        let site = format!("[[site]]\nhosts = 'a.test'\ntls = {{ {tls} }}\n{SITE}{text}");
+        folder.write("rudy.toml", format!("listen = ['127.0.0.1:0,h2c', '127.0.0.1:0,tls']\n{site}"));
+        let server = Server::build().config_of(folder).start();
+        Some(Self { curl, server, certificates, _app: app, _upstream: upstream })
     }
 
     /// Sends a request.
@@ -97,8 +62,7 @@ impl Site {
         let mut words = exchange.request.split(' ');
         let [method, target] = [(); 2].map(|()| words.next().expect("a method and a target"));
         let scheme = if is_tls { "https" } else { "http" };
-        let url = &self.server.addresses()[usize::from(is_tls)];
-        let port = url.trim_end_matches('/').rsplit(':').next().expect("a port");
+        let port = self.server.address_of(usize::from(is_tls)).port();
         let resolve = format!("a.test:{port}:127.0.0.1");
         let (authority, url) =
             (self.certificates.path("authority"), format!("{scheme}://a.test:{port}{target}"));
@@ -131,44 +95,42 @@ fn folder() -> Folder {
 
 /// An app that fails if the path says so, and else responds with variables of the request.
 fn app() -> App {
-    App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            let Some(length) = peer.body() else { return };
-            let response = match variable(&params, "PATH_INFO") {
-                "/missing" => {
-                    "Status: 404\r\nContent-Type: text/plain\r\nContent-Length: 13\r\nETag: \"x\"\r\n\
-                     X-App: app\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nthe app's 404"
-                }
-                "/broken" => "Status: 500\r\nContent-Encoding: br\r\nX-Both: app\r\n\r\nnot brotli",
-                "/die" => return,
-                _ => &format!(
-                    "Content-Type: text/plain\r\nX-Both: app\r\n\r\nuri={} query={} added={} user={:?} body={length}",
-                    variable(&params, "REQUEST_URI"),
-                    variable(&params, "QUERY_STRING"),
-                    variable(&params, "HTTP_X_ADDED"),
-                    params.get("HTTP_REMOTE_USER"),
-                ),
-            };
-            peer.respond(response.as_bytes());
-        }
+    App::serve(|peer, params| {
+        let Some(length) = peer.body() else { return };
+        let response = match variable(&params, "PATH_INFO") {
+            "/missing" => {
+                "Status: 404\r\nContent-Type: text/plain\r\nContent-Length: 13\r\nETag: \"x\"\r\n\
+                 X-App: app\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nthe app's 404"
+            }
+            "/broken" => "Status: 500\r\nContent-Encoding: br\r\nX-Both: app\r\n\r\nnot brotli",
+            "/die" => return peer.close(),
+            _ => {
+                let names = ["REQUEST_URI", "QUERY_STRING", "HTTP_X_ADDED"];
+                let [uri, query, added] = names.map(|name| variable(&params, name));
+                let user = params.get("HTTP_REMOTE_USER");
+                &format!(
+                    "Content-Type: text/plain\r\nX-Both: app\r\n\r\n\
+                     uri={uri} query={query} added={added} user={user:?} body={length}"
+                )
+            }
+        };
+        peer.respond(response.as_bytes());
     })
 }
 
 /// An upstream that responds with 404 if the path says so, and else with parts of the request.
 fn upstream() -> Upstream {
-    Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            if request.target().starts_with("/proxied/missing") {
-                let head =
-                    "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nETag: \"x\"\r\nX-App: upstream\r\n\r\n";
-                // A response to HEAD has no body.
-                peer.send(format!("{head}{}", if request.head.starts_with("HEAD") { "" } else { "there" }));
-                continue;
-            }
-            let (target, [added, user]) =
-                (request.target(), ["x-added", "remote-user"].map(|name| request.field(name)));
-            peer.respond(&format!("{target} added={added:?} user={user:?} body={}", request.body.len()));
+    Upstream::serve(|peer, request| {
+        let target = request.target();
+        if target.starts_with("/proxied/missing") {
+            let head =
+                "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nETag: \"x\"\r\nX-App: upstream\r\n\r\n";
+            // A response to HEAD has no body.
+            return peer
+                .send(format!("{head}{}", if request.head.starts_with("HEAD") { "" } else { "there" }));
         }
+        let [added, user] = ["x-added", "remote-user"].map(|name| request.field(name));
+        peer.respond(&format!("{target} added={added:?} user={user:?} body={}", request.body.len()));
     })
 }
 

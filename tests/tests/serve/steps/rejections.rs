@@ -1,6 +1,5 @@
 //! Requests that Rudy rejects by itself, before a handler has them or while it receives their bodies.
 
-use rudy_tests::http2::{END, kind};
 use rudy_tests::prelude::*;
 
 /// A page that does not fit into one write.
@@ -12,9 +11,9 @@ fn large_page() -> Vec<u8> {
 fn start(text: &str) -> Server {
     let folder = Folder::new();
     for (name, page) in [("a", b"<p>a".to_vec()), ("b", b"<p>b".to_vec()), ("c", large_page())] {
-        fs::write(folder.join(name).with_extension("html"), page).expect("the folder can be written");
+        folder.write(&format!("{name}.html"), page);
     }
-    Server::config(&text.replace("FOLDER", &folder.path().display().to_string()))
+    Server::config(&text.replace("FOLDER", &folder.to_string()))
 }
 
 /// Three sites with a page each: two with a host, and the default site.
@@ -32,8 +31,8 @@ fn sites(more: &str, tls: &str) -> Server {
 
 fn rejected(server: &Server, request: &str) -> Response {
     let mut connection = server.send(request.as_bytes());
-    let response =
-        if request.starts_with("HEAD") { connection.head_response() } else { connection.response() };
+    let is_head = request.starts_with("HEAD");
+    let response = if is_head { connection.head_response() } else { connection.response() };
     assert_eq!(response.field("connection"), Some("close"), "{request:?}");
     assert!(connection.is_closed(), "{request:?}");
     response
@@ -45,18 +44,18 @@ fn a_rejected_request_gets_the_page_and_the_fields_of_its_site() {
     let long = "x".repeat(1000);
     for (request, status, site, path) in [
         // The host is known.
-        ("CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\n\r\n".to_owned(), 405, "a", "/"),
-        ("GET /x HTTP/1.1\r\nHost: b.test\r\nExpect: x\r\n\r\n".to_owned(), 417, "b", "/x"),
-        ("GET http://a.test/x HTTP/1.1\r\nHost: b.test\r\nExpect: x\r\n\r\n".to_owned(), 417, "a", "/x"),
-        ("POST / HTTP/1.1\r\nHost: b.test\r\nContent-Length: x\r\n\r\n".to_owned(), 400, "b", "/"),
+        ("CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80", 405, "a", "/"),
+        ("GET /x HTTP/1.1\r\nHost: b.test\r\nExpect: x", 417, "b", "/x"),
+        ("GET http://a.test/x HTTP/1.1\r\nHost: b.test\r\nExpect: x", 417, "a", "/x"),
+        ("POST / HTTP/1.1\r\nHost: b.test\r\nContent-Length: x", 400, "b", "/"),
         // It is not, or it is not trustworthy.
-        ("GET  / HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(), 400, "c", "/"),
-        ("GET / HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n".to_owned(), 400, "c", "/"),
-        ("GET / HTTP/1.1\r\nHost: a.test\r\nX : y\r\n\r\n".to_owned(), 400, "c", "/"),
-        (format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {long}\r\n\r\n"), 431, "c", "/"),
-        (format!("GET /{long} HTTP/1.1\r\nHost: a.test\r\n\r\n"), 414, "c", "/"),
+        ("GET  / HTTP/1.1\r\nHost: a.test", 400, "c", "/"),
+        ("GET / HTTP/1.1\r\nHost: a.test\r\nHost: b.test", 400, "c", "/"),
+        ("GET / HTTP/1.1\r\nHost: a.test\r\nX : y", 400, "c", "/"),
+        (&format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {long}"), 431, "c", "/"),
+        (&format!("GET /{long} HTTP/1.1\r\nHost: a.test"), 414, "c", "/"),
     ] {
-        let response = rejected(&server, &request);
+        let response = rejected(&server, &format!("{request}\r\n\r\n"));
         assert_eq!((response.status, response.field("x-site")), (status, Some(site)), "{request:?}");
         assert_eq!(response.field("x-path"), Some(path), "{request:?}");
         let page = if site == "c" { large_page() } else { format!("<p>{site}").into_bytes() };
@@ -77,11 +76,7 @@ fn a_rejection_has_the_form_that_the_client_accepts_and_calls_no_handler() {
     // The page for 5xx is a path of the site.
     let unsupported = rejected(&server, "GET / HTTP/3.0\r\nHost: a.test\r\n\r\n");
     assert_eq!((unsupported.status, unsupported.field("x-site")), (505, Some("c")));
-    assert!(
-        unsupported.text().contains("Request rejected: unsupported HTTP version"),
-        "{}",
-        unsupported.text()
-    );
+    assert_contains!(unsupported.text(), "Request rejected: unsupported HTTP version");
 }
 
 #[test]
@@ -140,17 +135,14 @@ fn a_host_without_a_site_gets_the_page_of_the_only_site() {
 
 /// A site with an app that reads the bodies of its requests, and pages that another route makes.
 fn uploads(limits: &str) -> (Server, App) {
-    let app = App::start(|mut peer| {
-        while peer.request().is_some() {
-            let Some(length) = peer.body() else { return };
-            peer.respond(format!("Content-Type: text/plain\r\n\r\n{length}").as_bytes());
-        }
+    let app = App::serve(|peer, _| {
+        let Some(length) = peer.body() else { return };
+        peer.respond(format!("Content-Type: text/plain\r\n\r\n{length}").as_bytes());
     });
     let server = Server::config(&format!(
         "listen = '127.0.0.1:0,h2c'\nlimits = {{ {limits} }}\n[[site]]\nresponse_headers = {{ X-Path = '{{path}}' }}\n\
          [[site.route]]\npath = '/sorry'\nrespond = {{ body = 'sorry' }}\n\
-         [[site.route]]\npath = '/*'\nerror_pages = {{ 4xx = '/sorry' }}\nfastcgi = {{ address = '{}' }}\n",
-        app.address()
+         [[site.route]]\npath = '/*'\nerror_pages = {{ 4xx = '/sorry' }}\nfastcgi = {{ address = '{app}' }}\n"
     ));
     (server, app)
 }
@@ -165,9 +157,8 @@ fn is_sorry(connection: &mut Connection, status: u16) {
 #[test]
 fn a_body_with_a_syntax_error_gets_the_page_of_its_route() {
     let (server, _app) = uploads("");
-    let mut connection = server.connect();
-    connection
-        .send(b"POST /up HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n");
+    let head = "POST /up HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut connection = server.send(format!("{head}3\r\nabc\r\nzz\r\n"));
     is_sorry(&mut connection, 400);
 }
 

@@ -1,28 +1,15 @@
-//! Reloads that change the steps of a site.
+//! Reloads that change the steps of a server.
 
 use rudy_tests::prelude::*;
 
 const KEPT: &str = "the configuration is unchanged";
 const TAKEN_OVER: &str = "the configuration was reloaded";
 
-/// A server, and the folder of its configuration.
-struct Site {
-    server: Server,
-    folder: Folder,
-}
-
-impl Site {
-    fn start(files: &[(&str, &str)], text: &str) -> Self {
-        let folder = Folder::new();
-        folder.add(files);
-        folder.add(&[("rudy.toml", text)]);
-        let server = Server::build().arg("--config").arg(folder.join("rudy.toml")).start();
-        Self { server, folder }
-    }
-
-    fn reload(&mut self, outcome: &str) {
-        self.server.reload(outcome);
-    }
+/// Starts a server with these files next to its configuration.
+fn start(files: &[(&str, &str)], text: &str) -> Server {
+    let folder = Folder::with(files);
+    folder.write("rudy.toml", text);
+    Server::build().config_of(folder).start()
 }
 
 /// A configuration in which each step depends on its version.
@@ -59,13 +46,12 @@ fn check(target: &str, response: &Response) {
 #[test]
 fn reloads_that_change_the_steps_fail_no_request() {
     let files = [("redirects-a.txt", "/old /new-a 301\n"), ("redirects-b.txt", "/old /new-b 301\n")];
-    let mut site = Site::start(&files, &text("a"));
+    let mut server = start(&files, &text("a"));
     let targets = &["/fixed", "/none", "/old", "/delayed", "/again/x"];
-    let load = Load::start(site.server.address(), &[1, 3, 1000], targets, check);
+    let load = Load::start(server.address(), &[1, 3, 1000], targets, check);
     for version in ["b", "a"].repeat(20) {
-        site.folder.add(&[("rudy.toml", &text(version))]);
-        site.reload(TAKEN_OVER);
-        let response = site.server.get("/fixed");
+        server.reload_with(&text(version), TAKEN_OVER);
+        let response = server.get("/fixed");
         check("/fixed", &response);
         assert_eq!(response.field("x-version"), Some(version));
     }
@@ -83,14 +69,14 @@ fn a_reload_without_one_of_its_files_changes_nothing() {
         ("errors/5xx.html.j2", "<p>{{ status }}"),
         ("403.html", "<p>secret"),
     ];
-    let mut site = Site::start(&files, text);
-    let stays = |site: &Site| {
-        let sent = ["/old", "/none", "/secret"].map(|target| site.server.get(target));
+    let mut server = start(&files, text);
+    let stays = |server: &Server| {
+        let sent = ["/old", "/none", "/secret"].map(|target| server.get(target));
         let sent: Vec<_> = sent.iter().map(|response| (response.status, response.text())).collect();
         assert_eq!(sent[1..], [(404, "<p>missing"), (403, "<p>secret")]);
         assert_eq!(sent[0].0, 301);
     };
-    stays(&site);
+    stays(&server);
     for (name, broken, why) in [
         ("403.html", None, "cannot use the error page for 403"),
         ("redirects.txt", None, "cannot read the redirects in"),
@@ -98,19 +84,19 @@ fn a_reload_without_one_of_its_files_changes_nothing() {
         ("errors/5xx.html.j2", Some("<p>{{ stauts }}"), "cannot use the error pages in"),
     ] {
         match broken {
-            None => fs::remove_file(site.folder.join(name)).unwrap(),
-            Some(text) => site.folder.add(&[(name, text)]),
+            None => fs::remove_file(server.path().join(name)).unwrap(),
+            Some(text) => server.path().add(&[(name, text)]),
         }
-        site.reload(KEPT);
-        site.server.wait_for_line(why);
-        let errors = Rudy::command(["check"]).arg(site.folder.join("rudy.toml")).output().failed_with(2);
+        server.reload(KEPT);
+        server.wait_for_line(why);
+        let errors = Rudy::command(["check"]).arg(server.path().join("rudy.toml")).output().failed_with(2);
         assert!(errors.contains(why) && errors.contains("rudy.toml"), "{why}: {errors}");
-        stays(&site);
-        site.folder.add(&files);
+        stays(&server);
+        server.path().add(&files);
     }
-    site.folder.add(&[("errors/404.html", "<p>changed"), ("redirects.txt", "/older /new\n")]);
-    stays(&site);
-    site.reload(TAKEN_OVER);
-    assert_eq!(site.server.get("/none").text(), "<p>changed");
-    assert_eq!((site.server.get("/old").status, site.server.get("/older").status), (404, 301));
+    server.path().add(&[("errors/404.html", "<p>changed"), ("redirects.txt", "/older /new\n")]);
+    stays(&server);
+    server.reload(TAKEN_OVER);
+    assert_eq!(server.get("/none").text(), "<p>changed");
+    assert_eq!((server.get("/old").status, server.get("/older").status), (404, 301));
 }

@@ -4,16 +4,12 @@ use rudy_tests::prelude::*;
 
 /// An app that responds with all its variables.
 pub(crate) fn app() -> App {
-    App::start(|mut peer| {
-        while let Some(params) = peer.request() {
-            if peer.body().is_none() {
-                return;
-            }
-            let mut response = b"Content-Type: text/plain\r\n\r\n".to_vec();
-            for (name, value) in &params {
-                response.extend_from_slice(&[name, b"=", value, b"\n"].concat());
-            }
-            peer.respond(&response);
+    App::serve(|peer, params| {
+        if peer.body().is_some() {
+            let variables = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
+            peer.respond(
+                &[&b"Content-Type: text/plain\r\n\r\n"[..], &variables.collect::<Vec<_>>().concat()].concat(),
+            );
         }
     })
 }
@@ -21,8 +17,7 @@ pub(crate) fn app() -> App {
 fn site(app: &App, changes: &str) -> Server {
     Server::config(&format!(
         "listen = '127.0.0.1:0,h2c'\n[[site]]\nrequest_headers = {changes}\n\
-         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{}' }}\n",
-        app.address()
+         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{app}' }}\n"
     ))
 }
 
@@ -61,12 +56,11 @@ fn is_safe(variables: &str, expected: Option<&str>, changes: &str) {
 #[test]
 fn a_field_for_an_app_cannot_carry_lines_of_the_client() {
     let app = app();
-    let server = site(
-        &app,
-        "{ X-Seen = '{path}{query} {header.x-in}', X-Kept = { default = 'own' }, X-More = { add = 'b' } }",
-    );
-    let response = server
-        .get_with("/%0d%0aX-Evil:1?%0d%0a", &["Host: a", "X-In: 1", "X-In: 2", "X-Kept: sent", "X-More: a"]);
+    let fields =
+        "{ X-Seen = '{path}{query} {header.x-in}', X-Kept = { default = 'own' }, X-More = { add = 'b' } }";
+    let server = site(&app, fields);
+    let sent = ["Host: a", "X-In: 1", "X-In: 2", "X-Kept: sent", "X-More: a"];
+    let response = server.get_with("/%0d%0aX-Evil:1?%0d%0a", &sent);
     let lines: Vec<_> = response.text().lines().filter(|line| line.starts_with("HTTP_X")).collect();
     for expected in ["HTTP_X_SEEN=/%0D%0AX-Evil:1?%0d%0a 1, 2", "HTTP_X_KEPT=sent", "HTTP_X_MORE=a, b"] {
         assert!(lines.contains(&expected), "{expected}: {lines:?}");

@@ -5,10 +5,6 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::upgrade::rig::{ANY, Rig, UPGRADE_FAILED, ask, link, text, wait_for_exit};
 
-fn check(target: &str, response: &Response) {
-    assert_eq!(response.status, 200, "{target}: {}", response.head);
-}
-
 /// A server started through a symbolic link, which can be switched to another program.
 struct Linked {
     rig: Rig,
@@ -33,7 +29,7 @@ impl Linked {
     /// Switches the link to a script.
     fn lead_to_script(&self, script: &str) {
         let path = self.folder.write("script", format!("#!/bin/sh\n{script}\n"));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.folder.set_mode("script", 0o755);
         self.lead_to(&path);
     }
 
@@ -67,20 +63,20 @@ fn an_invalid_configuration_changes_nothing() {
 #[test]
 fn a_binary_that_does_not_serve_changes_nothing() {
     let mut linked = Linked::start("upgrade_timeout = \"1s\"");
-    let load = Load::start(linked.rig.server.address(), &[u64::MAX, 1], &["/", "/app"], check);
+    let load = Load::start(linked.rig.server.address(), &[u64::MAX, 1], &["/", "/app"], succeeds);
     linked.lead_to(Path::new("/no/such/rudy"));
     linked.fails("cannot start ");
-    linked.lead_to_script("exit 7");
-    linked.fails("it exited with code 7");
-    linked.lead_to_script("kill -SEGV $$");
-    linked.fails("it was killed by signal 11");
-    linked.lead_to_script("exec 0</dev/null; exec sleep 1000");
-    linked.fails("");
-    linked.lead_to_script("trap '' TERM; exec sleep 1000");
-    linked.fails("was not ready after 1 s (`upgrade_timeout`)");
+    for (script, why) in [
+        ("exit 7", "it exited with code 7"),
+        ("kill -SEGV $$", "it was killed by signal 11"),
+        ("exec 0</dev/null; exec sleep 1000", ""),
+        ("trap '' TERM; exec sleep 1000", "was not ready after 1 s (`upgrade_timeout`)"),
+    ] {
+        linked.lead_to_script(script);
+        linked.fails(why);
+    }
     linked.lead_to(binary());
-    let old = linked.rig.upgrade();
-    wait_for_exit(old);
+    linked.rig.upgrade_and_wait();
     assert!(load.stop().responses > 10);
 }
 
@@ -88,8 +84,7 @@ fn a_binary_that_does_not_serve_changes_nothing() {
 fn a_script_can_start_the_new_server() {
     let mut linked = Linked::start("");
     linked.lead_to_script(&format!("'{}' \"$@\"", binary().display()));
-    let old = linked.rig.upgrade();
-    wait_for_exit(old);
+    linked.rig.upgrade_and_wait();
     assert_eq!(linked.rig.get("/"), "hello");
 }
 
@@ -136,8 +131,7 @@ fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
         UnixStream::connect(&socket).expect("the file is there, and is listened on");
     }
     assert_eq!(ask(&mut kept, "/"), "hello", "a connection that was idle lives on");
-    let old = rig.upgrade();
-    wait_for_exit(old);
+    rig.upgrade_and_wait();
     assert!(socket.exists());
     rig.signal(Signal::TERM);
     wait_for_exit(rig.pid);
@@ -157,7 +151,7 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     assert_eq!(rig.get("/"), "hello");
     rig.server.wait_for_line(&format!("process {old} accepts connections again"));
     rig.pid = old;
-    let load = Load::start(rig.server.address(), &[u64::MAX, 1], &["/", "/app"], check);
+    let load = Load::start(rig.server.address(), &[u64::MAX, 1], &["/", "/app"], succeeds);
     let old = rig.upgrade();
     assert!(load.stop().responses > 10);
     // Of both engines of the old process, only the worker of the upload is left.

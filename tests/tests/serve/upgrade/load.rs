@@ -4,20 +4,15 @@ use rudy_tests::prelude::*;
 
 use crate::upgrade::rig::{ANY, Rig, ask, text, wait_for_exit};
 
-fn check(target: &str, response: &Response) {
-    assert_eq!(response.status, 200, "{target}: {}", response.head);
-}
-
 /// Clients with keep-alive connections, and clients with a connection per request.
 const CLIENTS: [u64; 4] = [u64::MAX, u64::MAX, 10, 1];
 
 #[test]
 fn no_request_fails_over_several_upgrades() {
     let mut rig = Rig::start(&text(ANY, "hello", ""));
-    let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], check);
+    let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], succeeds);
     for _ in 0..5 {
-        let old = rig.upgrade();
-        wait_for_exit(old);
+        rig.upgrade_and_wait();
     }
     let tally = load.stop();
     assert!(tally.responses > 100 && tally.connections > 20, "{tally:?}");
@@ -27,7 +22,7 @@ fn no_request_fails_over_several_upgrades() {
 #[test]
 fn no_request_fails_during_simultaneous_reloads_and_upgrades() {
     let mut rig = Rig::start(&text(ANY, "0", ""));
-    let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], check);
+    let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], succeeds);
     for number in 1..=4 {
         rig.server.forget_lines();
         rig.signal(Signal::USR2);
@@ -52,8 +47,7 @@ fn descriptors_do_not_grow_over_20_upgrades() {
     let mut rig = Rig::start(&text(ANY, "hello", ""));
     let mut first = None;
     for _ in 0..20 {
-        let old = rig.upgrade();
-        wait_for_exit(old);
+        rig.upgrade_and_wait();
         rig.get("/app");
         rig.is_alone();
         let now = rig.descriptors();

@@ -5,7 +5,7 @@
 mod command;
 mod failures;
 mod load;
-mod rig;
+pub(crate) mod rig;
 mod service_manager;
 mod signals;
 mod sockets;

@@ -46,6 +46,12 @@ impl Rig {
         self.is_replaced()
     }
 
+    /// Upgrades the server, and waits until the old process has ended.
+    pub(crate) fn upgrade_and_wait(&mut self) {
+        let old = self.upgrade();
+        wait_for_exit(old);
+    }
+
     /// Waits until another process serves, and returns the old one.
     pub(crate) fn is_replaced(&mut self) -> Pid {
         let old = self.pid;
@@ -79,7 +85,7 @@ impl Rig {
     }
 
     pub(crate) fn descriptors(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("the server runs").count()
+        descriptors_of(self.pid)
     }
 
     /// Checks that only the server and its app are running.

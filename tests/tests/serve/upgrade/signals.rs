@@ -16,12 +16,13 @@ impl Delayed {
         let folder = Folder::new();
         let path = |name: &str| folder.join(name);
         mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let script =
-            format!("#!/bin/sh\nread x < {}\nexec '{}' \"$@\"\n", path("pipe").display(), binary().display());
-        folder.write("script", script);
+        folder.write(
+            "script",
+            format!("#!/bin/sh\nread x < {folder}/pipe\nexec '{}' \"$@\"\n", binary().display()),
+        );
         folder.set_mode("script", 0o755);
         link(binary(), &path("rudy"));
-        let script = format!("shift; exec '{}' \"$@\"", path("rudy").display());
+        let script = format!("shift; exec '{folder}/rudy' \"$@\"");
         let server = Server::build().config(&text(ANY, "old", "")).through_shell(&script).start();
         link(&path("script"), &path("rudy"));
         let mut rig = Rig::from_server(server);
@@ -149,10 +150,9 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
     let requested = folder.join("asked");
     // The app logs SIGTERM and does not end.
     let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", requested.display());
-    let app = format!(
-        "[[site.route]]\npath = \"/slow\"\nfastcgi = {{ command = [\"/bin/sh\", \"-c\", '''{script}'''], \
-         processes = {{ stop_timeout = \"1h\" }} }}\n"
-    );
+    let app =
+        format!("command = [\"/bin/sh\", \"-c\", '''{script}'''], processes = {{ stop_timeout = \"1h\" }}");
+    let app = format!("[[site.route]]\npath = \"/slow\"\nfastcgi = {{ {app} }}\n");
     let mut rig = Rig::start(&(text(ANY, "old", "") + &app));
     rig.rewrite(&text(ANY, "old", ""));
     let old = rig.upgrade();

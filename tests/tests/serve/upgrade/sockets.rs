@@ -1,15 +1,11 @@
 //! The listening sockets after an upgrade.
 
-use std::os::fd::OwnedFd;
-
 use rudy_tests::prelude::*;
 
 use crate::upgrade::rig::{ANY, Rig, text, wait_for_exit};
 
 fn get_over_unix(path: &Path) -> String {
-    let mut stream = UnixStream::connect(path).expect("the server listens on the socket");
-    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    std::io::read_to_string(&mut stream).unwrap()
+    exchange_unix(path, b"GET / HTTP/1.0\r\n\r\n")
 }
 
 #[test]
@@ -30,16 +26,14 @@ fn a_unix_socket_stays_open_and_keeps_its_file() {
             responses
         });
         for _ in 0..3 {
-            let old = rig.upgrade();
-            wait_for_exit(old);
+            rig.upgrade_and_wait();
         }
         stop.store(true, Ordering::Relaxed);
         assert!(client.join().expect("every request succeeds") > 10);
     });
     // New permissions apply to the same file.
     rig.rewrite(&text(&listen("660"), "hello", ""));
-    let old = rig.upgrade();
-    wait_for_exit(old);
+    rig.upgrade_and_wait();
     let file = fs::metadata(&path).unwrap();
     assert_eq!((file.ino(), file.permissions().mode() & 0o777), (inode, 0o660));
     rig.signal(Signal::TERM);
@@ -79,8 +73,7 @@ fn changing_the_number_of_workers_leaves_no_accept_queue_unserved() {
     for engine in ["cores = 1", "cores = 5", "engine = \"pool:4\"", "engine = \"task\""] {
         let mut rig = Rig::start(&text(ANY, "hello", "cores = 3"));
         rig.rewrite(&text(ANY, "hello", engine));
-        let old = rig.upgrade();
-        wait_for_exit(old);
+        rig.upgrade_and_wait();
         for _ in 0..32 {
             assert_eq!(rig.get("/"), "hello");
         }
@@ -89,19 +82,15 @@ fn changing_the_number_of_workers_leaves_no_accept_queue_unserved() {
 
 #[test]
 fn inherited_sockets_survive_upgrades() {
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    let server = Server::build()
-        .config(&text(ANY, "hello", ""))
-        .args(["--listen", "systemd:web"])
-        .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ LISTEN_FDNAMES=web exec \"$@\"")
-        .stdin(OwnedFd::from(socket))
-        .start();
+    let (socket, address) = listen();
+    // The shell sets LISTEN_PID to its own process id, which `exec` keeps.
+    let script = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ LISTEN_FDNAMES=web exec \"$@\"";
+    let server = Server::build().config(&text(ANY, "hello", "")).args(["--listen", "systemd:web"]);
+    let server = server.through_shell(script).stdin(OwnedFd::from(socket)).start();
     let mut rig = Rig::from_server(server);
     assert_eq!(rig.server.address(), address);
     for _ in 0..2 {
-        let old = rig.upgrade();
-        wait_for_exit(old);
+        rig.upgrade_and_wait();
         assert_eq!(rig.get("/"), "hello");
     }
     let old = rig.upgrade();
@@ -115,9 +104,8 @@ fn inherited_sockets_survive_upgrades() {
 fn sites_keep_their_addresses() {
     let config = |body: &str| {
         let site = |host: &str, listen: &str| {
-            format!(
-                "[[site]]\nhosts = '{host}'\nlisten = '{listen}'\nroute = [{{ path = '/*', respond = '{body}' }}]\n"
-            )
+            let route = format!("route = [{{ path = '/*', respond = '{body}' }}]\n");
+            format!("[[site]]\nhosts = '{host}'\nlisten = '{listen}'\n{route}")
         };
         [site("localhost", "127.0.0.1:0"), site("b.test", "127.0.0.2:0")].concat()
     };
@@ -128,7 +116,6 @@ fn sites_keep_their_addresses() {
     };
     assert_eq!((rig.get("/").as_str(), misdirected(&rig)), ("old", 421));
     rig.rewrite(&config("new"));
-    let old = rig.upgrade();
-    wait_for_exit(old);
+    rig.upgrade_and_wait();
     assert_eq!((rig.get("/").as_str(), misdirected(&rig)), ("new", 421));
 }
