@@ -286,7 +286,8 @@ fn note_route(observer: Option<&Arc<dyn Observer>>, found: &RouteMatch<'_, Targe
 
 /// Returns the path of a request without a route, for its header fields: the root if the path is invalid.
 fn path_or_root(request: &Request<'_>) -> RequestPath<'static> {
-    RequestPath::parse(request.path())
+    let path = Some(request.path()).filter(|path| path.starts_with(b"/")).unwrap_or(b"/");
+    RequestPath::parse(path)
         .map_or_else(|_| RequestPath::from_decoded("/".to_owned()), RequestPath::into_owned)
 }
 

@@ -340,7 +340,13 @@ impl FieldLines for LazyHead<'_> {
     }
 
     fn has(&self, field: KnownField) -> bool {
-        FieldLines::lines(self, field).next().is_some()
+        if let Some(map) = self.map.get() {
+            return FieldLines::has(&**map, field);
+        }
+        let is_received = self.head().is_some_and(|head| head.has(field));
+        // Most heads have no changes, and most fields are not in them.
+        is_received && !self.removed.contains(&field.name())
+            || self.added.iter().any(|(name, _)| *name == field.name())
     }
 }
 

@@ -38,21 +38,25 @@ pub enum KnownField {
     IfNoneMatch,
     IfRange,
     IfUnmodifiedSince,
+    KeepAlive,
+    ProxyConnection,
     Range,
     Referer,
     Te,
     TransferEncoding,
     Upgrade,
     UserAgent,
+    Via,
 }
 
 impl KnownField {
-    pub(crate) const COUNT: usize = Self::UserAgent as usize + 1;
+    pub(crate) const COUNT: usize = Self::Via as usize + 1;
 
     /// Finds the field with this name, a token in any case. Most names differ in length, so the length is compared first.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
         match name.len() {
             2 if is(name, b"te") => Some(Self::Te),
+            3 if is(name, b"via") => Some(Self::Via),
             4 if is(name, b"host") => Some(Self::Host),
             5 if is(name, b"range") => Some(Self::Range),
             6 if is(name, b"accept") => Some(Self::Accept),
@@ -64,10 +68,12 @@ impl KnownField {
             8 if is(name, b"if-range") => Some(Self::IfRange),
             10 if is(name, b"connection") => Some(Self::Connection),
             10 if is(name, b"user-agent") => Some(Self::UserAgent),
+            10 if is(name, b"keep-alive") => Some(Self::KeepAlive),
             13 if is(name, b"if-none-match") => Some(Self::IfNoneMatch),
             13 if is(name, b"authorization") => Some(Self::Authorization),
             14 if is(name, b"content-length") => Some(Self::ContentLength),
             15 if is(name, b"accept-encoding") => Some(Self::AcceptEncoding),
+            16 if is(name, b"proxy-connection") => Some(Self::ProxyConnection),
             17 if is(name, b"if-modified-since") => Some(Self::IfModifiedSince),
             17 if is(name, b"transfer-encoding") => Some(Self::TransferEncoding),
             19 if is(name, b"if-unmodified-since") => Some(Self::IfUnmodifiedSince),
@@ -92,12 +98,15 @@ impl KnownField {
             Self::IfNoneMatch => header::IF_NONE_MATCH,
             Self::IfRange => header::IF_RANGE,
             Self::IfUnmodifiedSince => header::IF_UNMODIFIED_SINCE,
+            Self::KeepAlive => const { HeaderName::from_static("keep-alive") },
+            Self::ProxyConnection => const { HeaderName::from_static("proxy-connection") },
             Self::Range => header::RANGE,
             Self::Referer => header::REFERER,
             Self::Te => header::TE,
             Self::TransferEncoding => header::TRANSFER_ENCODING,
             Self::Upgrade => header::UPGRADE,
             Self::UserAgent => header::USER_AGENT,
+            Self::Via => header::VIA,
         }
     }
 }

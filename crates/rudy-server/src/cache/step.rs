@@ -120,6 +120,10 @@ impl Step for Cache {
         Some(self)
     }
 
+    fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
+        Some("cache: what is stored is not known")
+    }
+
     fn cache(&self) -> Option<&Cache> {
         Some(self)
     }

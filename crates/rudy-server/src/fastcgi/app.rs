@@ -4,9 +4,9 @@ use std::io;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
-use rudy_http::h1::LazyHead;
 use rudy_fastcgi::{Limits, Role};
-use rudy_net::{Client, Observer, Peer, poll_time};
+use rudy_http::h1::LazyHead;
+use rudy_net::{Observer, Peer, poll_time};
 use rudy_upstream::{Choice, CircuitOptions};
 
 use super::apps::Apps;

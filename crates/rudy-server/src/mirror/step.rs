@@ -111,6 +111,10 @@ impl Step for Mirror {
         Some(self)
     }
 
+    fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
+        Some("mirror: the repository is not asked")
+    }
+
     fn describe(&self) -> Vec<String> {
         vec![format!("mirror: {} repository", self.0.preset)]
     }

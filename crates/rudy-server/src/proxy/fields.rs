@@ -2,45 +2,40 @@
 
 use std::time::Duration;
 
-use http::header::{CONNECTION, EXPECT, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE};
 use rudy_http::h1::client::ResponseHead;
 use rudy_http::h1::{LazyHead, ReceivedFields, ReceivedHead};
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::{members, parse_digits};
 
-static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+/// The fields of a connection.
+const OF_CONNECTION: [KnownField; 7] = [
+    KnownField::Connection,
+    KnownField::Expect,
+    KnownField::KeepAlive,
+    KnownField::ProxyConnection,
+    KnownField::Te,
+    KnownField::TransferEncoding,
+    KnownField::Upgrade,
+];
 
 /// Removes the fields of the client's connection from a request.
 ///
 /// `TE: trailers` is set again, because trailers are passed on. `Expect` is not passed on: the connection to the client sends
 /// 100 Continue when the body is read.
 pub(super) fn remove_connection_fields(head: &mut LazyHead<'_>) {
-    // One pass over the names costs less than a lookup of each, and most requests have none.
-    if !head.fields().any(|(name, _)| is_of_connection(name)) {
+    if !OF_CONNECTION.iter().any(|field| head.has(*field)) {
         return;
     }
     let takes_trailers =
-        head.get_all(&TE).flat_map(members).any(|member| member.eq_ignore_ascii_case(b"trailers"));
+        head.lines(KnownField::Te).flat_map(members).any(|member| member.eq_ignore_ascii_case(b"trailers"));
     remove_named_fields(head);
-    for name in [&KEEP_ALIVE, &PROXY_CONNECTION, &TE, &TRANSFER_ENCODING, &UPGRADE, &EXPECT] {
-        head.remove(name);
+    for field in OF_CONNECTION {
+        head.remove(&field.name());
     }
     if takes_trailers {
         head.add(TE, HeaderValue::from_static("trailers"));
         head.add(CONNECTION, HeaderValue::from_static("te"));
-    }
-}
-
-fn is_of_connection(name: &str) -> bool {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
-    match name.len() {
-        2 => is("te"),
-        6 => is("expect"),
-        7 => is("upgrade"),
-        10 => is("connection") || is("keep-alive"),
-        16 => is("proxy-connection"),
-        17 => is("transfer-encoding"),
-        _ => false,
     }
 }
 

@@ -371,9 +371,9 @@ impl ProxyRequest {
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
         let Self { shared, head, folder, offer, .. } = self;
         let (mut upload, client) = match offer {
-            // The body is a direction of the tunnel.
-            Some(offer) if offer.is_http2 => (Upload::default(), body),
-            _ => (self.receive(body).await?, RequestBody::empty()),
+            // The body is a direction of the tunnel. In a box: other requests need no room for it in the future.
+            Some(offer) if offer.is_http2 => (Upload::default(), Some(Box::new(body))),
+            _ => (self.receive(body).await?, None),
         };
         let mut received = self.send(head, &mut upload).await?;
         if let Some(handshake) = &self.handshake
@@ -390,6 +390,7 @@ impl ProxyRequest {
         if let Some(offer) = offer {
             let status = received.0.status();
             if status == StatusCode::SWITCHING_PROTOCOLS {
+                let client = client.map_or_else(RequestBody::empty, |body| *body);
                 return response::into_tunnel(received, offer, client, shared.tunnel_limits);
             }
             // For the client, a 2xx opens a tunnel (RFC 8441 §5), and its body would be what the upstream sends through it.
@@ -425,8 +426,7 @@ impl ProxyRequest {
         let key = shared.table.choice.key(self.client, of_client);
         let (preferred, preamble) = (self.stickiness.and_then(|of| of.preferred), preamble.clone());
         let selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };
-        let observer = self.observer.as_ref();
-        pool.send(&head, upload, offer.as_deref(), selection, &shared.timeouts, observer).await
+        pool.send(&head, upload, offer.as_deref(), selection, &shared.timeouts, self.observer.as_ref()).await
     }
 
     /// Receives as much of the body as the settings demand before a connection to an upstream is used. The futures are in boxes, because

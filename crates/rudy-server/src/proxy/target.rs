@@ -53,7 +53,10 @@ pub(super) fn target(
     if keeps_path && is_canonical() && is_plain() {
         return None;
     }
-    target_of_uri(head.uri(), path, mount, prefixes)
+    let target = target_of_uri(head.uri(), path, mount, prefixes);
+    // What a URI cannot hold is encoded in it.
+    let of_uri = || head.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
+    Some(target.unwrap_or_else(of_uri))
 }
 
 /// As [`target`], for a URI.

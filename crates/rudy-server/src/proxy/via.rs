@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use http::Version;
 use http::header::{HeaderValue, VIA};
 use rudy_http::h1::LazyHead;
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::members;
 
 /// How often a request may pass this process. Proxies of several sites on one machine may lead to each other; a loop does not end.
@@ -24,7 +25,7 @@ static MEMBERS: LazyLock<[HeaderValue; 3]> = LazyLock::new(|| {
 /// Returns whether a request has passed this process too often.
 pub(super) fn is_loop(head: &LazyHead<'_>) -> bool {
     let is_ours = |member: &&[u8]| member.ends_with(PSEUDONYM.as_bytes());
-    head.get_all(&VIA).flat_map(members).filter(is_ours).count() > PASSES_MAX
+    head.lines(KnownField::Via).flat_map(members).filter(is_ours).count() > PASSES_MAX
 }
 
 /// Adds this process to `Via` of a request.

@@ -13,11 +13,11 @@ use rudy_net::{Client, Peer, RequestBody};
 use super::exit::{Exit, Failure};
 use super::print;
 use crate::config::{self, Config};
-use crate::handlers::{HandlerConfig, HandlerTable};
+use crate::handlers::{Call, HandlerConfig, HandlerTable};
 use crate::internal_redirect::REDIRECTS_MAX;
 use crate::routes::{Context, Routes};
 use crate::routing::RouteMatch;
-use crate::steps::{Decision, Target};
+use crate::steps::{self, Explained, Target};
 use crate::template::Subject;
 use crate::{App, Resources};
 
@@ -151,7 +151,7 @@ impl<'c> Explanation<'c> {
             request.headers_mut().extend(self.request.fields.clone());
         }
         let request = rudy_net::Request::from(request.map_err(|error| error.to_string())?);
-        if self.is_rejected(&found, &request) {
+        if self.is_responded(request.copy_head(), &path, &found) {
             return Ok(None);
         }
         let Some(table) = route.map(|route| &route.handler) else {
@@ -165,21 +165,29 @@ impl<'c> Explanation<'c> {
         rewrite.target(&subject).map(|(uri, _)| Some(uri))
     }
 
-    /// Shows what the steps decide about a request of the client. Returns whether one of them rejects it.
-    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &rudy_net::Request<'_>) -> bool {
+    /// Shows what the steps make of a request of the client. Returns whether one of them responds.
+    fn is_responded(
+        &mut self,
+        request: rudy_net::Request<'_>,
+        path: &RequestPath<'_>,
+        found: &RouteMatch<'_, Target>,
+    ) -> bool {
         let Some(address) = self.request.from else { return false };
         let client = Client::new(Peer::Ip((address, 0).into()), 1, 1);
-        for step in &found.handler.steps {
-            match step.explain(request, Context::new(&client, self.routes)) {
-                Some(Decision::Allow(why)) => self.line("Allowed", &format!("by {why}")),
-                Some(Decision::Reject(why)) => {
-                    self.line("Response", &why);
-                    return true;
+        let call = Call { path, route: found, context: Context::new(&client, self.routes) };
+        let mut is_responded = false;
+        for explained in steps::explain(request, &call) {
+            match explained {
+                Explained::Skipped(what) => self.line("Skipped", what),
+                Explained::Allowed(why) => self.line("Allowed", &format!("by {why}")),
+                Explained::Responded(status, why) => {
+                    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                    self.line("Response", &format!("{}{why}", status.as_str()));
+                    is_responded = true;
                 }
-                None => {}
             }
         }
-        false
+        is_responded
     }
 
     /// Names the site and the route, and returns the route unless the server has added it.

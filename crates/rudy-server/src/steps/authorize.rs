@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rudy_net::Request;
+
 use super::{Flow, Passage, Step};
 use crate::fastcgi::Authorizer;
 use crate::handlers::{Call, Start};
@@ -9,6 +11,10 @@ use crate::handlers::{Call, Start};
 impl Step for Authorizer {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         Flow::Wait(self.decide(passage, call))
+    }
+
+    fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
+        Some("authorization: the application is not asked")
     }
 
     fn describe(&self) -> Vec<String> {

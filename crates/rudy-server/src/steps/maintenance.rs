@@ -11,7 +11,7 @@ use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Decision, Flow, Passage, Step};
+use super::{Flow, Passage, Step};
 use crate::client_address::AllowedClients;
 use crate::config::{FilePath, short_form};
 use crate::handlers::Call;
@@ -100,10 +100,9 @@ impl Step for Maintenance {
         vec![format!("maintenance: 503 while {} exists{allowed}", self.switch.file.display())]
     }
 
-    fn explain(&self, request: &Request<'_>, context: Context<'_>) -> Option<Decision> {
+    fn reason(&self, request: &Request<'_>, context: Context<'_>) -> Option<String> {
         let file = self.switch.file.display();
-        self.reject(request, context)
-            .map(|_| Decision::Reject(format!("503: maintenance, because {file} exists")))
+        self.reject(request, context).map(|_| format!("maintenance, because {file} exists"))
     }
 }
 

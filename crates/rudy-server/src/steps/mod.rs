@@ -45,7 +45,9 @@ pub(crate) use self::identity::{Identity, LoggedIn};
 pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;
-pub(crate) use self::pipeline::{Decided, Flow, Kept, Next, OwnedCall, Passage, Waiting, respond};
+pub(crate) use self::pipeline::{
+    Decided, Explained, Flow, Kept, Next, OwnedCall, Passage, Waiting, explain, respond,
+};
 pub(crate) use self::plan::SiteSteps;
 pub use self::plan::StepsTable;
 use crate::cache::Cache;
@@ -79,9 +81,15 @@ pub(crate) trait Step: Debug + Send + Sync {
     /// Describes the step for `rudy check --explain`, in a line or several.
     fn describe(&self) -> Vec<String>;
 
-    /// Decides about a request as [`Self::request`] does, for `rudy check --explain`. `None` if the step rejects no requests, or
-    /// cannot know without waiting.
-    fn explain(&self, request: &Request<'_>, context: Context<'_>) -> Option<Decision> {
+    /// What the step would do with a request beside deciding on it: count, send or wait. `rudy check --explain` prints this instead of
+    /// calling [`Self::request`]. `None` if the step only decides.
+    fn acts_on(&self, request: &Request<'_>) -> Option<&'static str> {
+        let _ = request;
+        None
+    }
+
+    /// Why the step decides on a request as it does, for `rudy check --explain`. `None` if its response says it, or it has no rule.
+    fn reason(&self, request: &Request<'_>, context: Context<'_>) -> Option<String> {
         let _ = (request, context);
         None
     }
@@ -103,15 +111,6 @@ pub(crate) trait ResponseStep {
 pub(crate) trait Around {
     /// Responds to a request, with or without the next steps.
     fn call(&self, request: Request<'_>, call: Call<'_>, next: Next) -> Reply;
-}
-
-/// What a step does with a request, and why.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    /// It passes the request on.
-    Allow(String),
-    /// It responds with an error: the status and the reason.
-    Reject(String),
 }
 
 /// The target of a route: its handler, and the steps around it.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::Slot;
 use rudy_net::{Client, Reply, Request, Response};
@@ -18,6 +18,7 @@ use crate::compression::fields::Wanted;
 use crate::files::access::Access;
 use crate::handlers::Call;
 use crate::pages::Form;
+use crate::request_state::HasResponseState;
 use crate::routes::{Context, Routes};
 use crate::routing::RouteId;
 
@@ -180,6 +181,41 @@ fn enter(mut passage: Passage<'_>, call: Call<'_>, first: usize, at: usize) -> R
         None => target.handler.call(passage.request, call),
     };
     leave(reply, passage.kept, call, first..target.steps.len())
+}
+
+/// What a step makes of a request that is explained.
+#[derive(Debug)]
+pub(crate) enum Explained {
+    /// It was not called, because it would count, send or wait.
+    Skipped(&'static str),
+    /// It passes the request on for this reason.
+    Allowed(String),
+    /// It responds with this status, for this reason.
+    Responded(StatusCode, Option<String>),
+}
+
+/// Passes a request through the steps of its route as [`enter`] does, until one responds, but calls none that would count, send or wait.
+pub(crate) fn explain(request: Request<'_>, call: &Call<'_>) -> Vec<Explained> {
+    let mut passage = Passage { request, ..Passage::default() };
+    let mut explained = Vec::new();
+    for step in &call.route.handler.steps {
+        if let Some(what) = step.acts_on(&passage.request) {
+            explained.push(Explained::Skipped(what));
+            continue;
+        }
+        let reason = step.reason(&passage.request, call.context);
+        match step.request(&mut passage, call) {
+            Flow::Continue => explained.extend(reason.map(Explained::Allowed)),
+            Flow::Respond(response) => {
+                let reason = reason.or_else(|| response.state().explanation.clone());
+                explained.push(Explained::Responded(response.status(), reason));
+                break;
+            }
+            // It is dropped before its first poll.
+            Flow::Wait(_) => explained.push(Explained::Skipped("a step that waits")),
+        }
+    }
+    explained
 }
 
 /// Continues after the step with number `at` has decided.

@@ -1,11 +1,18 @@
 //! Tests of the steps on whole configurations.
 
-use http::{HeaderMap, header};
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use proptest::prelude::*;
 use rudy_http::h1::{Event, LazyHead, ServerConnection};
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Forwarded, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 
+use super::{Explained, explain};
 use crate::config::Config;
+use crate::handlers::Call;
+use crate::routes::Context;
 use crate::{App, Resources};
 
 /// Loads a configuration, in a folder with some files.
@@ -360,4 +367,149 @@ fn a_route_limits_the_time_to_its_response() {
     "#);
     assert_eq!(send(&app, "http", "/late", &[]).status(), 504);
     assert_eq!(send(&app, "http", "/", &[]).status(), 200);
+}
+
+/// Steps that reject a request, as settings of a site, and the status of the response.
+const GUARDS: [(&str, u16); 6] = [
+    ("maintenance = 'htpasswd'", 503),
+    ("allow = '203.0.113.1'", 403),
+    ("basic_auth = 'htpasswd'", 401),
+    // Neither was started.
+    ("forward_auth = 'http://127.0.0.1:1/'", 502),
+    ("authorize = { address = '127.0.0.1:1' }", 502),
+    ("rate_limit = { rate = '1/h', by = 'host' }", 429),
+];
+
+/// The kinds of responses: the key of the handler, and a target.
+const KINDS: [(&str, &str); 9] = [
+    ("respond = { body = 'x' }", "/fixed"),
+    ("respond = 410", "/gone"),
+    ("files = 'www'", "/a.txt"),
+    ("files = 'www'", "/none"),
+    ("files = 'www'", "/"),
+    ("redirect = '/other'", "/moved"),
+    ("rewrite = '/other'", "/rewritten"),
+    ("stream = {}", "/stream"),
+    ("proxy = 'http://127.0.0.1:1'", "/proxied"),
+];
+
+#[test]
+fn no_kind_of_response_bypasses_a_step() {
+    for (guard, status) in GUARDS {
+        for (handler, target) in KINDS {
+            let server = |guard: &str| {
+                app(&format!(
+                    "[[site]]\n{guard}\nresponse_headers = {{ X-Site = 'site' }}\nerror_pages = 'errors'\n\
+                     [[site.route]]\npath = '/other'\nrespond = {{ body = 'other' }}\n\
+                     [[site.route]]\npath = '/*'\n{handler}\n"
+                ))
+            };
+            // Twice: the first fills the cache of files, and uses the allowance of a rate.
+            let responses = |guard: &str| {
+                let server = server(guard);
+                let first = send(&server, "http", target, &[]).status().as_u16();
+                let second = send(&server, "http", target, &[]);
+                assert_eq!(lines(second.headers(), "x-site"), ["site"], "{guard} {handler} {target}");
+                let received = send_received(&server, target).map(|response| response.status().as_u16());
+                (first, second.status().as_u16(), received)
+            };
+            let (_, open, received) = responses("");
+            assert!(received.is_none_or(|received| received == open), "{handler} {target}");
+            let (_, second, received) = responses(guard);
+            // An upstream that was not started is no better than such an authorizer.
+            assert!(open != status || handler.starts_with("proxy"), "{guard} {handler} {target}");
+            assert_eq!(second, status, "{guard} {handler} {target}");
+            assert!(received.is_none_or(|received| received == status), "{guard} {handler} {target}");
+        }
+    }
+}
+
+/// A site whose steps decide on everything of a request.
+const GUARDED: &str = r#"
+    trusted_proxies = ["10.0.0.0/8"]
+    [[site]]
+    cors = { origins = "https://b.org", methods = ["PUT"] }
+    response_headers = { X-Seen = "{method}" }
+    error_pages = "errors"
+    [[site.route]]
+    path = "/listed/*"
+    access = [{ deny = "192.0.2.0/24" }, { allow = "anyone", methods = "GET", headers = { X-A = "a*" } }]
+    request_headers = { X-A = false }
+    respond = { body = "page" }
+    [[site.route]]
+    path = "/near/*"
+    allow = ["loopback", "203.0.113.7"]
+    respond = { body = "page" }
+    [[site.route]]
+    path = "/secret/*"
+    basic_auth = "htpasswd"
+    respond = { body = "page" }
+    [[site.route]]
+    path = "/down/*"
+    maintenance = { file = "htpasswd", allow = "192.0.2.0/24" }
+    respond = { body = "page" }
+    [[site.route]]
+    path = "/*"
+    respond = { body = "page" }
+"#;
+
+thread_local! {
+    static GUARDED_SERVER: Server = app(GUARDED);
+}
+
+/// What `rudy check --explain` says about a request, and the status that the server responds with.
+fn explained_and_served(
+    server: &Server,
+    request: impl Fn() -> Request<'static>,
+    client: &Client<'_>,
+) -> (Option<StatusCode>, StatusCode) {
+    let (routes, made) = (server.app.routes(), request());
+    let path = RequestPath::parse(made.path()).unwrap().into_owned();
+    let found = routes.router.find(|| made.host(), &path, client).unwrap();
+    let call = Call { path: &path, route: &found, context: Context::new(client, routes) };
+    let responded = explain(request(), &call).into_iter().find_map(|explained| match explained {
+        Explained::Responded(status, _) => Some(status),
+        Explained::Skipped(_) | Explained::Allowed(_) => None,
+    });
+    let Reply::Now(response) = server.app.call(made, client) else { panic!("no step waits") };
+    (responded, response.status())
+}
+
+proptest! {
+    #[test]
+    fn a_request_is_explained_as_it_is_served(
+        method in prop::sample::select(&["GET", "HEAD", "PUT", "OPTIONS"][..]),
+        folder in prop::sample::select(&["listed", "near", "secret", "down", "open"][..]),
+        host in prop::sample::select(&["a.org", "localhost"][..]),
+        address in prop::sample::select(&["127.0.0.1", "192.0.2.7", "203.0.113.7", "10.0.0.1"][..]),
+        fields in prop::collection::vec(
+            prop::sample::select(&[
+                ("x-a", "abc"),
+                ("x-a", "b"),
+                ("origin", "https://b.org"),
+                ("access-control-request-method", "PUT"),
+                ("x-forwarded-for", "198.51.100.1"),
+                ("x-real-ip", "198.51.100.1"),
+            ][..]),
+            0..4,
+        ),
+    ) {
+        let request = || {
+            let mut request = Request::default();
+            request.set_method(method.parse().unwrap());
+            request.set_uri(format!("/{folder}/x").parse().unwrap());
+            for (name, value) in [("host", host)].iter().chain(&fields) {
+                request.add(HeaderName::from_static(name), HeaderValue::from_static(value));
+            }
+            request
+        };
+        let client = Client::new(Peer::Ip((address.parse::<IpAddr>().unwrap(), 1).into()), 1, 1);
+        let (explained, served) = GUARDED_SERVER.with(|server| explained_and_served(server, request, &client));
+        let of_handler = match method {
+            "GET" | "HEAD" => StatusCode::OK,
+            "OPTIONS" => StatusCode::NO_CONTENT,
+            _ => StatusCode::METHOD_NOT_ALLOWED,
+        };
+        prop_assert_eq!(explained.unwrap_or(of_handler), served);
+    }
 }

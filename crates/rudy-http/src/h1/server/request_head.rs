@@ -432,12 +432,15 @@ mod tests {
         (KnownField::IfNoneMatch, "if-none-match"),
         (KnownField::IfRange, "if-range"),
         (KnownField::IfUnmodifiedSince, "if-unmodified-since"),
+        (KnownField::KeepAlive, "keep-alive"),
+        (KnownField::ProxyConnection, "proxy-connection"),
         (KnownField::Range, "range"),
         (KnownField::Referer, "referer"),
         (KnownField::Te, "te"),
         (KnownField::TransferEncoding, "transfer-encoding"),
         (KnownField::Upgrade, "upgrade"),
         (KnownField::UserAgent, "user-agent"),
+        (KnownField::Via, "via"),
     ];
 
     #[test]

@@ -31,6 +31,10 @@ pub(super) struct Block {
 }
 
 /// What a frame leads to.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is passed on at once; a box would be an allocation for each request"
+)]
 pub(super) enum Step<'i> {
     Nothing,
     Block(Block),

@@ -8,7 +8,7 @@ use rudy_net::Request;
 
 use self::rule::Rule;
 pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
-use super::{Decision, Flow, Passage, Step};
+use super::{Flow, Passage, Step};
 use crate::client_address::AllowedClient;
 use crate::config::OneOrMany;
 use crate::handlers::Call;
@@ -67,12 +67,10 @@ impl Step for AccessRules {
         rules.chain([format!("access: {}", self.others())]).collect()
     }
 
-    fn explain(&self, request: &Request<'_>, context: Context<'_>) -> Option<Decision> {
-        let (is_allowed, rule) = self.decide(request, context);
-        let rule = match rule {
+    fn reason(&self, request: &Request<'_>, context: Context<'_>) -> Option<String> {
+        Some(match self.decide(request, context).1 {
             Some(number) => format!("access rule {}: {}", number + 1, self.rules[number]),
             None => format!("the access rules, none of which matches: {}", self.others()),
-        };
-        Some(if is_allowed { Decision::Allow(rule) } else { Decision::Reject(format!("403: {rule}")) })
+        })
     }
 }

@@ -178,6 +178,10 @@ impl Step for BasicAuth {
         }
     }
 
+    fn acts_on(&self, request: &Request<'_>) -> Option<&'static str> {
+        credentials(request.headers()).map(|_| "login: the password is not verified")
+    }
+
     fn describe(&self) -> Vec<String> {
         let login = format!("login: a user of {}, otherwise 401", self.shared.name);
         std::iter::once(login).chain(self.limits.describe()).collect()

@@ -138,6 +138,10 @@ impl Step for ForwardAuth {
         Some(self)
     }
 
+    fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
+        Some("forward authentication: the authorizer is not asked")
+    }
+
     fn describe(&self) -> Vec<String> {
         let copied: Vec<_> = self.0.copied.iter().map(HeaderName::as_str).collect();
         vec![format!("authorization: {} must allow the request, and sets {}", self.0.name, copied.join(", "))]

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-use rudy_net::{Reply, Response};
+use rudy_net::{Reply, Request, Response};
 
 use super::meter::Meter;
 use super::rate::add_fields;
@@ -86,6 +86,10 @@ impl<L: Limit> Step for Limited<L> {
     fn for_responses(&self) -> Option<&dyn ResponseStep> {
         let sends_fields = self.limits.iter().any(|applied| applied.effect.sends_fields);
         sends_fields.then_some(self)
+    }
+
+    fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
+        Some("limits: only a running server counts requests")
     }
 
     fn describe(&self) -> Vec<String> {
