@@ -95,9 +95,14 @@ impl<'a> Context<'a> {
     }
 
     /// Makes sure that the exchange has a record with a copy of the head, so that it is among the active requests while it waits.
-    pub(crate) fn observe_waiting(&self, route: &RouteMatch<'_, Target>) {
+    /// `shared` is the copy that the request has itself.
+    pub(crate) fn observe_waiting(
+        &self,
+        route: &RouteMatch<'_, Target>,
+        shared: Option<&Arc<RequestHead<'static>>>,
+    ) {
         let Self { client, routes, received: Some(head), .. } = self else { return };
-        if routes.activity.is_on() && routes.observers.observe_waiting(head, client) {
+        if routes.activity.is_on() && routes.observers.observe_waiting(head, shared, client) {
             note_route(client.observer.get(), route);
         }
     }
@@ -106,7 +111,7 @@ impl<'a> Context<'a> {
     fn observe_body(&self, request: &Request<'_>, route: &RouteMatch<'_, Target>) {
         let is_observed = self.client.observer.get().is_some();
         if !request.body().is_end_stream() && !is_observed {
-            self.observe_waiting(route);
+            self.observe_waiting(route, None);
             self.client.observer.get().into_iter().for_each(|observer| request.body().set_observer(observer));
         }
     }
@@ -220,7 +225,7 @@ impl<'a> Context<'a> {
             None => Next::first().call(request, Call { path, route: &found, context: self }),
         };
         if !matches!(&reply, Reply::Now(response) if response.body.is_small()) {
-            self.observe_waiting(&found);
+            self.observe_waiting(&found, None);
         }
         reply
     }

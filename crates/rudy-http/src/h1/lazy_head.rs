@@ -85,6 +85,15 @@ impl<'a> LazyHead<'a> {
         }
     }
 
+    /// Returns the copy of the received head, if it is not borrowed.
+    #[must_use]
+    pub fn shared(&self) -> Option<&Arc<RequestHead<'static>>> {
+        match &self.received {
+            Some(Received::Shared(head)) => Some(head),
+            _ => None,
+        }
+    }
+
     fn head(&self) -> Option<&RequestHead<'_>> {
         self.received.as_ref().map(Received::head)
     }

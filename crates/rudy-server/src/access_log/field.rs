@@ -164,10 +164,10 @@ impl Field {
                 self.tls_value(exchange)
             }
             Self::Request => request.map(|request| {
-                let version = version_text(request.version).as_bytes();
-                Value::Texts([request.method.as_str().as_bytes(), request.target(), version])
+                let version = version_text(request.version()).as_bytes();
+                Value::Texts([request.method().as_str().as_bytes(), request.target(), version])
             }),
-            Self::Method => request.map(|request| Value::Text(request.method.as_str().as_bytes())),
+            Self::Method => request.map(|request| Value::Text(request.method().as_str().as_bytes())),
             Self::Target => request.map(|request| Value::Text(request.target())),
             Self::Path => {
                 // The canonical path, which routes match: all spellings of a path have the same value here.
@@ -175,7 +175,7 @@ impl Field {
                 path = sent.and_then(|path| RequestPath::parse(path).ok());
                 path.as_ref().map(|path| Value::Text(path.as_bytes()))
             }
-            Self::Version => request.map(|request| Value::Text(version_text(request.version).as_bytes())),
+            Self::Version => request.map(|request| Value::Text(version_text(request.version()).as_bytes())),
             Self::Scheme => {
                 scheme = client.scheme();
                 Some(Value::Text(scheme.as_str().as_bytes()))

@@ -53,11 +53,17 @@ impl Observers {
 
     /// Creates the record of an exchange that has to wait, unless it has one, so that it is among the active requests. The record has a
     /// copy of the request's head then. Returns whether it is new.
-    pub(crate) fn observe_waiting(self: &Arc<Self>, head: &RequestHead<'_>, client: &Client<'_>) -> bool {
+    pub(crate) fn observe_waiting(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        shared: Option<&Arc<RequestHead<'static>>>,
+        client: &Client<'_>,
+    ) -> bool {
         let is_new = client.observer.get().is_none();
         let observer = client.observer.get_or_init(|| self.record(head, client, None));
         if let Some(record) = of(observer) {
-            record.request.get_or_init(|| RequestInfo::new(head, &[header::HOST]));
+            let copy = || RequestInfo::new(head, &[header::HOST]);
+            record.request.get_or_init(|| shared.cloned().map_or_else(copy, RequestInfo::Shared));
         }
         is_new
     }

@@ -1,17 +1,27 @@
 //! The parts of a request's head that logs show. The head is gone when the exchange is over.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use http::header::HOST;
 use http::{HeaderName, Method, Version};
 use rudy_http::h1::{FieldValue, RequestHead};
 use rudy_http::semantics::field::KnownField;
 
+/// What logs show of a request's head.
+#[derive(Debug)]
+pub(crate) enum RequestInfo {
+    /// A copy of parts.
+    Copied(Copied),
+    /// The head that a request has which waits.
+    Shared(Arc<RequestHead<'static>>),
+}
+
 /// A copy of parts of a request's head.
 #[derive(Debug)]
-pub(crate) struct RequestInfo {
-    pub(crate) method: Method,
-    pub(crate) version: Version,
+pub(crate) struct Copied {
+    method: Method,
+    version: Version,
     /// The target, the path and the fields, concatenated.
     bytes: Vec<u8>,
     target_end: usize,
@@ -20,9 +30,9 @@ pub(crate) struct RequestInfo {
     fields: Vec<(HeaderName, Range<usize>)>,
 }
 
-impl RequestInfo {
+impl Copied {
     /// Copies the target, the path, and the first line of each of these fields.
-    pub(crate) fn new(head: &RequestHead<'_>, names: &[HeaderName]) -> Self {
+    fn new(head: &RequestHead<'_>, names: &[HeaderName]) -> Self {
         let (target, path) = (head.target(), head.path());
         // Room for values of 32 bytes: most are shorter, such as a host.
         let mut bytes = Vec::with_capacity(target.len() + path.len() + 32 * names.len());
@@ -52,20 +62,54 @@ impl RequestInfo {
         let (method, version) = (head.method().clone(), head.version());
         Self { method, version, bytes, target_end, path_end, fields }
     }
+}
+
+impl RequestInfo {
+    /// Copies the target, the path, and the first line of each of these fields.
+    pub(crate) fn new(head: &RequestHead<'_>, names: &[HeaderName]) -> Self {
+        Self::Copied(Copied::new(head, names))
+    }
+
+    /// Returns the method.
+    pub(crate) fn method(&self) -> &Method {
+        match self {
+            Self::Copied(copied) => &copied.method,
+            Self::Shared(head) => head.method(),
+        }
+    }
+
+    /// Returns the version.
+    pub(crate) fn version(&self) -> Version {
+        match self {
+            Self::Copied(copied) => copied.version,
+            Self::Shared(head) => head.version(),
+        }
+    }
 
     /// Returns the target as the client sent it.
     pub(crate) fn target(&self) -> &[u8] {
-        &self.bytes[..self.target_end]
+        match self {
+            Self::Copied(copied) => &copied.bytes[..copied.target_end],
+            Self::Shared(head) => head.target(),
+        }
     }
 
     /// Returns the path as the client sent it.
     pub(crate) fn path(&self) -> &[u8] {
-        &self.bytes[self.target_end..self.path_end]
+        match self {
+            Self::Copied(copied) => &copied.bytes[copied.target_end..copied.path_end],
+            Self::Shared(head) => head.path(),
+        }
     }
 
     /// Returns the first line of a field that was copied.
     pub(crate) fn field(&self, name: &HeaderName) -> Option<&[u8]> {
-        let (_, range) = self.fields.iter().find(|(known, _)| known == name)?;
-        Some(&self.bytes[range.clone()])
+        match self {
+            Self::Copied(copied) => {
+                let (_, range) = copied.fields.iter().find(|(known, _)| known == name)?;
+                Some(&copied.bytes[range.clone()])
+            }
+            Self::Shared(head) => head.lines_named(name).next(),
+        }
     }
 }

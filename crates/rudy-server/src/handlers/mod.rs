@@ -115,7 +115,7 @@ impl Call<'_> {
 
     /// Passes a request to its handler on the blocking pool, because the handler has to wait for the file system.
     pub(crate) fn on_pool(&self, request: Request<'_>) -> Reply {
-        let (call, request) = (OwnedCall::of(self), request.into_owned());
+        let (request, call) = (self.detach(request), OwnedCall::of(self));
         let reply = on_pool(move |access| {
             Ok(call.with(access, |call| call.route.handler.handler.call(request, call)))
         });
@@ -124,8 +124,9 @@ impl Call<'_> {
 
     /// Returns a request with a copy of what it borrows, for a handler that waits.
     pub(crate) fn detach(&self, request: Request<'_>) -> Request<'static> {
-        self.context.observe_waiting(self.route);
-        request.into_owned()
+        let request = request.into_owned();
+        self.context.observe_waiting(self.route, request.shared());
+        request
     }
 
     /// Returns what the placeholders of a template stand for.

@@ -204,7 +204,7 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Returns the values of all lines with this name, in their order.
-    pub(crate) fn lines_named<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
+    pub fn lines_named<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
         let known = KnownField::of(name.as_str().as_bytes());
         let found = known.into_iter().flat_map(|field| self.lines(field));
         let searched = known.is_none().then(|| self.fields()).into_iter().flatten();
