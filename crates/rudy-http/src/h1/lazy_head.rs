@@ -246,12 +246,13 @@ impl<'a> LazyHead<'a> {
     }
 
     /// Returns the names and the values of all fields. The case of a name may be that in which it was received.
-    pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let map = self.map.get().into_iter().flat_map(|map| map.iter());
-        let is_kept = |(name, _): &(&str, &[u8])| !is_among(&self.removed, name);
-        let received = self.received_lines().into_iter().flat_map(RequestHead::fields).filter(is_kept);
+        let is_kept = |(name, _): &(&[u8], &[u8])| !is_among(&self.removed, name);
+        let received = self.received_lines().into_iter().flat_map(RequestHead::field_bytes);
+        let received = received.filter(is_kept);
         let added = self.added().iter().map(|(name, value)| (name, value));
-        received.chain(map.chain(added).map(|(name, value)| (name.as_str(), value.as_bytes())))
+        received.chain(map.chain(added).map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())))
     }
 
     /// Removes all lines of a field.
@@ -268,10 +269,10 @@ impl<'a> LazyHead<'a> {
     }
 
     /// Removes all fields with names that `is_removed` accepts, in the case in which they were received. Returns their names.
-    pub fn remove_if(&mut self, is_removed: impl Fn(&str) -> bool) -> Vec<HeaderName> {
+    pub fn remove_if(&mut self, is_removed: impl Fn(&[u8]) -> bool) -> Vec<HeaderName> {
         let names = self.fields().map(|(name, _)| name).filter(|name| is_removed(name));
         // The names of received fields are valid.
-        let names: Vec<HeaderName> = names.filter_map(|name| name.parse().ok()).collect();
+        let names: Vec<HeaderName> = names.filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
         for name in &names {
             self.remove(name);
         }
@@ -293,8 +294,8 @@ impl<'a> LazyHead<'a> {
     }
 }
 
-fn is_among(names: &[HeaderName], name: &str) -> bool {
-    names.iter().any(|other| other.as_str().eq_ignore_ascii_case(name))
+fn is_among(names: &[HeaderName], name: &[u8]) -> bool {
+    names.iter().any(|other| other.as_str().as_bytes().eq_ignore_ascii_case(name))
 }
 
 impl From<request::Parts> for LazyHead<'static> {
@@ -407,7 +408,7 @@ mod tests {
                 model.remove(*of);
             }
             Change::RemoveIf(start) => {
-                head.remove_if(|name| name.to_ascii_lowercase().starts_with(start));
+                head.remove_if(|name| name.to_ascii_lowercase().starts_with(start.as_bytes()));
                 for name in NAMES.iter().filter(|name| name.starts_with(start)) {
                     model.remove(*name);
                 }

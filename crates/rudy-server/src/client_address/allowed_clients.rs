@@ -99,13 +99,15 @@ const FORWARDING_FIELDS: [&str; 7] =
 
 /// Returns a field that proxies add. A local client that sends one is rejected.
 fn forwarding_field<'r>(request: &'r Request<'_>) -> Option<&'r str> {
-    const PREFIX: &str = "x-forwarded-";
-    let is_one = |name: &&str| {
+    const PREFIX: &[u8] = b"x-forwarded-";
+    let is_one = |name: &&[u8]| {
         let has_prefix = name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
-        has_prefix || FORWARDING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field))
+        has_prefix || FORWARDING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
     };
     let removed = || request.state().came_through_proxy.as_ref().map(HeaderName::as_str);
-    request.fields().map(|(name, _)| name).find(is_one).or_else(removed)
+    let sent = request.fields().map(|(name, _)| name).find(is_one);
+    // A token is ASCII.
+    sent.and_then(|name| str::from_utf8(name).ok()).or_else(removed)
 }
 
 impl fmt::Display for AllowedClients {

@@ -227,30 +227,33 @@ impl Params<'_> {
         // Room for nearly all names.
         let mut variable = Vec::with_capacity(64);
         variable.extend_from_slice(b"HTTP_");
-        let is_replaced = |name: &str| {
-            (is_absolute && name.eq_ignore_ascii_case("host"))
-                || (is_early && name.eq_ignore_ascii_case("early-data"))
+        let is_replaced = |name: &[u8]| {
+            (is_absolute && name.eq_ignore_ascii_case(b"host"))
+                || (is_early && name.eq_ignore_ascii_case(b"early-data"))
         };
-        let passed = || self.request.fields().filter(|(name, _)| is_passed_on(name) && !is_replaced(name));
-        let repeated = repeated(passed().map(|(name, _)| name));
-        let mut joined: Vec<&str> = Vec::new();
-        for (name, value) in passed() {
-            let is_same = |other: &str| name.eq_ignore_ascii_case(other);
+        let repeated = Names::repeated(self.request.fields().map(|(name, _)| name));
+        let mut joined: Vec<&[u8]> = Vec::new();
+        for (name, value) in self.request.fields() {
+            let is_done = || joined.iter().any(|other| name.eq_ignore_ascii_case(other));
+            if !is_passed_on(name) || is_replaced(name) || is_done() {
+                continue;
+            }
             let mut value = Cow::Borrowed(value);
-            if repeated & bit_of(name) != 0 {
-                if joined.iter().any(|other| is_same(other)) {
-                    continue;
-                }
+            if repeated.may_have(name) {
                 joined.push(name);
-                // RFC 9110 §5.3; cookies have their own separator (RFC 6265 §5.4).
-                let separator: &[u8] = if is_same("cookie") { b"; " } else { b", " };
-                let lines = passed().filter(|(other, _)| is_same(other)).map(|(_, value)| value);
-                value = lines.collect::<Vec<_>>().join(separator).into();
+                value = self.joined(name).into();
             }
             variable.truncate("HTTP_".len());
-            variable.extend(name.bytes().map(variable_byte));
+            variable.extend(name.iter().copied().map(variable_byte));
             params.push_bytes(&variable, &value);
         }
+    }
+
+    /// Joins all lines of a field (RFC 9110 §5.3). Cookies have their own separator (RFC 6265 §5.4).
+    fn joined(&self, name: &[u8]) -> Vec<u8> {
+        let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
+        let lines = self.request.fields().filter(|(other, _)| name.eq_ignore_ascii_case(other));
+        lines.map(|(_, value)| value).collect::<Vec<_>>().join(separator)
     }
 }
 
@@ -280,8 +283,8 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// - Names with other characters than letters, digits and hyphens. An underscore (in PHP also a dot) becomes
 ///   the same variable as a hyphen, so a client could forge a field that a proxy in front sets.
 /// - Fields of the connection, and fields that have their own variable.
-fn is_passed_on(name: &str) -> bool {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
+fn is_passed_on(name: &[u8]) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     let has_other_way = match name.len() {
         2 => is("te"),
         5 => is("proxy"),
@@ -294,24 +297,36 @@ fn is_passed_on(name: &str) -> bool {
         19 => is("proxy-authorization"),
         _ => false,
     };
-    !has_other_way && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    !has_other_way && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// Returns the [bits](bit_of) of names that may be repeated.
-fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> u64 {
-    let (_, repeated) = names.fold((0, 0), |(seen, repeated), name| {
-        let bit = bit_of(name);
-        (seen | bit, repeated | seen & bit)
-    });
-    repeated
-}
+/// A set of names, in any case, which may seem to have others. With 1,024 places, hardly one of the names of a request does.
+#[derive(Default)]
+struct Names([u64; 16]);
 
-/// Returns one of 64 bits for a name, in any case. Most names of a request have different ones.
-fn bit_of(name: &str) -> u64 {
-    let [first, .., last] = name.as_bytes() else { return 1 };
-    let sum =
-        name.len() + 5 * usize::from(first.to_ascii_lowercase()) + usize::from(last.to_ascii_lowercase());
-    1 << (sum % 64)
+impl Names {
+    /// Returns the names that may be there several times.
+    fn repeated<'n>(names: impl Iterator<Item = &'n [u8]>) -> Self {
+        let (mut seen, mut repeated) = (Self::default(), Self::default());
+        for name in names {
+            let (word, bit) = Self::place(name);
+            repeated.0[word] |= seen.0[word] & bit;
+            seen.0[word] |= bit;
+        }
+        repeated
+    }
+
+    fn may_have(&self, name: &[u8]) -> bool {
+        let (word, bit) = Self::place(name);
+        self.0[word] & bit != 0
+    }
+
+    fn place(name: &[u8]) -> (usize, u64) {
+        let byte = |at: usize| name.get(at).map_or(0, |byte| usize::from(byte.to_ascii_lowercase()));
+        let (middle, last) = (name.len() / 2, name.len().saturating_sub(1));
+        let hash = name.len() + 31 * byte(0) + 37 * byte(middle) + 41 * byte(last);
+        (hash / 64 % 16, 1 << (hash % 64))
+    }
 }
 
 /// Returns the port that the client has named, or the default port.

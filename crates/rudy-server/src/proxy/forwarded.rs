@@ -48,8 +48,8 @@ pub(super) fn set_forwarded(head: &mut LazyHead<'_>, client: &Client<'_>, with_f
 }
 
 /// Whether a name begins as one of those above, in one of its spellings.
-fn may_be_ours(name: &str) -> bool {
-    let Some(start) = name.as_bytes().first_chunk() else { return false };
+fn may_be_ours(name: &[u8]) -> bool {
+    let Some(start) = name.first_chunk() else { return false };
     matches!(
         start.map(|byte: u8| byte.to_ascii_lowercase()),
         [b'x', b'-' | b'_', b'f'] | [b'f', b'o', b'r'] | [b'c', b'l', b'i']
@@ -74,10 +74,10 @@ fn set_first(head: &mut LazyHead<'_>, client: &Client<'_>, with_forwarded: bool,
 /// Removes fields that many applications cannot tell from those above: CGI and WSGI turn hyphens into underscores.
 fn remove_other_spellings(head: &mut LazyHead<'_>) {
     head.remove_if(|name| {
-        let dashed = name.to_ascii_lowercase().replace('_', "-");
+        let dashed = String::from_utf8_lossy(name).to_ascii_lowercase().replace('_', "-");
         let is_ours =
             dashed.starts_with("x-forwarded-") || dashed.starts_with("client-cert") || dashed == "forwarded";
-        is_ours && name.contains('_')
+        is_ours && name.contains(&b'_')
     });
 }
 

@@ -73,14 +73,13 @@ impl Step for WithoutForwardingFields {
 fn remove(request: &mut Request<'_>, is_trusted: bool) {
     let removed = request
         .remove_if(|name| resembles_framing(name) || is_of_proxies(name) && !(is_trusted && is_dashed(name)));
-    if let Some(name) = removed.into_iter().find(|name| is_of_proxies(name.as_str())) {
+    if let Some(name) = removed.into_iter().find(|name| is_of_proxies(name.as_str().as_bytes())) {
         request.state_mut().came_through_proxy = Some(name);
     }
 }
 
 /// Whether only proxies set a field, in any spelling that is the same variable for an application.
-fn is_of_proxies(name: &str) -> bool {
-    let text = name.as_bytes();
+fn is_of_proxies(text: &[u8]) -> bool {
     // Nearly all other names end here: a comparison of each with all would cost as much as routing the request.
     let may_be = match text {
         [b'x' | b'X', ..] => true,
@@ -104,15 +103,14 @@ fn is_of_proxies(name: &str) -> bool {
 
 /// Whether a field is `Transfer-Encoding` or `Content-Length` for an application that turns underscores into hyphens, or the reverse: it would
 /// read another body than the server has sent, and the rest of it as the next request.
-fn resembles_framing(name: &str) -> bool {
-    let is_framing = [&b"content-length"[..], b"transfer-encoding"]
-        .iter()
-        .any(|framing| is_same_variable(name.as_bytes(), framing));
+fn resembles_framing(name: &[u8]) -> bool {
+    let is_framing =
+        [&b"content-length"[..], b"transfer-encoding"].iter().any(|framing| is_same_variable(name, framing));
     is_framing && !is_dashed(name)
 }
 
-fn is_dashed(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+fn is_dashed(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
 #[cfg(test)]

@@ -149,6 +149,10 @@ impl Next {
 
     /// Passes a request through these steps to the handler, and its response back.
     pub(crate) fn call(self, request: Request<'_>, call: Call<'_>) -> Reply {
+        let target = call.route.handler;
+        if self.0 == target.steps.len() {
+            return target.handler.call(request, call);
+        }
         let passage = Passage { request, ..Passage::default() };
         enter(passage, call, self.0, self.0)
     }

@@ -64,12 +64,13 @@ pub enum RequestFields<'a> {
 
 impl<'a> RequestFields<'a> {
     /// Returns the names, in any case, and the values.
-    fn iter(self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let (map, head) = match self {
             Self::Map(map) => (Some(map), None),
             Self::Head(head) => (None, Some(head)),
         };
-        let of_map = map.into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let of_map =
+            map.into_iter().flatten().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         of_map.chain(head.into_iter().flat_map(LazyHead::fields))
     }
 
@@ -108,8 +109,8 @@ impl<'a> From<&'a LazyHead<'a>> for RequestFields<'a> {
 }
 
 /// Whether the encoder writes the field itself.
-fn is_own(name: &str) -> bool {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
+fn is_own(name: &[u8]) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     match name.len() {
         4 => is("host"),
         14 => is("content-length"),
@@ -136,7 +137,7 @@ impl RequestHead<'_> {
         }
         for (name, value) in self.fields.iter().filter(|(name, _)| !is_own(name)) {
             let start = out.len();
-            put_field(name.as_bytes(), value, out);
+            put_field(name, value, out);
             out[start..start + name.len()].make_ascii_lowercase();
         }
         match self.body {

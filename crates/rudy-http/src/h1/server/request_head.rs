@@ -207,8 +207,9 @@ impl<'a> RequestHead<'a> {
     pub fn lines_named<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
         let known = KnownField::of(name.as_str().as_bytes());
         let found = known.into_iter().flat_map(|field| self.lines(field));
-        let searched = known.is_none().then(|| self.fields()).into_iter().flatten();
-        let searched = searched.filter(move |(other, _)| other.eq_ignore_ascii_case(name.as_str()));
+        let searched = known.is_none().then(|| self.field_bytes()).into_iter().flatten();
+        let searched =
+            searched.filter(move |(other, _)| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
         found.chain(searched.map(|(_, value)| value))
     }
 
@@ -226,6 +227,12 @@ impl<'a> RequestHead<'a> {
     #[must_use]
     pub fn fields(&self) -> Fields<'_> {
         Fields::new(&self.bytes[self.line.end()..])
+    }
+
+    /// Returns the same with names as bytes: to check that they are text costs as much as to find them.
+    pub(crate) fn field_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut fields = self.fields();
+        std::iter::from_fn(move || fields.next_bytes())
     }
 
     /// Returns the length of the body. Unless it is `Known(0)`, events for pieces and the end of the body follow.
