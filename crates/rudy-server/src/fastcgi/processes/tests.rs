@@ -544,6 +544,8 @@ fn a_server_that_will_be_killed() {
 
 #[test]
 fn processes_end_when_the_server_is_killed() {
+    // Any server that starts removes what a killed one has left in the common folder.
+    let folder = tempfile::tempdir().unwrap();
     let mut server = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -551,6 +553,7 @@ fn processes_end_when_the_server_is_killed() {
             "--ignored",
             "--nocapture",
         ])
+        .env("RUNTIME_DIRECTORY", folder.path())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -560,8 +563,8 @@ fn processes_end_when_the_server_is_killed() {
     let connection = UnixStream::connect(&socket).unwrap();
     server.kill().unwrap();
     server.wait().unwrap();
+    assert!(socket.starts_with(folder.path()));
     assert_ends(connection);
-    std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
 }
 
 #[test]
