@@ -2,11 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytes::BytesMut;
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri, Version, request};
 
-use super::RequestHead;
-use crate::semantics::field::{FieldLines, KnownField};
+use super::encode::put_field;
+use super::{FieldValue, RequestHead};
+use crate::semantics::field::{FieldLines, KnownField, KnownFields};
+use crate::syntax::is_text;
 
 /// The head of a request, which services read and change.
 ///
@@ -22,10 +25,65 @@ pub struct LazyHead<'a> {
     uri: OnceLock<Box<Uri>>,
     /// All fields, once there is a map. Until then, they are those that were received, with the changes.
     map: OnceLock<Box<HeaderMap>>,
-    /// The names of received fields that have been removed.
-    removed: Vec<HeaderName>,
-    /// The fields that have been added.
-    added: Vec<(HeaderName, HeaderValue)>,
+    /// The received fields that have been removed: known ones, and the names of others.
+    removed: KnownFields,
+    removed_others: Vec<HeaderName>,
+    added: AddedFields,
+}
+
+/// The fields that have been added.
+#[derive(Debug, Clone, Default)]
+struct AddedFields {
+    /// Encoded lines: values would be shared memory, and an upstream gets lines.
+    lines: Vec<u8>,
+    known: KnownFields,
+}
+
+/// Room for the lines that a proxy adds.
+const ADDED_BYTES: usize = 192;
+
+impl AddedFields {
+    /// Adds a line with a valid value.
+    fn push(&mut self, name: &HeaderName, value: &[u8]) {
+        let name = name.as_str().as_bytes();
+        if let Some(field) = KnownField::of(name) {
+            self.known.insert(field);
+        }
+        if self.lines.capacity() == 0 {
+            self.lines.reserve(ADDED_BYTES);
+        }
+        put_field(name, value, &mut self.lines);
+    }
+
+    /// Returns the names in lower case, and the values.
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &self.lines[..];
+        std::iter::from_fn(move || {
+            let (colon, end) = (memchr::memchr(b':', rest)?, memchr::memchr(b'\n', rest)?);
+            let (name, value) = (&rest[..colon], &rest[colon + 2..end - 1]);
+            rest = &rest[end + 1..];
+            Some((name, value))
+        })
+    }
+
+    fn of(&self, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+        self.iter().filter(move |(other, _)| *other == name.as_str().as_bytes()).map(|(_, value)| value)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        let name = name.as_str().as_bytes();
+        if !self.iter().any(|(other, _)| other == name) {
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.lines.len());
+        for (other, value) in self.iter().filter(|(other, _)| *other != name) {
+            put_field(other, value, &mut kept);
+        }
+        self.lines = kept;
+        if let Some(field) = KnownField::of(name) {
+            self.known.remove(field);
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -54,8 +112,9 @@ impl<'a> LazyHead<'a> {
             has_received_target: true,
             uri: OnceLock::new(),
             map: OnceLock::new(),
-            removed: Vec::new(),
-            added: Vec::new(),
+            removed: KnownFields::default(),
+            removed_others: Vec::new(),
+            added: AddedFields::default(),
         }
     }
 
@@ -72,7 +131,8 @@ impl<'a> LazyHead<'a> {
     /// Returns the received head, unless something was changed or has made a map.
     #[must_use]
     pub fn unchanged(&self) -> Option<&RequestHead<'_>> {
-        let is_same = self.has_received_target && self.removed.is_empty() && self.added.is_empty();
+        let removes = !self.removed.is_empty() || !self.removed_others.is_empty();
+        let is_same = self.has_received_target && !removes && self.added.lines.is_empty();
         self.received_lines().filter(|_| is_same)
     }
 
@@ -131,6 +191,13 @@ impl<'a> LazyHead<'a> {
     pub fn set_uri(&mut self, uri: Uri) {
         self.has_received_target = false;
         self.uri = OnceLock::from(Box::new(uri));
+    }
+
+    /// Returns the known fields that are present, if there is no map.
+    #[inline]
+    fn known_fields(&self) -> KnownFields {
+        let received = self.head().map(RequestHead::known_fields).unwrap_or_default();
+        received.without(self.removed).union(self.added.known)
     }
 
     fn received_target(&self) -> Option<&RequestHead<'_>> {
@@ -200,18 +267,17 @@ impl<'a> LazyHead<'a> {
         self.map.get_mut().expect("the map has been made")
     }
 
-    /// Returns the fields that are added to the received ones.
-    fn added(&self) -> &[(HeaderName, HeaderValue)] {
-        if self.map.get().is_some() { &[] } else { &self.added }
-    }
-
     fn to_map(&self) -> HeaderMap {
         let mut map = self.head().map(RequestHead::to_map).unwrap_or_default();
-        for name in &self.removed {
+        let known: Vec<_> = self.removed.iter().map(KnownField::name).collect();
+        for name in known.iter().chain(&self.removed_others) {
             map.remove(name);
         }
-        for (name, value) in &self.added {
-            map.append(name, value.clone());
+        for (name, value) in self.added.iter() {
+            // They were a name and a value.
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+                map.append(name, value);
+            }
         }
         map
     }
@@ -219,7 +285,43 @@ impl<'a> LazyHead<'a> {
     /// Returns the value of the first line of a field.
     #[must_use]
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
-        self.get_all(name).next()
+        match KnownField::of(name.as_str().as_bytes()) {
+            Some(field) => self.first(field),
+            None => self.get_all(name).next(),
+        }
+    }
+
+    /// Looks up a known field.
+    #[must_use]
+    pub fn field(&self, field: KnownField) -> FieldValue<'_> {
+        if !self.has(field) {
+            return FieldValue::Absent;
+        }
+        if let Some(head) = self.received_with(field) {
+            return head.field(field);
+        }
+        let mut lines = self.lines(field);
+        match (lines.next(), lines.next()) {
+            (None, _) => FieldValue::Absent,
+            (Some(value), None) => FieldValue::Once(value),
+            (Some(_), Some(_)) => FieldValue::Repeated,
+        }
+    }
+
+    /// Returns the received head if all lines of this field are its lines.
+    pub(super) fn received_with(&self, field: KnownField) -> Option<&RequestHead<'_>> {
+        let is_changed = self.removed.contains(field) || self.added.known.contains(field);
+        self.received_lines().filter(|_| !is_changed)
+    }
+
+    /// Returns the value of the first line of a known field.
+    #[must_use]
+    pub fn first(&self, field: KnownField) -> Option<&[u8]> {
+        match self.field(field) {
+            FieldValue::Absent => None,
+            FieldValue::Once(value) => Some(value),
+            FieldValue::Repeated => self.lines(field).next(),
+        }
     }
 
     /// Returns a copy of the value of the first line of a field.
@@ -237,22 +339,49 @@ impl<'a> LazyHead<'a> {
 
     /// Returns the values of all lines of a field, in their order.
     pub fn get_all<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
-        let map = self.map.get().into_iter();
-        let of_map = map.flat_map(move |map| map.get_all(name)).map(HeaderValue::as_bytes);
-        let head = self.received_lines().filter(|_| !self.removed.contains(name)).into_iter();
-        let received = head.flat_map(move |head| head.lines_named(name));
-        let added = self.added().iter().filter(move |(other, _)| other == name);
-        of_map.chain(received).chain(added.map(|(_, value)| value.as_bytes()))
+        let map = self.map.get();
+        let of_map = map.into_iter().flat_map(move |map| map.get_all(name)).map(HeaderValue::as_bytes);
+        let is_kept = !self.is_removed(name.as_str().as_bytes());
+        let received = self.received_lines().filter(|_| is_kept).into_iter();
+        let received = received.flat_map(move |head| head.lines_named(name));
+        let added = map.is_none().then(|| self.added.of(name.clone())).into_iter().flatten();
+        of_map.chain(received).chain(added)
     }
 
     /// Returns the names and the values of all fields. The case of a name may be that in which it was received.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let map = self.map.get().into_iter().flat_map(|map| map.iter());
-        let is_kept = |(name, _): &(&[u8], &[u8])| !is_among(&self.removed, name);
+        let map = self.map.get();
+        let of_map = map
+            .into_iter()
+            .flat_map(|map| map.iter())
+            .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         let received = self.received_lines().into_iter().flat_map(RequestHead::field_bytes);
-        let received = received.filter(is_kept);
-        let added = self.added().iter().map(|(name, value)| (name, value));
-        received.chain(map.chain(added).map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())))
+        let received = received.filter(|(name, _)| !self.is_removed(name));
+        let added = map.is_none().then(|| self.added.iter()).into_iter().flatten();
+        of_map.chain(received).chain(added)
+    }
+
+    /// Whether a received field with this name, in any case, has been removed.
+    fn is_removed(&self, name: &[u8]) -> bool {
+        !self.removed.is_empty() && KnownField::of(name).is_some_and(|field| self.removed.contains(field))
+            || self.removed_others.iter().any(|other| other.as_str().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Appends the lines of all fields except `skipped`, the received ones as they are if there is no map.
+    pub(super) fn encode_lines(&self, skipped: KnownFields, out: &mut BytesMut) {
+        if self.removed_others.is_empty()
+            && self.added.known.intersection(skipped).is_empty()
+            && self
+                .received_lines()
+                .is_some_and(|head| head.copy_lines_except(self.removed.union(skipped), out))
+        {
+            out.extend_from_slice(&self.added.lines);
+            return;
+        }
+        let is_skipped = |name: &[u8]| KnownField::of(name).is_some_and(|field| skipped.contains(field));
+        for (name, value) in self.fields().filter(|(name, _)| !is_skipped(name)) {
+            put_field(name, value, out);
+        }
     }
 
     /// Removes all lines of a field.
@@ -261,10 +390,27 @@ impl<'a> LazyHead<'a> {
             map.remove(name);
             return;
         }
-        self.added.retain(|(other, _)| other != name);
+        if let Some(field) = KnownField::of(name.as_str().as_bytes()) {
+            return self.remove_known(field);
+        }
+        self.added.remove(name);
         let is_received = self.head().is_some_and(|head| head.lines_named(name).next().is_some());
-        if is_received && !self.removed.contains(name) {
-            self.removed.push(name.clone());
+        if is_received && !self.removed_others.contains(name) {
+            self.removed_others.push(name.clone());
+        }
+    }
+
+    /// As [`Self::remove`].
+    pub fn remove_known(&mut self, field: KnownField) {
+        if let Some(map) = self.map.get_mut() {
+            map.remove(field.name());
+            return;
+        }
+        if self.added.known.contains(field) {
+            self.added.remove(&field.name());
+        }
+        if self.head().is_some_and(|head| head.has(field)) {
+            self.removed.insert(field);
         }
     }
 
@@ -283,7 +429,29 @@ impl<'a> LazyHead<'a> {
     pub fn add(&mut self, name: HeaderName, value: HeaderValue) {
         match self.map.get_mut() {
             Some(map) => drop(map.append(name, value)),
-            None => self.added.push((name, value)),
+            None => self.added.push(&name, value.as_bytes()),
+        }
+    }
+
+    /// Adds a line, unless the value is invalid.
+    pub fn add_text(&mut self, name: &HeaderName, value: &[u8]) {
+        match self.map.get_mut() {
+            Some(map) => drop(HeaderValue::from_bytes(value).map(|value| map.append(name, value))),
+            None if is_text(value) => self.added.push(name, value),
+            None => {}
+        }
+    }
+
+    /// Adds a line with the value of the first line of another field, if there is one.
+    pub fn add_copy(&mut self, name: &HeaderName, of: KnownField) {
+        let is_changed = self.removed.contains(of) || self.added.known.contains(of);
+        if let (None, Some(head), false) = (self.map.get(), &self.received, is_changed)
+            && let FieldValue::Once(value) = head.head().field(of)
+        {
+            return self.added.push(name, value);
+        }
+        if let Some(value) = self.first(of).map(<[u8]>::to_vec) {
+            self.add_text(name, &value);
         }
     }
 
@@ -292,10 +460,6 @@ impl<'a> LazyHead<'a> {
         self.remove(&name);
         self.add(name, value);
     }
-}
-
-fn is_among(names: &[HeaderName], name: &[u8]) -> bool {
-    names.iter().any(|other| other.as_str().as_bytes().eq_ignore_ascii_case(name))
 }
 
 impl From<request::Parts> for LazyHead<'static> {
@@ -309,8 +473,9 @@ impl From<request::Parts> for LazyHead<'static> {
             has_received_target: false,
             uri: OnceLock::from(Box::new(uri)),
             map: OnceLock::from(Box::new(headers)),
-            removed: Vec::new(),
-            added: Vec::new(),
+            removed: KnownFields::default(),
+            removed_others: Vec::new(),
+            added: AddedFields::default(),
         }
     }
 }
@@ -341,22 +506,21 @@ impl From<LazyHead<'_>> for request::Parts {
 
 impl FieldLines for LazyHead<'_> {
     fn lines(&self, field: KnownField) -> impl Iterator<Item = &[u8]> {
-        let name = field.name();
-        let of_map = self.map.get().into_iter().flat_map(move |map| FieldLines::lines(&**map, field));
-        let head = self.received_lines().filter(|_| !self.removed.contains(&name));
+        let (map, has) = (self.map.get(), self.has(field));
+        let of_map = map.filter(|_| has).into_iter().flat_map(move |map| FieldLines::lines(&**map, field));
+        let head = self.received_lines().filter(|_| has && !self.removed.contains(field));
         let received = head.into_iter().flat_map(move |head| head.lines(field));
-        let added = self.added().iter().filter(move |(other, _)| *other == name);
-        of_map.chain(received).chain(added.map(|(_, value)| value.as_bytes()))
+        let is_added = map.is_none() && self.added.known.contains(field);
+        let added = is_added.then(|| self.added.of(field.name())).into_iter().flatten();
+        of_map.chain(received).chain(added)
     }
 
+    #[inline]
     fn has(&self, field: KnownField) -> bool {
-        if let Some(map) = self.map.get() {
-            return FieldLines::has(&**map, field);
+        match self.map.get() {
+            Some(map) => FieldLines::has(&**map, field),
+            None => self.known_fields().contains(field),
         }
-        let is_received = self.head().is_some_and(|head| head.has(field));
-        // Most heads have no changes, and most fields are not in them.
-        is_received && !self.removed.contains(&field.name())
-            || self.added.iter().any(|(name, _)| *name == field.name())
     }
 }
 
@@ -366,6 +530,7 @@ mod tests {
 
     use super::*;
     use crate::Limits;
+    use crate::h1::Fields;
 
     const NAMES: [&str; 5] = ["cookie", "x-a", "x-b", "host", "via"];
 
@@ -440,6 +605,11 @@ mod tests {
                 }
             }
             prop_assert_eq!(head.fields().count(), model.len());
+            let mut out = BytesMut::new();
+            head.encode_lines(KnownFields::of(&[KnownField::Host]), &mut out);
+            let encoded = Fields::new(&out).filter_map(|(name, value)| Some((HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?)));
+            let without_host = model.iter().filter(|(name, _)| **name != HOST).map(|(name, value)| (name.clone(), value.clone()));
+            prop_assert_eq!(encoded.collect::<HeaderMap>(), without_host.collect::<HeaderMap>());
             prop_assert_eq!(head.headers(), &model);
             prop_assert_eq!((head.path(), head.query(), head.uri().path()), (&b"/a"[..], Some(&b"b"[..]), "/a"));
         }

@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Fields;
+use super::client::FieldLine;
 use super::encode::put_field;
 
 /// Room for the lines of most heads.
@@ -27,6 +28,20 @@ pub struct ReceivedFields {
 impl ReceivedFields {
     /// Adds a valid field, unless it belongs to the connection, or is another `Date`.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.push_with(name, |lines| put_field(name, value, lines));
+    }
+
+    /// As [`Self::push`]: most lines are copied as they are.
+    pub fn push_line(&mut self, line: &FieldLine<'_>) {
+        let FieldLine { name, value, whole } = *line;
+        let is_usual = whole.len() == name.len() + value.len() + 4 && whole[name.len() + 1] == b' ';
+        self.push_with(name, |lines| match whole {
+            [.., b'\r', b'\n'] if is_usual => lines.extend_from_slice(whole),
+            _ => put_field(name, value, lines),
+        });
+    }
+
+    fn push_with(&mut self, name: &[u8], put: impl FnOnce(&mut Vec<u8>)) {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"date") && std::mem::replace(&mut self.has_date, true) => return,
             10 if name.eq_ignore_ascii_case(b"connection") => return,
@@ -39,7 +54,7 @@ impl ReceivedFields {
         }
         self.names |= bit_of(name);
         let start = self.lines.len();
-        put_field(name, value, &mut self.lines);
+        put(&mut self.lines);
         self.lines[start..start + name.len()].make_ascii_lowercase();
     }
 

@@ -52,6 +52,31 @@ pub enum KnownField {
 impl KnownField {
     pub(crate) const COUNT: usize = Self::Via as usize + 1;
 
+    const ALL: [Self; Self::COUNT] = [
+        Self::Accept,
+        Self::AcceptEncoding,
+        Self::Authorization,
+        Self::Connection,
+        Self::ContentLength,
+        Self::Cookie,
+        Self::Expect,
+        Self::Host,
+        Self::IfMatch,
+        Self::IfModifiedSince,
+        Self::IfNoneMatch,
+        Self::IfRange,
+        Self::IfUnmodifiedSince,
+        Self::KeepAlive,
+        Self::ProxyConnection,
+        Self::Range,
+        Self::Referer,
+        Self::Te,
+        Self::TransferEncoding,
+        Self::Upgrade,
+        Self::UserAgent,
+        Self::Via,
+    ];
+
     /// Finds the field with this name, a token in any case. Most names differ in length, so the length is compared first.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
         match name.len() {
@@ -81,6 +106,11 @@ impl KnownField {
         }
     }
 
+    /// Returns the length of the name.
+    pub(crate) fn length(self) -> usize {
+        self.name().as_str().len()
+    }
+
     /// Returns the name of the field.
     #[must_use]
     pub fn name(self) -> HeaderName {
@@ -108,6 +138,58 @@ impl KnownField {
             Self::UserAgent => header::USER_AGENT,
             Self::Via => header::VIA,
         }
+    }
+}
+
+/// A set of known fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct KnownFields(u32);
+
+impl KnownFields {
+    /// Returns the set of these fields.
+    pub(crate) const fn of(fields: &[KnownField]) -> Self {
+        let (mut bits, mut at) = (0, 0);
+        while at < fields.len() {
+            bits |= 1 << fields[at] as u32;
+            at += 1;
+        }
+        Self(bits)
+    }
+
+    #[inline]
+    pub(crate) fn contains(self, field: KnownField) -> bool {
+        self.0 & 1 << field as u32 != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn insert(&mut self, field: KnownField) {
+        self.0 |= 1 << field as u32;
+    }
+
+    pub(crate) fn remove(&mut self, field: KnownField) {
+        self.0 &= !(1 << field as u32);
+    }
+
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Returns the fields of the set.
+    pub(crate) fn iter(self) -> impl Iterator<Item = KnownField> {
+        let all = KnownField::ALL.iter().copied();
+        all.filter(move |field| self.contains(*field)).take(self.0.count_ones() as usize)
     }
 }
 

@@ -19,7 +19,10 @@ pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
 #[must_use]
 pub fn split_response_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let name_end = line.iter().position(|byte| !is_token(*byte))?;
-    let blanks = line[name_end..].iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    let blanks = match line[name_end] {
+        b':' => 0,
+        _ => line[name_end..].iter().position(|byte| !matches!(byte, b' ' | b'\t'))?,
+    };
     split_at(line, name_end, name_end + blanks)
 }
 

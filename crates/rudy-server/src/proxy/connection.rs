@@ -15,8 +15,8 @@ use crate::upstream::{self, Dial, SocketConnection as _};
 /// A connection to an upstream for one request.
 #[derive(Debug)]
 pub(super) enum Connection {
-    /// It has no other requests.
-    Http1(Http1Connection),
+    /// It has no other requests. In a box that lives as long as the connection, because each request moves the connection a dozen times.
+    Http1(Box<Http1Connection>),
     /// It is a stream of a connection that many requests share.
     Http2(Http2Stream),
 }

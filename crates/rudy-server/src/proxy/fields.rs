@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE};
-use rudy_http::h1::client::ResponseHead;
+use rudy_http::h1::client::{FieldLine, ResponseHead};
 use rudy_http::h1::{LazyHead, ReceivedFields, ReceivedHead};
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::{members, parse_digits};
@@ -31,7 +31,7 @@ pub(super) fn remove_connection_fields(head: &mut LazyHead<'_>) {
         head.lines(KnownField::Te).flat_map(members).any(|member| member.eq_ignore_ascii_case(b"trailers"));
     remove_named_fields(head);
     for field in OF_CONNECTION {
-        head.remove(&field.name());
+        head.remove_known(field);
     }
     if takes_trailers {
         head.add(TE, HeaderValue::from_static("trailers"));
@@ -42,9 +42,9 @@ pub(super) fn remove_connection_fields(head: &mut LazyHead<'_>) {
 /// Removes `Connection` and the fields that it names.
 fn remove_named_fields(head: &mut LazyHead<'_>) {
     // A request without Host would be invalid, and its body has a length of our own.
-    let named = head.get_all(&CONNECTION).filter(|line| !is_usual(line)).flat_map(members);
+    let named = head.lines(KnownField::Connection).filter(|line| !is_usual(line)).flat_map(members);
     let names: Vec<_> = named.filter_map(|option| HeaderName::from_bytes(option).ok()).collect();
-    head.remove(&CONNECTION);
+    head.remove_known(KnownField::Connection);
     for name in names.iter().filter(|name| **name != HOST) {
         head.remove(name);
     }
@@ -77,23 +77,35 @@ pub(super) struct ResponseFields {
 
 impl ResponseFields {
     /// Adds a field.
-    pub(super) fn push(&mut self, name: &[u8], value: &[u8]) {
+    pub(super) fn push_line(&mut self, line: &FieldLine<'_>) {
+        if self.is_passed(line.name, line.value) {
+            self.passed.push_line(line);
+        }
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        if self.is_passed(name, value) {
+            self.passed.push(name, value);
+        }
+    }
+
+    /// Whether a field is passed on. Reads those of the connection.
+    fn is_passed(&mut self, name: &[u8], value: &[u8]) -> bool {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         match name.len() {
-            2 if is("te") => return,
-            7 if is("upgrade") => return,
+            2 if is("te") => false,
+            7 if is("upgrade") => false,
             10 if is("keep-alive") => {
                 self.kept_for = self.kept_for.or_else(|| keep_alive_timeout(value));
-                return;
+                false
             }
             10 if is("connection") => {
                 self.names_others |= members(value).any(|option| !is_usual(option));
-                return;
+                false
             }
-            16 if is("proxy-connection") => return,
-            _ => {}
+            16 if is("proxy-connection") => false,
+            _ => true,
         }
-        self.passed.push(name, value);
     }
 
     /// Returns the head with the fields so far, which are all those of `head`, and how long the upstream keeps its connection open. The next

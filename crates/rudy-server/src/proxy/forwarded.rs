@@ -3,10 +3,12 @@
 //! An application trusts these fields, so those of a client are removed, and those of a trusted proxy are continued.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use http::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use rudy_http::h1::LazyHead;
+use rudy_http::semantics::field::KnownField;
 use rudy_net::{Client, Peer};
 
 use crate::digits::{IP_BYTES_MAX, write_ip};
@@ -19,11 +21,11 @@ static CERTIFICATE_CHAIN: HeaderName = HeaderName::from_static("client-cert-chai
 
 /// Sets the fields about the client. `with_forwarded` adds `Forwarded`.
 pub(super) fn set_forwarded(head: &mut LazyHead<'_>, client: &Client<'_>, with_forwarded: bool) {
-    let host = head.value(&HOST);
     // One pass over the names costs less than a lookup of each, and most requests have none.
     if !head.fields().any(|(name, _)| may_be_ours(name)) {
-        return set_first(head, client, with_forwarded, host);
+        return set_first(head, client, with_forwarded);
     }
+    let host = head.value(&HOST);
     remove_other_spellings(head);
     let is_trusted = client.forwarded.is_some();
     let given = |head: &mut LazyHead<'_>, name: &HeaderName| {
@@ -36,7 +38,7 @@ pub(super) fn set_forwarded(head: &mut LazyHead<'_>, client: &Client<'_>, with_f
     if with_forwarded {
         add(head, &FORWARDED, append(elements, Some(element(client, host.as_ref()))));
     }
-    head.set(PROTO.clone(), scheme(&client.scheme()));
+    head.set(PROTO.clone(), HeaderValue::from_static(scheme(&client.scheme())));
     let forwarded_host = head.value(&FORWARDED_HOST).filter(|_| is_trusted);
     head.remove(&FORWARDED_HOST);
     if let Some(host) = forwarded_host.or(host) {
@@ -57,18 +59,26 @@ fn may_be_ours(name: &[u8]) -> bool {
 }
 
 /// Sets the fields of a request that has none of them.
-fn set_first(head: &mut LazyHead<'_>, client: &Client<'_>, with_forwarded: bool, host: Option<HeaderValue>) {
-    if let Some(address) = address_value(client.peer) {
-        head.add(FOR.clone(), address);
+fn set_first(head: &mut LazyHead<'_>, client: &Client<'_>, with_forwarded: bool) {
+    if let Some(ip) = client.peer.ip() {
+        add_ip(head, ip);
     }
     if with_forwarded {
-        add(head, &FORWARDED, Some(element(client, host.as_ref())));
+        add(head, &FORWARDED, Some(element(client, head.value(&HOST).as_ref())));
     }
-    head.add(PROTO.clone(), scheme(&client.scheme()));
-    if let Some(host) = host {
-        head.add(FORWARDED_HOST.clone(), host);
-    }
+    head.add_text(&PROTO, scheme(&client.scheme()).as_bytes());
+    head.add_copy(&FORWARDED_HOST, KnownField::Host);
     add_certificate(head, client);
+}
+
+/// Adds an address, without an allocation.
+fn add_ip(head: &mut LazyHead<'_>, ip: IpAddr) {
+    let mut text = [0; IP_BYTES_MAX];
+    let mut rest = &mut text[..];
+    // It has room for the longest.
+    let _ = write_ip(ip, &mut rest);
+    let length = IP_BYTES_MAX - rest.len();
+    head.add_text(&FOR, &text[..length]);
 }
 
 /// Removes fields that many applications cannot tell from those above: CGI and WSGI turn hyphens into underscores.
@@ -107,15 +117,6 @@ fn address(peer: Peer) -> Option<String> {
     peer.ip().map(|ip| ip.to_string())
 }
 
-/// As [`address`], with a single allocation.
-fn address_value(peer: Peer) -> Option<HeaderValue> {
-    let mut text = [0; IP_BYTES_MAX];
-    let mut rest = &mut text[..];
-    write_ip(peer.ip()?, &mut rest).ok()?;
-    let length = IP_BYTES_MAX - rest.len();
-    HeaderValue::from_bytes(&text[..length]).ok()
-}
-
 /// The element of `Forwarded` for this hop.
 fn element(client: &Client<'_>, host: Option<&HeaderValue>) -> String {
     let mut element = match client.peer.ip() {
@@ -131,8 +132,8 @@ fn element(client: &Client<'_>, host: Option<&HeaderValue>) -> String {
     element
 }
 
-fn scheme(scheme: &Scheme) -> HeaderValue {
-    HeaderValue::from_static(if *scheme == Scheme::HTTPS { "https" } else { "http" })
+fn scheme(scheme: &Scheme) -> &'static str {
+    if *scheme == Scheme::HTTPS { "https" } else { "http" }
 }
 
 /// Adds the certificate of the client, if its site passes certificates on: as a byte sequence (RFC 9440 §2.2).
@@ -171,10 +172,8 @@ mod tests {
         Client::new(peer, 1, 1)
     }
 
-    const PEER: Peer = Peer::Ip(std::net::SocketAddr::new(
-        std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)),
-        40000,
-    ));
+    const PEER: Peer =
+        Peer::Ip(std::net::SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)), 40000));
 
     #[test]
     fn fields_of_an_untrusted_client_are_replaced() {

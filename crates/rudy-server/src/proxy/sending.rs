@@ -22,7 +22,7 @@ pub(super) fn begin(
     offer: Option<&Offer>,
 ) -> Result<Sending, Cause> {
     match connection {
-        Connection::Http1(connection) => Sending::begin(upload, connection, |connection, out| {
+        Connection::Http1(connection) => Sending::begin(upload, &mut **connection, |connection, out| {
             head.encode(out).map_err(HttpCause::Request)?;
             connection.begin(head.info());
             let is_chunked = head.body == BodyLength::Chunked;

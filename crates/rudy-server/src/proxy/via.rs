@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use http::Version;
-use http::header::{HeaderValue, VIA};
+use http::header::VIA;
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::members;
@@ -16,16 +16,15 @@ const PASSES_MAX: usize = 4;
 static PSEUDONYM: LazyLock<String> =
     LazyLock::new(|| format!("rudy-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32));
 
-/// The members for requests of HTTP/1.0, HTTP/1.1 and HTTP/2. Static, because all workers would count the clones of another value at
-/// one place.
-static MEMBERS: LazyLock<[HeaderValue; 3]> = LazyLock::new(|| {
-    ["1.0", "1.1", "2"].map(|version| HeaderValue::from_static(format!("{version} {}", *PSEUDONYM).leak()))
-});
+/// The members for requests of HTTP/1.0, HTTP/1.1 and HTTP/2.
+static MEMBERS: LazyLock<[String; 3]> =
+    LazyLock::new(|| ["1.0", "1.1", "2"].map(|version| format!("{version} {}", *PSEUDONYM)));
 
 /// Returns whether a request has passed this process too often.
 pub(super) fn is_loop(head: &LazyHead<'_>) -> bool {
     let is_ours = |member: &&[u8]| member.ends_with(PSEUDONYM.as_bytes());
-    head.lines(KnownField::Via).flat_map(members).filter(is_ours).count() > PASSES_MAX
+    head.has(KnownField::Via)
+        && head.lines(KnownField::Via).flat_map(members).filter(is_ours).count() > PASSES_MAX
 }
 
 /// Adds this process to `Via` of a request.
@@ -36,11 +35,13 @@ pub(super) fn add_via(head: &mut LazyHead<'_>) {
         Version::HTTP_2 => http2,
         _ => http11,
     };
-    head.add(VIA, member.clone());
+    head.add_text(&VIA, member.as_bytes());
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]

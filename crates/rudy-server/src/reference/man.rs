@@ -3,7 +3,8 @@
 use roff::{Inline, Roff, bold, roman};
 use serde_json::Value;
 
-use super::{Key, Kind, Reference, Table, Type, notation};
+use super::{Key, Kind, ORDER, Reference, Table, Type, notation};
+use crate::steps::StepKind;
 
 /// Generates the manual page of the file that `schema` describes. `also` are the pages under SEE ALSO.
 #[must_use]
@@ -15,6 +16,10 @@ pub(crate) fn man_page(schema: &Value, also: &[&str]) -> String {
     page.control("SH", ["DESCRIPTION"]).text(inlines(&reference.description));
     for table in &reference.tables {
         table_section(&mut page, &reference, table);
+    }
+    page.control("SH", ["ORDER OF STEPS"]).text(inlines(ORDER));
+    for (number, (_, name)) in StepKind::ALL.iter().enumerate() {
+        page.control("IP", [format!("{}.", number + 1).as_str(), "4"]).text(inlines(name));
     }
     if !reference.types.is_empty() {
         page.control("SH", ["TYPES OF VALUES"]);

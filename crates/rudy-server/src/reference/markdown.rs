@@ -4,7 +4,8 @@ use std::fmt::{Arguments, Write};
 
 use serde_json::Value;
 
-use super::{Key, Kind, Reference, Table, TablePath, Type, notation};
+use super::{Key, Kind, ORDER, Reference, Table, TablePath, Type, notation};
+use crate::steps::StepKind;
 
 const INTRODUCTION: &str = "All keys, with type, default, description and example. This page is generated from the JSON Schema that `rudy schema` prints;
 `rudy manual DIR` writes the same text as the manual page rudy.toml(5). [Configuration](configuration.md) is the guide.";
@@ -16,6 +17,10 @@ pub(super) fn markdown(schema: &Value) -> String {
     contents(&mut out, &reference);
     for table in &reference.tables {
         table_section(&mut out, &reference, table);
+    }
+    put(&mut out, format_args!("\n## Order of steps\n\n{ORDER}\n\n"));
+    for (number, (_, name)) in StepKind::ALL.iter().enumerate() {
+        put(&mut out, format_args!("{}. {name}\n", number + 1));
     }
     if !reference.types.is_empty() {
         out.push_str("\n## Types of values\n");
@@ -34,6 +39,7 @@ fn contents(out: &mut String, reference: &Reference) {
         let paths: Vec<_> = table.paths.iter().map(place).collect();
         put(out, format_args!("- {}: {}\n", paths.join(", "), keys.join(", ")));
     }
+    out.push_str("- [Order of steps](#order-of-steps)\n");
     if !reference.types.is_empty() {
         let types: Vec<_> = reference.types.iter().map(|kind| type_link(&kind.name, &kind.name)).collect();
         put(out, format_args!("- [Types of values](#types-of-values): {}\n", types.join(", ")));

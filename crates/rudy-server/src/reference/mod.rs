@@ -13,6 +13,10 @@ mod walk;
 pub(crate) use man::man_page;
 use serde_json::Value;
 
+/// What precedes the kinds of steps.
+const ORDER: &str = "A request passes these settings of its route in this order, whatever their order in the file, then the handler. \
+    The response passes them back. Errors of the server itself pass those of the site that change responses.";
+
 /// The reference: the tables, the outermost first, then the types of values.
 #[derive(Debug)]
 struct Reference {

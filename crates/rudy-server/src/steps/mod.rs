@@ -1,7 +1,6 @@
-//! What surrounds every handler. Each step is a file here; [`plan`] puts them in order.
+//! What surrounds every handler. Each step is a file here, [`kind`] has their order, and [`plan`] makes those of a route.
 //!
 //! A step decides on a request and may change it; a step for responses also changes what comes back. [`pipeline`] calls them.
-//! ARCHITECTURE.md has the order of all steps.
 
 mod access;
 mod admission;
@@ -17,6 +16,7 @@ mod fields;
 mod forward_auth;
 mod forwarding_fields;
 mod identity;
+mod kind;
 mod limits;
 mod maintenance;
 mod pipeline;
@@ -42,6 +42,7 @@ pub(crate) use self::fields::CONNECTION_FIELDS;
 pub(crate) use self::fields::set_request_field;
 pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
 pub(crate) use self::identity::{Identity, LoggedIn};
+pub(crate) use self::kind::StepKind;
 pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;

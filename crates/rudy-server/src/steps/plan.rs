@@ -8,7 +8,6 @@ use rudy_units::{Size, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Step;
 use super::admission::{Admission, AdmissionTable, Shared, without_user_fields};
 use super::body_limit::BodyLimit;
 use super::compress::{Compress, Compressor};
@@ -18,6 +17,7 @@ use super::fields::{Changes, RequestFields, ResponseFields};
 use super::forwarding_fields::WithoutForwardingFields;
 use super::limits::{self, BandwidthTable, ConcurrencyTable, LimitSteps, Limits, Place, RateLimitTable};
 use super::timeout::RequestTimeout;
+use super::{Step, StepKind};
 use crate::Resources;
 use crate::cache::{Cache, CacheStore, CacheTable};
 use crate::compression::CompressionSetting;
@@ -267,7 +267,7 @@ impl<'c> SiteSteps<'c> {
 
     /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
     pub(crate) fn outer(&self) -> Vec<Arc<dyn Step>> {
-        self.outer_of(&self.site.steps, &self.admission, self.pages.clone())
+        in_order(self.outer_of(&self.site.steps, &self.admission, self.pages.clone()))
     }
 
     fn outer_of(
@@ -275,14 +275,14 @@ impl<'c> SiteSteps<'c> {
         settings: &StepsTable,
         admission: &Admission,
         pages: Option<Arc<Pages>>,
-    ) -> Vec<Arc<dyn Step>> {
-        let mut steps: Vec<Arc<dyn Step>> = Vec::new();
+    ) -> Vec<Planned> {
+        let mut steps = Vec::from_iter(admission.around_errors());
         if let Some(fields) = settings.response_fields(self.hsts.as_ref()) {
-            steps.push(Arc::new(fields));
+            steps.push(planned(StepKind::ResponseHeaders, fields));
         }
-        steps.extend(admission.around_errors());
         if let Some(pages) = pages {
-            steps.push(Arc::new(ErrorPages { pages, intercepts: settings.intercept_errors == Some(true) }));
+            let intercepts = settings.intercept_errors == Some(true);
+            steps.push(planned(StepKind::ErrorPages, ErrorPages { pages, intercepts }));
         }
         steps
     }
@@ -294,71 +294,96 @@ impl<'c> SiteSteps<'c> {
         let own = route.steps.pages(self.pages.clone(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
-        let limits = self.limits_of(route);
-        let mut steps =
-            Vec::from_iter(settings.bandwidth.as_ref().and_then(OrOff::on).map(limits::bandwidth));
-        // Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
+        let mut steps = self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone()));
         let compressor = route.steps.compressor(self.compressor.as_ref());
         let compresses = compressor.is_some();
-        if let Some(compressor) = compressor {
-            steps.push(Arc::new(Compress { compressor }));
-        }
-        steps.extend(self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone())));
+        steps.extend(compressor.map(|compressor| planned(StepKind::Compression, Compress { compressor })));
         steps.extend(admission.before_limits());
-        // A request that has too many others beside it does not use up the allowance of the client.
-        steps.extend(limits.iter().filter_map(|limits| limits.outer.clone()));
-        steps.extend(self.without_user_fields.clone());
-        let (login, authorizer) = (table.login(&self.site.steps.admission), self.authorizer(route, problems));
-        if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
-            steps.push(self.without_forwarding_fields.clone());
-        }
-        steps.extend(admission.logins(&limits[1].logins));
+        self.plan_logins(route, &admission, &mut steps, problems);
+        self.plan_settings(&settings, &mut steps);
+        self.plan_cache(route, settings.cache, compresses, &mut steps, problems);
+        in_order(steps)
+    }
+
+    /// Adds the logins of a route, its limits, which may count by user, and what removes fields that name users.
+    fn plan_logins(
+        &self,
+        route: &config::Route,
+        admission: &Admission,
+        steps: &mut Vec<Planned>,
+        problems: &mut Vec<Problem>,
+    ) {
+        let login = route.steps.admission.login(&self.site.steps.admission);
+        let limits = self.limits_of(route);
+        let (concurrency, rates) = &limits;
+        steps.extend(concurrency.outer.clone().map(|step| (StepKind::ConcurrentRequests, step)));
+        steps.extend(rates.outer.clone().map(|step| (StepKind::RateLimit, step)));
         if login.has_users {
-            steps.extend(limits.iter().filter_map(|limits| limits.by_user.clone()));
+            let by_user = concurrency.by_user.clone();
+            steps.extend(by_user.map(|step| (StepKind::ConcurrentRequestsByUser, step)));
+            steps.extend(rates.by_user.clone().map(|step| (StepKind::RateLimitByUser, step)));
         }
-        if let Some(authorizer) = authorizer {
-            steps.push(Arc::new(authorizer));
+        steps.extend(admission.logins(&rates.logins));
+        let authorizer = self.authorizer(route, problems);
+        if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
+            let step = self.without_forwarding_fields.clone();
+            steps.push((StepKind::WithoutForwardingFields, step));
         }
-        let body_bytes = settings.body_bytes.map_or(self.body_bytes, |size| size.0);
-        if body_bytes < self.body_bytes_max {
-            steps.push(Arc::new(BodyLimit { bytes: body_bytes }));
+        steps.extend(authorizer.map(|authorizer| planned(StepKind::Authorize, authorizer)));
+        let without_user_fields = self.without_user_fields.clone();
+        steps.extend(without_user_fields.map(|step| (StepKind::WithoutUserFields, step)));
+    }
+
+    /// Adds what the settings alone determine.
+    fn plan_settings(&self, settings: &StepsTable, steps: &mut Vec<Planned>) {
+        let bandwidth = settings.bandwidth.as_ref().and_then(OrOff::on);
+        steps.extend(bandwidth.map(|table| (StepKind::Bandwidth, limits::bandwidth(table))));
+        let bytes = settings.body_bytes.map_or(self.body_bytes, |size| size.0);
+        if bytes < self.body_bytes_max {
+            steps.push(planned(StepKind::BodyBytes, BodyLimit { bytes }));
         }
-        if let Some(timeout) = settings.request_timeout {
-            steps.push(Arc::new(RequestTimeout(timeout.0)));
-        }
+        let timeout = settings.request_timeout;
+        steps.extend(timeout.map(|timeout| planned(StepKind::RequestTimeout, RequestTimeout(timeout.0))));
         if !settings.request_headers.is_empty() {
-            steps.push(Arc::new(RequestFields(Changes::new(&settings.request_headers.0))));
+            let fields = RequestFields(Changes::new(&settings.request_headers.0));
+            steps.push(planned(StepKind::RequestHeaders, fields));
         }
-        // The innermost step: it sees the request as the handler does, on which `Vary` of the response is based.
-        let mut cache = settings.cache;
+    }
+
+    /// Adds the cache of a route, and what makes a mirror of it. `compresses` says whether its responses are compressed.
+    fn plan_cache(
+        &self,
+        route: &config::Route,
+        mut cache: Option<CacheTable>,
+        compresses: bool,
+        steps: &mut Vec<Planned>,
+        problems: &mut Vec<Problem>,
+    ) {
         if let HandlerTable::Mirror(table) = &route.handler {
             if route.steps.cache.as_ref().is_some_and(|table| table.is_off) {
                 let problem = Problem::key(&route.location.key("cache"), "a mirror always has a cache");
                 problems.push(problem.label("remove it, or use `proxy`"));
             }
             cache = Some(MirrorTable::cache(cache));
-            steps.extend(
-                Mirror::new(table, self.cache_store.clone()).map(|mirror| Arc::new(mirror) as Arc<dyn Step>),
-            );
+            let mirror = Mirror::new(table, self.cache_store.clone());
+            steps.extend(mirror.map(|mirror| planned(StepKind::Mirror, mirror)));
         }
-        if let Some(table) = cache.filter(|table| !table.is_off) {
-            if route.handler.is_cacheable() {
-                let (scope, site, identifies_content) = match route.handler {
-                    // Its keys are URLs of the repository, which no request for another site can have.
-                    HandlerTable::Mirror(_) => ("mirror".to_owned(), "mirror".to_owned(), true),
-                    _ => (self.site.own_addresses(), site_name(self.site), compresses),
-                };
-                let store = self.cache_store.clone();
-                steps.push(Arc::new(Cache::new(&table, scope, &site, store, identifies_content)));
-            } else if route.steps.cache.is_some() {
-                problems.push(not_cacheable(route));
-            }
+        let Some(table) = cache.filter(|table| !table.is_off) else { return };
+        if !route.handler.is_cacheable() {
+            problems.extend(route.steps.cache.as_ref().map(|_| not_cacheable(route)));
+            return;
         }
-        steps
+        let (scope, site, identifies_content) = match route.handler {
+            // Its keys are URLs of the repository, which no request for another site can have.
+            HandlerTable::Mirror(_) => ("mirror".to_owned(), "mirror".to_owned(), true),
+            _ => (self.site.own_addresses(), site_name(self.site), compresses),
+        };
+        let cache = Cache::new(&table, scope, &site, self.cache_store.clone(), identifies_content);
+        steps.push(planned(StepKind::Cache, cache));
     }
 
     /// The limits of a route, its own or those of the site: of concurrent requests, and of requests per time.
-    fn limits_of(&self, route: &config::Route) -> [LimitSteps; 2] {
+    fn limits_of(&self, route: &config::Route) -> (LimitSteps, LimitSteps) {
         let place = place(self.site, &route.paths);
         let concurrency = own_limits(route.steps.concurrent_requests.as_ref(), &self.concurrency, |list| {
             self.limits.concurrency(list, &place)
@@ -366,7 +391,7 @@ impl<'c> SiteSteps<'c> {
         let rates = own_limits(route.steps.rate_limit.as_ref(), &self.rate_limits, |list| {
             self.limits.rates(list, &place)
         });
-        [concurrency, rates]
+        (concurrency, rates)
     }
 
     /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
@@ -379,6 +404,19 @@ impl<'c> SiteSteps<'c> {
             }
         }
     }
+}
+
+/// A step and its kind.
+pub(super) type Planned = (StepKind, Arc<dyn Step>);
+
+pub(super) fn planned(kind: StepKind, step: impl Step + 'static) -> Planned {
+    (kind, Arc::new(step))
+}
+
+/// Returns the steps in the order of their kinds.
+fn in_order(mut steps: Vec<Planned>) -> Vec<Arc<dyn Step>> {
+    steps.sort_by_key(|(kind, _)| *kind);
+    steps.into_iter().map(|(_, step)| step).collect()
 }
 
 /// Returns the steps of a setting, or those of the site if there is no own setting.

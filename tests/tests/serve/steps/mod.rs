@@ -3,6 +3,7 @@
 
 mod apps;
 mod bodies;
+mod bypass;
 mod forward;
 mod login;
 mod protocols;

@@ -14,6 +14,7 @@ mod tests;
 pub use self::fault::Fault;
 pub use self::head::ResponseHead;
 pub use self::request::{RequestError, RequestFields, RequestHead};
+pub use self::scan::FieldLine;
 pub use super::Fields;
 pub use super::encode::{encode_chunk, encode_last_chunk};
 pub use crate::syntax::Excerpt;
@@ -156,11 +157,11 @@ impl ClientConnection {
         bytes: &'a [u8],
         limits: &Limits,
     ) -> Result<(usize, ResponseEvent<'a>), Fault> {
-        self.decode_with(bytes, limits, |_, _| {})
+        self.decode_with(bytes, limits, |_| {})
     }
 
-    /// As [`Self::decode`], and passes the name and the value of each field of a head to `on_field`, as soon as its line is complete: in
-    /// this call or in an earlier one than that which returns the event of the head.
+    /// As [`Self::decode`], and passes each field of a head to `on_field`, as soon as its line is complete: in this call or in an earlier
+    /// one than that which returns the event of the head.
     ///
     /// # Errors
     ///
@@ -169,7 +170,7 @@ impl ClientConnection {
         &mut self,
         bytes: &'a [u8],
         limits: &Limits,
-        mut on_field: impl FnMut(&[u8], &[u8]),
+        mut on_field: impl FnMut(&FieldLine<'_>),
     ) -> Result<(usize, ResponseEvent<'a>), Fault> {
         let decoded = self.advance(bytes, limits, &mut on_field);
         if decoded.is_err() {
@@ -250,7 +251,7 @@ impl ClientConnection {
         &mut self,
         bytes: &'a [u8],
         limits: &Limits,
-        on_field: &mut impl FnMut(&[u8], &[u8]),
+        on_field: &mut impl FnMut(&FieldLine<'_>),
     ) -> Result<(usize, ResponseEvent<'a>), Fault> {
         match &mut self.state {
             State::Head(scan) => match scan.find_end(bytes, limits, on_field)? {

@@ -10,9 +10,9 @@ use super::RequestInfo;
 use crate::h1::encode::{put_content_length, put_field};
 use crate::h1::host::split_authority;
 use crate::h1::target::{needs_host, parse_target};
-use crate::h1::{BodyLength, LazyHead};
-use crate::semantics::field::{FieldLines, KnownField};
-use crate::syntax::{members, parse_digits};
+use crate::h1::{BodyLength, FieldValue, LazyHead};
+use crate::semantics::field::{FieldLines, KnownField, KnownFields};
+use crate::syntax::{alphanumeric_and, members, parse_digits};
 
 /// A request head to encode.
 ///
@@ -63,17 +63,6 @@ pub enum RequestFields<'a> {
 }
 
 impl<'a> RequestFields<'a> {
-    /// Returns the names, in any case, and the values.
-    fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let (map, head) = match self {
-            Self::Map(map) => (Some(map), None),
-            Self::Head(head) => (None, Some(head)),
-        };
-        let of_map =
-            map.into_iter().flatten().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        of_map.chain(head.into_iter().flat_map(LazyHead::fields))
-    }
-
     /// Returns the fields in a map.
     pub(crate) fn map(self) -> &'a HeaderMap {
         match self {
@@ -82,17 +71,54 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    fn lines(self, field: KnownField) -> impl Iterator<Item = &'a [u8]> {
-        let (map, head) = match self {
-            Self::Map(map) => (Some(map), None),
-            Self::Head(head) => (None, Some(head)),
-        };
-        let of_map = map.into_iter().flat_map(move |map| map.lines(field));
-        of_map.chain(head.into_iter().flat_map(move |head| head.lines(field)))
+    /// Whether the values of all lines of a field are so.
+    fn all(self, field: KnownField, mut is_so: impl FnMut(&[u8]) -> bool) -> bool {
+        match self {
+            Self::Map(map) => map.lines(field).all(&mut is_so),
+            Self::Head(head) => !head.has(field) || head.lines(field).all(&mut is_so),
+        }
+    }
+
+    /// Looks up a field.
+    fn field(self, field: KnownField) -> FieldValue<'a> {
+        match self {
+            Self::Map(map) => {
+                let mut lines = map.lines(field);
+                match (lines.next(), lines.next()) {
+                    (None, _) => FieldValue::Absent,
+                    (Some(value), None) => FieldValue::Once(value),
+                    (Some(_), Some(_)) => FieldValue::Repeated,
+                }
+            }
+            Self::Head(head) => head.field(field),
+        }
+    }
+
+    /// Whether the field is a received one, whose value was checked then.
+    fn is_received(self, field: KnownField) -> bool {
+        matches!(self, Self::Head(head) if head.received_with(field).is_some())
     }
 
     fn has(self, field: KnownField) -> bool {
-        self.lines(field).next().is_some()
+        match self {
+            Self::Map(map) => map.has(field),
+            Self::Head(head) => head.has(field),
+        }
+    }
+
+    /// Appends the lines of all fields that the encoder does not write itself.
+    fn encode(self, out: &mut BytesMut) {
+        match self {
+            Self::Map(map) => {
+                let is_own =
+                    |name: &[u8]| KnownField::of(name).is_some_and(|field| OWN_FIELDS.contains(field));
+                let fields = map.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+                for (name, value) in fields.filter(|(name, _)| !is_own(name)) {
+                    put_field(name, value, out);
+                }
+            }
+            Self::Head(head) => head.encode_lines(OWN_FIELDS, out),
+        }
     }
 }
 
@@ -108,16 +134,9 @@ impl<'a> From<&'a LazyHead<'a>> for RequestFields<'a> {
     }
 }
 
-/// Whether the encoder writes the field itself.
-fn is_own(name: &[u8]) -> bool {
-    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-    match name.len() {
-        4 => is("host"),
-        14 => is("content-length"),
-        17 => is("transfer-encoding"),
-        _ => false,
-    }
-}
+/// The fields that the encoder writes itself.
+const OWN_FIELDS: KnownFields =
+    KnownFields::of(&[KnownField::Host, KnownField::ContentLength, KnownField::TransferEncoding]);
 
 impl RequestHead<'_> {
     /// Appends the encoded head to `out`.
@@ -132,14 +151,10 @@ impl RequestHead<'_> {
         out.put_slice(self.target.as_bytes());
         out.put_slice(if self.version == Version::HTTP_10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         // RFC 9112 §3.2 recommends Host as the first field.
-        if let Some(host) = self.fields.lines(KnownField::Host).next() {
+        if let FieldValue::Once(host) = self.fields.field(KnownField::Host) {
             put_field(b"host", host, out);
         }
-        for (name, value) in self.fields.iter().filter(|(name, _)| !is_own(name)) {
-            let start = out.len();
-            put_field(name, value, out);
-            out[start..start + name.len()].make_ascii_lowercase();
-        }
+        self.fields.encode(out);
         match self.body {
             BodyLength::Chunked => put_field(b"transfer-encoding", b"chunked", out),
             BodyLength::Known(0) if !self.expects_content() => {}
@@ -153,8 +168,8 @@ impl RequestHead<'_> {
     #[must_use]
     pub fn info(&self) -> RequestInfo {
         let has_option = |option: &str| {
-            let mut options = self.fields.lines(KnownField::Connection).flat_map(members);
-            options.any(|token| token.eq_ignore_ascii_case(option.as_bytes()))
+            let is_option = |token: &[u8]| token.eq_ignore_ascii_case(option.as_bytes());
+            !self.fields.all(KnownField::Connection, |line| !members(line).any(is_option))
         };
         let is_last = has_option("close") || (self.version == Version::HTTP_10 && !has_option("keep-alive"));
         RequestInfo {
@@ -196,14 +211,14 @@ impl RequestHead<'_> {
     /// Checks Host (RFC 9112 §3.2): exactly one in HTTP/1.1, at most one in HTTP/1.0, and always valid.
     fn check_host(&self, needs_host: bool) -> Result<(), RequestError> {
         let is_valid = |host: &[u8]| {
-            let host = split_authority(host);
-            host.is_some_and(|(host, _)| !host.is_empty() || !needs_host)
+            (!needs_host || !host.is_empty())
+                && (self.fields.is_received(KnownField::Host)
+                    || split_authority(host).is_some_and(|(host, _)| !needs_host || !host.is_empty()))
         };
-        let mut hosts = self.fields.lines(KnownField::Host);
-        match (hosts.next(), hosts.next()) {
-            (None, _) if self.version == Version::HTTP_11 => Err(RequestError::MissingHost),
-            (Some(_), Some(_)) => Err(RequestError::RepeatedHost),
-            (Some(host), None) if !is_valid(host) => {
+        match self.fields.field(KnownField::Host) {
+            FieldValue::Absent if self.version == Version::HTTP_11 => Err(RequestError::MissingHost),
+            FieldValue::Repeated => Err(RequestError::RepeatedHost),
+            FieldValue::Once(host) if !is_valid(host) => {
                 Err(RequestError::BadHost(String::from_utf8_lossy(host).into_owned()))
             }
             _ => Ok(()),
@@ -219,10 +234,10 @@ impl RequestHead<'_> {
             return Err(RequestError::ExpectWithoutContent);
         }
         let is_length = |value: &[u8]| matches!(self.body, BodyLength::Known(length) if parse_digits(value) == Some(length));
-        let lengths_agree = self.fields.lines(KnownField::ContentLength).all(is_length);
-        let mut codings = self.fields.lines(KnownField::TransferEncoding);
-        let codings_agree =
-            codings.all(|value| self.body == BodyLength::Chunked && value.eq_ignore_ascii_case(b"chunked"));
+        let is_chunked =
+            |value: &[u8]| self.body == BodyLength::Chunked && value.eq_ignore_ascii_case(b"chunked");
+        let lengths_agree = self.fields.all(KnownField::ContentLength, is_length);
+        let codings_agree = self.fields.all(KnownField::TransferEncoding, is_chunked);
         if lengths_agree && codings_agree { Ok(()) } else { Err(RequestError::ConflictingLength(self.body)) }
     }
 
@@ -237,9 +252,11 @@ const PLAIN_BYTES_MAX: usize = 8 * 1024;
 
 /// Returns whether a target is a path with characters of RFC 3986 §3.3 and §3.4 only.
 fn is_plain_path(target: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%".contains(&byte);
+    let is_plain = |byte: u8| PLAIN[usize::from(byte)];
     target.starts_with('/') && target.len() <= PLAIN_BYTES_MAX && target.bytes().all(is_plain)
 }
+
+static PLAIN: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+,;=:@/?%");
 
 /// The reason why a request cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,17 @@ use crate::syntax::{is_text, split_response_field};
 const TLS_ALERT: u8 = 0x15;
 const TLS_HANDSHAKE: u8 = 0x16;
 
+/// A valid field line of a response head.
+#[derive(Debug, Clone, Copy)]
+pub struct FieldLine<'a> {
+    /// The name, in any case.
+    pub name: &'a [u8],
+    /// The value, without white space around it.
+    pub value: &'a [u8],
+    /// The line with its end.
+    pub(crate) whole: &'a [u8],
+}
+
 /// The progress of the scan of a head, and its result.
 #[derive(Debug, Default)]
 pub(super) struct HeadScan {
@@ -36,7 +47,7 @@ impl HeadScan {
         &mut self,
         bytes: &[u8],
         limits: &Limits,
-        on_field: &mut impl FnMut(&[u8], &[u8]),
+        on_field: &mut impl FnMut(&FieldLine<'_>),
     ) -> Result<Option<usize>, Fault> {
         if self.fields_start == 0 {
             check_start(&bytes[..bytes.len().min(limits.head_bytes)])?;
@@ -46,7 +57,7 @@ impl HeadScan {
             let line = self.lines.next_lenient_line(bytes, limits.head_bytes);
             let too_large = |_| Fault::HeadTooLarge { limit: limits.head_bytes };
             let Some(line) = line.map_err(too_large)? else { return Ok(None) };
-            let line = &bytes[line];
+            let (line, whole) = (&bytes[line.clone()], &bytes[line.start..self.lines.start()]);
             if self.fields_start == 0 {
                 self.parse_status_line(line)?;
                 self.fields_start = u32::try_from(self.lines.start()).unwrap_or(u32::MAX);
@@ -56,7 +67,7 @@ impl HeadScan {
                 let counted = self.lines.count_field(limits);
                 counted.map_err(|_| Fault::TooManyFields { limit: limits.head_fields })?;
                 let (name, value) = self.scan_field(line)?;
-                on_field(name, value);
+                on_field(&FieldLine { name, value, whole });
             }
         }
     }

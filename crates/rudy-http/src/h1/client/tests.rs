@@ -311,7 +311,8 @@ fn a_head_is_read_without_line_ends_and_white_space() {
         let mut connection = ClientConnection::new();
         connection.expect_response(HEAD);
         let mut fields = Vec::new();
-        let mut on_field = |name: &[u8], value: &[u8]| fields.push((name.to_vec(), value.to_vec()));
+        let mut on_field =
+            |line: &super::FieldLine<'_>| fields.push((line.name.to_vec(), line.value.to_vec()));
         // Each field is reported once, however the head is split.
         for end in 0..input.len() {
             let decoded =

@@ -11,7 +11,7 @@ use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
 use crate::h1::fields::read_field;
 use crate::h1::host::split_authority;
 use crate::h1::malformed::Malformed;
-use crate::semantics::field::KnownField;
+use crate::semantics::field::{KnownField, KnownFields};
 use crate::syntax::members;
 
 /// The maximum number of fields, regardless of the configured limit: a larger [`http::HeaderMap`] may be unable to grow.
@@ -31,10 +31,11 @@ pub(super) struct FieldScan {
 /// The positions of the known fields in a head.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldPositions {
-    /// The start of the value of the first line of each field; 0 if the field is missing.
+    /// The start of the value of the first line of each field that is present.
     starts: [u32; KnownField::COUNT],
-    /// A bit for each field that has several lines.
-    repeated: u32,
+    pub(super) present: KnownFields,
+    /// Those that have several lines.
+    repeated: KnownFields,
 }
 
 /// The first Host of a head.
@@ -143,18 +144,18 @@ impl FieldScan {
 
 impl FieldPositions {
     fn record(&mut self, field: KnownField, start: usize) {
-        let position = &mut self.starts[field as usize];
-        if *position == 0 {
-            // A head is far smaller than 4 GiB.
-            *position = u32::try_from(start).unwrap_or(u32::MAX);
-        } else {
-            self.repeated |= 1 << field as u32;
+        if self.present.contains(field) {
+            self.repeated.insert(field);
+            return;
         }
+        self.present.insert(field);
+        // A head is far smaller than 4 GiB.
+        self.starts[field as usize] = u32::try_from(start).unwrap_or(u32::MAX);
     }
 
     /// Returns the position of the value of the first line of a field, with the white space around it.
     pub(super) fn of(&self, field: KnownField, bytes: &[u8]) -> Option<Range<usize>> {
-        if !self.has(field) {
+        if !self.present.contains(field) {
             return None;
         }
         let start = self.starts[field as usize] as usize;
@@ -162,12 +163,37 @@ impl FieldPositions {
         Some(start..start + length)
     }
 
-    #[inline]
-    pub(super) fn has(&self, field: KnownField) -> bool {
-        self.starts[field as usize] > 0
+    /// Returns the places of the lines of these fields, in their order. `None` if one of them has several lines.
+    pub(super) fn lines_of(&self, fields: KnownFields, bytes: &[u8]) -> Option<LinePlaces> {
+        let fields = fields.intersection(self.present);
+        if !fields.intersection(self.repeated).is_empty() {
+            return None;
+        }
+        let mut found = LinePlaces::default();
+        for field in fields.iter() {
+            let value = self.of(field, bytes)?;
+            // A colon follows the name.
+            found.places[found.count] = (value.start - field.length() - 1, value.end + 1);
+            found.count += 1;
+        }
+        found.places[..found.count].sort_unstable();
+        Some(found)
     }
 
     pub(super) fn is_repeated(&self, field: KnownField) -> bool {
-        self.repeated & 1 << field as u32 != 0
+        self.repeated.contains(field)
+    }
+}
+
+/// The places of lines in a head, with their ends, in their order.
+#[derive(Debug, Default)]
+pub(super) struct LinePlaces {
+    places: [(usize, usize); KnownField::COUNT],
+    count: usize,
+}
+
+impl LinePlaces {
+    pub(super) fn as_slice(&self) -> &[(usize, usize)] {
+        &self.places[..self.count]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, Method, Request, Uri, Version};
 
 use super::Rejection;
@@ -12,7 +12,7 @@ use super::request_line::RequestLine;
 use crate::h1::BodyLength;
 use crate::h1::fields::{Fields, build_fields};
 use crate::h1::target::{TargetParts, parse_target};
-use crate::semantics::field::{FieldLines, KnownField};
+use crate::semantics::field::{FieldLines, KnownField, KnownFields};
 use crate::{Limits, RawTarget};
 
 /// A view of a valid request head. It allocates nothing if the head arrived in one read.
@@ -235,6 +235,26 @@ impl<'a> RequestHead<'a> {
         std::iter::from_fn(move || fields.next_bytes())
     }
 
+    /// Returns the known fields that are present.
+    #[inline]
+    pub(crate) fn known_fields(&self) -> KnownFields {
+        self.positions.present
+    }
+
+    /// Appends the lines as they were received, except those of `skipped`. Returns `false` without appending anything if one of these has
+    /// several lines.
+    pub(crate) fn copy_lines_except(&self, skipped: KnownFields, out: &mut BytesMut) -> bool {
+        let Some(places) = self.positions.lines_of(skipped, &self.bytes) else { return false };
+        let mut start = self.line.end();
+        for (skipped, end) in places.as_slice() {
+            out.extend_from_slice(&self.bytes[start..*skipped]);
+            start = *end;
+        }
+        // The empty line is the last one.
+        out.extend_from_slice(&self.bytes[start..self.bytes.len() - 2]);
+        true
+    }
+
     /// Returns the length of the body. Unless it is `Known(0)`, events for pieces and the end of the body follow.
     #[must_use]
     pub fn body_length(&self) -> BodyLength {
@@ -310,7 +330,7 @@ impl FieldLines for RequestHead<'_> {
 
     #[inline]
     fn has(&self, field: KnownField) -> bool {
-        self.positions.has(field)
+        self.positions.present.contains(field)
     }
 }
 

@@ -72,7 +72,7 @@ impl Connections {
             Some(speaks @ (Speaks::Http2 | Speaks::Negotiated(_))) if !dial.is_exclusive => {
                 self.of_worker(dial.member).open(dial, speaks).await
             }
-            _ => Ok(Connection::Http1(Http1Connection::new(dial.socket().await?))),
+            _ => Ok(Connection::Http1(Box::new(Http1Connection::new(dial.socket().await?)))),
         }
     }
 
@@ -181,7 +181,7 @@ impl WorkerConnections {
         let is_http1 = tls.is_some() && !socket.has_chosen_http2();
         self.state().is_http1 = is_http1;
         if is_http1 {
-            return Ok(Connection::Http1(Http1Connection::new(socket)));
+            return Ok(Connection::Http1(Box::new(Http1Connection::new(socket))));
         }
         let connection = Http2Connection::start(socket, scheme, dial.idle_timeout());
         connection.wait_for_settings(dial.timeout()).await?;

@@ -12,7 +12,6 @@ use http::{HeaderName, header};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Step;
 use super::access::{AccessRuleTable, AccessRules};
 use super::basic_auth::{BasicAuth, BasicAuthTable};
 use super::cors::{Cors, CorsFields, CorsTable, Preflight};
@@ -20,6 +19,8 @@ use super::forward_auth::{ForwardAuth, ForwardAuthTable};
 use super::identity::{REMOTE_USER, WithoutUserFields};
 use super::limits::LoginLimits;
 use super::maintenance::{Maintenance, MaintenanceTable};
+use super::plan::{Planned, planned};
+use super::{Step, StepKind};
 use crate::Resources;
 use crate::client_address::AllowedClient;
 use crate::config::{self, Config, Location, OneOrMany, OrOff, Problem};
@@ -240,23 +241,24 @@ impl Admission {
     }
 
     /// Returns the step that changes all responses, also those of the server itself.
-    pub(super) fn around_errors(&self) -> Option<Arc<dyn Step>> {
-        let cors = self.cors.clone()?;
-        Some(Arc::new(CorsFields(cors)))
+    pub(super) fn around_errors(&self) -> Option<Planned> {
+        self.cors.clone().map(|cors| planned(StepKind::CorsHeaders, CorsFields(cors)))
     }
 
-    /// Returns the steps before the limits: those that cost the least, and the responses to preflight requests, which have no
-    /// credentials.
-    pub(super) fn before_limits(&self) -> impl Iterator<Item = Arc<dyn Step>> {
-        let preflight = self.cors.clone().map(|cors| -> Arc<dyn Step> { Arc::new(Preflight(cors)) });
-        [self.maintenance.clone(), self.rules.clone(), preflight].into_iter().flatten()
+    /// Returns the steps before the limits: those that cost the least, and the responses to preflight requests.
+    pub(super) fn before_limits(&self) -> impl Iterator<Item = Planned> {
+        let maintenance = self.maintenance.clone().map(|step| (StepKind::Maintenance, step));
+        let rules = self.rules.clone().map(|step| (StepKind::Access, step));
+        let preflight = self.cors.clone().map(|cors| planned(StepKind::CorsPreflight, Preflight(cors)));
+        [maintenance, rules, preflight].into_iter().flatten()
     }
 
     /// Returns the steps that verify users. Attempts that fail count against `limits`.
-    pub(super) fn logins(&self, limits: &LoginLimits) -> Vec<Arc<dyn Step>> {
+    pub(super) fn logins(&self, limits: &LoginLimits) -> impl Iterator<Item = Planned> {
         let basic_auth = self.basic_auth.as_ref();
-        let basic_auth = basic_auth.map(|step| -> Arc<dyn Step> { Arc::new(step.limited(limits)) });
-        basic_auth.into_iter().chain(self.forward_auth.clone()).collect()
+        let basic_auth = basic_auth.map(|step| planned(StepKind::BasicAuth, step.limited(limits)));
+        let forward_auth = self.forward_auth.clone().map(|step| (StepKind::ForwardAuth, step));
+        basic_auth.into_iter().chain(forward_auth)
     }
 }
 
