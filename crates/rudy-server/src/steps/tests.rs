@@ -369,61 +369,6 @@ fn a_route_limits_the_time_to_its_response() {
     assert_eq!(send(&app, "http", "/", &[]).status(), 200);
 }
 
-/// Steps that reject a request, as settings of a site, and the status of the response.
-const GUARDS: [(&str, u16); 6] = [
-    ("maintenance = 'htpasswd'", 503),
-    ("allow = '203.0.113.1'", 403),
-    ("basic_auth = 'htpasswd'", 401),
-    // Neither was started.
-    ("forward_auth = 'http://127.0.0.1:1/'", 502),
-    ("authorize = { address = '127.0.0.1:1' }", 502),
-    ("rate_limit = { rate = '1/h', by = 'host' }", 429),
-];
-
-/// The kinds of responses: the key of the handler, and a target.
-const KINDS: [(&str, &str); 9] = [
-    ("respond = { body = 'x' }", "/fixed"),
-    ("respond = 410", "/gone"),
-    ("files = 'www'", "/a.txt"),
-    ("files = 'www'", "/none"),
-    ("files = 'www'", "/"),
-    ("redirect = '/other'", "/moved"),
-    ("rewrite = '/other'", "/rewritten"),
-    ("stream = {}", "/stream"),
-    ("proxy = 'http://127.0.0.1:1'", "/proxied"),
-];
-
-#[test]
-fn no_kind_of_response_bypasses_a_step() {
-    for (guard, status) in GUARDS {
-        for (handler, target) in KINDS {
-            let server = |guard: &str| {
-                app(&format!(
-                    "[[site]]\n{guard}\nresponse_headers = {{ X-Site = 'site' }}\nerror_pages = 'errors'\n\
-                     [[site.route]]\npath = '/other'\nrespond = {{ body = 'other' }}\n\
-                     [[site.route]]\npath = '/*'\n{handler}\n"
-                ))
-            };
-            // Twice: the first fills the cache of files, and uses the allowance of a rate.
-            let responses = |guard: &str| {
-                let server = server(guard);
-                let first = send(&server, "http", target, &[]).status().as_u16();
-                let second = send(&server, "http", target, &[]);
-                assert_eq!(lines(second.headers(), "x-site"), ["site"], "{guard} {handler} {target}");
-                let received = send_received(&server, target).map(|response| response.status().as_u16());
-                (first, second.status().as_u16(), received)
-            };
-            let (_, open, received) = responses("");
-            assert!(received.is_none_or(|received| received == open), "{handler} {target}");
-            let (_, second, received) = responses(guard);
-            // An upstream that was not started is no better than such an authorizer.
-            assert!(open != status || handler.starts_with("proxy"), "{guard} {handler} {target}");
-            assert_eq!(second, status, "{guard} {handler} {target}");
-            assert!(received.is_none_or(|received| received == status), "{guard} {handler} {target}");
-        }
-    }
-}
-
 /// A site whose steps decide on everything of a request.
 const GUARDED: &str = r#"
     trusted_proxies = ["10.0.0.0/8"]
