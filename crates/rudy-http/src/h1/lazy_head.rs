@@ -8,7 +8,7 @@ use http::{Method, Request, Uri, Version, request};
 
 use super::encode::put_field;
 use super::{FieldValue, RequestHead};
-use crate::semantics::field::{FieldLines, KnownField, KnownFields};
+use crate::semantics::field::{FieldLines, KnownField, KnownFields, NameStarts};
 use crate::syntax::is_text;
 
 /// The head of a request, which services read and change.
@@ -37,6 +37,8 @@ struct AddedFields {
     /// Encoded lines: values would be shared memory, and an upstream gets lines.
     lines: Vec<u8>,
     known: KnownFields,
+    /// Of these fields, and of some that have been removed again.
+    name_starts: NameStarts,
 }
 
 /// Room for the lines that a proxy adds.
@@ -49,6 +51,7 @@ impl AddedFields {
         if let Some(field) = KnownField::of(name) {
             self.known.insert(field);
         }
+        self.name_starts.insert(name);
         if self.lines.capacity() == 0 {
             self.lines.reserve(ADDED_BYTES);
         }
@@ -287,8 +290,27 @@ impl<'a> LazyHead<'a> {
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
         match KnownField::of(name.as_str().as_bytes()) {
             Some(field) => self.first(field),
+            None if !self.may_have(|starts| starts.may_have(name.as_str().as_bytes())) => None,
             None => self.get_all(name).next(),
         }
+    }
+
+    /// Whether there may be fields with names that are, or begin as, some of these. Costs less than a search for them.
+    #[must_use]
+    pub fn may_have_any(&self, names: NameStarts) -> bool {
+        self.may_have(|starts| starts.intersects(names))
+    }
+
+    fn may_have(&self, is_among: impl Fn(NameStarts) -> bool) -> bool {
+        let received = self.head().map(RequestHead::name_starts).unwrap_or_default();
+        self.map.get().is_some() || is_among(received) || is_among(self.added.name_starts)
+    }
+
+    /// Whether all names consist of letters, digits and hyphens. Names of added fields, and in a map, are not known to do so.
+    #[must_use]
+    pub fn has_plain_names(&self) -> bool {
+        let is_as_received = self.map.get().is_none() && self.added.lines.is_empty();
+        is_as_received && self.head().is_none_or(RequestHead::has_plain_names)
     }
 
     /// Looks up a known field.
@@ -392,6 +414,9 @@ impl<'a> LazyHead<'a> {
         }
         if let Some(field) = KnownField::of(name.as_str().as_bytes()) {
             return self.remove_known(field);
+        }
+        if !self.may_have(|starts| starts.may_have(name.as_str().as_bytes())) {
+            return;
         }
         self.added.remove(name);
         let is_received = self.head().is_some_and(|head| head.lines_named(name).next().is_some());

@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Fields;
 use super::client::FieldLine;
-use super::encode::put_field;
+use crate::semantics::field::{KnownField, NameStarts};
 
 /// Room for the lines of most heads.
 const LINES_BYTES: usize = 512;
@@ -21,48 +21,37 @@ pub struct ReceivedFields {
     /// Each with its CRLF, names in lower case, at most one `Date`.
     lines: Vec<u8>,
     has_date: bool,
-    /// The [bits](bit_of) of the names, so that most lookups of a missing field need no search.
-    names: u64,
+    /// Most lookups of a missing field need no search.
+    name_starts: NameStarts,
 }
 
 impl ReceivedFields {
     /// Adds a valid field, unless it belongs to the connection, or is another `Date`.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        self.push_with(name, |lines| put_field(name, value, lines));
+        self.push_line(&FieldLine::new(name, value));
     }
 
     /// As [`Self::push`]: most lines are copied as they are.
     pub fn push_line(&mut self, line: &FieldLine<'_>) {
-        let FieldLine { name, value, whole } = *line;
-        let is_usual = whole.len() == name.len() + value.len() + 4 && whole[name.len() + 1] == b' ';
-        self.push_with(name, |lines| match whole {
-            [.., b'\r', b'\n'] if is_usual => lines.extend_from_slice(whole),
-            _ => put_field(name, value, lines),
-        });
-    }
-
-    fn push_with(&mut self, name: &[u8], put: impl FnOnce(&mut Vec<u8>)) {
-        match name.len() {
-            4 if name.eq_ignore_ascii_case(b"date") && std::mem::replace(&mut self.has_date, true) => return,
-            10 if name.eq_ignore_ascii_case(b"connection") => return,
-            14 if name.eq_ignore_ascii_case(b"content-length") => return,
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => return,
+        match line.known {
+            Some(KnownField::Date) if std::mem::replace(&mut self.has_date, true) => return,
+            Some(KnownField::Connection | KnownField::ContentLength | KnownField::TransferEncoding) => return,
             _ => {}
         }
         if self.lines.capacity() == 0 {
             self.lines.reserve(LINES_BYTES);
         }
-        self.names |= bit_of(name);
+        self.name_starts.insert(line.name);
         let start = self.lines.len();
-        put(&mut self.lines);
-        self.lines[start..start + name.len()].make_ascii_lowercase();
+        line.encode(&mut self.lines);
+        make_lowercase(&mut self.lines[start..start + line.name.len()]);
     }
 
     /// Returns the value of the first field with this name.
     #[must_use]
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
         let name = name.as_str().as_bytes();
-        if self.names & bit_of(name) == 0 {
+        if !self.name_starts.may_have(name) {
             return None;
         }
         let mut lines = &self.lines[..];
@@ -99,10 +88,15 @@ impl ReceivedFields {
     }
 }
 
-/// Returns one of 64 bits for a name, in any case.
-fn bit_of(name: &[u8]) -> u64 {
-    let first = name.first().copied().unwrap_or_default().to_ascii_lowercase();
-    1 << ((name.len() + usize::from(first)) % 64)
+/// As `make_ascii_lowercase`, in blocks for which the compiler needs no loop. The last one may overlap the one before it.
+fn make_lowercase(name: &mut [u8]) {
+    for block in name.as_chunks_mut::<8>().0 {
+        block.make_ascii_lowercase();
+    }
+    match name.last_chunk_mut::<8>() {
+        Some(block) => block.make_ascii_lowercase(),
+        None => name.make_ascii_lowercase(),
+    }
 }
 
 /// A response head that was received. Its lines are sent as they are; a map of the fields is made only if something needs it.

@@ -31,6 +31,7 @@ pub enum KnownField {
     Connection,
     ContentLength,
     Cookie,
+    Date,
     Expect,
     Host,
     IfMatch,
@@ -59,6 +60,7 @@ impl KnownField {
         Self::Connection,
         Self::ContentLength,
         Self::Cookie,
+        Self::Date,
         Self::Expect,
         Self::Host,
         Self::IfMatch,
@@ -77,31 +79,32 @@ impl KnownField {
         Self::Via,
     ];
 
-    /// Finds the field with this name, a token in any case. Most names differ in length, so the length is compared first.
+    /// Finds the field with this name, a token in any case. Most names differ in length or in the first letter.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
-        match name.len() {
-            2 if is(name, b"te") => Some(Self::Te),
-            3 if is(name, b"via") => Some(Self::Via),
-            4 if is(name, b"host") => Some(Self::Host),
-            5 if is(name, b"range") => Some(Self::Range),
-            6 if is(name, b"accept") => Some(Self::Accept),
-            6 if is(name, b"cookie") => Some(Self::Cookie),
-            6 if is(name, b"expect") => Some(Self::Expect),
-            7 if is(name, b"referer") => Some(Self::Referer),
-            7 if is(name, b"upgrade") => Some(Self::Upgrade),
-            8 if is(name, b"if-match") => Some(Self::IfMatch),
-            8 if is(name, b"if-range") => Some(Self::IfRange),
-            10 if is(name, b"connection") => Some(Self::Connection),
-            10 if is(name, b"user-agent") => Some(Self::UserAgent),
-            10 if is(name, b"keep-alive") => Some(Self::KeepAlive),
-            13 if is(name, b"if-none-match") => Some(Self::IfNoneMatch),
-            13 if is(name, b"authorization") => Some(Self::Authorization),
-            14 if is(name, b"content-length") => Some(Self::ContentLength),
-            15 if is(name, b"accept-encoding") => Some(Self::AcceptEncoding),
-            16 if is(name, b"proxy-connection") => Some(Self::ProxyConnection),
-            17 if is(name, b"if-modified-since") => Some(Self::IfModifiedSince),
-            17 if is(name, b"transfer-encoding") => Some(Self::TransferEncoding),
-            19 if is(name, b"if-unmodified-since") => Some(Self::IfUnmodifiedSince),
+        match (name.len(), name.first()? | 0x20) {
+            (2, b't') if is(name, b"te") => Some(Self::Te),
+            (3, b'v') if is(name, b"via") => Some(Self::Via),
+            (4, b'd') if is(name, b"date") => Some(Self::Date),
+            (4, b'h') if is(name, b"host") => Some(Self::Host),
+            (5, b'r') if is(name, b"range") => Some(Self::Range),
+            (6, b'a') if is(name, b"accept") => Some(Self::Accept),
+            (6, b'c') if is(name, b"cookie") => Some(Self::Cookie),
+            (6, b'e') if is(name, b"expect") => Some(Self::Expect),
+            (7, b'r') if is(name, b"referer") => Some(Self::Referer),
+            (7, b'u') if is(name, b"upgrade") => Some(Self::Upgrade),
+            (8, b'i') if is(name, b"if-match") => Some(Self::IfMatch),
+            (8, b'i') if is(name, b"if-range") => Some(Self::IfRange),
+            (10, b'c') if is(name, b"connection") => Some(Self::Connection),
+            (10, b'k') if is(name, b"keep-alive") => Some(Self::KeepAlive),
+            (10, b'u') if is(name, b"user-agent") => Some(Self::UserAgent),
+            (13, b'a') if is(name, b"authorization") => Some(Self::Authorization),
+            (13, b'i') if is(name, b"if-none-match") => Some(Self::IfNoneMatch),
+            (14, b'c') if is(name, b"content-length") => Some(Self::ContentLength),
+            (15, b'a') if is(name, b"accept-encoding") => Some(Self::AcceptEncoding),
+            (16, b'p') if is(name, b"proxy-connection") => Some(Self::ProxyConnection),
+            (17, b'i') if is(name, b"if-modified-since") => Some(Self::IfModifiedSince),
+            (17, b't') if is(name, b"transfer-encoding") => Some(Self::TransferEncoding),
+            (19, b'i') if is(name, b"if-unmodified-since") => Some(Self::IfUnmodifiedSince),
             _ => None,
         }
     }
@@ -121,6 +124,7 @@ impl KnownField {
             Self::Connection => header::CONNECTION,
             Self::ContentLength => header::CONTENT_LENGTH,
             Self::Cookie => header::COOKIE,
+            Self::Date => header::DATE,
             Self::Expect => header::EXPECT,
             Self::Host => header::HOST,
             Self::IfMatch => header::IF_MATCH,
@@ -190,6 +194,56 @@ impl KnownFields {
     pub(crate) fn iter(self) -> impl Iterator<Item = KnownField> {
         let all = KnownField::ALL.iter().copied();
         all.filter(move |field| self.contains(*field)).take(self.0.count_ones() as usize)
+    }
+}
+
+/// What the names in a head look like: a filter that tells without a search that a head has none of some fields.
+///
+/// Of a name, it has the first two letters; of one that begins with `x`, only that, because a hyphen follows in one of its spellings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NameStarts(u64);
+
+impl NameStarts {
+    /// Returns the filter of names, or of their beginnings.
+    #[must_use]
+    pub const fn of(names: &[&str]) -> Self {
+        let (mut starts, mut at) = (0, 0);
+        while at < names.len() {
+            starts |= Self::bit(names[at].as_bytes());
+            at += 1;
+        }
+        Self(starts)
+    }
+
+    /// Returns the filter of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Adds a name.
+    pub(crate) fn insert(&mut self, name: &[u8]) {
+        self.0 |= Self::bit(name);
+    }
+
+    /// Whether a name may be among these.
+    pub(crate) fn may_have(self, name: &[u8]) -> bool {
+        self.0 & Self::bit(name) != 0
+    }
+
+    /// Whether there may be a name that is among `others`.
+    pub(crate) fn intersects(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Returns one of 64 bits. The factors give those of usual fields and those that only proxies set different ones.
+    const fn bit(name: &[u8]) -> u64 {
+        let (first, second) = match name {
+            [b'x' | b'X', ..] | [] => (b'x', 0),
+            [first] => (*first | 0x20, 0),
+            [first, second, ..] => (*first | 0x20, *second | 0x20),
+        };
+        1 << ((first as u32 * 2 + second as u32 * 29) % 64)
     }
 }
 

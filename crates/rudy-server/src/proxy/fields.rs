@@ -76,35 +76,17 @@ pub(super) struct ResponseFields {
 }
 
 impl ResponseFields {
-    /// Adds a field.
-    pub(super) fn push_line(&mut self, line: &FieldLine<'_>) {
-        if self.is_passed(line.name, line.value) {
-            self.passed.push_line(line);
-        }
-    }
-
-    fn push(&mut self, name: &[u8], value: &[u8]) {
-        if self.is_passed(name, value) {
-            self.passed.push(name, value);
-        }
-    }
-
-    /// Whether a field is passed on. Reads those of the connection.
-    fn is_passed(&mut self, name: &[u8], value: &[u8]) -> bool {
-        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        match name.len() {
-            2 if is("te") => false,
-            7 if is("upgrade") => false,
-            10 if is("keep-alive") => {
-                self.kept_for = self.kept_for.or_else(|| keep_alive_timeout(value));
-                false
+    /// Adds a field, unless it is one of the connection, which is read.
+    pub(super) fn push(&mut self, line: &FieldLine<'_>) {
+        match line.known {
+            Some(KnownField::Te | KnownField::Upgrade | KnownField::ProxyConnection) => {}
+            Some(KnownField::KeepAlive) => {
+                self.kept_for = self.kept_for.or_else(|| keep_alive_timeout(line.value));
             }
-            10 if is("connection") => {
-                self.names_others |= members(value).any(|option| !is_usual(option));
-                false
+            Some(KnownField::Connection) => {
+                self.names_others |= members(line.value).any(|option| !is_usual(option));
             }
-            16 if is("proxy-connection") => false,
-            _ => true,
+            _ => self.passed.push_line(line),
         }
     }
 
@@ -124,7 +106,7 @@ fn without_named_fields(head: &ResponseHead<'_>) -> ReceivedFields {
     let is_named = |name: &str| named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()));
     let mut fields = ResponseFields::default();
     for (name, value) in head.fields().filter(|(name, _)| !is_named(name)) {
-        fields.push(name.as_bytes(), value);
+        fields.push(&FieldLine::new(name.as_bytes(), value));
     }
     fields.passed
 }
@@ -133,7 +115,7 @@ fn without_named_fields(head: &ResponseHead<'_>) -> ReceivedFields {
 pub(super) fn received_head(head: &ResponseHead<'_>) -> (ReceivedHead, Option<Duration>) {
     let mut fields = ResponseFields::default();
     for (name, value) in head.fields() {
-        fields.push(name.as_bytes(), value);
+        fields.push(&FieldLine::new(name.as_bytes(), value));
     }
     fields.finish(head)
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use http::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use rudy_http::h1::LazyHead;
-use rudy_http::semantics::field::KnownField;
+use rudy_http::semantics::field::{KnownField, NameStarts};
 use rudy_net::{Client, Peer};
 
 use crate::digits::{IP_BYTES_MAX, write_ip};
@@ -19,10 +19,13 @@ static FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 static CERTIFICATE: HeaderName = HeaderName::from_static("client-cert");
 static CERTIFICATE_CHAIN: HeaderName = HeaderName::from_static("client-cert-chain");
 
+/// How the names begin, in all spellings.
+const STARTS: NameStarts = NameStarts::of(&["forwarded", "x-forwarded-", "client-cert"]);
+
 /// Sets the fields about the client. `with_forwarded` adds `Forwarded`.
 pub(super) fn set_forwarded(head: &mut LazyHead<'_>, client: &Client<'_>, with_forwarded: bool) {
     // One pass over the names costs less than a lookup of each, and most requests have none.
-    if !head.fields().any(|(name, _)| may_be_ours(name)) {
+    if !head.may_have_any(STARTS) || !head.fields().any(|(name, _)| may_be_ours(name)) {
         return set_first(head, client, with_forwarded);
     }
     let host = head.value(&HOST);

@@ -68,7 +68,7 @@ impl Http1Connection {
                 };
             };
             while !protocol.is_idle() {
-                let decoded = protocol.decode_with(bytes, &LIMITS, |line| fields.push_line(line));
+                let decoded = protocol.decode_with(bytes, &LIMITS, |line| fields.push(line));
                 let (used, event) = decoded.map_err(HttpCause::Fault)?;
                 bytes = &bytes[used..];
                 match event {

@@ -4,6 +4,7 @@
 //! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
 //! `request_headers` sets comes after it.
 
+use rudy_http::semantics::field::NameStarts;
 use rudy_net::Request;
 
 use super::fields::is_same_variable;
@@ -48,6 +49,9 @@ const NAMES: [&str; 28] = [
     "x-sendfile-type",
 ];
 
+/// How all of them begin, in every spelling.
+const STARTS: NameStarts = NameStarts::of(&PREFIXES).union(NameStarts::of(&NAMES));
+
 /// Removes the fields, unless the peer is a trusted proxy.
 #[derive(Debug)]
 pub(super) struct WithoutForwardingFields(pub(super) client_address::Options);
@@ -55,7 +59,8 @@ pub(super) struct WithoutForwardingFields(pub(super) client_address::Options);
 impl Step for WithoutForwardingFields {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let request = &mut passage.request;
-        if request.fields().any(|(name, _)| is_of_proxies(name) || resembles_framing(name)) {
+        let may_have_some = request.may_have_any(STARTS) || !request.has_plain_names();
+        if may_have_some && request.fields().any(|(name, _)| is_of_proxies(name) || resembles_framing(name)) {
             remove(request, self.0.trusts(&call.context.client.peer));
         }
         Flow::Continue

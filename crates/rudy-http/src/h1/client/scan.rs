@@ -6,7 +6,9 @@ use super::{Excerpt, Fault, RequestInfo, ResponseHead};
 use crate::Limits;
 use crate::h1::Framing;
 use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
+use crate::h1::encode::put_field;
 use crate::h1::lines::Lines;
+use crate::semantics::field::KnownField;
 use crate::syntax::{is_text, split_response_field};
 
 /// The first byte of a TLS record that holds an alert or a handshake (RFC 8446 §5.1).
@@ -20,8 +22,32 @@ pub struct FieldLine<'a> {
     pub name: &'a [u8],
     /// The value, without white space around it.
     pub value: &'a [u8],
-    /// The line with its end.
-    pub(crate) whole: &'a [u8],
+    /// Which field it is.
+    pub known: Option<KnownField>,
+    /// The line with its end, if it has the form in which it would be encoded.
+    whole: Option<&'a [u8]>,
+}
+
+impl<'a> FieldLine<'a> {
+    /// Creates the line of a valid field.
+    #[must_use]
+    pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
+        Self { name, value, known: KnownField::of(name), whole: None }
+    }
+
+    /// Appends the line, with the name in the case that it has.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self.whole {
+            Some(whole) => out.extend_from_slice(whole),
+            None => put_field(self.name, self.value, out),
+        }
+    }
+}
+
+/// Returns `whole`, a line with its end, if it is a name and a value with a colon and a space between them.
+fn in_usual_form<'a>(whole: &'a [u8], name: &[u8], value: &[u8]) -> Option<&'a [u8]> {
+    let has_usual_length = whole.len() == name.len() + value.len() + 4;
+    (has_usual_length && whole.ends_with(b"\r\n") && whole[name.len() + 1] == b' ').then_some(whole)
 }
 
 /// The progress of the scan of a head, and its result.
@@ -66,8 +92,7 @@ impl HeadScan {
             } else {
                 let counted = self.lines.count_field(limits);
                 counted.map_err(|_| Fault::TooManyFields { limit: limits.head_fields })?;
-                let (name, value) = self.scan_field(line)?;
-                on_field(&FieldLine { name, value, whole });
+                on_field(&self.scan_field(line, whole)?);
             }
         }
     }
@@ -137,21 +162,21 @@ impl HeadScan {
         Ok(())
     }
 
-    /// Checks a field line, and records it if it affects the connection or the body. Returns its name and its value.
-    fn scan_field<'a>(&mut self, line: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), Fault> {
-        if matches!(line.first(), Some(b' ' | b'\t')) {
-            return Err(Fault::FoldedField(Excerpt::of(line)));
-        }
-        let (name, value) =
-            split_response_field(line).ok_or_else(|| Fault::InvalidField(Excerpt::of(line)))?;
-        // Most names differ in length from these, so the length is the cheapest check.
-        match name.len() {
-            10 if name.eq_ignore_ascii_case(b"connection") => self.fields.record_connection(value),
-            14 if name.eq_ignore_ascii_case(b"content-length") => self.fields.record_length(value),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.fields.record_codings(value),
+    /// Checks a field line, and records it if it affects the connection or the body. `whole` is the line with its end.
+    fn scan_field<'a>(&mut self, line: &'a [u8], whole: &'a [u8]) -> Result<FieldLine<'a>, Fault> {
+        let Some((name, value)) = split_response_field(line) else {
+            let is_folded = matches!(line.first(), Some(b' ' | b'\t'));
+            let fault = if is_folded { Fault::FoldedField } else { Fault::InvalidField };
+            return Err(fault(Excerpt::of(line)));
+        };
+        let known = KnownField::of(name);
+        match known {
+            Some(KnownField::Connection) => self.fields.record_connection(value),
+            Some(KnownField::ContentLength) => self.fields.record_length(value),
+            Some(KnownField::TransferEncoding) => self.fields.record_codings(value),
             _ => {}
         }
-        Ok((name, value))
+        Ok(FieldLine { name, value, known, whole: in_usual_form(whole, name, value) })
     }
 }
 

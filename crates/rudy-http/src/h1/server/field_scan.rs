@@ -11,8 +11,8 @@ use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
 use crate::h1::fields::read_field;
 use crate::h1::host::split_authority;
 use crate::h1::malformed::Malformed;
-use crate::semantics::field::{KnownField, KnownFields};
-use crate::syntax::members;
+use crate::semantics::field::{KnownField, KnownFields, NameStarts};
+use crate::syntax::{any_byte, members};
 
 /// The maximum number of fields, regardless of the configured limit: a larger [`http::HeaderMap`] may be unable to grow.
 const FIELDS_MAX: usize = 6000;
@@ -36,6 +36,9 @@ pub(super) struct FieldPositions {
     pub(super) present: KnownFields,
     /// Those that have several lines.
     repeated: KnownFields,
+    pub(super) name_starts: NameStarts,
+    /// Whether a name has other characters than letters, digits and hyphens.
+    pub(super) has_unusual_names: bool,
 }
 
 /// The first Host of a head.
@@ -66,6 +69,9 @@ impl FieldScan {
         let start = line.start;
         match read_field(&bytes[line]) {
             Ok((name, value)) => {
+                self.positions.name_starts.insert(name);
+                self.positions.has_unusual_names |=
+                    any_byte(name, |byte| !byte.is_ascii_alphanumeric() && byte != b'-');
                 if let Some(field) = KnownField::of(name) {
                     self.positions.record(field, start + name.len() + 1);
                     self.record(field, value);

@@ -12,7 +12,7 @@ use super::request_line::RequestLine;
 use crate::h1::BodyLength;
 use crate::h1::fields::{Fields, build_fields};
 use crate::h1::target::{TargetParts, parse_target};
-use crate::semantics::field::{FieldLines, KnownField, KnownFields};
+use crate::semantics::field::{FieldLines, KnownField, KnownFields, NameStarts};
 use crate::{Limits, RawTarget};
 
 /// A view of a valid request head. It allocates nothing if the head arrived in one read.
@@ -241,6 +241,18 @@ impl<'a> RequestHead<'a> {
         self.positions.present
     }
 
+    /// Returns what the names look like.
+    #[inline]
+    pub(crate) fn name_starts(&self) -> NameStarts {
+        self.positions.name_starts
+    }
+
+    /// Whether all names consist of letters, digits and hyphens.
+    #[inline]
+    pub(crate) fn has_plain_names(&self) -> bool {
+        !self.positions.has_unusual_names
+    }
+
     /// Appends the lines as they were received, except those of `skipped`. Returns `false` without appending anything if one of these has
     /// several lines.
     pub(crate) fn copy_lines_except(&self, skipped: KnownFields, out: &mut BytesMut) -> bool {
@@ -452,6 +464,7 @@ mod tests {
         (KnownField::Connection, "connection"),
         (KnownField::ContentLength, "content-length"),
         (KnownField::Cookie, "cookie"),
+        (KnownField::Date, "date"),
         (KnownField::Expect, "expect"),
         (KnownField::Host, "host"),
         (KnownField::IfMatch, "if-match"),
