@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
 use http::uri::Scheme;
+use rudy_http::h1::RequestHead;
 use rudy_tls::Tls;
 
 use crate::listen::Address;
@@ -30,8 +31,11 @@ pub struct Client<'a> {
     /// Number of the request on its connection, from 1; 0 before the first.
     pub request_number: u64,
     /// The observer of the exchange, for notes of the service. A service may set it as long as it handles the request for the first
-    /// time. While an exchange with an observer waits, it is among the [active exchanges](crate::Worker::active_exchanges).
+    /// time. While an exchange with an observer waits, it is among the [active exchanges](crate::Question::answers).
     pub observer: OnceLock<Arc<dyn Observer>>,
+    /// The head of a request without an observer that waits, and gets one only if somebody asks: see
+    /// [`Service::observe_waiting`](crate::Service::observe_waiting). Set under the same condition.
+    pub unobserved: OnceLock<Arc<RequestHead<'static>>>,
 }
 
 impl Client<'static> {
@@ -47,6 +51,7 @@ impl Client<'static> {
             connection_number,
             request_number,
             observer: OnceLock::new(),
+            unobserved: OnceLock::new(),
         }
     }
 }
@@ -71,9 +76,10 @@ impl Client<'_> {
     #[must_use]
     pub fn to_owned(&self) -> Client<'static> {
         let (forwarded, tls, observer) = (self.forwarded.clone(), self.tls.clone(), self.observer.clone());
+        let unobserved = OnceLock::new();
         let listener = self.listener.clone().map(|listener| Cow::Owned(listener.into_owned()));
         let local_address = self.local_address.to_owned();
-        Client { forwarded, listener, local_address, tls, observer, ..*self }
+        Client { forwarded, listener, local_address, tls, observer, unobserved, ..*self }
     }
 }
 

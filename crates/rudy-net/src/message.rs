@@ -175,6 +175,11 @@ impl Response {
     }
 
     /// Whether the response is the one to a request that was rejected with this status.
+    /// Whether more follows than the connection sends at once.
+    pub(crate) fn takes_time(&self) -> bool {
+        self.upgrade.is_some() || !self.body.is_small()
+    }
+
     pub(crate) fn is_for_status(&self, status: StatusCode) -> bool {
         self.status() == status || self.error_status == Some(status)
     }

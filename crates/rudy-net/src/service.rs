@@ -52,6 +52,16 @@ pub trait Service: Send + Sync + 'static {
     /// Responds to a request. Must not block: use [`Reply::Later`] to wait.
     fn call(&self, request: Request<'_>, client: &Client<'_>) -> Reply;
 
+    /// Creates the observer of a request that waits and was [passed on without one](Client::unobserved), because somebody asks for the
+    /// exchanges in progress.
+    fn observe_waiting(
+        &self,
+        _head: &Arc<RequestHead<'static>>,
+        _client: &Client<'_>,
+    ) -> Option<Arc<dyn Observer>> {
+        None
+    }
+
     /// Returns the response to a request that the connection rejects, such as a page, instead of a text. The head
     /// is `None` if it is malformed or incomplete. Only a response whose body is in memory is sent.
     fn respond_to_rejected(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use crate::active::{ActiveExchange, ActiveExchanges};
 use crate::timers::{TimerFd, Timers};
@@ -67,10 +68,11 @@ impl Worker {
         self.timers.idle()
     }
 
-    /// Returns the exchanges in progress that have had to wait and have an observer.
+    /// Asks the connections what they wait for. Each answers as soon as it is polled. Must not wait on the thread of a worker.
     #[must_use]
-    pub fn active_exchanges(&self) -> Vec<Arc<ActiveExchange>> {
-        self.active.all()
+    pub fn ask(&self) -> Question<'_> {
+        self.timers.ask();
+        Question(self)
     }
 
     /// Ends an exchange: resets its connection, or its stream in HTTP/2. Returns `false` if it is over, is being ended, or
@@ -96,6 +98,26 @@ impl Worker {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// A question to the connections of a worker. Dropping it ends it.
+#[derive(Debug)]
+pub struct Question<'w>(&'w Worker);
+
+impl Question<'_> {
+    /// Waits for the answers. Returns the exchanges in progress that have had to wait and have an observer, and `false` if a connection has
+    /// not answered at this time, because the worker is busy: then they are the last known ones.
+    #[must_use]
+    pub fn answers(self, until: Instant) -> (Vec<Arc<ActiveExchange>>, bool) {
+        let is_complete = self.0.timers.wait_for_answers(until);
+        (self.0.active.all(), is_complete)
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        self.0.timers.end_question();
     }
 }
 

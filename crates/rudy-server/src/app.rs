@@ -217,6 +217,15 @@ impl Service for App {
         }
     }
 
+    fn observe_waiting(
+        &self,
+        head: &Arc<RequestHead<'static>>,
+        client: &Client<'_>,
+    ) -> Option<Arc<dyn Observer>> {
+        Context::new(client, &self.routes).observe_unobserved(head);
+        client.observer.get().cloned()
+    }
+
     fn respond_to_rejected(
         &self,
         rejection: Rejection,

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use http::uri::Scheme;
 use http::{Method, StatusCode, header};
 use http_body::Body as _;
-use rudy_http::h1::{Rejection, RequestHead};
+use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
-use rudy_net::{Client, Observer, Reply, Request, Response};
+use rudy_net::{Client, Observer, Reply, Request, RequestBody, Response};
 
 use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
 use crate::cache::disk_errors;
+use crate::client_address::set_forwarded_host;
 use crate::dashboard::Live;
 use crate::exchange::{Observers, RouteName, note};
 use crate::files::access::Access;
@@ -94,16 +95,42 @@ impl<'a> Context<'a> {
         Self { client, routes, access: Access::Cached, received: None }
     }
 
-    /// Makes sure that the exchange has a record with a copy of the head, so that it is among the active requests while it waits.
-    /// `shared` is the copy that the request has itself.
-    pub(crate) fn observe_waiting(
-        &self,
-        route: &RouteMatch<'_, Target>,
-        shared: Option<&Arc<RequestHead<'static>>>,
-    ) {
+    /// Makes sure that the exchange is among the active requests while it waits: that it has a record with a copy of the head, unless it
+    /// gets one when somebody asks.
+    pub(crate) fn observe_waiting(&self, route: &RouteMatch<'_, Target>) {
         let Self { client, routes, received: Some(head), .. } = self else { return };
-        if routes.activity.is_on() && routes.observers.observe_waiting(head, shared, client) {
+        let is_needed = routes.activity.is_on() && client.unobserved.get().is_none();
+        if is_needed && routes.observers.observe_waiting(head, None, client) {
             note_route(client.observer.get(), route);
+        }
+    }
+
+    /// As [`Self::observe_waiting`], for a request that waits with this copy of its head. It gets a record when somebody asks, unless it has one
+    /// for other reasons: then its route is that of the head.
+    pub(crate) fn observe_later(&self, request: &Request<'_>, route: &RouteMatch<'_, Target>) {
+        let Self { client, routes, received: Some(head), .. } = self else { return };
+        let Some(shared) = request.shared().filter(|_| routes.activity.is_on()) else { return };
+        let is_observed = client.observer.get().is_some();
+        let is_explained = tracing::enabled!(tracing::Level::DEBUG);
+        if !is_observed && !is_explained && !internal_redirect::is_redirected(request) {
+            let _is_first = client.unobserved.set(shared.clone());
+        } else if routes.observers.observe_waiting(head, Some(shared), client) {
+            note_route(client.observer.get(), route);
+        }
+    }
+
+    /// Makes the record of an exchange that waits with this head, because somebody asks.
+    pub(crate) fn observe_unobserved(&self, head: &Arc<RequestHead<'static>>) {
+        let Self { client, routes, .. } = self;
+        if !routes.activity.is_on() {
+            return;
+        }
+        routes.observers.observe_waiting(head, Some(head), client);
+        let mut request = Request::new(LazyHead::new(head), RequestBody::empty());
+        set_forwarded_host(&mut request, client);
+        let path = path_or_root(&request);
+        if let Ok(route) = routes.router.find(|| request.host(), &path, client) {
+            note_route(client.observer.get(), &route);
         }
     }
 
@@ -111,7 +138,7 @@ impl<'a> Context<'a> {
     fn observe_body(&self, request: &Request<'_>, route: &RouteMatch<'_, Target>) {
         let is_observed = self.client.observer.get().is_some();
         if !request.body().is_end_stream() && !is_observed {
-            self.observe_waiting(route, None);
+            self.observe_waiting(route);
             self.client.observer.get().into_iter().for_each(|observer| request.body().set_observer(observer));
         }
     }
@@ -225,7 +252,7 @@ impl<'a> Context<'a> {
             None => Next::first().call(request, Call { path, route: &found, context: self }),
         };
         if !matches!(&reply, Reply::Now(response) if response.body.is_small()) {
-            self.observe_waiting(&found, None);
+            self.observe_waiting(&found);
         }
         reply
     }

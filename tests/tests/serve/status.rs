@@ -34,9 +34,12 @@ impl Slow {
     }
 }
 
+/// With it, each exchange has a record. Without it, an exchange that waits has one when somebody asks.
+const ACCESS_LOG: &str = "access_log = { path = \"access.log\", format = \"json\" }\n";
+
 fn config(upstream: &Upstream, more: &str) -> String {
     format!(
-        "listen = \"127.0.0.1:0,h2c\"\naccess_log = {{ path = \"access.log\", format = \"json\" }}\n[[site]]\n\
+        "listen = \"127.0.0.1:0,h2c\"\n[[site]]\n\
          [[site.route]]\npath = \"/dashboard\"\ndashboard = {{ interval = \"100ms\" }}\n{more}\
          [[site.route]]\npath = \"/*\"\nproxy = \"{upstream}\"\n"
     )
@@ -70,12 +73,21 @@ fn wait_for_phase(server: &Server, phase: &str) -> Value {
 
 #[test]
 fn a_request_to_a_slow_upstream_is_shown_with_what_it_waits_for() {
+    for log in ["", ACCESS_LOG] {
+        shows_what_a_request_waits_for(log);
+    }
+}
+
+fn shows_what_a_request_waits_for(log: &str) {
     let slow = Slow::start();
-    let server = Server::config(&config(&slow.upstream, ""));
+    let server = Server::config(&(log.to_owned() + &config(&slow.upstream, "")));
     assert_eq!(active(&server, 0, &[]), Vec::<Value>::new());
     let mut connection = server.send(get("/report?token=secret"));
     let request = wait_for_phase(&server, "waiting");
     assert_members!(request, "method": "GET", "host": "a.test", "path": "/report", "client": "127.0.0.1");
+    let upstream = slow.upstream.to_string();
+    let (address, route) = (upstream.trim_start_matches("http://"), "/*");
+    assert_members!(request, "upstream": address, "route": route);
     assert!(request["id"].as_str().is_some_and(|id| id.ends_with(".1")), "{request}");
     assert_eq!(active(&server, 1, &["--queries"])[0]["path"], "/report?token=secret");
     for (arguments, count) in [
@@ -133,7 +145,7 @@ fn a_request_is_listed_while_its_body_and_its_response_are_transferred() {
 #[test]
 fn a_killed_request_ends_and_is_logged() {
     let slow = Slow::start();
-    let mut server = Server::config(&config(&slow.upstream, ""));
+    let mut server = Server::config(&(ACCESS_LOG.to_owned() + &config(&slow.upstream, "")));
     let [mut first, mut second] = [server.connect(), server.connect()];
     first.send(&get("/first"));
     let id = active(&server, 1, &[])[0]["id"].as_str().expect("an id").to_owned();

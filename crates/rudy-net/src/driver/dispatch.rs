@@ -28,6 +28,6 @@ impl<S: ServiceSource> Connection<S> {
             let _is_first = client.observer.set(observer);
         }
         let reply = self.call(|| service.call(Request::new(LazyHead::new(head), body), &client));
-        Ok((reply, upload, Record::new(client.observer.into_inner(), now)))
+        Ok((reply, upload, Record::of(client, now)))
     }
 }

@@ -1,6 +1,7 @@
 //! An exchange that must wait: for a service, a request or response body, a file, or a slow client.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -12,19 +13,20 @@ use super::input::{Input, InputFault};
 use super::output::Output;
 use super::poll_context::{Budget, PollContext};
 use super::pump::Pump;
-use super::record::Record;
+use super::record::{Record, Unobserved};
 use super::upload::Upload;
 use super::{Connection, State, Upgrade};
 use crate::close::CloseMode;
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, ExchangePhase, Response};
+use crate::{Body, EndReason, ExchangePhase, Observer, Response};
 
 /// A service that has not responded yet.
 pub(super) struct Handler {
     /// The future of the response.
     future: Pin<Box<dyn Future<Output = Response> + Send>>,
     exchange: Exchange,
+    unobserved: Option<Unobserved>,
     /// Whether it was polled before.
     has_waited: bool,
 }
@@ -57,8 +59,19 @@ impl From<EndReason> for Fault {
 }
 
 impl Handler {
-    pub(super) fn new(future: Pin<Box<dyn Future<Output = Response> + Send>>, exchange: Exchange) -> Self {
-        Self { future, exchange, has_waited: false }
+    pub(super) fn new(
+        future: Pin<Box<dyn Future<Output = Response> + Send>>,
+        exchange: Exchange,
+        unobserved: Option<Unobserved>,
+    ) -> Self {
+        Self { future, exchange, unobserved, has_waited: false }
+    }
+
+    /// Shows the exchange to who asks, or because its response takes time.
+    fn observe<S: ServiceSource>(&mut self, connection: &Connection<S>) {
+        if let Some(record) = self.unobserved.take().and_then(|unobserved| unobserved.observe(connection)) {
+            self.exchange.details.get_or_insert_default().record = Some(record);
+        }
     }
 
     /// Polls the service, the request body and the output. Ready with the connection's next state.
@@ -72,6 +85,9 @@ impl Handler {
         let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         if self.exchange.is_killed() {
             return Poll::Ready(self.exchange.end(EndReason::Killed.into()));
+        }
+        if worker.timers.is_asked() {
+            self.observe(connection);
         }
         let mut scratch = Scratch::borrow_at(poll_cx.now);
         let next = match self.poll_response(connection, &mut poll_cx, &mut scratch) {
@@ -92,6 +108,7 @@ impl Handler {
             return Poll::Ready(next);
         }
         self.exchange.show(self.exchange.phase_of_service(), connection);
+        connection.timer.is_unobserved = self.unobserved.is_some();
         self.has_waited = true;
         connection.wait(&poll_cx)
     }
@@ -135,7 +152,9 @@ impl Handler {
     ) -> Poll<State> {
         // Interim responses would accumulate while the client does not read.
         let accepts_interim = !self.exchange.output.is_blocked();
-        let (response, interim) = poll_cx.poll_handler(accepts_interim, |cx| self.future.as_mut().poll(cx));
+        let asking = self.exchange.observer_if_asked(connection);
+        let (response, interim) =
+            poll_cx.poll_handler(accepts_interim, asking, |cx| self.future.as_mut().poll(cx));
         for (status, fields) in interim {
             // HTTP/1.0 clients do not receive it (RFC 9110 §15.2).
             let _is_sent = connection.machine.encode_interim(status, &fields, &mut scratch.out);
@@ -161,6 +180,10 @@ impl Handler {
             }
             // The start of the next request is unknown.
             connection.machine.close_after_response();
+        }
+        connection.timer.is_unobserved = false;
+        if response.takes_time() {
+            self.observe(connection);
         }
         let exchange = std::mem::take(&mut self.exchange);
         Poll::Ready(connection.respond(response, exchange, poll_cx, scratch))
@@ -226,6 +249,15 @@ impl Exchange {
             Some(upload) if !upload.is_finished() && !upload.is_paused() => ExchangePhase::Receiving,
             _ => ExchangePhase::Waiting,
         }
+    }
+
+    /// Returns the observer if somebody asks what the exchange waits for.
+    fn observer_if_asked<S: ServiceSource>(
+        &mut self,
+        connection: &Connection<S>,
+    ) -> Option<Arc<dyn Observer>> {
+        let is_asked = connection.context.worker.timers.is_asked();
+        if is_asked { self.record()?.observer.clone() } else { None }
     }
 
     /// Whether an operator has ended the exchange.

@@ -217,9 +217,10 @@ impl<S: ServiceSource> Connection<S> {
         let mut response = match reply.unwrap_or_else(|| self.internal_error().into()) {
             Reply::Now(response) => response,
             Reply::Later(future) => {
+                let unobserved = record.unobserved.take();
                 let mut exchange = Exchange::new(upload, record);
                 exchange.output.push(batch.out, std::mem::take(batch.records));
-                return Ok(Some(State::Handler(Box::new(Handler::new(future, exchange)))));
+                return Ok(Some(State::Handler(Box::new(Handler::new(future, exchange, unobserved)))));
             }
         };
         record.begin(self.begin(&mut response, upload.as_ref(), batch.date, batch.out));

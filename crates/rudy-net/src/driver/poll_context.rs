@@ -3,13 +3,14 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
 
 use crate::context;
-use crate::{Counters, EndReason};
+use crate::{Counters, EndReason, Observer};
 
 /// Maximum number of bytes that a connection receives and sends in one poll of its task: a tenth of a
 /// millisecond's work for a file. Otherwise a fast reader of a large file would block the other connections of
@@ -115,13 +116,18 @@ impl<'a, 'b> PollContext<'a, 'b> {
         self.poll_collecting(false, poll).0
     }
 
-    /// Polls a handler. Also returns its interim responses, if `accepts_interim` is set.
+    /// Polls a handler. Also returns its interim responses, if `accepts_interim` is set. With `asking`, the handler says to this observer
+    /// what it waits for.
     pub(crate) fn poll_handler<R>(
         &mut self,
         accepts_interim: bool,
+        asking: Option<Arc<dyn Observer>>,
         poll: impl FnOnce(&mut Context<'_>) -> R,
     ) -> (Result<R, EndReason>, Vec<(StatusCode, HeaderMap)>) {
-        self.poll_collecting(accepts_interim, |cx, _| poll(cx))
+        self.poll_collecting(accepts_interim, |cx, _| match asking {
+            Some(observer) => context::ask(observer, || poll(cx)),
+            None => poll(cx),
+        })
     }
 
     fn poll_collecting<R>(

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
+use rudy_http::h1::RequestHead;
 
+use super::Connection;
 use crate::active::ActiveEntry;
+use crate::engine::ServiceSource;
 use crate::timers::Timer;
-use crate::{Client, EndReason, ExchangeOutcome, ExchangePhase, Observer, Service, Worker};
+use crate::{Client, EndReason, ExchangeOutcome, ExchangePhase, Forwarded, Observer, Service, Worker};
 
 /// The record of an exchange.
 pub(super) struct Record {
@@ -20,11 +23,42 @@ pub(super) struct Record {
     pub(super) began: Option<Instant>,
     pub(super) status: Option<StatusCode>,
     pub(super) body_bytes: u64,
+    /// `None` with an observer, and if the request does not wait.
+    pub(super) unobserved: Option<Unobserved>,
+}
+
+/// A request that waits without an observer. It gets one when somebody asks what the connections wait for, or when its response takes
+/// time.
+pub(super) struct Unobserved {
+    head: Arc<RequestHead<'static>>,
+    forwarded: Option<Arc<Forwarded>>,
+    /// The number of the request on its connection.
+    number: u64,
+    /// When the request head was complete.
+    received: Instant,
+}
+
+impl Unobserved {
+    /// Returns a record with an observer, if the service makes one.
+    pub(super) fn observe<S: ServiceSource>(self, connection: &Connection<S>) -> Option<Record> {
+        let service = connection.context.source.current();
+        let client = Client { forwarded: self.forwarded, ..connection.client(self.number) };
+        let observer = connection.call(|| service.observe_waiting(&self.head, &client)).flatten()?;
+        Some(Record::new(Some(observer), self.received))
+    }
 }
 
 impl Record {
     pub(super) fn new(observer: Option<Arc<dyn Observer>>, received: Instant) -> Self {
-        Self { observer, entry: None, received, began: None, status: None, body_bytes: 0 }
+        let (entry, began, status, unobserved) = (None, None, None, None);
+        Self { observer, entry, received, began, status, body_bytes: 0, unobserved }
+    }
+
+    /// Creates the record of a request that was passed to the service.
+    pub(super) fn of(client: Client<'_>, received: Instant) -> Self {
+        let Client { observer, unobserved, forwarded, request_number: number, .. } = client;
+        let unobserved = unobserved.into_inner().map(|head| Unobserved { head, forwarded, number, received });
+        Self { unobserved, ..Self::new(observer.into_inner(), received) }
     }
 
     /// Records the start of the response.

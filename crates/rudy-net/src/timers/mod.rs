@@ -7,11 +7,12 @@
 //! a second would be as many timers.
 
 mod eviction;
+mod questions;
 mod timer_fd;
 mod wheel;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,10 @@ pub(crate) struct Timers {
     wheel: Mutex<Wheel>,
     /// Number of evicted connections that have not noticed yet. Changed only under the lock of the wheel.
     evicted: AtomicUsize,
+    /// The number of questions in progress.
+    questions: AtomicUsize,
+    /// Wakes who waits for answers.
+    answered: Condvar,
     /// Wakes the timer task when a deadline is earlier than its current one.
     sooner: Notify,
     epoch: Instant,
@@ -45,6 +50,8 @@ impl Default for Timers {
         Self {
             wheel: Mutex::default(),
             evicted: AtomicUsize::new(0),
+            questions: AtomicUsize::new(0),
+            answered: Condvar::new(),
             sooner: Notify::new(),
             epoch: Instant::now(),
         }
@@ -55,7 +62,8 @@ impl Timers {
     /// Creates a timer for a connection, not set yet. A connection with a group may be evicted while it is
     /// idle, which it is at first.
     pub(crate) fn timer(self: &Arc<Self>, group: Option<AddressKey>) -> Timer {
-        Timer { slot: self.lock().allocate_slot(group), timers: self.clone(), has_had_request: false }
+        let slot = self.lock().allocate_slot(group);
+        Timer { slot, timers: self.clone(), has_had_request: false, is_unobserved: false }
     }
 
     /// Returns the connections that may be evicted now or later, and the number of slots. `worker` is the
@@ -163,6 +171,8 @@ pub(crate) struct Timer {
     slot: u32,
     /// Whether a request has arrived since the connection was last idle.
     has_had_request: bool,
+    /// Whether the connection has exchanges that wait and are not observed.
+    pub(crate) is_unobserved: bool,
 }
 
 impl Timer {
@@ -177,6 +187,7 @@ impl Timer {
         self.set_with(deadline, waker, |wheel| {
             self.end_eviction(wheel);
             wheel.set_busy(self.slot);
+            wheel.set_watch(self.slot, self.is_unobserved);
         });
     }
 
@@ -184,7 +195,11 @@ impl Timer {
     /// it was evicted, and must close unless a request has arrived now.
     pub(crate) fn set_idle(&mut self, deadline: Option<Instant>, waker: &Waker) -> bool {
         let from_now_on = std::mem::take(&mut self.has_had_request);
-        self.set_with(deadline, waker, |wheel| wheel.set_idle(self.slot, from_now_on))
+        self.is_unobserved = false;
+        self.set_with(deadline, waker, |wheel| {
+            wheel.set_watch(self.slot, false);
+            wheel.set_idle(self.slot, from_now_on)
+        })
     }
 
     /// Marks the start of a request. Returns `true` if the connection was evicted just before, so that this
@@ -198,9 +213,10 @@ impl Timer {
     fn set_with<R>(&self, deadline: Option<Instant>, waker: &Waker, mark: impl FnOnce(&mut Wheel) -> R) -> R {
         let tick = deadline.map_or(NEVER, |deadline| self.timers.tick_after(deadline));
         let mut wheel = self.timers.lock();
+        let unanswered = wheel.unanswered();
         let result = mark(&mut wheel);
         let is_sooner = wheel.set(self.slot, tick, waker);
-        drop(wheel);
+        self.timers.notify_of_answers(unanswered, wheel);
         if is_sooner {
             self.timers.sooner.notify_one();
         }
@@ -221,8 +237,10 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         let mut wheel = self.timers.lock();
+        let unanswered = wheel.unanswered();
         self.end_eviction(&mut wheel);
         wheel.free_slot(self.slot);
+        self.timers.notify_of_answers(unanswered, wheel);
     }
 }
 

@@ -7,6 +7,7 @@
 use std::task::Waker;
 
 use super::eviction::Candidate;
+use super::questions::Watch;
 use crate::engine::AddressKey;
 
 /// The tick of a deadline that is not set.
@@ -29,7 +30,9 @@ const EVICTED: u32 = u32::MAX;
 /// The deadlines of a worker's connections.
 #[derive(Debug)]
 pub(super) struct Wheel {
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
+    /// The number of connections that were asked what they wait for, and have not answered.
+    pub(super) unanswered: usize,
     /// Unused slots.
     free: Vec<u32>,
     /// The first slot in each bucket's list: first level, then second level.
@@ -40,7 +43,7 @@ pub(super) struct Wheel {
     /// When the timer task wakes up next.
     asleep_until: u64,
     /// Number of calls of [`Self::all_wakers`].
-    wake_ups: u16,
+    wake_ups: u8,
     /// The newest stamp; stamps count up as connections become idle.
     newest: u32,
     /// The number of idle connections.
@@ -50,8 +53,8 @@ pub(super) struct Wheel {
 /// 48 bytes for each connection. The slots of a bucket form a linked list, so that no tick allocates, and a
 /// slot that moves leaves nothing behind.
 #[derive(Debug)]
-struct Slot {
-    waker: Option<Waker>,
+pub(super) struct Slot {
+    pub(super) waker: Option<Waker>,
     deadline: u64,
     /// The group of the connection; `None` for a free slot, and for a connection that is never evicted.
     group: Option<AddressKey>,
@@ -60,7 +63,8 @@ struct Slot {
     /// When the connection became idle, or [`BUSY`], or [`EVICTED`].
     stamp: u32,
     /// The last wake-up of all that this slot has seen.
-    wake_ups: u16,
+    wake_ups: u8,
+    pub(super) watch: Watch,
     bucket: u16,
 }
 
@@ -72,6 +76,7 @@ const FREE: Slot = Slot {
     next: END,
     stamp: BUSY,
     wake_ups: 0,
+    watch: Watch::Observed,
     bucket: UNQUEUED,
 };
 
@@ -79,6 +84,7 @@ impl Default for Wheel {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
+            unanswered: 0,
             free: Vec::new(),
             heads: [END; HEADS],
             occupied: [0; 2],
@@ -110,6 +116,7 @@ impl Wheel {
     pub(super) fn free_slot(&mut self, index: u32) {
         self.unlink(index);
         self.leave_idle(index);
+        self.set_watch(index, false);
         self.slots[index as usize] = FREE;
         self.free.push(index);
     }

@@ -7,12 +7,14 @@ mod history;
 mod live;
 mod render;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::task::spawn_blocking;
 
 pub(crate) use self::live::Live;
 use crate::client_address::AllowedClients;
@@ -20,8 +22,8 @@ use crate::config::{Problem, Time};
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, StreamFormat, Subscribe};
 use crate::methods::respond_unless_read;
 use crate::pages;
-use crate::routes::{Context, Routes};
-use crate::status::{Filter, Rates, Selection};
+use crate::routes::Routes;
+use crate::status::{Activity, Filter, Rates, Selection};
 
 /// The interval of updates: people cannot read faster, and slower would hardly be live.
 type Interval = Time<100, 60_000>;
@@ -74,31 +76,29 @@ struct Dashboard {
 }
 
 impl Handler for Dashboard {
-    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
-        self.respond(&request, call.context).into()
-    }
-}
-
-impl Dashboard {
     /// Responds with the page, or with the part of it that the query names: so that a route with any path has all parts.
-    fn respond(&self, request: &Request<'_>, context: Context<'_>) -> Response {
+    fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
+        let Call { context, .. } = call;
         let routes = context.routes;
         if let Some(rejection) =
-            respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
+            respond_unless_read(&request).or_else(|| self.allowed.reject(&request, context))
         {
-            return rejection;
+            return rejection.into();
         }
-        match request.uri().query() {
+        let response = match request.uri().query() {
             Some("style") => {
                 let style = concat!(include_str!("style.css"), "\n").to_owned() + rudy_charts::STYLE;
                 part("text/css; charset=utf-8", style)
             }
             Some("script") => part("text/javascript; charset=utf-8", include_str!("script.js").to_owned()),
-            Some("events") => self.events(request, routes),
-            _ => part("text/html; charset=utf-8", page(routes)),
-        }
+            Some("events") => self.events(&request, routes),
+            _ => return page(routes.activity.clone()),
+        };
+        response.into()
     }
+}
 
+impl Dashboard {
     fn events(&self, request: &Request<'_>, routes: &Routes) -> Response {
         let live = &routes.live;
         let response = self.subscribe.respond(live.topic(), request);
@@ -112,16 +112,23 @@ impl Dashboard {
     }
 }
 
-/// Returns the page, with the current state for browsers without scripts.
-fn page(routes: &Routes) -> String {
-    let filter = Filter::default();
-    let selection = Selection { filter: &filter, limit: live::ACTIVE, queries: false };
-    let report = routes.activity.current(selection).unwrap_or_default();
-    let update = render::update(&report, Rates::of(&report, None), None, &[]);
-    include_str!("page.html")
-        .replace("<!--summary-->", &update.summary)
-        .replace("<!--active-->", &update.active)
-        .replace("<!--lists-->", &update.lists)
+/// Responds with the page, with the current state for browsers without scripts.
+fn page(activity: Arc<Activity>) -> Reply {
+    let report = move || {
+        let filter = Filter::default();
+        let selection = Selection { filter: &filter, limit: live::ACTIVE, queries: false };
+        activity.current(selection).unwrap_or_default()
+    };
+    Reply::Later(Box::pin(async move {
+        // Not on this thread, because the state is that of all workers. After a panic, which is logged, the page has none.
+        let report = spawn_blocking(report).await.unwrap_or_default();
+        let update = render::update(&report, Rates::of(&report, None), None, &[]);
+        let page = include_str!("page.html")
+            .replace("<!--summary-->", &update.summary)
+            .replace("<!--active-->", &update.active)
+            .replace("<!--lists-->", &update.lists);
+        part("text/html; charset=utf-8", page)
+    }))
 }
 
 fn part(media_type: &'static str, text: String) -> Response {

@@ -44,6 +44,16 @@ impl Notes {
         }
     }
 
+    /// Notes the address of the connection that the request has had before somebody asked.
+    pub(crate) fn upstream_is(&mut self, address: Endpoint, now: Instant) {
+        if self.upstream.is_none() {
+            self.upstream_requested(now);
+        }
+        if let Some(upstream) = &mut self.upstream {
+            upstream.address = Some(address);
+        }
+    }
+
     /// Notes that the head of the response has arrived.
     pub(crate) fn upstream_responded(&mut self, now: Instant) {
         if let Some(upstream) = &mut self.upstream {

@@ -125,7 +125,7 @@ impl Call<'_> {
     /// Returns a request with a copy of what it borrows, for a handler that waits.
     pub(crate) fn detach(&self, request: Request<'_>) -> Request<'static> {
         let request = request.into_owned();
-        self.context.observe_waiting(self.route, request.shared());
+        self.context.observe_later(&request, self.route);
         request
     }
 

@@ -47,7 +47,8 @@ pub(super) fn target(
     prefixes: &Prefixes,
 ) -> Option<String> {
     let keeps_path = prefixes.added.is_empty() && (mount == 0 || !prefixes.strips);
-    let is_canonical = || RequestPath::canonical(head.path()).is_some_and(|sent| sent == *path);
+    // Then it has neither an empty nor a dot segment.
+    let is_canonical = || head.path() == path.as_bytes() && memchr::memchr(b'%', head.path()).is_none();
     let is_plain = || str::from_utf8(head.path_and_query()).is_ok_and(|sent| !needs_encoding(sent));
     // Nearly all requests, for which no URI is made.
     if keeps_path && is_canonical() && is_plain() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::HOST;
 use rudy_http::h1::RequestHead;
@@ -26,6 +26,9 @@ const HOLDERS: usize = 20;
 
 /// What a cache notes about requests that it does not forward.
 const CACHED: [&str; 3] = ["hit", "collapsed", "only-if-cached"];
+
+/// How long to wait for the answers of a worker. A worker that serves requests answers within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a server keeps account of its requests, and the counts of the last seconds. A process has one.
 pub(crate) struct Activity {
@@ -70,7 +73,8 @@ impl Activity {
         let _already_set = self.source.set(Box::new(source));
     }
 
-    /// Returns the state of the server, with its upstreams. `None` in a process that does not serve.
+    /// Returns the state of the server, with its upstreams. `None` in a process that does not serve. Waits for workers, so it must not be
+    /// called on the thread of one.
     pub(crate) fn current(&self, selection: Selection<'_>) -> Option<StatusReport> {
         self.source.get().map(|source| source(selection))
     }
@@ -91,8 +95,11 @@ impl Activity {
     pub(crate) fn report(&self, metrics: &Metrics, selection: Selection<'_>) -> StatusReport {
         let workers = metrics.workers();
         let sum = |count: fn(&Worker) -> u64| workers.iter().map(|worker| count(worker)).sum::<u64>();
+        let answers = ask(workers);
         let now = Instant::now();
-        let all: Vec<_> = workers.iter().flat_map(|worker| worker.active_exchanges()).collect();
+        let busy_workers = (1..).zip(&answers).filter(|(_, (_, is_complete))| !is_complete);
+        let busy_workers = busy_workers.map(|(number, _)| number).collect();
+        let all: Vec<_> = answers.into_iter().flat_map(|(exchanges, _)| exchanges).collect();
         let mut active: Vec<_> =
             all.iter().filter_map(|exchange| request(exchange, now, selection.queries)).collect();
         let connections = connections(metrics.connection_states(), &all);
@@ -110,6 +117,7 @@ impl Activity {
             sent_bytes: sum(|worker| worker.counters.sent_bytes.get()),
             received_bytes: sum(|worker| worker.counters.received_bytes.get()),
             connections,
+            busy_workers,
             active_requests,
             active,
             holders,
@@ -131,14 +139,21 @@ impl Activity {
 }
 
 fn kill_where(metrics: &Metrics, is_selected: impl Fn(&ExchangeRecord) -> bool) -> usize {
-    let mut killed = 0;
-    for worker in metrics.workers() {
-        for exchange in worker.active_exchanges() {
+    let (mut killed, workers) = (0, metrics.workers());
+    for (worker, (exchanges, _)) in workers.iter().zip(ask(workers)) {
+        for exchange in exchanges {
             let is_selected = exchange::of(exchange.observer()).is_some_and(&is_selected);
             killed += usize::from(is_selected && worker.kill(&exchange));
         }
     }
     killed
+}
+
+/// Asks all workers what their connections wait for. Returns the exchanges of each, and whether the worker has answered.
+fn ask(workers: &[Arc<Worker>]) -> Vec<(Vec<Arc<ActiveExchange>>, bool)> {
+    let questions: Vec<_> = workers.iter().map(|worker| worker.ask()).collect();
+    let until = Instant::now() + PATIENCE;
+    questions.into_iter().map(|question| question.answers(until)).collect()
 }
 
 fn connections(states: ConnectionStates, active: &[Arc<ActiveExchange>]) -> Connections {

@@ -28,6 +28,9 @@ pub(crate) struct StatusReport {
     pub(crate) received_bytes: u64,
     /// Connections by state.
     pub(crate) connections: Connections,
+    /// The workers that have not responded within a second: their active requests are the last known ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) busy_workers: Vec<usize>,
     /// The number of active requests that the filter selects.
     pub(crate) active_requests: usize,
     /// The active requests that the filter selects, the oldest first, up to the limit of the request.

@@ -65,12 +65,19 @@ fn summary(report: &StatusReport, rates: Rates) -> String {
     ];
     let phases: Vec<_> =
         phases.iter().map(|(number, name)| format!("{} {name}", count(*number as u64))).collect();
+    let busy: Vec<_> = report.busy_workers.iter().map(ToString::to_string).collect();
+    let busy = match busy.join(", ") {
+        none if none.is_empty() => none,
+        numbers => format!(
+            "busy         workers without a response within 1 s: {numbers}; their requests are the last known ones\n"
+        ),
+    };
     format!(
         "rudy {}, process {}, up {}\n\
          requests     {}  {} in total, {} rejected\n\
          traffic      {} sent, {} received\n\
          connections  {} open: {} idle, {} in a TLS handshake\n\
-         active       {}: {}\n",
+         active       {}: {}\n{busy}",
         visible(&report.version),
         report.pid,
         rough(Duration::from_millis(report.uptime_ms)),
@@ -233,6 +240,7 @@ mod tests {
             rejected: 1,
             sent_bytes: 20_000_000,
             received_bytes: 10_000,
+            busy_workers: vec![2, 3],
             connections: Connections {
                 open: 412,
                 idle: 386,
@@ -265,6 +273,7 @@ requests     1,234/s  12,340 in total, 1 rejected
 traffic      1.91 MiB/s sent, 1,000 B/s received
 connections  412 open: 386 idle, 2 in a TLS handshake
 active       24 requests: 1 receiving, 23 waiting, 0 sending, 0 in tunnels
+busy         workers without a response within 1 s: 2, 3; their requests are the last known ones
 
    ID     AGE  PHASE      CLIENT               IN  OUT  REQUEST{0}UPSTREAM
 812.1  31.2 s  waiting    ann@192.0.2.7       0 B  0 B  GET example.org/report\\u{{1b}}{1}10.0.0.1:3000

@@ -111,7 +111,7 @@ pub(crate) struct OwnedCall {
 impl OwnedCall {
     pub(crate) fn of(call: &Call<'_>) -> Self {
         let Context { client, routes, .. } = call.context;
-        call.context.observe_waiting(call.route, None);
+        call.context.observe_waiting(call.route);
         Self {
             client: client.to_owned(),
             routes: routes.clone(),

@@ -11,6 +11,7 @@ use rudy_net::{Deadline, Piped, poll_time};
 
 use super::failure::{Attempt, Cause, Failure, Phase, ProtocolCause};
 use super::{Checkout, Connection, SendError, Sending, Upload};
+use crate::exchange::note;
 
 /// How much of an unwanted response body is read so that the connection can be reused: reading more would cost more than a new
 /// connection.
@@ -226,6 +227,9 @@ impl<P: Protocol> Exchange<P> {
 
     /// Sends and receives. Ready when something was received or the response is complete.
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause<P::Cause>>> {
+        if let (Some(observer), Some(checkout)) = (rudy_net::asking(), &mut self.checkout) {
+            note(Some(&observer), |notes| notes.upstream_is(checkout.endpoint(), poll_time()));
+        }
         let progress = self.poll_send_and_receive(cx);
         if let (Poll::Pending, Some(checkout)) = (&progress, &mut self.checkout) {
             // Also while a large body fills the socket buffer: an upstream that has not accepted the connection reads nothing.

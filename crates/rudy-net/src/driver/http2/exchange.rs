@@ -10,9 +10,11 @@ use rudy_http::Limits;
 use rudy_http::h1::{BodyLength, Pace, Rejection, RequestHead};
 use rudy_http::h2::{Priority, ServerConnection};
 
+use crate::driver::Connection;
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::Pump;
-use crate::driver::record::Record;
+use crate::driver::record::{Record, Unobserved};
+use crate::engine::ServiceSource;
 use crate::request_body::BodySender;
 use crate::{ExchangePhase, RequestBody, RequestBodyError, Response};
 
@@ -27,6 +29,7 @@ pub(super) struct Exchange {
     pub(super) phase: Phase,
     pub(super) upload: Option<Box<Upload>>,
     pub(super) record: Option<Record>,
+    pub(super) unobserved: Option<Unobserved>,
     /// Measures how long the client takes to open its window.
     pub(super) pace: Pace,
 }
@@ -51,10 +54,19 @@ impl Exchange {
         priority: Priority,
         phase: Phase,
         upload: Option<Box<Upload>>,
-        record: Record,
+        mut record: Record,
     ) -> Self {
+        let unobserved = record.unobserved.take();
         let record = Some(record).filter(|record| record.observer.is_some());
-        Self { stream, priority, served: 0, is_blocked: false, phase, upload, record, pace: Pace::default() }
+        let (served, is_blocked, pace) = (0, false, Pace::default());
+        Self { stream, priority, served, is_blocked, phase, upload, record, unobserved, pace }
+    }
+
+    /// Shows the exchange to who asks, or because its response takes time.
+    pub(super) fn observe<S: ServiceSource>(&mut self, connection: &Connection<S>) {
+        if let Some(unobserved) = self.unobserved.take() {
+            self.record = unobserved.observe(connection);
+        }
     }
 
     /// Returns what the exchange waits for.

@@ -192,6 +192,7 @@ impl Http2 {
         }
         if !is_sent || !self.is_idle() {
             self.show_exchanges(connection);
+            connection.timer.is_unobserved = self.exchanges.iter().any(|one| one.unobserved.is_some());
             connection.timer.set(poll_cx.due, poll_cx.cx.waker());
             return Poll::Pending;
         }

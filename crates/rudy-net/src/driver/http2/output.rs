@@ -39,8 +39,14 @@ impl Http2 {
     ) {
         let (out, accepts_interim) = (&mut scratch.out, !self.output.is_blocked());
         let is_stopping = connection.context.worker.is_stopping();
+        let is_asked = connection.context.worker.timers.is_asked();
         for exchange in &mut self.exchanges {
             let stream = exchange.stream;
+            if is_asked {
+                exchange.observe(connection);
+            }
+            let asking = exchange.record.as_ref().filter(|_| is_asked);
+            let asking = asking.and_then(|record| record.observer.clone());
             if let Some(upload) = &mut exchange.upload {
                 let passed_on = upload.poll(stream, !self.is_paused, &mut self.machine, poll_cx, out);
                 if passed_on > 0 {
@@ -50,7 +56,7 @@ impl Http2 {
             match &mut exchange.phase {
                 Phase::Handler(future) => {
                     let (response, interim) =
-                        poll_cx.poll_handler(accepts_interim, |cx| future.as_mut().poll(cx));
+                        poll_cx.poll_handler(accepts_interim, asking, |cx| future.as_mut().poll(cx));
                     for (status, fields) in interim {
                         let _is_sent = self.machine.encode_interim(stream, status, &fields, out);
                     }
@@ -59,6 +65,9 @@ impl Http2 {
                         Ok(Poll::Ready(response)) => response,
                         Err(_) => internal_error(),
                     };
+                    if response.takes_time() {
+                        exchange.observe(connection);
+                    }
                     exchange.phase = Phase::Response(Box::new(response));
                 }
                 Phase::Body(pump) if is_stopping && pump.is_live() => pump.end_body(),

@@ -88,7 +88,7 @@ impl Http2 {
         rejection: Rejection,
         poll_cx: &mut PollContext<'_, '_>,
     ) -> Option<Box<Response>> {
-        let polled = poll_cx.poll_handler(false, |cx| future.as_mut().poll(cx)).0;
+        let polled = poll_cx.poll_handler(false, None, |cx| future.as_mut().poll(cx)).0;
         let response = match polled {
             Ok(Poll::Ready(response)) if response.is_for_status(rejection.status()) => response,
             Ok(_) => {
