@@ -43,8 +43,7 @@ impl Body {
     }
 
     /// Whether the connection sends the body together with the head, so that a response with it is complete when the connection has it.
-    #[must_use]
-    pub fn is_small(&self) -> bool {
+    pub(crate) fn is_small(&self) -> bool {
         match self {
             Self::Empty => true,
             Self::Bytes(bytes) => bytes.len() <= GATHERED_BYTES,

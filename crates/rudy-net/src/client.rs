@@ -33,9 +33,9 @@ pub struct Client<'a> {
     /// The observer of the exchange, for notes of the service. A service may set it as long as it handles the request for the first
     /// time. While an exchange with an observer waits, it is among the [active exchanges](crate::Question::answers).
     pub observer: OnceLock<Arc<dyn Observer>>,
-    /// The head of a request without an observer that waits, and gets one only if somebody asks: see
-    /// [`Service::observe_waiting`](crate::Service::observe_waiting). Set under the same condition.
-    pub unobserved: OnceLock<Arc<RequestHead<'static>>>,
+    /// The copy of the request's head, which what waits shares. From it, an exchange that waits without an observer gets one if somebody
+    /// asks: see [`Service::observe_waiting`](crate::Service::observe_waiting). Set under the same condition.
+    pub head: OnceLock<Arc<RequestHead<'static>>>,
 }
 
 impl Client<'static> {
@@ -51,7 +51,7 @@ impl Client<'static> {
             connection_number,
             request_number,
             observer: OnceLock::new(),
-            unobserved: OnceLock::new(),
+            head: OnceLock::new(),
         }
     }
 }
@@ -76,10 +76,10 @@ impl Client<'_> {
     #[must_use]
     pub fn to_owned(&self) -> Client<'static> {
         let (forwarded, tls, observer) = (self.forwarded.clone(), self.tls.clone(), self.observer.clone());
-        let unobserved = OnceLock::new();
+        let head = self.head.clone();
         let listener = self.listener.clone().map(|listener| Cow::Owned(listener.into_owned()));
         let local_address = self.local_address.to_owned();
-        Client { forwarded, listener, local_address, tls, observer, unobserved, ..*self }
+        Client { forwarded, listener, local_address, tls, observer, head, ..*self }
     }
 }
 

@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_http::h1::{LazyHead, PreparedHead, ReceivedHead, ResponseHead};
+use rudy_http::h1::{LazyHead, PreparedHead, ReceivedHead, RequestHead, ResponseHead};
+use rudy_http::semantics::field::ChangeFields;
 
 use crate::{Body, RequestBody, Upgrade};
 
@@ -32,7 +33,13 @@ impl<'a> Request<'a> {
     /// Returns the request with a copy of what it borrows.
     #[must_use]
     pub fn into_owned(self) -> Request<'static> {
-        Request { head: self.head.into_owned(), body: self.body, state: self.state }
+        self.sharing(&OnceLock::new())
+    }
+
+    /// As [`LazyHead::sharing`].
+    #[must_use]
+    pub fn sharing(self, copy: &OnceLock<Arc<RequestHead<'static>>>) -> Request<'static> {
+        Request { head: self.head.sharing(copy), body: self.body, state: self.state }
     }
 
     /// Returns a request with the same head, without a body or a state.
@@ -175,8 +182,9 @@ impl Response {
     }
 
     /// Whether the response is the one to a request that was rejected with this status.
-    /// Whether more follows than the connection sends at once.
-    pub(crate) fn takes_time(&self) -> bool {
+    /// Whether more follows than the connection takes at once, so that the response is not complete yet.
+    #[must_use]
+    pub fn takes_time(&self) -> bool {
         self.upgrade.is_some() || !self.body.is_small()
     }
 
@@ -188,7 +196,7 @@ impl Response {
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&[u8]> {
         match &self.head {
-            Head::Received(received) => received.get(name),
+            Head::Received(received) => ChangeFields::get(received, name),
             _ => self.headers().get(name).map(HeaderValue::as_bytes),
         }
     }
@@ -223,6 +231,36 @@ pub enum Head {
     Prepared(Arc<PreparedHead>),
     /// A head that was received from an upstream.
     Received(ReceivedHead),
+}
+
+/// Changes to a received head need no map.
+impl ChangeFields for Response {
+    fn get_all<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
+        let (received, map) = match &self.head {
+            Head::Received(received) => (Some(received), None),
+            Head::Fields(..) | Head::Prepared(_) => (None, Some(self.headers())),
+        };
+        let received = received.into_iter().flat_map(move |head| head.get_all(name));
+        received.chain(map.into_iter().flat_map(move |map| ChangeFields::get_all(map, name)))
+    }
+
+    fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.header(name)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        match &mut self.head {
+            Head::Received(received) => received.remove(name),
+            Head::Fields(..) | Head::Prepared(_) => drop(self.headers_mut().remove(name)),
+        }
+    }
+
+    fn add(&mut self, name: HeaderName, value: HeaderValue) {
+        match &mut self.head {
+            Head::Received(received) => received.add(name, value),
+            Head::Fields(..) | Head::Prepared(_) => drop(self.headers_mut().append(name, value)),
+        }
+    }
 }
 
 impl Head {

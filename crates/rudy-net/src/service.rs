@@ -52,8 +52,8 @@ pub trait Service: Send + Sync + 'static {
     /// Responds to a request. Must not block: use [`Reply::Later`] to wait.
     fn call(&self, request: Request<'_>, client: &Client<'_>) -> Reply;
 
-    /// Creates the observer of a request that waits and was [passed on without one](Client::unobserved), because somebody asks for the
-    /// exchanges in progress.
+    /// Creates the observer of a request that waits and has none, because somebody asks for the exchanges in progress. `head` is the
+    /// [copy](Client::head) that the service has made.
     fn observe_waiting(
         &self,
         _head: &Arc<RequestHead<'static>>,

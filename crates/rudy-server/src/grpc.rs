@@ -15,12 +15,12 @@ pub(crate) fn media_type(request: &Request<'_>) -> Option<HeaderValue> {
     if *request.method() != Method::POST {
         return None;
     }
-    let media_type = request.headers().get(CONTENT_TYPE)?;
-    let start = media_type.as_bytes().get(..b"application/grpc".len())?;
-    let after = media_type.as_bytes().get(start.len());
+    let media_type = request.get(&CONTENT_TYPE)?;
+    let start = media_type.get(..b"application/grpc".len())?;
+    let after = media_type.get(start.len());
     let is_grpc = start.eq_ignore_ascii_case(b"application/grpc")
         && matches!(after, None | Some(b'+' | b'-' | b';' | b' '));
-    is_grpc.then(|| media_type.clone())
+    HeaderValue::from_bytes(media_type).ok().filter(|_| is_grpc)
 }
 
 /// Replaces an error that the server itself responds with by a response without a message ("Trailers-Only"). It has the status 200, which

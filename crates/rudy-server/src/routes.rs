@@ -99,24 +99,24 @@ impl<'a> Context<'a> {
     /// gets one when somebody asks.
     pub(crate) fn observe_waiting(&self, route: &RouteMatch<'_, Target>) {
         let Self { client, routes, received: Some(head), .. } = self else { return };
-        let is_needed = routes.activity.is_on() && client.unobserved.get().is_none();
+        let is_needed = routes.activity.is_on() && client.head.get().is_none();
         if is_needed && routes.observers.observe_waiting(head, None, client) {
             note_route(client.observer.get(), route);
         }
     }
 
-    /// As [`Self::observe_waiting`], for a request that waits with this copy of its head. It gets a record when somebody asks, unless it has one
-    /// for other reasons: then its route is that of the head.
-    pub(crate) fn observe_later(&self, request: &Request<'_>, route: &RouteMatch<'_, Target>) {
-        let Self { client, routes, received: Some(head), .. } = self else { return };
-        let Some(shared) = request.shared().filter(|_| routes.activity.is_on()) else { return };
-        let is_observed = client.observer.get().is_some();
-        let is_explained = tracing::enabled!(tracing::Level::DEBUG);
-        if !is_observed && !is_explained && !internal_redirect::is_redirected(request) {
-            let _is_first = client.unobserved.set(shared.clone());
-        } else if routes.observers.observe_waiting(head, Some(shared), client) {
+    /// Returns a request with a copy of what it borrows, for what waits. With the copy, it gets a record only if somebody asks, with the route of
+    /// the received head. A request that was redirected, and one that is explained in a log, has a record with its own.
+    pub(crate) fn detach(&self, request: Request<'_>, route: &RouteMatch<'_, Target>) -> Request<'static> {
+        let Self { client, routes, received, .. } = self;
+        let is_own = internal_redirect::is_redirected(&request) || tracing::enabled!(tracing::Level::DEBUG);
+        let request = request.sharing(&client.head);
+        if let (true, Some(head)) = (is_own && routes.activity.is_on(), received)
+            && routes.observers.observe_waiting(head, request.shared(), client)
+        {
             note_route(client.observer.get(), route);
         }
+        request
     }
 
     /// Makes the record of an exchange that waits with this head, because somebody asks.
@@ -251,7 +251,7 @@ impl<'a> Context<'a> {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::first().call(request, Call { path, route: &found, context: self }),
         };
-        if !matches!(&reply, Reply::Now(response) if response.body.is_small()) {
+        if !matches!(&reply, Reply::Now(response) if !response.takes_time()) {
             self.observe_waiting(&found);
         }
         reply

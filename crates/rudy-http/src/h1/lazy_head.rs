@@ -8,7 +8,7 @@ use http::{Method, Request, Uri, Version, request};
 
 use super::encode::put_field;
 use super::{FieldValue, RequestHead};
-use crate::semantics::field::{FieldLines, KnownField, KnownFields, NameStarts};
+use crate::semantics::field::{ChangeFields, FieldLines, KnownField, KnownFields, NameStarts};
 use crate::syntax::is_text;
 
 /// The head of a request, which services read and change.
@@ -124,8 +124,16 @@ impl<'a> LazyHead<'a> {
     /// Returns the head with a copy of what it borrows.
     #[must_use]
     pub fn into_owned(self) -> LazyHead<'static> {
+        self.sharing(&OnceLock::new())
+    }
+
+    /// As [`Self::into_owned`], with the copy in `copy`, which is made by the first of all heads that borrow the same.
+    #[must_use]
+    pub fn sharing(self, copy: &OnceLock<Arc<RequestHead<'static>>>) -> LazyHead<'static> {
         let received = self.received.map(|received| match received {
-            Received::Borrowed(head) => Received::Shared(Arc::new(head.clone().into_owned())),
+            Received::Borrowed(head) => {
+                Received::Shared(copy.get_or_init(|| Arc::new(head.clone().into_owned())).clone())
+            }
             Received::Shared(head) => Received::Shared(head),
         });
         LazyHead { received, ..self }
@@ -526,6 +534,24 @@ impl From<LazyHead<'_>> for request::Parts {
         }
         (parts.method, parts.version) = (head.method, head.version);
         parts
+    }
+}
+
+impl ChangeFields for LazyHead<'_> {
+    fn get_all<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
+        self.get_all(name)
+    }
+
+    fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.get(name)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        self.remove(name);
+    }
+
+    fn add(&mut self, name: HeaderName, value: HeaderValue) {
+        self.add(name, value);
     }
 }
 

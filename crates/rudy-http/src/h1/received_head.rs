@@ -1,14 +1,15 @@
 //! Response heads that a proxy passes on.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{DATE, HeaderMap, HeaderName, HeaderValue};
 
 use super::Fields;
 use super::client::FieldLine;
-use crate::semantics::field::{KnownField, NameStarts};
+use crate::semantics::field::{ChangeFields, KnownField, NameStarts};
 
 /// Room for the lines of most heads.
 const LINES_BYTES: usize = 512;
@@ -50,19 +51,34 @@ impl ReceivedFields {
     /// Returns the value of the first field with this name.
     #[must_use]
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.places(name).next().map(|(_, value)| &self.lines[value])
+    }
+
+    /// Returns the places of the lines with this name: of each line with its end, and of its value.
+    fn places(&self, name: &HeaderName) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
         let name = name.as_str().as_bytes();
-        if !self.name_starts.may_have(name) {
-            return None;
-        }
-        let mut lines = &self.lines[..];
-        loop {
-            // Most names differ in their length, so the end of their lines is all that is searched for.
-            if lines.get(name.len()) == Some(&b':') && lines.starts_with(name) {
-                let value = &lines[name.len() + 2..];
-                return value.get(..memchr::memchr(b'\r', value)?);
+        let (lines, mut start) = (&self.lines[..], 0);
+        let mut next = move || {
+            loop {
+                let line = &lines[start..];
+                let (begin, end) = (start, start + memchr::memchr(b'\n', line)? + 1);
+                start = end;
+                // Most names differ in their length.
+                if line.get(name.len()) == Some(&b':') && line.starts_with(name) {
+                    return Some((begin..end, begin + name.len() + 2..end - 2));
+                }
             }
-            lines = &lines[memchr::memchr(b'\n', lines)? + 1..];
+        };
+        let may_be_there = self.name_starts.may_have(name);
+        std::iter::from_fn(move || if may_be_there { next() } else { None })
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        let places: Vec<_> = self.places(name).map(|(line, _)| line).collect();
+        for line in places.into_iter().rev() {
+            self.lines.drain(line);
         }
+        self.has_date &= *name != DATE;
     }
 
     /// Returns the fields in a map.
@@ -114,12 +130,6 @@ impl ReceivedHead {
         self.status
     }
 
-    /// Returns the value of the first field with this name.
-    #[must_use]
-    pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
-        self.fields.get(name)
-    }
-
     /// Returns the fields in a map, which is made by the first call.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
@@ -148,9 +158,30 @@ impl ReceivedHead {
     }
 }
 
+impl ChangeFields for ReceivedHead {
+    fn get_all<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
+        self.fields.places(name).map(|(_, value)| &self.fields.lines[value])
+    }
+
+    fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.fields.get(name)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        self.map.take();
+        self.fields.remove(name);
+    }
+
+    /// Adds a line, unless its field belongs to the connection, or is another `Date`.
+    fn add(&mut self, name: HeaderName, value: HeaderValue) {
+        self.map.take();
+        self.fields.push(name.as_str().as_bytes(), value.as_bytes());
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use http::header::{DATE, SERVER};
+    use http::header::SERVER;
 
     use super::*;
 
@@ -177,5 +208,41 @@ mod tests {
         let fields: Vec<_> =
             head.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         assert_eq!(fields, [("server", &b"a"[..]), ("date", b"Thu"), ("x-a", b"1"), ("x-a", b"3")]);
+    }
+
+    #[test]
+    fn changes_are_those_of_a_map() {
+        let names = ["date", "x-a", "x-b", "etag"].map(HeaderName::from_static);
+        let mut head = ReceivedFields::default().with_status(StatusCode::OK);
+        let mut map = HeaderMap::new();
+        // A pseudo-random sequence of changes (a linear congruential generator).
+        let mut state = 1_u32;
+        for step in 0..2000 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let name = &names[(state >> 8) as usize % names.len()];
+            let value = HeaderValue::from(step);
+            match state >> 30 {
+                0 => {
+                    head.remove(name);
+                    map.remove(name);
+                }
+                1 => {
+                    head.set(name.clone(), value.clone());
+                    map.insert(name, value);
+                }
+                // Of `Date`, there is one line.
+                _ if *name == DATE && map.contains_key(name) => {}
+                _ => {
+                    head.add(name.clone(), value.clone());
+                    map.append(name, value);
+                }
+            }
+            for name in &names {
+                assert!(head.get_all(name).eq(ChangeFields::get_all(&map, name)), "{name} at {step}");
+                assert_eq!(head.contains(name), map.contains_key(name));
+            }
+            assert_eq!(head.has_date(), map.contains_key(DATE));
+            assert_eq!(*head.headers(), map);
+        }
     }
 }

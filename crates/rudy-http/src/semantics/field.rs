@@ -21,6 +21,48 @@ impl FieldLines for HeaderMap {
     }
 }
 
+/// The fields of a message, read and changed in whatever form they are: a map, or lines as they were received.
+pub trait ChangeFields {
+    /// Returns the values of all lines of a field, in their order.
+    fn get_all<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]>;
+
+    /// Returns the value of the first line of a field.
+    fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.get_all(name).next()
+    }
+
+    /// Whether a field is present.
+    fn contains(&self, name: &HeaderName) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Removes all lines of a field.
+    fn remove(&mut self, name: &HeaderName);
+
+    /// Adds a line.
+    fn add(&mut self, name: HeaderName, value: HeaderValue);
+
+    /// Replaces all lines of a field by one.
+    fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        self.remove(&name);
+        self.add(name, value);
+    }
+}
+
+impl ChangeFields for HeaderMap {
+    fn get_all<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
+        self.get_all(name).iter().map(HeaderValue::as_bytes)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        self.remove(name);
+    }
+
+    fn add(&mut self, name: HeaderName, value: HeaderValue) {
+        self.append(name, value);
+    }
+}
+
 /// A field that [`RequestHead::field`](crate::h1::RequestHead::field) finds without a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the field of that name")]

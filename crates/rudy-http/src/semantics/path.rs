@@ -21,12 +21,22 @@ use crate::syntax::any_byte;
 /// let path = RequestPath::parse("//docs/./%61/../b%2fc").unwrap();
 /// assert_eq!(path.as_bytes(), b"/docs/b%2Fc");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct RequestPath<'a> {
     bytes: Cow<'a, [u8]>,
     /// The positions of encoded slashes in `bytes`. Any other `%2F` is a decoded `%252F`, which means these three characters.
     encoded_slashes: Vec<usize>,
+    /// Whether it is known to have neither backslashes nor parameters.
+    is_plain: bool,
 }
+
+impl PartialEq for RequestPath<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.encoded_slashes == other.encoded_slashes
+    }
+}
+
+impl Eq for RequestPath<'_> {}
 
 impl<'a> RequestPath<'a> {
     /// Parses the path of a request target. Allocates nothing if it is already canonical, as most are.
@@ -53,18 +63,19 @@ impl<'a> RequestPath<'a> {
     /// with a dot.
     #[must_use]
     pub fn canonical(path: &'a [u8]) -> Option<Self> {
-        let is_plain = |slash: usize| !matches!(path.get(slash + 1), Some(b'/' | b'.'));
+        let begins_name = |slash: usize| !matches!(path.get(slash + 1), Some(b'/' | b'.'));
         let is_canonical = path.first() == Some(&b'/')
             && !any_byte(path, |byte| byte == b'%' || byte == 0)
-            && memchr::memchr_iter(b'/', path).all(is_plain);
-        is_canonical.then_some(Self { bytes: Cow::Borrowed(path), encoded_slashes: Vec::new() })
+            && memchr::memchr_iter(b'/', path).all(begins_name);
+        let is_plain = !any_byte(path, |byte| byte == b'\\' || byte == b';');
+        is_canonical.then_some(Self { bytes: Cow::Borrowed(path), encoded_slashes: Vec::new(), is_plain })
     }
 
     /// Creates a path from one that is canonical and has no encoded slash, such as the path of a file in a folder.
     #[must_use]
     pub fn from_decoded(path: String) -> Self {
         debug_assert!(path.starts_with('/') && !path.contains("//"), "{path} is canonical");
-        Self { bytes: Cow::Owned(path.into_bytes()), encoded_slashes: Vec::new() }
+        Self { bytes: Cow::Owned(path.into_bytes()), encoded_slashes: Vec::new(), is_plain: false }
     }
 
     /// Returns the canonical form.
@@ -76,7 +87,7 @@ impl<'a> RequestPath<'a> {
     /// Returns the path with a copy of its bytes.
     #[must_use]
     pub fn into_owned(self) -> RequestPath<'static> {
-        RequestPath { bytes: Cow::Owned(self.bytes.into_owned()), encoded_slashes: self.encoded_slashes }
+        RequestPath { bytes: Cow::Owned(self.bytes.into_owned()), ..self }
     }
 
     /// Returns the path as a program sees it that decodes encoded slashes to separators. `None` if it has none.
@@ -102,7 +113,7 @@ impl<'a> RequestPath<'a> {
     ///
     /// That path leads above the root.
     pub fn without_parameters(&self) -> Result<Option<RequestPath<'static>>, PathError> {
-        if memchr::memchr(b';', &self.bytes).is_none() {
+        if self.is_plain || memchr::memchr(b';', &self.bytes).is_none() {
             return Ok(None);
         }
         let decoded = self.below(0).decode_slashes(0);
@@ -119,7 +130,8 @@ impl<'a> RequestPath<'a> {
     ///
     /// The path has a `.` or `..` segment next to such a separator, or one with parameters.
     pub fn check_dot_segments(&self) -> Result<(), PathError> {
-        if self.encoded_slashes.is_empty() && memchr::memchr2(b'\\', b';', &self.bytes).is_none() {
+        let has_marks = || memchr::memchr2(b'\\', b';', &self.bytes).is_some();
+        if self.is_plain || self.encoded_slashes.is_empty() && !has_marks() {
             return Ok(());
         }
         let decoded = self.below(0).decode_slashes(0);
@@ -327,7 +339,7 @@ impl Builder {
         if ends_in_name {
             self.bytes.pop();
         }
-        RequestPath { bytes: Cow::Owned(self.bytes), encoded_slashes: self.encoded_slashes }
+        RequestPath { bytes: Cow::Owned(self.bytes), encoded_slashes: self.encoded_slashes, is_plain: false }
     }
 
     fn decode(&mut self, segment: &[u8]) -> Result<(), PathError> {

@@ -153,25 +153,25 @@ impl Handler {
         // Interim responses would accumulate while the client does not read.
         let accepts_interim = !self.exchange.output.is_blocked();
         let asking = self.exchange.observer_if_asked(connection);
-        let (response, interim) =
-            poll_cx.poll_handler(accepts_interim, asking, |cx| self.future.as_mut().poll(cx));
+        // Not as a result of the poll, which would be moved a dozen times.
+        let mut response = None;
+        let poll = |cx: &mut Context<'_>| self.future.as_mut().poll(cx).map(|ready| response = Some(ready));
+        let (polled, interim) = poll_cx.poll_handler(accepts_interim, asking, poll);
         for (status, fields) in interim {
             // HTTP/1.0 clients do not receive it (RFC 9110 §15.2).
             let _is_sent = connection.machine.encode_interim(status, &fields, &mut scratch.out);
         }
+        let fits = |response: &Response| rejection.is_none_or(|it| response.is_for_status(it.status()));
         let response = match (response, rejection) {
-            (Ok(Poll::Ready(response)), None) => response,
-            (Ok(Poll::Ready(response)), Some(rejection)) if response.is_for_status(rejection.status()) => {
-                response
-            }
-            (Ok(Poll::Pending), None) => return Poll::Pending,
-            (Ok(_), Some(rejection)) => {
+            _ if polled.is_err() => connection.internal_error(),
+            (Some(response), _) if fits(&response) => response,
+            (_, None) => return Poll::Pending,
+            (_, Some(rejection)) => {
                 let exchange = std::mem::take(&mut self.exchange).without_upload();
                 let Scratch { out, date, .. } = scratch;
                 let earlier = Vec::new();
                 return Poll::Ready(connection.respond_to_rejected(rejection, exchange, earlier, date, out));
             }
-            (Err(_), _) => connection.internal_error(),
         };
         if let Some(rejection) = rejection {
             connection.context.worker.counters.rejected.add(1);

@@ -354,7 +354,7 @@ impl<S: ServiceSource> Connection<S> {
             connection_number: *number,
             request_number,
             observer: OnceLock::new(),
-            unobserved: OnceLock::new(),
+            head: OnceLock::new(),
         }
     }
 

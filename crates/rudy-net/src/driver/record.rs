@@ -56,9 +56,11 @@ impl Record {
 
     /// Creates the record of a request that was passed to the service.
     pub(super) fn of(client: Client<'_>, received: Instant) -> Self {
-        let Client { observer, unobserved, forwarded, request_number: number, .. } = client;
-        let unobserved = unobserved.into_inner().map(|head| Unobserved { head, forwarded, number, received });
-        Self { unobserved, ..Self::new(observer.into_inner(), received) }
+        let Client { observer, head, forwarded, request_number: number, .. } = client;
+        let (observer, head) = (observer.into_inner(), head.into_inner());
+        let unobserved = head.filter(|_| observer.is_none());
+        let unobserved = unobserved.map(|head| Unobserved { head, forwarded, number, received });
+        Self { unobserved, ..Self::new(observer, received) }
     }
 
     /// Records the start of the response.

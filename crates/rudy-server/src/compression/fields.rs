@@ -5,7 +5,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rudy_http::semantics::etag::{self, Comparison, EntityTag};
-use rudy_http::semantics::field::{FieldLines, KnownField};
+use rudy_http::semantics::field::{ChangeFields, FieldLines, KnownField};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::syntax::members;
@@ -73,7 +73,7 @@ pub(crate) fn has_date_in_if_range(fields: &impl FieldLines) -> bool {
 /// Whether a response may be compressed, for a request that allows it. `Vary` depends on this alone: a cache may use the response for
 /// other requests.
 pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Compression) -> bool {
-    let (status, fields) = (response.status(), response.headers());
+    let status = response.status();
     let has_content = !status.is_informational()
         && ![StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::PARTIAL_CONTENT]
             .contains(&status)
@@ -83,12 +83,12 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
         && !wanted.is_tunnel
         && response.upgrade.is_none()
         && !is_final(response)
-        && !fields.contains_key(CONTENT_ENCODING)
-        && !fields.contains_key(CONTENT_RANGE)
-        && !lines_forbid_transformation(cache_control(fields))
-        && fields
-            .get(CONTENT_TYPE)
-            .filter(|media_type| !wanted.is_coded || media_type.as_bytes().starts_with(b"text/"))
+        && !response.contains(&CONTENT_ENCODING)
+        && !response.contains(&CONTENT_RANGE)
+        && !lines_forbid_transformation(response.get_all(&CACHE_CONTROL))
+        && response
+            .get(&CONTENT_TYPE)
+            .filter(|media_type| !wanted.is_coded || media_type.starts_with(b"text/"))
             .is_some_and(|media_type| compression.includes(response.body.length(), media_type))
 }
 
@@ -102,15 +102,11 @@ fn lines_forbid_transformation<'a>(mut lines: impl Iterator<Item = &'a [u8]>) ->
     lines.any(|line| members(line).any(|directive| directive.eq_ignore_ascii_case(b"no-transform")))
 }
 
-fn cache_control(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    fields.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes)
-}
-
 /// Changes the fields of a response that is sent in `coding`.
-pub(crate) fn set_coding(fields: &mut HeaderMap, coding: Coding) {
-    fields.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+pub(crate) fn set_coding(fields: &mut impl ChangeFields, coding: Coding) {
+    fields.set(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     // Parts of the result cannot be made.
-    fields.remove(ACCEPT_RANGES);
+    fields.remove(&ACCEPT_RANGES);
     for name in &DIGESTS {
         fields.remove(name);
     }
@@ -118,38 +114,41 @@ pub(crate) fn set_coding(fields: &mut HeaderMap, coding: Coding) {
 }
 
 /// RFC 9110 §8.8.3.3: representations with different codings need different strong tags. A weak tag may be the same.
-fn weaken_tag(fields: &mut HeaderMap) {
-    if let Some(weak) = fields.get(ETAG).and_then(EntityTag::parse).and_then(|tag| tag.weakened()) {
-        fields.insert(ETAG, weak.value().clone());
+fn weaken_tag(fields: &mut impl ChangeFields) {
+    if let Some(weak) = tag(fields).and_then(|tag| tag.weakened()) {
+        fields.set(ETAG, weak.value().clone());
     }
+}
+
+fn tag(fields: &impl ChangeFields) -> Option<EntityTag> {
+    EntityTag::parse(&HeaderValue::from_bytes(fields.get(&ETAG)?).ok()?)
 }
 
 /// Changes the fields of a 304 to a client that has the compressed representation: a cache finds the stored response by its tag
 /// (RFC 9111 §4.3.4).
 pub(crate) fn confirm(response: &mut Response, wanted: &Wanted) {
-    let tag = response.headers().get(ETAG).and_then(EntityTag::parse);
+    let tag = tag(response);
     let matches = |comparison| {
         etag::list_matches(wanted.if_none_match.iter().map(|line| &**line), tag.as_ref(), comparison)
     };
     if tag.is_some() && matches(Comparison::Weak) && !matches(Comparison::Strong) {
-        weaken_tag(response.headers_mut());
+        weaken_tag(response);
     }
-    add_vary(response.headers_mut());
+    add_vary(response);
 }
 
 /// Adds `Accept-Encoding` to `Vary`, unless it is there.
-pub(crate) fn add_vary(fields: &mut HeaderMap) {
+pub(crate) fn add_vary(fields: &mut impl ChangeFields) {
     if !varies(fields) {
-        fields.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        fields.add(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
 }
 
 /// Whether `Vary` includes `Accept-Encoding`.
-pub(crate) fn varies(fields: &HeaderMap) -> bool {
+pub(crate) fn varies(fields: &impl ChangeFields) -> bool {
     fields
-        .get_all(VARY)
-        .iter()
-        .flat_map(|line| members(line.as_bytes()))
+        .get_all(&VARY)
+        .flat_map(members)
         .any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
 }
 

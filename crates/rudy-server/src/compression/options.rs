@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use http::HeaderValue;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
 use schemars::{JsonSchema, json_schema};
@@ -100,7 +99,7 @@ impl Compression {
     }
 
     /// Whether to compress a body of this size, if known, and media type.
-    pub(crate) fn includes(&self, bytes: Option<u64>, media_type: &HeaderValue) -> bool {
+    pub(crate) fn includes(&self, bytes: Option<u64>, media_type: &[u8]) -> bool {
         bytes.is_none_or(|bytes| (self.size_min..=self.size_max).contains(&bytes))
             && match &self.media_types {
                 Some(list) => list.contain(media_type),
@@ -193,7 +192,7 @@ pub struct MediaTypes(Vec<String>);
 
 impl MediaTypes {
     /// Whether a media type, with or without parameters, is in the list.
-    fn contain(&self, media_type: &HeaderValue) -> bool {
+    fn contain(&self, media_type: &[u8]) -> bool {
         let essence = media_type::essence(media_type);
         self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
             Some(start) => {

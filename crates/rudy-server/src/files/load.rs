@@ -140,7 +140,7 @@ impl Files {
     fn codings(&self, stat: &Stat, media_type: &HeaderValue) -> &[Coding] {
         let compression = self.0.compression.as_ref();
         compression
-            .filter(|compression| compression.includes(Some(stat.size), media_type))
+            .filter(|compression| compression.includes(Some(stat.size), media_type.as_bytes()))
             .map_or(&[], |compression| compression.codings(Of::Files))
     }
 }

@@ -124,9 +124,7 @@ impl Call<'_> {
 
     /// Returns a request with a copy of what it borrows, for a handler that waits.
     pub(crate) fn detach(&self, request: Request<'_>) -> Request<'static> {
-        let request = request.into_owned();
-        self.context.observe_later(&request, self.route);
-        request
+        self.context.detach(request, self.route)
     }
 
     /// Returns what the placeholders of a template stand for.

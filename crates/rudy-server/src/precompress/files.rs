@@ -56,7 +56,7 @@ fn add(folder: &Path, files: &mut Vec<SourceFile>, folders: &mut Vec<PathBuf>) -
             folders.push(entry.path());
         } else if metadata.is_file()
             && media_type::coding_of_name(&name) == Coding::Identity
-            && Compression::default().includes(Some(metadata.size()), &media_type::of_name(&name))
+            && Compression::default().includes(Some(metadata.size()), media_type::of_name(&name).as_bytes())
         {
             files.push(SourceFile::new(entry.path(), &metadata));
         }

@@ -55,6 +55,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body as _;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h1::{BodyLength, LazyHead};
+use rudy_http::semantics::field::KnownField;
 use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_net::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_tls::PendingHandshake;
@@ -330,7 +331,7 @@ impl Proxy {
     fn set_host(&self, head: &mut LazyHead<'_>) {
         if let Some(host) = &self.0.host {
             head.set(header::HOST, host.clone());
-        } else if head.get(&header::HOST).is_none_or(<[u8]>::is_empty) {
+        } else if head.first(KnownField::Host).is_none_or(<[u8]>::is_empty) {
             head.set(header::HOST, self.0.default_host.clone());
         }
     }

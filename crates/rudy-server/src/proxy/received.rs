@@ -72,13 +72,15 @@ impl Http {
         connection: &mut Http1Connection,
         received: &mut Received<Head>,
     ) -> Poll<Result<(), Cause>> {
-        let mut fields = std::mem::take(&mut self.fields);
-        let polled = connection.poll_receive(cx, &mut fields, |event, fields| {
+        let Self { fields, interim, kept_for, .. } = self;
+        connection.poll_receive(cx, fields, |event, fields| {
             match event {
-                ResponseEvent::Informational(head) => {
-                    self.pass_interim(fields.finish(&head).0)?;
+                ResponseEvent::Informational(head) => pass_interim(fields.finish(&head).0, interim)?,
+                ResponseEvent::Head(head) => {
+                    let head = Head::new(&head, fields.finish(&head));
+                    *kept_for = head.kept_for;
+                    received.begin(head);
                 }
-                ResponseEvent::Head(head) => self.begin(Head::new(&head, fields.finish(&head)), received),
                 ResponseEvent::Data(data) => received.body.extend_from_slice(data),
                 ResponseEvent::End(trailers) => {
                     (received.trailers, received.is_complete) = (trailers.map(Box::new), true);
@@ -86,38 +88,32 @@ impl Http {
                 ResponseEvent::NeedData => {}
             }
             Ok(())
-        });
-        self.fields = fields;
-        polled
+        })
     }
 
     /// Adds the parts that a stream has received.
     pub(super) fn take(&mut self, parts: Parts, received: &mut Received<Head>) -> Result<(), Cause> {
         let Parts { interim, head, body, trailers, is_complete } = parts;
         for head in interim {
-            self.pass_interim(head)?;
+            pass_interim(head, &mut self.interim)?;
         }
         if let Some(head) = head {
-            self.begin(head, received);
+            self.kept_for = head.kept_for;
+            received.begin(head);
         }
         // A caller takes a piece before it polls for the next one.
         received.body.unsplit(body);
         (received.trailers, received.is_complete) = (trailers.map(Box::new), is_complete);
         Ok(())
     }
+}
 
-    fn begin(&mut self, head: Head, received: &mut Received<Head>) {
-        self.kept_for = head.kept_for;
-        received.begin(head);
+/// Passes an interim response on, and counts it. It gets lost if the client does not read, or uses HTTP/1.0.
+fn pass_interim(mut head: ReceivedHead, count: &mut u32) -> Result<(), Cause> {
+    *count += 1;
+    if *count > INTERIM_MAX {
+        return Err(HttpCause::TooManyInterim(INTERIM_MAX).into());
     }
-
-    /// Passes an interim response on. It gets lost if the client does not read, or uses HTTP/1.0.
-    fn pass_interim(&mut self, mut head: ReceivedHead) -> Result<(), Cause> {
-        self.interim += 1;
-        if self.interim > INTERIM_MAX {
-            return Err(HttpCause::TooManyInterim(INTERIM_MAX).into());
-        }
-        let _is_sent = send_interim(head.status(), head.take_headers());
-        Ok(())
-    }
+    let _is_sent = send_interim(head.status(), head.take_headers());
+    Ok(())
 }

@@ -10,7 +10,8 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
     ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
+use rudy_http::semantics::field::ChangeFields;
 use rudy_http::syntax::members;
 use rudy_net::{Reply, Request, Response};
 use rudy_units::Time;
@@ -129,38 +130,36 @@ impl Cors {
     }
 
     /// Sets the fields of a response to a request with this origin. Those of an app are replaced: two permissions are none.
-    fn apply(&self, origin: Option<&HeaderValue>, fields: &mut HeaderMap) {
+    fn apply(&self, origin: Option<&HeaderValue>, fields: &mut impl ChangeFields) {
         for name in
             [ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_EXPOSE_HEADERS]
         {
-            fields.remove(name);
+            fields.remove(&name);
         }
         if self.is_for_all {
-            fields.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            fields.add(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         } else {
             // Also without an origin: a cache must not use the response for a request with one.
             add_vary(fields);
             let Some(origin) = origin.filter(|origin| self.allows(origin)) else { return };
-            fields.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            fields.add(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         }
         if self.credentials {
-            fields.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+            fields.add(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         }
         if let Some(expose) = &self.expose {
-            fields.insert(ACCESS_CONTROL_EXPOSE_HEADERS, expose.clone());
+            fields.add(ACCESS_CONTROL_EXPOSE_HEADERS, expose.clone());
         }
     }
 
     /// Returns the response to a preflight request. Without the permission, it has no fields that give any.
     fn preflight(&self, request: &Request<'_>) -> Option<Response> {
-        let origin = request.headers().get(ORIGIN)?;
-        if *request.method() != Method::OPTIONS
-            || !request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-        {
+        let origin = request.value(&ORIGIN)?;
+        if *request.method() != Method::OPTIONS || !request.contains(&ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
         }
         let mut response = Response::new(StatusCode::NO_CONTENT);
-        if self.allows(origin) {
+        if self.allows(&origin) {
             let fields = response.headers_mut();
             fields.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
             fields.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
@@ -178,11 +177,10 @@ fn join(list: &[impl ToString]) -> HeaderValue {
     HeaderValue::try_from(list).unwrap_or(HeaderValue::from_static(""))
 }
 
-fn add_vary(fields: &mut HeaderMap) {
+fn add_vary(fields: &mut impl ChangeFields) {
     let is_there = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"origin");
-    let mut lines = fields.get_all(VARY).iter();
-    if !lines.any(|line| members(line.as_bytes()).any(is_there)) {
-        fields.append(VARY, HeaderValue::from_static("Origin"));
+    if !fields.get_all(&VARY).flat_map(members).any(is_there) {
+        fields.add(VARY, HeaderValue::from_static("Origin"));
     }
 }
 
@@ -192,7 +190,7 @@ pub(super) struct CorsFields(pub(super) Arc<Cors>);
 
 impl Step for CorsFields {
     fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
-        passage.kept.origin = passage.request.headers().get(ORIGIN).cloned();
+        passage.kept.origin = passage.request.value(&ORIGIN);
         Flow::Continue
     }
 
@@ -210,7 +208,7 @@ impl ResponseStep for CorsFields {
     fn response(&self, mut response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
         // The route that an internal redirect led to has set them.
         if !response.state().is_redirected {
-            self.0.apply(kept.origin.as_ref(), response.headers_mut());
+            self.0.apply(kept.origin.as_ref(), &mut response);
         }
         response.into()
     }
@@ -233,6 +231,8 @@ impl Step for Preflight {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn cors(text: &str) -> Cors {

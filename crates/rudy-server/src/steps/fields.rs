@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::{LazyHead, PreparedHead};
+use rudy_http::semantics::field::ChangeFields;
 use rudy_http::syntax::members;
 use rudy_net::{Head, Reply, Request, Response};
 
@@ -115,7 +116,7 @@ impl Changes {
                 PreparedHead::new(head.status(), fields)
             }));
         } else {
-            apply_to_response(changes, response.headers_mut());
+            apply_to_response(changes, &mut response);
         }
         response
     }
@@ -123,7 +124,7 @@ impl Changes {
 
 /// Changes the fields of a response. `Vary` keeps `Accept-Encoding`: without it, a cache would send a compressed file to clients that
 /// cannot decode it.
-fn apply_to_response(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
+fn apply_to_response(changes: &[Change<HeaderValue>], fields: &mut impl ChangeFields) {
     let varies = compression::fields::varies(fields);
     apply(changes, fields);
     if varies {
@@ -131,25 +132,24 @@ fn apply_to_response(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
     }
 }
 
-fn apply(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
+fn apply(changes: &[Change<HeaderValue>], fields: &mut impl ChangeFields) {
     for Change { name, action } in changes {
         match action {
-            Action::Remove => {
-                fields.remove(name);
-            }
+            Action::Remove => fields.remove(name),
             Action::Set(values) => {
                 fields.remove(name);
-                fields.extend(values.iter().map(|value| (name.clone(), value.clone())));
+                for value in values {
+                    fields.add(name.clone(), value.clone());
+                }
             }
-            Action::Default(value) => {
-                fields.entry(name).or_insert_with(|| value.clone());
-            }
+            Action::Default(value) if fields.contains(name) => {}
+            Action::Default(value) => fields.add(name.clone(), value.clone()),
             Action::Replace { text, with } => replace_text(name, text, with, fields),
             Action::Add(values) => {
                 for value in values {
                     // After an internal redirect, the line may be there already.
-                    if !fields.get_all(name).iter().any(|known| known == value) {
-                        fields.append(name, value.clone());
+                    if !fields.get_all(name).any(|known| known == value.as_bytes()) {
+                        fields.add(name.clone(), value.clone());
                     }
                 }
             }
@@ -158,10 +158,9 @@ fn apply(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
 }
 
 /// Replaces a text in all lines of a field. They are bytes: not all of them are UTF-8.
-fn replace_text(name: &HeaderName, text: &HeaderValue, with: &HeaderValue, fields: &mut HeaderMap) {
-    let header::Entry::Occupied(mut lines) = fields.entry(name) else { return };
-    for line in lines.iter_mut() {
-        let (mut rest, mut replaced) = (line.as_bytes(), Vec::new());
+fn replace_text(name: &HeaderName, text: &HeaderValue, with: &HeaderValue, fields: &mut impl ChangeFields) {
+    let replace = |line: &[u8]| {
+        let (mut rest, mut replaced) = (line, Vec::new());
         // An empty text, of a placeholder, is everywhere.
         while !text.is_empty()
             && let Some(at) = memchr::memmem::find(rest, text.as_bytes())
@@ -172,9 +171,12 @@ fn replace_text(name: &HeaderName, text: &HeaderValue, with: &HeaderValue, field
         }
         replaced.extend_from_slice(rest);
         // Parts of valid fields.
-        if let Ok(value) = HeaderValue::try_from(replaced) {
-            *line = value;
-        }
+        HeaderValue::try_from(replaced).ok()
+    };
+    let lines: Vec<_> = fields.get_all(name).filter_map(replace).collect();
+    fields.remove(name);
+    for line in lines {
+        fields.add(name.clone(), line);
     }
 }
 
@@ -227,7 +229,7 @@ impl ResponseStep for ResponseFields {
             None => response = self.changes(is_https, response.status()).apply(response),
             Some(FilledFields { plain, https }) => {
                 let changes = if applies_hsts(is_https, response.status()) { &https } else { &plain };
-                apply_to_response(changes, response.headers_mut());
+                apply_to_response(changes, &mut response);
             }
         }
         response.into()
@@ -255,7 +257,7 @@ impl Step for RequestFields {
                 remove_spellings(&change.name, request);
             }
         }
-        apply(&changes, request.headers_mut());
+        apply(&changes, &mut **request);
         remove_trailers(request);
         Flow::Continue
     }
@@ -335,6 +337,8 @@ pub(crate) const CONNECTION_FIELDS: [HeaderName; 8] = [
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn changed(changes: &str, fields: &[(&str, &str)]) -> Vec<String> {

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use http::{HeaderName, HeaderValue, StatusCode};
+use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::Slot;
 use rudy_net::{Client, Reply, Request, Response};
@@ -35,7 +36,8 @@ impl Passage<'_> {
     /// Takes the request out, with a copy of what it borrows, for a step that waits.
     pub(crate) fn take(&mut self) -> Passage<'static> {
         let Passage { request, kept, instead } = std::mem::take(self);
-        Passage { request: request.into_owned(), kept: kept.into_owned(), instead }
+        let copy = OnceLock::new();
+        Passage { request: request.sharing(&copy), kept: kept.sharing(&copy), instead }
     }
 }
 
@@ -67,8 +69,8 @@ pub(crate) struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    fn into_owned(self) -> Kept<'static> {
-        Kept { head: self.head.map(|head| Box::new(head.into_owned())), ..self }
+    fn sharing(self, copy: &OnceLock<Arc<RequestHead<'static>>>) -> Kept<'static> {
+        Kept { head: self.head.map(|head| Box::new(head.sharing(copy))), ..self }
     }
 }
 
@@ -242,7 +244,7 @@ fn leave(reply: Reply, mut kept: Kept<'_>, call: Call<'_>, entered: Range<usize>
             if !is_changed && kept.slots.is_empty() {
                 return Reply::Later(response);
             }
-            let (call, kept) = (OwnedCall::of(&call), kept.into_owned());
+            let (call, kept) = (OwnedCall::of(&call), kept.sharing(&call.context.client.head));
             return Reply::Later(Box::pin(async move {
                 let response = response.await;
                 let reply = call.with(Access::Cached, |call| leave(response.into(), kept, call, entered));

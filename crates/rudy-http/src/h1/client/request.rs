@@ -145,13 +145,13 @@ impl RequestHead<'_> {
     ///
     /// The head is invalid or ambiguous. Nothing is appended.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), RequestError> {
-        self.check()?;
+        let host = self.check()?;
         out.put_slice(self.method.as_str().as_bytes());
         out.put_u8(b' ');
         out.put_slice(self.target.as_bytes());
         out.put_slice(if self.version == Version::HTTP_10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         // RFC 9112 §3.2 recommends Host as the first field.
-        if let FieldValue::Once(host) = self.fields.field(KnownField::Host) {
+        if let Some(host) = host {
             put_field(b"host", host, out);
         }
         self.fields.encode(out);
@@ -180,23 +180,25 @@ impl RequestHead<'_> {
         }
     }
 
-    fn check(&self) -> Result<(), RequestError> {
+    /// Returns the host.
+    fn check(&self) -> Result<Option<&[u8]>, RequestError> {
         if !matches!(self.version, Version::HTTP_10 | Version::HTTP_11) {
             return Err(RequestError::UnsupportedVersion(self.version));
         }
         self.check_for_http2()
     }
 
-    /// Checks all but the version.
-    pub(crate) fn check_for_http2(&self) -> Result<(), RequestError> {
+    /// Checks all but the version. Returns the host.
+    pub(crate) fn check_for_http2(&self) -> Result<Option<&[u8]>, RequestError> {
         // Nearly all targets are paths of plain characters, which need no parser.
         let needs_host = if is_plain_path(self.target) && self.method != Method::CONNECT {
             true
         } else {
             needs_host(&self.parse_target()?)
         };
-        self.check_host(needs_host)?;
-        self.check_framing()
+        let host = self.check_host(needs_host)?;
+        self.check_framing()?;
+        Ok(host)
     }
 
     fn parse_target(&self) -> Result<Uri, RequestError> {
@@ -209,7 +211,7 @@ impl RequestHead<'_> {
     }
 
     /// Checks Host (RFC 9112 §3.2): exactly one in HTTP/1.1, at most one in HTTP/1.0, and always valid.
-    fn check_host(&self, needs_host: bool) -> Result<(), RequestError> {
+    fn check_host(&self, needs_host: bool) -> Result<Option<&[u8]>, RequestError> {
         let is_valid = |host: &[u8]| {
             (!needs_host || !host.is_empty())
                 && (self.fields.is_received(KnownField::Host)
@@ -221,7 +223,8 @@ impl RequestHead<'_> {
             FieldValue::Once(host) if !is_valid(host) => {
                 Err(RequestError::BadHost(String::from_utf8_lossy(host).into_owned()))
             }
-            _ => Ok(()),
+            FieldValue::Once(host) => Ok(Some(host)),
+            FieldValue::Absent => Ok(None),
         }
     }
 

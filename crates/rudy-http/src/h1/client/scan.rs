@@ -92,7 +92,7 @@ impl HeadScan {
             } else {
                 let counted = self.lines.count_field(limits);
                 counted.map_err(|_| Fault::TooManyFields { limit: limits.head_fields })?;
-                on_field(&self.scan_field(line, whole)?);
+                self.scan_field(line, whole, on_field)?;
             }
         }
     }
@@ -163,7 +163,12 @@ impl HeadScan {
     }
 
     /// Checks a field line, and records it if it affects the connection or the body. `whole` is the line with its end.
-    fn scan_field<'a>(&mut self, line: &'a [u8], whole: &'a [u8]) -> Result<FieldLine<'a>, Fault> {
+    fn scan_field(
+        &mut self,
+        line: &[u8],
+        whole: &[u8],
+        on_field: &mut impl FnMut(&FieldLine<'_>),
+    ) -> Result<(), Fault> {
         let Some((name, value)) = split_response_field(line) else {
             let is_folded = matches!(line.first(), Some(b' ' | b'\t'));
             let fault = if is_folded { Fault::FoldedField } else { Fault::InvalidField };
@@ -176,7 +181,8 @@ impl HeadScan {
             Some(KnownField::TransferEncoding) => self.fields.record_codings(value),
             _ => {}
         }
-        Ok(FieldLine { name, value, known, whole: in_usual_form(whole, name, value) })
+        on_field(&FieldLine { name, value, known, whole: in_usual_form(whole, name, value) });
+        Ok(())
     }
 }
 

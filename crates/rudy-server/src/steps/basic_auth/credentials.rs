@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::PAD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose};
-use http::{HeaderMap, header};
+use rudy_http::semantics::field::{FieldLines, KnownField};
 
 use crate::passwords::Credentials;
 
@@ -14,10 +14,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Returns the credentials of a request. `None` without any, and if they are malformed or of another scheme.
-pub(super) fn credentials(fields: &HeaderMap) -> Option<Credentials> {
-    let mut lines = fields.get_all(header::AUTHORIZATION).iter();
+pub(super) fn credentials(fields: &impl FieldLines) -> Option<Credentials> {
+    let mut lines = fields.lines(KnownField::Authorization);
     // RFC 9110 §11.6.2: the field has one value. Of two, an app could use the other one.
-    let (line, None) = (lines.next()?.as_bytes(), lines.next()) else { return None };
+    let (line, None) = (lines.next()?, lines.next()) else { return None };
     let space = line.iter().position(|byte| *byte == b' ')?;
     let (scheme, encoded) = line.split_at(space);
     if !scheme.eq_ignore_ascii_case(b"basic") {
@@ -31,7 +31,7 @@ pub(super) fn credentials(fields: &HeaderMap) -> Option<Credentials> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderMap, HeaderValue, header};
 
     use super::*;
 
@@ -39,7 +39,7 @@ mod tests {
     fn credentials_are_a_name_and_a_password_in_base64() {
         let read = |lines: &[&'static str]| {
             let lines = lines.iter().map(|line| (header::AUTHORIZATION, HeaderValue::from_static(line)));
-            let credentials = credentials(&lines.collect())?;
+            let credentials = credentials(&lines.collect::<HeaderMap>())?;
             Some((credentials.user, String::from_utf8(credentials.password).unwrap()))
         };
         let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));

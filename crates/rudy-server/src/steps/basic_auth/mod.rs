@@ -148,7 +148,7 @@ struct Login {
 impl Step for BasicAuth {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let (request, client) = (&passage.request, call.context.client);
-        let Some(credentials) = credentials(request.headers()) else {
+        let Some(credentials) = credentials(&**request) else {
             return self.challenge(request).into();
         };
         let user = credentials.user.clone();
@@ -179,7 +179,7 @@ impl Step for BasicAuth {
     }
 
     fn acts_on(&self, request: &Request<'_>) -> Option<&'static str> {
-        credentials(request.headers()).map(|_| "login: the password is not verified")
+        credentials(&**request).map(|_| "login: the password is not verified")
     }
 
     fn describe(&self) -> Vec<String> {

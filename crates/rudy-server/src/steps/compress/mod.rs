@@ -56,7 +56,7 @@ impl Compressor {
         if !fields::is_eligible(&response, wanted, &self.options) {
             return response.into();
         }
-        fields::add_vary(response.headers_mut());
+        fields::add_vary(&mut response);
         let coding = wanted.coding(self.options.codings(Of::Responses));
         if coding == Coding::Identity {
             return response.into();
@@ -119,7 +119,7 @@ impl Compressor {
             let body = std::mem::replace(&mut response.body, Body::Empty);
             response.body = Body::Stream(Box::new(CompressedBody::new(body, encoder, permits)));
         }
-        fields::set_coding(response.headers_mut(), coding);
+        fields::set_coding(&mut response, coding);
         response
     }
 
@@ -135,7 +135,7 @@ impl Compressor {
 fn with_content(mut response: Response, coding: Coding, compressed: io::Result<Option<Bytes>>) -> Response {
     if let Ok(Some(content)) = compressed {
         response.body = Body::Bytes(content);
-        fields::set_coding(response.headers_mut(), coding);
+        fields::set_coding(&mut response, coding);
     }
     response
 }

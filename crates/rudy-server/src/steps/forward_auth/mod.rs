@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use rudy_http::h1::LazyHead;
+use rudy_http::semantics::field::ChangeFields as _;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Client, Reply, Request, Response};
@@ -121,7 +122,7 @@ impl ResponseStep for ForwardAuth {
     /// Adds the cookies of the authorizer, such as a session that was prolonged.
     fn response(&self, mut response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
         for cookie in std::mem::take(&mut kept.cookies) {
-            response.headers_mut().append(header::SET_COOKIE, cookie);
+            response.add(header::SET_COOKIE, cookie);
         }
         response.into()
     }

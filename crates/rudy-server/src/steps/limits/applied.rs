@@ -105,7 +105,7 @@ impl<L: Limit> Step for Limited<L> {
 impl<L: Limit> ResponseStep for Limited<L> {
     /// Adds the fields of all rate limits.
     fn response(&self, mut response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
-        add_fields(&std::mem::take(&mut kept.allowances), response.headers_mut());
+        add_fields(&std::mem::take(&mut kept.allowances), &mut response);
         response.into()
     }
 }

@@ -17,9 +17,6 @@ use crate::pages;
 use crate::request_state::HasRequestState;
 use crate::steps::{Flow, Passage};
 
-/// A body in memory of at most this size is complete when the connection has it.
-const SMALL_BODY_BYTES: usize = 16 * 1024;
-
 /// A limit of concurrent requests and its counts.
 #[derive(Debug)]
 pub(super) struct ConcurrencyLimit {
@@ -84,20 +81,10 @@ fn acquire<'l>(
     Ok(slots)
 }
 
-/// Whether a response is complete when the connection has it.
-fn is_complete(response: &Response) -> bool {
-    let is_small = match &response.body {
-        Body::Empty => true,
-        Body::Bytes(bytes) => bytes.len() <= SMALL_BODY_BYTES,
-        Body::File(_) | Body::Stream(_) => false,
-    };
-    is_small && response.upgrade.is_none()
-}
-
 /// Keeps a request in progress until its response was sent, or until the connection in another protocol has ended. All steps come
 /// before, because they may replace the body, and because a body that is held does not show that it is stored.
 pub(in crate::steps) fn hold(mut response: Response, slots: Vec<Slot>) -> Response {
-    if slots.is_empty() || is_complete(&response) {
+    if slots.is_empty() || !response.takes_time() {
         return response;
     }
     if let Some(upgrade) = response.upgrade.take() {

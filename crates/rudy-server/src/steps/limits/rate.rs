@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderName, HeaderValue, header};
+use rudy_http::semantics::field::ChangeFields as _;
 use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
 use rudy_net::{Request, Response};
 
@@ -118,11 +119,11 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-pub(super) fn add_fields(fields: &[(HeaderName, String)], headers: &mut HeaderMap) {
+pub(super) fn add_fields(fields: &[(HeaderName, String)], response: &mut Response) {
     for (name, value) in fields {
         // Only characters of ASCII, see `quoted`.
         if let Ok(value) = HeaderValue::try_from(value.as_str()) {
-            headers.append(name.clone(), value);
+            response.add(name.clone(), value);
         }
     }
 }
@@ -136,7 +137,7 @@ impl Over {
         let explanation = format!("Too many requests. Try again in {}.", rudy_units::counted(wait, "second"));
         let mut response = pages::error(effect.status, request.headers(), &explanation);
         response.headers_mut().insert(header::RETRY_AFTER, wait.into());
-        add_fields(&fields(&self.applied, *decision), response.headers_mut());
+        add_fields(&fields(&self.applied, *decision), &mut response);
         response
     }
 }
