@@ -35,6 +35,12 @@ const PARTS: &[Step] = &[
         remedy: "`RUDY_TEST_LONG=1 cargo xtask quick -- NAME` runs a single test",
     },
     Step {
+        name: "instructions",
+        budget_s: 900,
+        run: instructions,
+        remedy: "`cargo xtask nightly instructions` runs only this part; the bounds are in tests/src/bin/instructions.rs",
+    },
+    Step {
         name: "fuzz",
         budget_s: 1200,
         run: fuzz,
@@ -89,6 +95,14 @@ fn tests(run: &mut Run) -> Outcome {
     (test::BUILD.run)(run)?;
     (test::PROGRAMS.run)(run)?;
     test::tests(run, &[])
+}
+
+/// Counts the instructions that requests cost the program with which figures are measured.
+fn instructions(_: &mut Run) -> Outcome {
+    command::run(workspace::cargo().args(["build", "--profile", "dist", "--locked", "--package", "rudy"]))?;
+    let mut count = workspace::cargo();
+    count.args(["run", "--quiet", "--locked", "--package", "rudy-tests", "--bin", "instructions"]);
+    command::run(count.env("RUDY_BINARY", workspace::target().join("dist/rudy")))
 }
 
 fn fuzz(run: &mut Run) -> Outcome {

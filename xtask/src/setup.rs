@@ -40,6 +40,7 @@ const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
     ("mvn", "maven"), // builds a project through a mirror
     ("escript", "erlang-base"), // runs the Erlang servers of the lab
     ("slowhttptest", "slowhttptest"), // slow clients
+    ("valgrind", "valgrind"), // counts instructions
     ("php", "php-cli"), // installs MediaWiki
     ("testssl", "testssl.sh"), // scans TLS for weaknesses
     ("chromium", "chromium"), // renders the reports of the lab

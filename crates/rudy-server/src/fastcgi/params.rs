@@ -231,11 +231,12 @@ impl Params<'_> {
             (is_absolute && name.eq_ignore_ascii_case(b"host"))
                 || (is_early && name.eq_ignore_ascii_case(b"early-data"))
         };
+        let are_plain = self.request.has_plain_names();
         let repeated = Names::repeated(self.request.fields().map(|(name, _)| name));
         let mut joined: Vec<&[u8]> = Vec::new();
         for (name, value) in self.request.fields() {
             let is_done = || joined.iter().any(|other| name.eq_ignore_ascii_case(other));
-            if !is_passed_on(name) || is_replaced(name) || is_done() {
+            if !(are_plain || is_plain(name)) || has_other_way(name) || is_replaced(name) || is_done() {
                 continue;
             }
             let mut value = Cow::Borrowed(value);
@@ -276,16 +277,17 @@ pub(super) fn is_reserved(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
 }
 
-/// Returns whether a header field is passed to the app.
-///
-/// Not passed on are:
-/// - `Proxy`, because many libraries use `HTTP_PROXY` as the address of their proxy (CVE-2016-5385).
-/// - Names with other characters than letters, digits and hyphens. An underscore (in PHP also a dot) becomes
-///   the same variable as a hyphen, so a client could forge a field that a proxy in front sets.
-/// - Fields of the connection, and fields that have their own variable.
-fn is_passed_on(name: &[u8]) -> bool {
+/// Returns whether a name consists of letters, digits and hyphens. Others are not passed to the app: an underscore (in PHP also a dot) becomes
+/// the same variable as a hyphen, so a client could forge a field that a proxy in front sets.
+fn is_plain(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+}
+
+/// Returns whether a field is not passed to the app as a field: those of the connection, those that have their own variable, and `Proxy`, because
+/// many libraries use `HTTP_PROXY` as the address of their proxy (CVE-2016-5385).
+fn has_other_way(name: &[u8]) -> bool {
     let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-    let has_other_way = match name.len() {
+    match name.len() {
         2 => is("te"),
         5 => is("proxy"),
         7 => is("trailer") || is("upgrade"),
@@ -296,8 +298,7 @@ fn is_passed_on(name: &[u8]) -> bool {
         17 => is("transfer-encoding"),
         19 => is("proxy-authorization"),
         _ => false,
-    };
-    !has_other_way && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+    }
 }
 
 /// A set of names, in any case, which may seem to have others. With 1,024 places, hardly one of the names of a request does.
