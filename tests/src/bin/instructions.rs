@@ -152,7 +152,7 @@ fn respond_to_all(respond: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Copy + 'st
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             thread::spawn(move || {
-                let (mut received, buffer) = (Vec::new(), &mut [0; 65536]);
+                let (mut received, buffer) = (Vec::new(), &mut [0; 8192]);
                 while let Ok(length @ 1..) = stream.read(buffer) {
                     received.extend_from_slice(&buffer[..length]);
                     if let Some(response) = respond(&received) {

@@ -1,0 +1,199 @@
+use super::*;
+
+fn router(sites: &[(&[&str], &[&str])]) -> Router<String> {
+    let mut hosts = Hosts::default();
+    let mut all = Vec::new();
+    for (site, (names, paths)) in sites.iter().enumerate() {
+        for name in *names {
+            hosts.add(&name.parse().unwrap(), site);
+        }
+        if names.is_empty() {
+            hosts.set_default(site);
+        }
+        let route = |path: &&str| Route {
+            paths: vec![path.parse().unwrap()],
+            script_suffix: path.ends_with(['*', 't']).then(|| ".php".to_owned()),
+            handler: format!("{site}{path}"),
+        };
+        all.push(Site {
+            routes: paths.iter().map(route).collect(),
+            outer: route(&"/*"),
+            redirects: None,
+            tls: None,
+            is_auto: false,
+            https_port: None,
+        });
+    }
+    Router::new(Listeners::Alike(hosts), all)
+}
+
+fn client() -> Client<'static> {
+    Client::new(Peer::Unix, 1, 1)
+}
+
+#[test]
+fn the_first_matching_route_wins() {
+    let client = client();
+    let router = router(&[
+        (&["a.org"], &["/x", "/x/*", "*.php", "/q%2F*", "/*"]),
+        (&[], &["/x"]),
+        (&["c.org"], &["/x/*"]),
+    ]);
+    for (host, path, handler) in [
+        ("a.org", "/x", Ok("0/x")),
+        ("a.org", "/%78", Ok("0/x")),
+        ("a.org", "//x", Ok("0/x")),
+        ("a.org", "/x/y.php", Ok("0/x/*")),
+        ("a.org", "/y.ph%70", Ok("0*.php")),
+        ("a.org", "/y", Ok("0/*")),
+        ("a.org", "/y/../x", Ok("0/x")),
+        ("a.org", "/y%2Fz", Ok("0/*")),
+        ("a.org", "/x/y%2Fz", Ok("0/x/*")),
+        ("a.org", "/q%2Fz", Ok("0/q%2F*")),
+        ("a.org", "/x%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+        ("a.org", "/y%2F..%2Fx%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+        ("a.org", "/x/..%2F..%2F..%2Fy", Err(NotFound::Ambiguous(PathError::AboveRoot))),
+        ("c.org", "/x/y%2Fz", Ok("2/x/*")),
+        ("c.org", "/x/..%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+        ("b.org", "/x", Ok("1/x")),
+        ("b.org", "/y", Err(NotFound::Path)),
+    ] {
+        let path = RequestPath::parse(path).unwrap();
+        let found = router.find(|| host.as_bytes(), &path, &client);
+        // What waits keeps the route and the pattern.
+        if let Ok(found) = &found {
+            let later = router.at(found.id);
+            assert!(std::ptr::eq(later.handler, found.handler) && std::ptr::eq(later.pattern, found.pattern));
+        }
+        let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
+        assert_eq!(found, handler, "{host} {path:?}");
+    }
+}
+
+#[test]
+fn parameters_of_segments_do_not_lead_to_another_route() {
+    let paths: &[_] = &["/admin/*", "/files/*", "/a;b/*", "/p*", "/app/*"];
+    let (router, client) = (router(&[(&[], paths)]), client());
+    for (path, expected) in [
+        ("/app/a;jsessionid=1", Ok(())),
+        ("/app/;/a", Ok(())),
+        ("/p;x", Ok(())),
+        ("/a;b/c;d", Ok(())),
+        ("/app/..;/admin/", Err(PathError::Parameters)),
+        ("/app/..;/files/a", Ok(())),
+        // To none at all.
+        ("/app/..;/none", Err(PathError::Parameters)),
+        ("/app/..;/..;/a", Err(PathError::AboveRoot)),
+    ] {
+        let path = RequestPath::parse(path).unwrap();
+        let Ok(found) = router.find(|| b"", &path, &client) else { panic!("{path:?} has a route") };
+        assert_eq!(found.check_parameters(&path, |handler| handler == "0/files/*"), expected, "{path:?}");
+    }
+}
+
+#[test]
+fn an_unknown_host_is_not_found_without_a_default_site() {
+    let root = RequestPath::parse("/").unwrap();
+    assert_eq!(
+        router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root, &client()).unwrap_err().reason,
+        NotFound::Host
+    );
+}
+
+#[test]
+fn the_route_of_a_script_also_has_its_path_info() {
+    let (client, missing) = (client(), Err(NotFound::Path));
+    // The routes whose paths end with `*` or `t` run scripts.
+    let router = router(&[
+        (
+            &["a.org"],
+            &[
+                "/x.php",
+                "/u/*.php",
+                "/blog/x.php",
+                "/y.php/ok",
+                "/y.php",
+                "/z.php/t",
+                "/a*.t",
+                "/z.php",
+                "/*",
+            ],
+        ),
+        (&["b.org"], &["*.php", "/*"]),
+        (&["c.org"], &["*.txt", "/*"]),
+        (&["d.org"], &["/*/t", "/x.php"]),
+        (&["e.org"], &["/x.php/*", "/x.php", "/*"]),
+    ]);
+    for (host, path, handler) in [
+        ("a.org", "/x.php", Ok("0/x.php")),
+        ("a.org", "/x.php/", Ok("0/x.php")),
+        ("a.org", "/x.php/y", Ok("0/x.php")),
+        ("a.org", "/%78.ph%70//y/", Ok("0/x.php")),
+        ("a.org", "/x.php/y.php/z", Ok("0/x.php")),
+        ("a.org", "/x.php/a%2Fb", Ok("0/x.php")),
+        ("a.org", "/x.php%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+        ("a.org", "/a/..%2Fx.php/y", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+        ("a.org", "/x.php;a/y", Ok("0/*")),
+        ("a.org", "/X.php/y", Ok("0/*")),
+        ("a.org", "/x.phpx/y", Ok("0/*")),
+        ("a.org", "/a/x.php/y", Ok("0/*")),
+        ("a.org", "/u/x.php/y", Ok("0/u/*.php")),
+        ("a.org", "/u/x.jpg/y.php/z", Ok("0/*")),
+        ("a.org", "/blog/x.php/y", Ok("0/blog/x.php")),
+        ("a.org", "/y.php/ok", Ok("0/y.php/ok")),
+        ("a.org", "/y.php/no", Ok("0/y.php")),
+        ("a.org", "/z.php/t", Ok("0/z.php/t")),
+        ("a.org", "/other.php/y", Ok("0/*")),
+        ("b.org", "/x.php/y", Ok("1*.php")),
+        ("b.org", "/x/y", Ok("1/*")),
+        // An earlier route for other names, within that of the script.
+        ("c.org", "/x.php/y.txt", Ok("2*.txt")),
+        // Neither rule includes the other.
+        ("d.org", "/x.php/t", missing),
+        ("e.org", "/x.php/y", Ok("4/x.php/*")),
+    ] {
+        let path = RequestPath::parse(path).unwrap();
+        let found = router.find(|| host.as_bytes(), &path, &client);
+        let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
+        assert_eq!(found, handler, "{host} {path:?}");
+    }
+    let many = RequestPath::from_decoded("/a.php".repeat(SCRIPTS_MAX + 2));
+    assert_eq!(router.find(|| b"a.org", &many, &client).unwrap_err().reason, NotFound::Path);
+}
+
+proptest::proptest! {
+    /// A script runs only by a route that may have it, whatever follows its name.
+    #[test]
+    fn no_path_info_bypasses_the_rule_of_a_script(
+        path in "(/{1,2}(x|%78|u|y)([.]php|[.]ph%70|[.]txt|;|)(%2f|/[.])?){1,4}/?",
+    ) {
+        let (router, client) = (router(&[(&[], &["/x.php", "/u/*.php", "*.txt", "/*"])]), client());
+        let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
+        let Ok(found) = router.find(|| b"", &path, &client) else { return Ok(()) };
+        let bytes = path.as_bytes();
+        let ends = (1..=bytes.len()).filter(|end| bytes.get(*end).is_none_or(|byte| *byte == b'/'));
+        for script in ends.map(|end| &bytes[..end]).filter(|script| script.ends_with(b".php")) {
+            let is_upload = script.strip_prefix(b"/u/").is_some_and(|name| !name.contains(&b'/'));
+            if script == b"/x.php" || is_upload {
+                let passes_by = ["0/*", "0*.txt"].contains(&found.handler.as_str());
+                proptest::prop_assert!(!passes_by, "{:?}: {}", path, found.handler);
+            }
+        }
+    }
+
+    /// The route for a file matches all spellings of its path.
+    #[test]
+    fn no_spelling_bypasses_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {
+        let (router, client) = (router(&[(&[], &["/p/*", "/pa", "/*"])]), client());
+        let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
+        let Ok(found) = router.find(|| b"", &path, &client) else { return Ok(()) };
+        // The file that the `files` handler would open.
+        let Ok(file) = path.below(0).in_folder() else { return Ok(()) };
+        let expected = match file {
+            "/pa" => "0/pa",
+            inside if inside == "/p" || inside.starts_with("/p/") => "0/p/*",
+            _ => "0/*",
+        };
+        proptest::prop_assert_eq!(found.handler, expected, "{:?}", path);
+    }
+}
