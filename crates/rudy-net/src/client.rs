@@ -33,8 +33,8 @@ pub struct Client<'a> {
     /// The observer of the exchange, for notes of the service. A service may set it as long as it handles the request for the first
     /// time. While an exchange with an observer waits, it is among the [active exchanges](crate::Question::answers).
     pub observer: OnceLock<Arc<dyn Observer>>,
-    /// The copy of the request's head, which what waits shares. From it, an exchange that waits without an observer gets one if somebody
-    /// asks: see [`Service::observe_waiting`](crate::Service::observe_waiting). Set under the same condition.
+    /// The copy of the request's head, which what waits shares. From it, an exchange that waits without an observer gets one for a
+    /// report: see [`Service::observe_waiting`](crate::Service::observe_waiting). Set under the same condition.
     pub head: OnceLock<Arc<RequestHead<'static>>>,
 }
 

@@ -17,8 +17,8 @@ struct CurrentPoll {
     now: Option<Instant>,
     /// Whether this poll may send interim responses: only a handler may, and only while the client reads.
     accepts_interim: bool,
-    /// Whether somebody asks what the exchange waits for: see [`ASKING`].
-    is_asked: bool,
+    /// Whether a report shows what the exchange waits for: see [`ASKING`].
+    has_question: bool,
     /// The earliest wake-up time requested.
     due: Option<Instant>,
     /// How many interim responses it has sent: the last ones of [`INTERIM`].
@@ -38,7 +38,7 @@ thread_local! {
     static CURRENT: Cell<Option<CurrentPoll>> = const { Cell::new(None) };
     /// The interim responses of the current poll, after those of the polls around it.
     static INTERIM: RefCell<Vec<(StatusCode, HeaderMap)>> = const { RefCell::new(Vec::new()) };
-    /// The observer of the exchange whose handler is asked.
+    /// The observer of the exchange that a report shows.
     static ASKING: RefCell<Option<Arc<dyn Observer>>> = const { RefCell::new(None) };
 }
 
@@ -48,15 +48,16 @@ pub(crate) fn collect<R>(
     accepts_interim: bool,
     poll: impl FnOnce() -> R,
 ) -> (R, PollEffects) {
-    let current = CurrentPoll { now: now.into(), accepts_interim, is_asked: false, due: None, interim: 0 };
+    let current =
+        CurrentPoll { now: now.into(), accepts_interim, has_question: false, due: None, interim: 0 };
     let _outer = Outer(CURRENT.replace(Some(current)));
     (poll(), take_effects())
 }
 
-/// Polls a handler that is asked what it waits for: it says so to the observer, which [`asking`] returns.
+/// Polls a handler for a report of what it waits for: it says so to the observer, which [`asking`] returns.
 pub(crate) fn ask<R>(observer: Arc<dyn Observer>, poll: impl FnOnce() -> R) -> R {
     if let Some(current) = CURRENT.get() {
-        CURRENT.set(Some(CurrentPoll { is_asked: true, ..current }));
+        CURRENT.set(Some(CurrentPoll { has_question: true, ..current }));
     }
     ASKING.set(Some(observer));
     let polled = poll();
@@ -64,11 +65,11 @@ pub(crate) fn ask<R>(observer: Arc<dyn Observer>, poll: impl FnOnce() -> R) -> R
     polled
 }
 
-/// Returns the observer of an exchange if somebody asks what it waits for. A handler that has had no observer at its first poll makes its
+/// Returns the observer of an exchange if a report shows what it waits for. A handler that has had no observer at its first poll makes its
 /// notes then.
 #[must_use]
 pub fn asking() -> Option<Arc<dyn Observer>> {
-    if CURRENT.get()?.is_asked { ASKING.with_borrow(Option::clone) } else { None }
+    if CURRENT.get()?.has_question { ASKING.with_borrow(Option::clone) } else { None }
 }
 
 /// Ends the current poll, and returns its requests.

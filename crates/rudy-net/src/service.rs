@@ -52,7 +52,7 @@ pub trait Service: Send + Sync + 'static {
     /// Responds to a request. Must not block: use [`Reply::Later`] to wait.
     fn call(&self, request: Request<'_>, client: &Client<'_>) -> Reply;
 
-    /// Creates the observer of a request that waits and has none, because somebody asks for the exchanges in progress. `head` is the
+    /// Creates the observer of a request that waits and has none, for a report of the exchanges in progress. `head` is the
     /// [copy](Client::head) that the service has made.
     fn observe_waiting(
         &self,

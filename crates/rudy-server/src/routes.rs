@@ -96,7 +96,7 @@ impl<'a> Context<'a> {
     }
 
     /// Makes sure that the exchange is among the active requests while it waits: that it has a record with a copy of the head, unless it
-    /// gets one when somebody asks.
+    /// gets one for a report.
     pub(crate) fn observe_waiting(&self, route: &RouteMatch<'_, Target>) {
         let Self { client, routes, received: Some(head), .. } = self else { return };
         let is_needed = routes.activity.is_on() && client.head.get().is_none();
@@ -105,7 +105,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns a request with a copy of what it borrows, for what waits. With the copy, it gets a record only if somebody asks, with the route of
+    /// Returns a request with a copy of what it borrows, for what waits. With the copy, it gets a record only for a report, with the route of
     /// the received head. A request that was redirected, and one that is explained in a log, has a record with its own.
     pub(crate) fn detach(&self, request: Request<'_>, route: &RouteMatch<'_, Target>) -> Request<'static> {
         let Self { client, routes, received, .. } = self;
@@ -119,7 +119,7 @@ impl<'a> Context<'a> {
         request
     }
 
-    /// Makes the record of an exchange that waits with this head, because somebody asks.
+    /// Makes the record of an exchange that waits with this head, for a report.
     pub(crate) fn observe_unobserved(&self, head: &Arc<RequestHead<'static>>) {
         let Self { client, routes, .. } = self;
         if !routes.activity.is_on() {

@@ -34,7 +34,7 @@ impl Slow {
     }
 }
 
-/// With it, each exchange has a record. Without it, an exchange that waits has one when somebody asks.
+/// With it, each exchange has a record. Without it, an exchange that waits has one for a report.
 const ACCESS_LOG: &str = "access_log = { path = \"access.log\", format = \"json\" }\n";
 
 fn config(upstream: &Upstream, more: &str) -> String {

@@ -1,11 +1,17 @@
 //! The head of a request on its way through a server: what was received, and changes.
 
+mod added;
+mod convert;
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, OnceLock};
 
 use bytes::BytesMut;
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Uri, Version, request};
+use http::{Method, Uri, Version};
 
+use self::added::{AddedFields, next_line};
 use super::encode::put_field;
 use super::{FieldValue, RequestHead};
 use crate::semantics::field::{ChangeFields, FieldLines, KnownField, KnownFields, NameStarts};
@@ -29,67 +35,6 @@ pub struct LazyHead<'a> {
     removed: KnownFields,
     removed_others: Vec<HeaderName>,
     added: AddedFields,
-}
-
-/// The fields that have been added.
-#[derive(Debug, Clone, Default)]
-struct AddedFields {
-    /// Encoded lines: values would be shared memory, and an upstream gets lines.
-    lines: Vec<u8>,
-    known: KnownFields,
-    /// Of these fields, and of some that have been removed again.
-    name_starts: NameStarts,
-}
-
-/// Room for the lines that a proxy adds.
-const ADDED_BYTES: usize = 192;
-
-impl AddedFields {
-    /// Adds a line with a valid value.
-    fn push(&mut self, name: &HeaderName, value: &[u8]) {
-        let name = name.as_str().as_bytes();
-        if let Some(field) = KnownField::of(name) {
-            self.known.insert(field);
-        }
-        self.name_starts.insert(name);
-        if self.lines.capacity() == 0 {
-            self.lines.reserve(ADDED_BYTES);
-        }
-        put_field(name, value, &mut self.lines);
-    }
-
-    /// Returns the names in lower case, and the values.
-    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut rest = &self.lines[..];
-        std::iter::from_fn(move || next_line(&mut rest))
-    }
-
-    fn of(&self, name: HeaderName) -> impl Iterator<Item = &[u8]> {
-        self.iter().filter(move |(other, _)| *other == name.as_str().as_bytes()).map(|(_, value)| value)
-    }
-
-    fn remove(&mut self, name: &HeaderName) {
-        let name = name.as_str().as_bytes();
-        if !self.iter().any(|(other, _)| other == name) {
-            return;
-        }
-        let mut kept = Vec::with_capacity(self.lines.len());
-        for (other, value) in self.iter().filter(|(other, _)| *other != name) {
-            put_field(other, value, &mut kept);
-        }
-        self.lines = kept;
-        if let Some(field) = KnownField::of(name) {
-            self.known.remove(field);
-        }
-    }
-}
-
-/// Returns the first of the encoded lines.
-fn next_line<'l>(rest: &mut &'l [u8]) -> Option<(&'l [u8], &'l [u8])> {
-    let (colon, end) = (memchr::memchr(b':', rest)?, memchr::memchr(b'\n', rest)?);
-    let (name, value) = (&rest[..colon], &rest[colon + 2..end - 1]);
-    *rest = &rest[end + 1..];
-    Some((name, value))
 }
 
 #[derive(Debug, Clone)]
@@ -506,48 +451,6 @@ impl<'a> LazyHead<'a> {
     }
 }
 
-impl From<request::Parts> for LazyHead<'static> {
-    /// Creates the head of a request that was not received. Its extensions are lost.
-    fn from(parts: request::Parts) -> Self {
-        let request::Parts { method, uri, version, headers, .. } = parts;
-        Self {
-            received: None,
-            method,
-            version,
-            has_received_target: false,
-            uri: OnceLock::from(Box::new(uri)),
-            map: OnceLock::from(Box::new(headers)),
-            removed: KnownFields::default(),
-            removed_others: Vec::new(),
-            added: AddedFields::default(),
-        }
-    }
-}
-
-impl From<HeaderMap> for LazyHead<'static> {
-    /// Creates the head of a GET of `/`.
-    fn from(fields: HeaderMap) -> Self {
-        Self { map: OnceLock::from(Box::new(fields)), ..Self::default() }
-    }
-}
-
-impl From<LazyHead<'_>> for request::Parts {
-    /// Creates a head in which a [`RawTarget`](crate::RawTarget) is an extension.
-    fn from(head: LazyHead<'_>) -> Self {
-        let (mut parts, ()) = Request::new(()).into_parts();
-        parts.headers = std::mem::take(head.clone().headers_mut());
-        if let Some(received) = head.received_target() {
-            let (uri, raw) = received.to_uri();
-            raw.map(|raw| parts.extensions.insert(raw));
-            parts.uri = uri;
-        } else {
-            parts.uri = head.uri().clone();
-        }
-        (parts.method, parts.version) = (head.method, head.version);
-        parts
-    }
-}
-
 impl ChangeFields for LazyHead<'_> {
     fn get_all<'s>(&'s self, name: &HeaderName) -> impl Iterator<Item = &'s [u8]> {
         self.get_all(name)
@@ -583,112 +486,5 @@ impl FieldLines for LazyHead<'_> {
             Some(map) => FieldLines::has(&**map, field),
             None => self.known_fields().contains(field),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::Limits;
-    use crate::h1::Fields;
-
-    const NAMES: [&str; 5] = ["cookie", "x-a", "x-b", "host", "via"];
-
-    #[derive(Debug, Clone)]
-    enum Change {
-        Add(&'static str, u16),
-        Set(&'static str, u16),
-        Remove(&'static str),
-        RemoveIf(&'static str),
-        MakeMap,
-        Own,
-    }
-
-    fn changes() -> impl Strategy<Value = Vec<Change>> {
-        let name = || prop::sample::select(&NAMES[..]);
-        let change = prop_oneof![
-            (name(), any::<u16>()).prop_map(|(name, value)| Change::Add(name, value)),
-            (name(), any::<u16>()).prop_map(|(name, value)| Change::Set(name, value)),
-            name().prop_map(Change::Remove),
-            prop::sample::select(&["x-", "x-b"][..]).prop_map(Change::RemoveIf),
-            Just(Change::MakeMap),
-            Just(Change::Own),
-        ];
-        prop::collection::vec(change, 0..8)
-    }
-
-    fn make(change: &Change, mut head: LazyHead<'_>, model: &mut HeaderMap) -> LazyHead<'static> {
-        let name = HeaderName::from_static;
-        match change {
-            Change::Add(of, value) => {
-                head.add(name(of), (*value).into());
-                model.append(*of, (*value).into());
-            }
-            Change::Set(of, value) => {
-                head.set(name(of), (*value).into());
-                model.insert(*of, (*value).into());
-            }
-            Change::Remove(of) => {
-                head.remove(&name(of));
-                model.remove(*of);
-            }
-            Change::RemoveIf(start) => {
-                head.remove_if(|name| name.to_ascii_lowercase().starts_with(start.as_bytes()));
-                for name in NAMES.iter().filter(|name| name.starts_with(start)) {
-                    model.remove(*name);
-                }
-            }
-            Change::MakeMap => drop(head.headers().len()),
-            Change::Own => {}
-        }
-        head.into_owned()
-    }
-
-    proptest! {
-        #[test]
-        fn a_changed_head_has_the_fields_of_a_map_that_was_changed_alike(
-            lines in prop::collection::vec((prop::sample::select(&["Cookie", "X-A", "x-a", "X-b"][..]), any::<u16>()), 0..6),
-            changes in changes(),
-        ) {
-            let lines = lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
-            let text = format!("GET /a?b HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
-            let received = RequestHead::of_rejected(text.as_bytes(), &Limits::default()).expect("a valid head");
-            let mut model = received.to_map();
-            let start = LazyHead::new(&received);
-            prop_assert!(start.unchanged().is_some());
-            let head = changes.iter().fold(start.into_owned(), |head, change| make(change, head, &mut model));
-            for name in NAMES.map(HeaderName::from_static) {
-                let expected: Vec<_> = model.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
-                prop_assert_eq!(head.get_all(&name).collect::<Vec<_>>(), &expected[..], "{}", name);
-                if let Some(field) = KnownField::of(name.as_str().as_bytes()) {
-                    prop_assert_eq!(FieldLines::lines(&head, field).collect::<Vec<_>>(), &expected[..], "{}", name);
-                }
-            }
-            prop_assert_eq!(head.fields().count(), model.len());
-            let mut out = BytesMut::new();
-            head.encode_lines(KnownFields::of(&[KnownField::Host]), &mut out);
-            let encoded = Fields::new(&out).filter_map(|(name, value)| Some((HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?)));
-            let without_host = model.iter().filter(|(name, _)| **name != HOST).map(|(name, value)| (name.clone(), value.clone()));
-            prop_assert_eq!(encoded.collect::<HeaderMap>(), without_host.collect::<HeaderMap>());
-            prop_assert_eq!(head.headers(), &model);
-            prop_assert_eq!((head.path(), head.query(), head.uri().path()), (&b"/a"[..], Some(&b"b"[..]), "/a"));
-        }
-    }
-
-    #[test]
-    fn a_replaced_target_hides_the_received_one() {
-        let text = b"GET http://own/<a>?b HTTP/1.1\r\nHost: other\r\n\r\n";
-        let received = RequestHead::of_rejected(text, &Limits::default()).expect("a valid head");
-        let mut head = LazyHead::new(&received);
-        assert_eq!(
-            (head.host(), head.path(), head.path_and_query()),
-            (&b"own"[..], &b"/<a>"[..], &b"/<a>?b"[..])
-        );
-        assert_eq!((head.uri().path(), head.received_path()), ("/%3Ca%3E", Some(&b"/<a>"[..])));
-        head.set_uri("/c".parse().expect("a valid URI"));
-        assert_eq!((head.host(), head.path_and_query()), (&b"other"[..], &b"/c"[..]));
-        assert!(head.received_path().is_none() && head.unchanged().is_none() && !head.is_absolute());
     }
 }

@@ -67,7 +67,7 @@ impl Handler {
         Self { future, exchange, unobserved, has_waited: false }
     }
 
-    /// Shows the exchange to who asks, or because its response takes time.
+    /// Shows the exchange in reports, because one is made or its response takes time.
     fn observe<S: ServiceSource>(&mut self, connection: &Connection<S>) {
         if let Some(record) = self.unobserved.take().and_then(|unobserved| unobserved.observe(connection)) {
             self.exchange.details.get_or_insert_default().record = Some(record);
@@ -86,7 +86,7 @@ impl Handler {
         if self.exchange.is_killed() {
             return Poll::Ready(self.exchange.end(EndReason::Killed.into()));
         }
-        if worker.timers.is_asked() {
+        if worker.timers.has_question() {
             self.observe(connection);
         }
         let mut scratch = Scratch::borrow_at(poll_cx.now);
@@ -152,7 +152,7 @@ impl Handler {
     ) -> Poll<State> {
         // Interim responses would accumulate while the client does not read.
         let accepts_interim = !self.exchange.output.is_blocked();
-        let asking = self.exchange.observer_if_asked(connection);
+        let asking = self.exchange.observer_for_question(connection);
         // Not as a result of the poll, which would be moved a dozen times.
         let mut response = None;
         let poll = |cx: &mut Context<'_>| self.future.as_mut().poll(cx).map(|ready| response = Some(ready));
@@ -251,13 +251,13 @@ impl Exchange {
         }
     }
 
-    /// Returns the observer if somebody asks what the exchange waits for.
-    fn observer_if_asked<S: ServiceSource>(
+    /// Returns the observer if a report shows what the exchange waits for.
+    fn observer_for_question<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
     ) -> Option<Arc<dyn Observer>> {
-        let is_asked = connection.context.worker.timers.is_asked();
-        if is_asked { self.record()?.observer.clone() } else { None }
+        let has_question = connection.context.worker.timers.has_question();
+        if has_question { self.record()?.observer.clone() } else { None }
     }
 
     /// Whether an operator has ended the exchange.

@@ -27,7 +27,7 @@ pub(super) struct Record {
     pub(super) unobserved: Option<Unobserved>,
 }
 
-/// A request that waits without an observer. It gets one when somebody asks what the connections wait for, or when its response takes
+/// A request that waits without an observer. It gets one for a report of what the connections wait for, or when its response takes
 /// time.
 pub(super) struct Unobserved {
     head: Arc<RequestHead<'static>>,

@@ -1,7 +1,7 @@
 //! Questions to the connections of a worker: what does each wait for?
 //!
-//! Nobody asks for most exchanges, so one that waits is not observed until somebody does. A question wakes the connections with such
-//! exchanges; each describes them when it is polled, and then sets its timer, which is the answer.
+//! No report shows most exchanges, so one that waits is not observed before a report is made. It wakes the connections with such exchanges;
+//! each describes them when it is polled, and then sets its timer, which is the answer.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(super) enum Watch {
     Observed,
     Unobserved,
     /// It has some, and was asked for them.
-    Asked,
+    Questioned,
 }
 
 impl Timers {
@@ -51,8 +51,8 @@ impl Timers {
         self.questions.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether somebody asks.
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Whether a question is in progress.
+    pub(crate) fn has_question(&self) -> bool {
         self.questions.load(Ordering::Acquire) > 0
     }
 }
@@ -64,7 +64,7 @@ impl Wheel {
         let wakers = unobserved.filter_map(|slot| {
             let waker = slot.waker.clone()?;
             self.unanswered += usize::from(slot.watch == Watch::Unobserved);
-            slot.watch = Watch::Asked;
+            slot.watch = Watch::Questioned;
             Some(waker)
         });
         wakers.collect()
@@ -84,7 +84,7 @@ impl Wheel {
                 *watch = Watch::Unobserved;
             }
         } else {
-            self.unanswered -= usize::from(*watch == Watch::Asked);
+            self.unanswered -= usize::from(*watch == Watch::Questioned);
             *watch = Watch::Observed;
         }
     }
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn only_connections_with_exchanges_that_are_not_observed_are_asked() {
+    fn only_connections_with_exchanges_that_are_not_observed_are_woken() {
         let timers = Arc::<Timers>::default();
         let _observed = waiting(&timers, false);
         timers.ask();
-        assert!(timers.is_asked() && timers.wait_for_answers(Instant::now()));
+        assert!(timers.has_question() && timers.wait_for_answers(Instant::now()));
         timers.end_question();
-        assert!(!timers.is_asked());
+        assert!(!timers.has_question());
         let unobserved = waiting(&timers, true);
         timers.ask();
         assert!(!timers.wait_for_answers(Instant::now()), "it is busy");

@@ -44,7 +44,7 @@ impl Notes {
         }
     }
 
-    /// Notes the address of the connection that the request has had before somebody asked.
+    /// Notes the address of the connection that the request has had before a report was made.
     pub(crate) fn upstream_is(&mut self, address: Endpoint, now: Instant) {
         if self.upstream.is_none() {
             self.upstream_requested(now);

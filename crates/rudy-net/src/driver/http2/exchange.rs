@@ -62,7 +62,7 @@ impl Exchange {
         Self { stream, priority, served, is_blocked, phase, upload, record, unobserved, pace }
     }
 
-    /// Shows the exchange to who asks, or because its response takes time.
+    /// Shows the exchange in reports, because one is made or its response takes time.
     pub(super) fn observe<S: ServiceSource>(&mut self, connection: &Connection<S>) {
         if let Some(unobserved) = self.unobserved.take() {
             self.record = unobserved.observe(connection);

@@ -39,13 +39,13 @@ impl Http2 {
     ) {
         let (out, accepts_interim) = (&mut scratch.out, !self.output.is_blocked());
         let is_stopping = connection.context.worker.is_stopping();
-        let is_asked = connection.context.worker.timers.is_asked();
+        let has_question = connection.context.worker.timers.has_question();
         for exchange in &mut self.exchanges {
             let stream = exchange.stream;
-            if is_asked {
+            if has_question {
                 exchange.observe(connection);
             }
-            let asking = exchange.record.as_ref().filter(|_| is_asked);
+            let asking = exchange.record.as_ref().filter(|_| has_question);
             let asking = asking.and_then(|record| record.observer.clone());
             if let Some(upload) = &mut exchange.upload {
                 let passed_on = upload.poll(stream, !self.is_paused, &mut self.machine, poll_cx, out);
