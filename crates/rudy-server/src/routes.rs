@@ -17,7 +17,7 @@ use crate::buffer::Buffers;
 use crate::cache::disk_errors;
 use crate::client_address::set_forwarded_host;
 use crate::dashboard::Live;
-use crate::exchange::{Observers, RouteName, note};
+use crate::exchange::{Observers, RouteName, logs_requests, note};
 use crate::files::access::Access;
 use crate::handlers::{Call, Metrics};
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
@@ -106,12 +106,14 @@ impl<'a> Context<'a> {
     }
 
     /// Returns a request with a copy of what it borrows, for what waits. With the copy, it gets a record only for a report, with the route of
-    /// the received head. A request that was redirected, and one that is explained in a log, has a record with its own.
+    /// the received head, unless it has one for other reasons. A request that was redirected, and one whose steps are logged, has a record
+    /// with its own route.
     pub(crate) fn detach(&self, request: Request<'_>, route: &RouteMatch<'_, Target>) -> Request<'static> {
         let Self { client, routes, received, .. } = self;
-        let is_own = internal_redirect::is_redirected(&request) || tracing::enabled!(tracing::Level::DEBUG);
+        let has_record =
+            client.observer.get().is_some() || internal_redirect::is_redirected(&request) || logs_requests();
         let request = request.sharing(&client.head);
-        if let (true, Some(head)) = (is_own && routes.activity.is_on(), received)
+        if let (true, Some(head)) = (has_record && routes.activity.is_on(), received)
             && routes.observers.observe_waiting(head, request.shared(), client)
         {
             note_route(client.observer.get(), route);

@@ -80,7 +80,7 @@ fn a_request_allocates_exactly_this_often() {
     assert_eq!(server.join().unwrap(), Exit::Done);
     // The server writes panics to its log, which is closed.
     drop(panic::take_hook());
-    assert_eq!(measured, ["/a.txt: 0 and 0", "/proxy: 9 and 9", "/app: 9 and 14"]);
+    assert_eq!(measured, ["/a.txt: 0 and 0", "/proxy: 9 and 9", "/app: 9 and 9"]);
 }
 
 /// Returns the number of allocations for each request with this path and head, once the server has a connection, buffers and files open.

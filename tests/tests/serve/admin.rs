@@ -50,7 +50,7 @@ fn certificates_are_listed_with_their_last_error() {
     let text = server.rudy(&["certificates"]).succeeded();
     let expected = format!("source   {pem}");
     assert_eq!(text.matches(&expected).count(), 1, "two sites share it: {text}");
-    assert_contains!(text, "a.test, b.test\n  expires  2120-01-01 (in 34", "issuer   CN=authority");
+    assert_contains!(text, "a.test, b.test\n  expires  2120-01-01 (in ", "issuer   CN=authority");
     assert_contains!(text, "key      ECDSA P-256", &expected);
     assert!(!text.contains("error"), "{text}");
     folder.write("a.pem", "x");

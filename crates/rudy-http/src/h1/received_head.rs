@@ -175,7 +175,8 @@ impl ChangeFields for ReceivedHead {
     /// Adds a line, unless its field belongs to the connection, or is another `Date`.
     fn add(&mut self, name: HeaderName, value: HeaderValue) {
         self.map.take();
-        self.fields.push(name.as_str().as_bytes(), value.as_bytes());
+        // White space around a value is not part of it (RFC 9110 §5.5).
+        self.fields.push(name.as_str().as_bytes(), value.as_bytes().trim_ascii());
     }
 }
 

@@ -114,6 +114,15 @@ pub(crate) fn route(observer: Option<&Arc<dyn Observer>>) -> Option<Arc<RouteNam
     observer.and_then(of)?.notes().route.clone()
 }
 
+/// Whether [`debug_request`] logs anything.
+pub(crate) fn logs_requests() -> bool {
+    let [proxy, fastcgi] = [
+        tracing::enabled!(target: "proxy", tracing::Level::DEBUG),
+        tracing::enabled!(target: "fastcgi", tracing::Level::DEBUG),
+    ];
+    proxy || fastcgi
+}
+
 /// Logs what happens to a request, with the level `debug`, and the names of the site and the route.
 macro_rules! debug_request {
     (target: $target:literal, $observer:expr, $($message:tt)+) => {
