@@ -39,12 +39,12 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.31.0\r\nDate: Fri, 27 Nov
 /// What is measured: the name, the path and the head, and the most instructions: the count when it was last lowered, and 4 %, because the
 /// time determines how many requests are sampled for `rudy status`.
 const ROWS: [(&str, &str, &str, u64); 6] = [
-    ("static file", "/a.txt", SHORT, 11_200),
-    ("proxied", "/proxied", SHORT, 33_000),
-    ("proxied, browser", "/proxied", LONG, 43_000),
-    ("proxied, with steps", "/steps", SHORT, 47_000),
-    ("FastCGI", "/app", SHORT, 32_500),
-    ("FastCGI, browser", "/app", LONG, 67_000),
+    ("static file", "/a.txt", SHORT, 11_100),
+    ("proxied", "/proxied", SHORT, 32_800),
+    ("proxied, browser", "/proxied", LONG, 42_300),
+    ("proxied, with steps", "/steps", SHORT, 45_700),
+    ("FastCGI", "/app", SHORT, 31_700),
+    ("FastCGI, browser", "/app", LONG, 55_700),
 ];
 
 fn main() -> ExitCode {
