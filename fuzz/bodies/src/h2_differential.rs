@@ -1,6 +1,6 @@
 //! The HTTP/2 of this project and that of the crate `h2`, which receive the same frames in lockstep, for the fuzz targets.
 //!
-//! The servers do not respond, and the clients only send their [`requests`](client::REQUESTS). After each frame, both must have
+//! The servers do not respond, and the clients only send their `REQUESTS`. After each frame, both must have
 //! accepted the same heads, bodies and resets, or both have refused something: with a reset, a rejection, or the end of the
 //! connection. [`explained`] lists where they may differ.
 

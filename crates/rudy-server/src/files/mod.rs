@@ -3,7 +3,7 @@
 //! The steps of a request:
 //!
 //! 1. [`cache`]: If the path was requested within the last second, the cache has a response with an encoded head. This step
-//!    allocates, formats and waits for nothing, and needs no [`Request`] ([`Files::respond_to_head`]).
+//!    allocates, formats and waits for nothing, and needs no map of the fields ([`Files::respond_if_cached`]).
 //! 2. [`resolve`]: After a second, `statx` shows whether a dependency of the [`entry`] has changed.
 //! 3. [`mod@find`]: Without an entry, it looks up index files, `try_files` and the fallback beneath the root ([`root`]).
 //!    [`load`] reads the file.

@@ -32,7 +32,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Creates the head of a response from a view of it, and what [`ResponseFields::finish`] returns for it.
+    /// Creates the head of a response from a view of it, and what `ResponseFields::finish` returns for it.
     pub(super) fn new(
         head: &ResponseHead<'_>,
         (received, kept_for): (ReceivedHead, Option<Duration>),
