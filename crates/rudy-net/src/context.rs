@@ -60,9 +60,17 @@ pub(crate) fn ask<R>(observer: Arc<dyn Observer>, poll: impl FnOnce() -> R) -> R
         CURRENT.set(Some(CurrentPoll { has_question: true, ..current }));
     }
     ASKING.set(Some(observer));
-    let polled = poll();
-    ASKING.set(None);
-    polled
+    let _asked = Asked;
+    poll()
+}
+
+/// Forgets the observer after the poll, also after a panic.
+struct Asked;
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        ASKING.set(None);
+    }
 }
 
 /// Returns the observer of an exchange if a report shows what it waits for. A handler that has had no observer at its first poll makes its

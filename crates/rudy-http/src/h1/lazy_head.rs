@@ -278,12 +278,7 @@ impl<'a> LazyHead<'a> {
         if let Some(head) = self.received_with(field) {
             return head.field(field);
         }
-        let mut lines = self.lines(field);
-        match (lines.next(), lines.next()) {
-            (None, _) => FieldValue::Absent,
-            (Some(value), None) => FieldValue::Once(value),
-            (Some(_), Some(_)) => FieldValue::Repeated,
-        }
+        FieldValue::of(self.lines(field))
     }
 
     /// Returns the received head if all lines of this field are its lines.

@@ -74,10 +74,17 @@ impl ReceivedFields {
     }
 
     fn remove(&mut self, name: &HeaderName) {
-        let places: Vec<_> = self.places(name).map(|(line, _)| line).collect();
-        for line in places.into_iter().rev() {
-            self.lines.drain(line);
+        let mut kept = Vec::new();
+        let mut end = 0;
+        for (line, _) in self.places(name) {
+            kept.extend_from_slice(&self.lines[end..line.start]);
+            end = line.end;
         }
+        if end == 0 {
+            return;
+        }
+        kept.extend_from_slice(&self.lines[end..]);
+        self.lines = kept;
         self.has_date &= *name != DATE;
     }
 

@@ -1,17 +1,18 @@
 //! An app: its connections, its name in the log, and the log.
 
 use std::io;
+use std::mem;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
 use rudy_fastcgi::{Limits, Role};
 use rudy_http::h1::LazyHead;
-use rudy_net::{Observer, Peer, poll_time};
+use rudy_net::{Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};
 
 use super::apps::Apps;
 use super::connection::Connection;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Records};
 use super::failure::Failure;
 use super::output::AppOutput;
 use super::params::Params;
@@ -21,9 +22,11 @@ use super::response::AppResponse;
 use super::stderr::Stderr;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
-use crate::exchange::{debug_request, note};
+use crate::exchange::debug_request;
 use crate::follow::Lines;
-use crate::upstream::{Checkout, CheckoutError, RequestInfo, Upload, UpstreamOptions, Wanted};
+use crate::upstream::{
+    Checkout, CheckoutError, Outgoing, RequestInfo, Selection, Start, Upload, UpstreamOptions, Wanted,
+};
 
 /// Limits of what is buffered of an app's records.
 static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
@@ -79,8 +82,8 @@ impl App {
 
     /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
     ///
-    /// A pooled connection may turn out to be closed. The request is then repeated on a new connection if its
-    /// body is still available, and either its method is safe (`is_safe`) or the app received nothing of it.
+    /// If no response begins, the request may be sent again, on a new connection and maybe to another address: see
+    /// [`Upstream::send`](crate::upstream::Upstream::send). `is_safe` tells that it may be processed twice.
     ///
     /// # Errors
     ///
@@ -92,33 +95,19 @@ impl App {
         upload: &mut Upload,
         is_safe: bool,
     ) -> Result<AppResponse, Failure> {
-        let mut wanted = match self.pool()?.processes() {
+        // In a statement of its own: the future would have room for its error.
+        let pool = self.pool()?;
+        let wanted = match pool.processes() {
             _ if is_safe => Wanted::Any,
             // A process may exit after any response, and resets what it has not read: a request that cannot be repeated gets a
             // connection that the next process can accept.
             Some(_) => Wanted::New,
             None => Wanted::Alive,
         };
-        loop {
-            // In a statement of its own: the future would have room for its error.
-            let pool = self.pool()?;
-            let mut checkout = pool.checkout(wanted, observer(role, params)).await?;
-            debug_request!(target: "fastcgi", observer(role, params), "{}: request to {}", self.name, checkout.endpoint());
-            let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
-            let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
-            let cause = match exchange.head().await {
-                Ok(head) => {
-                    note(observer(role, params), |notes| notes.upstream_responded(poll_time()));
-                    return Ok(AppResponse::new(head, exchange));
-                }
-                Err(cause) => cause,
-            };
-            match exchange.take_upload() {
-                Some(body) if may_be_dead && cause.is_retryable(is_safe) => *upload = body,
-                _ => return Err(cause.into()),
-            }
-            wanted = Wanted::New;
-        }
+        let request = Attempts { app: self, pool, role, params, is_safe };
+        let (head, exchange) =
+            pool.upstream().send(&request, upload, wanted.into(), request.observer()).await?;
+        Ok(AppResponse::new(head, exchange))
     }
 
     /// Returns the pool.
@@ -155,9 +144,49 @@ impl App {
     }
 }
 
-/// Returns the observer of the exchange with the client, for an app that responds to it.
-fn observer<'a>(role: Role, params: &Params<'a>) -> Option<&'a Arc<dyn Observer>> {
-    params.client.observer.get().filter(|_| role == Role::Responder)
+/// The attempts to send a request.
+struct Attempts<'a> {
+    app: &'a Arc<App>,
+    pool: &'a Arc<Pool>,
+    role: Role,
+    params: &'a Params<'a>,
+    is_safe: bool,
+}
+
+impl<'a> Attempts<'a> {
+    /// Returns the observer of the exchange with the client, for an app that responds to it.
+    fn observer(&self) -> Option<&'a Arc<dyn Observer>> {
+        self.params.client.observer.get().filter(|_| self.role == Role::Responder)
+    }
+}
+
+impl Outgoing for Attempts<'_> {
+    type Protocol = Records;
+
+    fn is_repeatable(&self) -> bool {
+        self.is_safe
+    }
+
+    fn has_others(&self) -> bool {
+        // A request that ends one of an app's processes would end the others too.
+        self.pool.processes().is_none() && self.pool.upstream().pool().member_count() > 1
+    }
+
+    async fn begin(
+        &self,
+        selection: &mut Selection,
+        upload: &mut Upload,
+        _start: Start,
+    ) -> Result<Box<Exchange>, Failure> {
+        let mut checkout = self.pool.checkout(selection, self.observer()).await?;
+        let name = &self.app.name;
+        debug_request!(target: "fastcgi", self.observer(), "{name}: request to {}", checkout.endpoint());
+        Ok(self.app.begin(checkout, self.role, self.params, mem::take(upload)))
+    }
+
+    fn log_attempt(&self, _start: Start, failure: &Failure) {
+        debug_request!(target: "fastcgi", self.observer(), "{}: request: {failure}", self.app.name);
+    }
 }
 
 fn connections(table: &AppTable) -> Connections {

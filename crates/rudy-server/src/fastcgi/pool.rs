@@ -16,7 +16,7 @@ use super::values;
 use crate::admin::Responder;
 use crate::error_log::ErrorLog;
 use crate::upstream::{
-    Checkout, CheckoutError, Endpoint, Resolver, Upstream, UpstreamAddress, UpstreamOptions, Wanted,
+    Checkout, CheckoutError, Endpoint, Resolver, Selection, Upstream, UpstreamAddress, UpstreamOptions,
 };
 
 /// The number of requests that an app serves at once.
@@ -110,6 +110,11 @@ impl Pool {
         self.processes.get()
     }
 
+    /// Returns the connections.
+    pub(super) fn upstream(&self) -> &Arc<Upstream<Connection>> {
+        &self.upstream
+    }
+
     /// Returns the log output of the app.
     pub(super) fn output(&self) -> &Arc<AppOutput> {
         &self.output
@@ -118,7 +123,7 @@ impl Pool {
     /// Waits for a connection, idle or new.
     pub(super) async fn checkout(
         self: &Arc<Self>,
-        wanted: Wanted,
+        selection: &mut Selection,
         observer: Option<&Arc<dyn Observer>>,
     ) -> Result<Checkout<Connection>, Cause> {
         let on_wait = || {
@@ -127,8 +132,7 @@ impl Pool {
             processes.grow();
             Ok(())
         };
-        let mut selection = wanted.into();
-        let checkout = self.upstream.checkout(&mut selection, observer, on_wait).await;
+        let checkout = self.upstream.checkout(selection, observer, on_wait).await;
         let mut checkout = checkout.map_err(|cause| match cause {
             Cause::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(cause),
             cause => cause,

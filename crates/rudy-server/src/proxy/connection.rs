@@ -21,13 +21,6 @@ pub(super) enum Connection {
     Http2(Http2Stream),
 }
 
-impl Connection {
-    /// Returns whether other requests were sent on it before, so that it may be dead.
-    pub(super) fn has_served(&self) -> bool {
-        matches!(self, Self::Http2(stream) if stream.has_served())
-    }
-}
-
 impl upstream::Connection for Connection {
     type Shared = Connections;
 
@@ -47,6 +40,10 @@ impl upstream::Connection for Connection {
             Self::Http1(connection) => connection.socket().address(),
             Self::Http2(stream) => stream.address(),
         }
+    }
+
+    fn has_served(&self) -> bool {
+        matches!(self, Self::Http2(stream) if stream.has_served())
     }
 
     fn clear_waker(&mut self) {

@@ -17,27 +17,14 @@ use super::received::Head;
 use super::sending;
 use super::upgrade::Offer;
 pub(super) use crate::upstream::Timeouts;
-use crate::upstream::{self, Checkout, Endpoint, Protocol, Received, RequestInfo, Upload};
+use crate::upstream::{self, Checkout, Endpoint, Protocol, Received, RequestInfo, Start, Upload};
 
 /// A request in progress: see [`upstream::Exchange`].
 pub(super) type Exchange = upstream::Exchange<Http>;
 
-/// The start of a request, for the log.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
-    /// The time of the first attempt.
-    pub(super) at: Instant,
-    /// The number of this attempt, from 1.
-    pub(super) attempt: u32,
-}
-
 /// The state of an exchange over HTTP.
 pub(super) struct Http {
     endpoint: Endpoint,
-    /// The id of the upstream.
-    member: u64,
-    /// Whether the connection has served other requests, and may have been closed before this one.
-    may_have_been_dead: bool,
     start: Start,
     /// When the request was begun on this connection.
     begun: Instant,
@@ -82,7 +69,6 @@ impl Exchange {
         failure_statuses: FailureStatuses,
         start: Start,
     ) -> Result<Box<Self>, Cause> {
-        let may_have_been_dead = checkout.is_reused() || checkout.connection().has_served();
         // Servers of HTTP accept connections while they serve others.
         checkout.mark_accepted();
         let sending = match sending::begin(checkout.connection(), head, upload, offer) {
@@ -95,8 +81,6 @@ impl Exchange {
         let is_http2 = matches!(checkout.connection(), Connection::Http2(_));
         let protocol = Http {
             endpoint: checkout.endpoint(),
-            member: checkout.member(),
-            may_have_been_dead,
             start,
             begun: poll_time(),
             tunnel: offer.filter(|_| is_http2).map(|offer| Box::new(Tunnel::new(offer))),
@@ -106,16 +90,6 @@ impl Exchange {
             interim: 0,
         };
         Ok(Self::new(checkout, sending, protocol, timeouts))
-    }
-
-    /// Returns the id of the upstream.
-    pub(super) fn member(&self) -> u64 {
-        self.protocol.member
-    }
-
-    /// Returns whether the connection may have been closed before the request.
-    pub(super) fn may_have_been_dead(&self) -> bool {
-        self.protocol.may_have_been_dead
     }
 
     /// Returns the connection after the head of a 101.
@@ -186,7 +160,7 @@ impl Protocol for Http {
 
     fn record_failure(&self, checkout: &Checkout<Connection>, received: &Received<Head>, cause: &Cause) {
         // An idle connection that turns out to be closed tells nothing about its upstream.
-        let was_dead = self.may_have_been_dead && !received.has_begun && cause.ends_connection();
+        let was_dead = checkout.is_reused() && !received.has_begun && cause.ends_connection();
         if cause.is_upstream_failure() && !was_dead {
             checkout.record_failure(cause);
         }

@@ -44,11 +44,6 @@ pub(crate) enum HttpCause {
 }
 
 impl HttpCause {
-    /// Returns whether the upstream has not processed the request because of the connection: it serves the request on another one.
-    fn is_about_connection(&self) -> bool {
-        matches!(self, Self::GoneAway | Self::Http11Required)
-    }
-
     /// Returns whether the upstream has violated the protocol.
     fn is_violation(&self) -> bool {
         matches!(self, Self::Fault(_) | Self::TooManyInterim(_) | Self::Http2Stream(_) | Self::Http2(_))
@@ -65,20 +60,6 @@ impl Cause {
         }
     }
 
-    /// Returns whether the connection has failed, and not only one of its streams.
-    pub(super) fn ends_connection(&self) -> bool {
-        self.is_connection_failure() && !matches!(self, Self::Protocol(HttpCause::Reset(_)))
-    }
-
-    /// As [`HttpCause::is_about_connection`].
-    pub(super) fn is_about_connection(&self) -> bool {
-        matches!(self, Self::Protocol(cause) if cause.is_about_connection())
-    }
-
-    /// Returns whether the upstream requires HTTP/1.1.
-    pub(super) fn requires_http11(&self) -> bool {
-        matches!(self, Self::Protocol(HttpCause::Http11Required))
-    }
 }
 
 impl ProtocolCause for HttpCause {
@@ -91,6 +72,22 @@ impl ProtocolCause for HttpCause {
 
     fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Refused) || self.is_about_connection()
+    }
+
+    fn ends_connection(&self) -> bool {
+        self.is_connection_failure() && !matches!(self, Self::Reset(_))
+    }
+
+    fn is_about_connection(&self) -> bool {
+        matches!(self, Self::GoneAway | Self::Http11Required)
+    }
+
+    fn needs_own_connection(&self) -> bool {
+        matches!(self, Self::Http11Required)
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused)
     }
 
     fn is_client_error(&self) -> bool {
@@ -222,6 +219,39 @@ mod tests {
 
     use super::*;
     use crate::upstream::Endpoint;
+    use crate::upstream::retries::{FailedAttempt, RetryBudget};
+
+    #[test]
+    fn a_request_is_sent_again_only_if_that_is_safe_and_may_help() {
+        let (closed, nothing_sent) = (
+            HttpCause::Fault(Fault::ClosedBeforeResponse).into(),
+            Cause::NothingSent(io::ErrorKind::BrokenPipe.into()),
+        );
+        let begun = HttpCause::Fault(Fault::ClosedInHead { received: 5 }).into();
+        let timeout = Cause::ResponseTimeout(Duration::from_mins(1));
+        for (cause, may_have_been_dead, is_repeatable, has_others, is_sent_again) in [
+            (&closed, true, true, false, true),
+            (&closed, true, false, true, false),
+            (&closed, false, true, true, true),
+            (&closed, false, true, false, false),
+            (&nothing_sent, true, false, false, true),
+            (&nothing_sent, false, false, true, true),
+            (&begun, true, true, true, false),
+            (&timeout, true, true, true, false),
+            // RFC 9113 §8.7: whatever the method is.
+            (&HttpCause::GoneAway.into(), false, false, false, true),
+            (&HttpCause::Refused.into(), false, false, false, true),
+            (&HttpCause::Http11Required.into(), false, false, false, true),
+            (&HttpCause::Reset(ErrorCode::CANCEL).into(), false, false, true, false),
+            (&HttpCause::Reset(ErrorCode::CANCEL).into(), false, true, true, true),
+        ] {
+            let failed =
+                |number| FailedAttempt { cause, number, may_have_been_dead, is_repeatable, has_others };
+            assert_eq!(RetryBudget::new().allows(&failed(1)), is_sent_again, "{:?}", failed(1));
+            let is_still = is_sent_again && may_have_been_dead;
+            assert_eq!(RetryBudget::new().allows(&failed(3)), is_still, "{:?}", failed(3));
+        }
+    }
 
     #[test]
     fn the_page_of_an_upstream_that_does_not_listen_differs_from_that_of_a_late_or_invalid_one() {

@@ -22,11 +22,11 @@ use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
-use super::exchange::{Exchange, Start, Timeouts};
+use super::exchange::{Exchange, Timeouts};
 use super::table::ProxyTable;
 use super::url::UpstreamUrl;
 use crate::config::{Int, OneOrMany, TextVisitor, Time, short_form, visible, written_as_text};
-use crate::upstream::{Endpoint, Upload, Upstream};
+use crate::upstream::{Endpoint, Start, Upload, Upstream};
 
 /// Requests of Rudy that decide whether an upstream gets requests: a table, or the path alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

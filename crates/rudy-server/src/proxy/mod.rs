@@ -32,7 +32,6 @@ mod names;
 mod pool;
 mod received;
 mod response;
-mod retries;
 mod rewrite;
 mod sending;
 mod service;

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use http::Method;
 use rudy_http::h1::client::RequestHead;
-use rudy_net::{Observer, poll_time};
+use rudy_net::Observer;
 use rudy_upstream::{Change, Member, MemberOptions};
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
-use super::exchange::{Exchange, Start, Timeouts};
+use super::exchange::{Exchange, Http, Timeouts};
 use super::failure::{Attempt, Cause, Failure, HttpCause, Phase};
 use super::health;
 use super::http2::{Connections, Speaks};
 use super::received::Head;
-use super::retries::{FailedAttempt, RetryBudget};
 use super::service::Service;
 use super::table::{ProxyTable, UpstreamTable};
 use super::tls::UpstreamTls;
@@ -27,17 +27,16 @@ use super::upgrade::Offer;
 use super::url::{Destination, UpstreamUrl};
 use crate::config::Int;
 use crate::error_log::ErrorLog;
-use crate::exchange::{debug_request, note};
+use crate::exchange::debug_request;
 use crate::upstream::{
-    Checkout, CheckoutError, Endpoint, Resolver, Selection, Upload, Upstream, UpstreamOptions, Wanted,
-    background_runtime, entry_of,
+    Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream, UpstreamOptions,
+    Wanted, background_runtime, entry_of,
 };
 
 /// The upstreams of one table.
 #[derive(Debug)]
 pub(crate) struct ProxyPool {
     pub(super) upstream: Arc<Upstream<Connection>>,
-    retries: RetryBudget,
     retry_non_idempotent: bool,
     /// The statuses of responses that are failures of the upstream.
     failure_statuses: FailureStatuses,
@@ -95,7 +94,6 @@ impl ProxyPool {
         }
         Arc::new(Self {
             upstream,
-            retries: RetryBudget::new(),
             retry_non_idempotent: table.retry_non_idempotent,
             failure_statuses: table.ejection.statuses(),
             urls: table.urls().cloned().collect(),
@@ -175,10 +173,8 @@ impl ProxyPool {
         unresolved.map_or(Ok(()), |why| Err(CheckoutError::Unresolved(why).into()))
     }
 
-    /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `offer` is a request for a tunnel, and
-    /// `selection` has the key that selects the upstream: see [`UpstreamChoice`](super::UpstreamChoice).
-    ///
-    /// Some failures allow another attempt, on another connection and maybe to another upstream: see [`RetryBudget::allows`].
+    /// Sends a request and waits for the head of the response: see [`Upstream::send`]. `offer` is a request for a tunnel, and `selection` has
+    /// the key that selects the upstream: see [`UpstreamChoice`](super::UpstreamChoice).
     ///
     /// # Errors
     ///
@@ -192,55 +188,9 @@ impl ProxyPool {
         timeouts: &Timeouts,
         observer: Option<&Arc<dyn Observer>>,
     ) -> Result<(Head, Box<Exchange>), Failure> {
-        // RFC 9110 §9.2.2: other requests must not be sent again, unless it is known that they do the same.
-        let is_repeatable = head.method.is_idempotent() || self.retry_non_idempotent;
-        let has_others = self.upstream.pool().member_count() > 1;
-        self.retries.add_request();
-        selection.wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
-        let mut start = Start { at: poll_time(), attempt: 0 };
-        loop {
-            start.attempt += 1;
-            let checkout = self.upstream.checkout(&mut selection, observer, || self.check_members()).await;
-            let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
-            let (method, attempt) = (&head.method, start.attempt);
-            debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
-            if offer.is_some() {
-                checkout = Box::pin(self.accept_tunnels(checkout, head.method, start)).await?;
-            }
-            let (member, body) = (checkout.member(), std::mem::take(upload));
-            let mut exchange =
-                Exchange::begin(checkout, head, body, offer, *timeouts, self.failure_statuses, start)?;
-            let failure = match exchange.head().await {
-                Ok(response) => {
-                    note(observer, |notes| notes.upstream_responded(poll_time()));
-                    return Ok((response, exchange));
-                }
-                Err(cause) => exchange.failure(cause),
-            };
-            debug_request!(target: "proxy", observer, attempt, "{method} request: {failure}");
-            let may_have_been_dead = exchange.may_have_been_dead()
-                && selection.wanted != Wanted::New
-                && failure.cause.ends_connection();
-            let failed = FailedAttempt {
-                cause: &failure.cause,
-                number: start.attempt,
-                may_have_been_dead,
-                is_repeatable,
-                has_others,
-            };
-            // Without TLS, the upstream does not choose its version.
-            let is_possible = !failure.cause.requires_http11() || !self.is_h2c(member);
-            match exchange.take_upload() {
-                Some(body) if is_possible && self.retries.allows(failed) => *upload = body,
-                _ => return Err(failure),
-            }
-            selection.wanted = Wanted::New;
-            selection.is_exclusive |= failure.cause.requires_http11();
-            // An upstream that restarts has announced it, and serves the request on a new connection.
-            if !may_have_been_dead && !failure.cause.is_about_connection() {
-                selection.tried.push(member);
-            }
-        }
+        let request = Attempts { pool: self, head, offer, timeouts: *timeouts, observer };
+        selection.wanted = if request.is_repeatable() { Wanted::Any } else { Wanted::Alive };
+        self.upstream.send(&request, upload, selection, observer).await
     }
 
     fn is_h2c(&self, member: u64) -> bool {
@@ -264,6 +214,54 @@ impl ProxyPool {
         }
         let reopened = self.upstream.reopen(checkout).await;
         reopened.map_err(|error| not_connected(error.into(), start))
+    }
+}
+
+/// The attempts to send a request.
+struct Attempts<'a> {
+    pool: &'a ProxyPool,
+    head: &'a RequestHead<'a>,
+    offer: Option<&'a Offer>,
+    timeouts: Timeouts,
+    observer: Option<&'a Arc<dyn Observer>>,
+}
+
+impl Outgoing for Attempts<'_> {
+    type Protocol = Http;
+
+    fn is_repeatable(&self) -> bool {
+        self.head.method.is_idempotent() || self.pool.retry_non_idempotent
+    }
+
+    fn has_others(&self) -> bool {
+        self.pool.upstream.pool().member_count() > 1
+    }
+
+    async fn begin(
+        &self,
+        selection: &mut Selection,
+        upload: &mut Upload,
+        start: Start,
+    ) -> Result<Box<Exchange>, Failure> {
+        let Self { pool, head, offer, timeouts, observer } = *self;
+        let checkout = pool.upstream.checkout(selection, observer, || pool.check_members()).await;
+        let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
+        let (method, attempt) = (head.method, start.attempt);
+        debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
+        if offer.is_some() {
+            checkout = Box::pin(pool.accept_tunnels(checkout, method, start)).await?;
+        }
+        let exchange = Exchange::begin(checkout, head, take(upload), offer, timeouts, pool.failure_statuses, start);
+        Ok(exchange?)
+    }
+
+    fn log_attempt(&self, Start { attempt, .. }: Start, failure: &Failure) {
+        debug_request!(target: "proxy", self.observer, attempt, "{} request: {failure}", self.head.method);
+    }
+
+    fn is_possible(&self, member: u64, failure: &Failure) -> bool {
+        // Without TLS, the upstream does not choose its version.
+        !failure.cause.needs_own_connection() || !self.pool.is_h2c(member)
     }
 }
 

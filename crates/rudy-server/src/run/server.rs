@@ -359,7 +359,10 @@ impl Server {
 
 /// Creates the event loop of the main thread and its signal handlers.
 fn event_loop() -> Result<(Runtime, Signals), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // The pool wakes its idle threads in turn: the job that looks for changed files would keep alive all threads of a burst of reports.
+    builder.enable_all().thread_keep_alive(INTERVAL / 2);
+    let runtime = builder.build();
     let runtime = runtime.map_err(Failure::cannot("start the event loop"))?;
     let entered = runtime.enter();
     let mut signals = Signals::catch().map_err(Failure::cannot("catch signals"))?;

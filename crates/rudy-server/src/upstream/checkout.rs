@@ -229,9 +229,12 @@ impl<C: Connection> Upstream<C> {
         if !self.has_sweeper.swap(true, Ordering::SeqCst) {
             tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
         }
-        let unaccepted_after = Deadline::at(Instant::now() + UNACCEPTED_AFTER);
-        let (state, is_private) = (State::New { unaccepted_after }, preamble.is_some());
-        Ok(Checkout { connection, permit, state, is_private })
+        let state = if connection.has_served() {
+            State::Reused
+        } else {
+            State::New { unaccepted_after: Deadline::at(Instant::now() + UNACCEPTED_AFTER) }
+        };
+        Ok(Checkout { connection, permit, state, is_private: preamble.is_some() })
     }
 }
 
@@ -284,7 +287,7 @@ impl<C: Connection> Checkout<C> {
         address.map_or_else(|| self.permit.member().address().clone(), Endpoint::Ip)
     }
 
-    /// Returns whether the connection was used before.
+    /// Returns whether the connection was used before, and may have been closed since.
     pub(crate) fn is_reused(&self) -> bool {
         matches!(self.state, State::Reused)
     }

@@ -112,6 +112,10 @@ impl<H> Received<H> {
 pub(crate) struct Exchange<P: Protocol> {
     /// `None` once the response is complete and the connection released.
     pub(crate) checkout: Option<Checkout<P::Connection>>,
+    /// The id of the member.
+    member: u64,
+    /// Whether the connection has served other requests, and may have been closed before this one.
+    may_have_been_dead: bool,
     sending: Sending,
     pub(crate) received: Received<P::Head>,
     pub(crate) protocol: P,
@@ -128,8 +132,26 @@ impl<P: Protocol> Exchange<P> {
         protocol: P,
         timeouts: Timeouts,
     ) -> Box<Self> {
-        let (checkout, received) = (Some(checkout), Received::default());
-        Box::new(Self { checkout, sending, received, protocol, timeouts, deadline: None })
+        Box::new(Self {
+            member: checkout.member(),
+            may_have_been_dead: checkout.is_reused(),
+            checkout: Some(checkout),
+            sending,
+            received: Received::default(),
+            protocol,
+            timeouts,
+            deadline: None,
+        })
+    }
+
+    /// Returns the id of the member.
+    pub(crate) fn member(&self) -> u64 {
+        self.member
+    }
+
+    /// Returns whether the connection may have been closed before the request.
+    pub(crate) fn may_have_been_dead(&self) -> bool {
+        self.may_have_been_dead
     }
 
     /// Waits for the head of the response.

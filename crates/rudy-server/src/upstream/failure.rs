@@ -89,6 +89,26 @@ pub(crate) trait ProtocolCause: fmt::Debug + fmt::Display + Send + Sync + Sized 
         false
     }
 
+    /// Returns whether the connection has failed, and not only the part of it that the request had.
+    fn ends_connection(&self) -> bool {
+        self.is_connection_failure()
+    }
+
+    /// Returns whether the upstream has not processed the request because of the connection: it serves the request on another one.
+    fn is_about_connection(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the upstream serves the request only on a connection that requests do not share at the same time.
+    fn needs_own_connection(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the upstream had no room for the request, and may have it a moment later.
+    fn is_refusal(&self) -> bool {
+        false
+    }
+
     /// Returns whether the client caused the failure.
     fn is_client_error(&self) -> bool {
         false
@@ -115,6 +135,30 @@ impl<P: ProtocolCause> Cause<P> {
             Self::Protocol(cause) => cause.is_connection_failure(),
             _ => false,
         }
+    }
+
+    /// As [`ProtocolCause::ends_connection`].
+    pub(crate) fn ends_connection(&self) -> bool {
+        self.of_protocol().map_or_else(|| self.is_connection_failure(), P::ends_connection)
+    }
+
+    /// As [`ProtocolCause::is_about_connection`].
+    pub(crate) fn is_about_connection(&self) -> bool {
+        self.of_protocol().is_some_and(P::is_about_connection)
+    }
+
+    /// As [`ProtocolCause::needs_own_connection`].
+    pub(crate) fn needs_own_connection(&self) -> bool {
+        self.of_protocol().is_some_and(P::needs_own_connection)
+    }
+
+    /// As [`ProtocolCause::is_refusal`].
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.of_protocol().is_some_and(P::is_refusal)
+    }
+
+    fn of_protocol(&self) -> Option<&P> {
+        if let Self::Protocol(cause) = self { Some(cause) } else { None }
     }
 
     /// Returns whether the upstream was silent for too long.

@@ -7,10 +7,11 @@
 //! 4. [`checkout`] waits for a connection, has one opened ([`dial`]), or moves one to the runtime of the request's worker.
 //! 5. [`Socket`] is a connection that the runtime of the current worker polls.
 //! 6. An [`Exchange`] sends a request with its [`Upload`] and receives the response, of which a [`body`] is read ahead. Its [`Protocol`]
-//!    reads and writes. [`RequestInfo`] describes both in the log.
+//!    reads and writes. [`RequestInfo`] describes both in the log. [`attempts`] sends a request again if that may help.
 //! 7. If there is no response, [`Failure`] determines the status and the log line.
 
 mod address;
+mod attempts;
 mod checkout;
 mod dial;
 mod endpoint;
@@ -25,6 +26,7 @@ mod read_ahead;
 mod request_info;
 mod resolver;
 mod response;
+pub(crate) mod retries;
 mod sending;
 mod socket;
 mod tls;
@@ -48,6 +50,7 @@ use tokio::task::JoinSet;
 use crate::error_log::ErrorLog;
 
 pub use self::address::UpstreamAddress;
+pub(crate) use self::attempts::{Outgoing, Start};
 pub(crate) use self::checkout::{Checkout, Selection, Wanted};
 pub(crate) use self::dial::Dial;
 pub(crate) use self::endpoint::Endpoint;
@@ -63,6 +66,7 @@ pub(crate) use self::request_info::RequestInfo;
 pub use self::resolver::NameServer;
 pub(crate) use self::resolver::{Answer, Resolver, Target};
 pub(crate) use self::response::{HeadOnlyBody, body, has_no_body, is_of_events, take_unbuffered};
+use self::retries::RetryBudget;
 pub(crate) use self::sending::{BodyCoding, SendError, Sending};
 pub(crate) use self::socket::{Socket, register};
 pub(crate) use self::upload::{Upload, UploadError, is_incremental, may_be_endless};
@@ -103,6 +107,11 @@ pub(crate) trait Connection: Send + Sized + 'static {
     /// Returns whether a body can be sent. If not, what is received shows why.
     fn is_open(&self) -> bool {
         true
+    }
+
+    /// Returns whether it has served other requests, although it was opened for this one: it is a part of a connection that others share.
+    fn has_served(&self) -> bool {
+        false
     }
 
     /// Returns whether other requests use it at the same time.
@@ -165,6 +174,7 @@ pub(crate) struct Upstream<C: Connection> {
     pool: Arc<Pool<Endpoint, C>>,
     options: UpstreamOptions,
     shared: C::Shared,
+    retries: RetryBudget,
     /// What is needed for TLS with the members of each [entry](entry_of); nothing without TLS.
     tls: Vec<Option<ClientTls>>,
     /// Whether a task closes connections that were idle too long.
@@ -184,8 +194,15 @@ impl<C: Connection> Upstream<C> {
             choice: options.choice,
             circuit: options.circuit,
         };
-        let (pool, has_sweeper) = (Pool::new(pool, on_end), AtomicBool::new(false));
-        Self { pool, options, shared, tls: Vec::new(), has_sweeper, lookups: OnceLock::new() }
+        Self {
+            pool: Pool::new(pool, on_end),
+            options,
+            shared,
+            retries: RetryBudget::new(),
+            tls: Vec::new(),
+            has_sweeper: AtomicBool::new(false),
+            lookups: OnceLock::new(),
+        }
     }
 
     /// Encrypts the connections to the members of each [entry](entry_of), from 0.

@@ -82,14 +82,7 @@ impl<'a> RequestFields<'a> {
     /// Looks up a field.
     fn field(self, field: KnownField) -> FieldValue<'a> {
         match self {
-            Self::Map(map) => {
-                let mut lines = map.lines(field);
-                match (lines.next(), lines.next()) {
-                    (None, _) => FieldValue::Absent,
-                    (Some(value), None) => FieldValue::Once(value),
-                    (Some(_), Some(_)) => FieldValue::Repeated,
-                }
-            }
+            Self::Map(map) => FieldValue::of(map.lines(field)),
             Self::Head(head) => head.field(field),
         }
     }

@@ -72,6 +72,17 @@ pub enum FieldValue<'a> {
     Repeated,
 }
 
+impl<'a> FieldValue<'a> {
+    /// Creates the result from the values of the field's lines.
+    pub(crate) fn of(mut lines: impl Iterator<Item = &'a [u8]>) -> Self {
+        match (lines.next(), lines.next()) {
+            (None, _) => Self::Absent,
+            (Some(value), None) => Self::Once(value),
+            (Some(_), Some(_)) => Self::Repeated,
+        }
+    }
+}
+
 impl<'a> RequestHead<'a> {
     /// Checks the head in `bytes`, which `complete` describes.
     pub(super) fn new(bytes: &'a [u8], complete: CompleteHead, limits: &Limits) -> Result<Self, Rejection> {
