@@ -59,7 +59,6 @@ impl Cause {
             _ => self.is_late(),
         }
     }
-
 }
 
 impl ProtocolCause for HttpCause {

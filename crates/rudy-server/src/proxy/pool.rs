@@ -29,8 +29,8 @@ use crate::config::Int;
 use crate::error_log::ErrorLog;
 use crate::exchange::debug_request;
 use crate::upstream::{
-    Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream, UpstreamOptions,
-    Wanted, background_runtime, entry_of,
+    Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
+    UpstreamOptions, Wanted, background_runtime, entry_of,
 };
 
 /// The upstreams of one table.
@@ -251,7 +251,8 @@ impl Outgoing for Attempts<'_> {
         if offer.is_some() {
             checkout = Box::pin(pool.accept_tunnels(checkout, method, start)).await?;
         }
-        let exchange = Exchange::begin(checkout, head, take(upload), offer, timeouts, pool.failure_statuses, start);
+        let exchange =
+            Exchange::begin(checkout, head, take(upload), offer, timeouts, pool.failure_statuses, start);
         Ok(exchange?)
     }
 

@@ -192,6 +192,21 @@ fn an_app_that_closes_each_connection_is_502() {
 }
 
 #[test]
+fn a_safe_request_that_an_app_drops_reaches_another_address() {
+    for (method, status) in [("GET", 200), ("POST", 502)] {
+        let broken = App::start(|mut peer| drop(peer.request()));
+        let sound = App::serve(|peer, _| peer.respond(&[HEAD, b"fine"].concat()));
+        let addresses = format!("{}\", \"{}", broken.address(), sound.address());
+        let config = format!(
+            "listen = \"127.0.0.1:0\"\n[[site]]\n[[site.route]]\nfastcgi = {{ address = [\"{addresses}\"] }}\n"
+        );
+        let server = Server::build().config(&config).start();
+        assert_eq!(server.send_body(method, "/a", "").status, status);
+        assert_eq!((broken.accepted(), sound.accepted()), (1, usize::from(status == 200)), "{method}");
+    }
+}
+
+#[test]
 fn the_log_describes_a_failure_with_the_request_and_the_client() {
     for (target, expected) in [
         ("/app/closes-after-reading", "GET /app/closes-after-reading from 127.0.0.1"),
