@@ -60,14 +60,14 @@ pub(crate) fn ask<R>(observer: Arc<dyn Observer>, poll: impl FnOnce() -> R) -> R
         CURRENT.set(Some(CurrentPoll { has_question: true, ..current }));
     }
     ASKING.set(Some(observer));
-    let _asked = Asked;
+    let _ends = EndOfReport;
     poll()
 }
 
 /// Forgets the observer after the poll, also after a panic.
-struct Asked;
+struct EndOfReport;
 
-impl Drop for Asked {
+impl Drop for EndOfReport {
     fn drop(&mut self) {
         ASKING.set(None);
     }
