@@ -1,7 +1,6 @@
 //! An app: its connections, its name in the log, and the log.
 
 use std::io;
-use std::mem;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
@@ -105,8 +104,8 @@ impl App {
             None => Wanted::Alive,
         };
         let request = Attempts { app: self, pool, role, params, is_safe };
-        let (head, exchange) =
-            pool.upstream().send(&request, upload, wanted.into(), request.observer()).await?;
+        let mut selection = wanted.into();
+        let (head, exchange) = pool.upstream().send(&request, upload, &mut selection).await?;
         Ok(AppResponse::new(head, exchange))
     }
 
@@ -153,15 +152,12 @@ struct Attempts<'a> {
     is_safe: bool,
 }
 
-impl<'a> Attempts<'a> {
-    /// Returns the observer of the exchange with the client, for an app that responds to it.
-    fn observer(&self) -> Option<&'a Arc<dyn Observer>> {
-        self.params.client.observer.get().filter(|_| self.role == Role::Responder)
-    }
-}
-
 impl Outgoing for Attempts<'_> {
     type Protocol = Records;
+
+    fn observer(&self) -> Option<&Arc<dyn Observer>> {
+        self.params.client.observer.get().filter(|_| self.role == Role::Responder)
+    }
 
     fn is_repeatable(&self) -> bool {
         self.is_safe
@@ -172,16 +168,23 @@ impl Outgoing for Attempts<'_> {
         self.pool.processes().is_none() && self.pool.upstream().pool().member_count() > 1
     }
 
-    async fn begin(
+    fn checkout<'a>(
+        &'a self,
+        selection: &'a mut Selection,
+        _start: Start,
+    ) -> impl Future<Output = Result<Checkout<Connection>, Failure>> {
+        self.pool.checkout(selection, self.observer())
+    }
+
+    fn begin(
         &self,
-        selection: &mut Selection,
-        upload: &mut Upload,
+        mut checkout: Checkout<Connection>,
+        upload: Upload,
         _start: Start,
     ) -> Result<Box<Exchange>, Failure> {
-        let mut checkout = self.pool.checkout(selection, self.observer()).await?;
         let name = &self.app.name;
         debug_request!(target: "fastcgi", self.observer(), "{name}: request to {}", checkout.endpoint());
-        Ok(self.app.begin(checkout, self.role, self.params, mem::take(upload)))
+        Ok(self.app.begin(checkout, self.role, self.params, upload))
     }
 
     fn log_attempt(&self, _start: Start, failure: &Failure) {

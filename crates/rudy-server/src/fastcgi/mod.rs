@@ -38,6 +38,7 @@ mod tls;
 mod values;
 
 use std::io;
+use std::mem::take;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -204,12 +205,11 @@ impl Fastcgi {
 
     /// Passes a request for a script to the app.
     pub(crate) fn run(&self, request: Request<'_>, script: Script, call: &Call<'_>) -> Reply {
-        let mut request = call.detach(request);
-        let body = std::mem::take(request.body_mut());
+        let request = call.detach(request);
         let (client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
-        let request = AppRequest { shared: self.0.clone(), request, client, script, routes };
+        let mut request = AppRequest { shared: self.0.clone(), request, client, script, routes };
         // By reference: the future of a method that takes `self` would store it twice.
-        Reply::Later(Box::pin(async move { request.respond(body).await }))
+        Reply::Later(Box::pin(async move { request.respond().await }))
     }
 
     /// Returns the type of the file at a path below the folder of the scripts, with or without a leading
@@ -262,7 +262,7 @@ fn not_found(request: &Request<'_>) -> Reply {
     pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
 }
 
-/// A request to an app.
+/// A request to an app. It has the body until the body is sent: the future of a method with the body as an argument would store it twice.
 struct AppRequest {
     shared: Arc<Shared>,
     request: Request<'static>,
@@ -280,8 +280,8 @@ enum Continuation<'a> {
 }
 
 impl AppRequest {
-    async fn respond(&self, body: RequestBody) -> Response {
-        match self.response(body).await {
+    async fn respond(&mut self) -> Response {
+        match self.response().await {
             Ok(response) => response,
             Err(failure) => {
                 let Self { shared, request, client, .. } = self;
@@ -291,9 +291,10 @@ impl AppRequest {
         }
     }
 
-    async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
+    async fn response(&mut self) -> Result<Response, Failure> {
+        let body = take(self.request.body_mut());
         // What is used only before or after the app is called is not stored in the future.
-        let Self { shared, request, client, script, .. } = self;
+        let Self { shared, request, client, script, .. } = &*self;
         let mut upload = if self.should_store(&body) {
             Upload::stored(Box::pin(self.routes.buffers.store(body)).await?)
         } else {
@@ -415,14 +416,14 @@ mod tests {
     /// The allocator caches no free blocks above 1,032 bytes, and a thousand requests may wait at a time.
     #[test]
     fn a_waiting_request_has_a_small_future() {
-        let request = AppRequest {
+        let mut request = AppRequest {
             shared: Fastcgi::build(&FastcgiTable::default(), None, None).0,
             request: Request::default(),
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
             routes: Arc::new(Routes::none()),
         };
-        let future = async move { request.respond(RequestBody::empty()).await };
+        let future = async move { request.respond().await };
         assert!(size_of_val(&future) <= 1032, "{} bytes", size_of_val(&future));
     }
 }

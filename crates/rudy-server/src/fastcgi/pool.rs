@@ -9,7 +9,7 @@ use rudy_net::Observer;
 use rudy_upstream::Member;
 
 use super::connection::Connection;
-use super::failure::{AppCause, Cause};
+use super::failure::{AppCause, Cause, Failure};
 use super::output::AppOutput;
 use super::processes::{Event, MemberId, MemberPool, ProcessOptions, Processes};
 use super::values;
@@ -125,7 +125,7 @@ impl Pool {
         self: &Arc<Self>,
         selection: &mut Selection,
         observer: Option<&Arc<dyn Observer>>,
-    ) -> Result<Checkout<Connection>, Cause> {
+    ) -> Result<Checkout<Connection>, Failure> {
         let on_wait = || {
             let Some(processes) = self.processes() else { return Ok(()) };
             self.not_running().map_or(Ok(()), Err)?;

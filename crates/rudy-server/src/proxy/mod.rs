@@ -425,8 +425,9 @@ impl ProxyRequest {
         let pool = shared.pool().map_err(Cause::from)?;
         let key = shared.table.choice.key(self.client, of_client);
         let (preferred, preamble) = (self.stickiness.and_then(|of| of.preferred), preamble.clone());
-        let selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };
-        pool.send(&head, upload, offer.as_deref(), selection, &shared.timeouts, self.observer.as_ref()).await
+        let mut selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };
+        pool.send(&head, upload, offer.as_deref(), &mut selection, &shared.timeouts, self.observer.as_ref())
+            .await
     }
 
     /// Receives as much of the body as the settings demand before a connection to an upstream is used. The futures are in boxes, because

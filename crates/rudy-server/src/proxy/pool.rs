@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -184,13 +183,13 @@ impl ProxyPool {
         head: &RequestHead<'_>,
         upload: &mut Upload,
         offer: Option<&Offer>,
-        mut selection: Selection,
+        selection: &mut Selection,
         timeouts: &Timeouts,
         observer: Option<&Arc<dyn Observer>>,
     ) -> Result<(Head, Box<Exchange>), Failure> {
         let request = Attempts { pool: self, head, offer, timeouts: *timeouts, observer };
         selection.wanted = if request.is_repeatable() { Wanted::Any } else { Wanted::Alive };
-        self.upstream.send(&request, upload, selection, observer).await
+        self.upstream.send(&request, upload, selection).await
     }
 
     fn is_h2c(&self, member: u64) -> bool {
@@ -229,6 +228,10 @@ struct Attempts<'a> {
 impl Outgoing for Attempts<'_> {
     type Protocol = Http;
 
+    fn observer(&self) -> Option<&Arc<dyn Observer>> {
+        self.observer
+    }
+
     fn is_repeatable(&self) -> bool {
         self.head.method.is_idempotent() || self.pool.retry_non_idempotent
     }
@@ -237,13 +240,12 @@ impl Outgoing for Attempts<'_> {
         self.pool.upstream.pool().member_count() > 1
     }
 
-    async fn begin(
-        &self,
-        selection: &mut Selection,
-        upload: &mut Upload,
+    async fn checkout<'a>(
+        &'a self,
+        selection: &'a mut Selection,
         start: Start,
-    ) -> Result<Box<Exchange>, Failure> {
-        let Self { pool, head, offer, timeouts, observer } = *self;
+    ) -> Result<Checkout<Connection>, Failure> {
+        let Self { pool, head, offer, observer, .. } = *self;
         let checkout = pool.upstream.checkout(selection, observer, || pool.check_members()).await;
         let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
         let (method, attempt) = (head.method, start.attempt);
@@ -251,9 +253,17 @@ impl Outgoing for Attempts<'_> {
         if offer.is_some() {
             checkout = Box::pin(pool.accept_tunnels(checkout, method, start)).await?;
         }
-        let exchange =
-            Exchange::begin(checkout, head, take(upload), offer, timeouts, pool.failure_statuses, start);
-        Ok(exchange?)
+        Ok(checkout)
+    }
+
+    fn begin(
+        &self,
+        checkout: Checkout<Connection>,
+        upload: Upload,
+        start: Start,
+    ) -> Result<Box<Exchange>, Failure> {
+        let Self { pool, head, offer, timeouts, .. } = *self;
+        Ok(Exchange::begin(checkout, head, upload, offer, timeouts, pool.failure_statuses, start)?)
     }
 
     fn log_attempt(&self, Start { attempt, .. }: Start, failure: &Failure) {

@@ -104,11 +104,11 @@ impl Proxy {
             body: upload.length().map_or(BodyLength::Chunked, BodyLength::Known),
         };
         let shared = &self.0;
-        let selection = Selection::from(Wanted::Any);
+        let mut selection = Selection::from(Wanted::Any);
         let mut sending = pin!(async {
             let pool = shared.pool().map_err(Cause::from)?;
             // Without an observer: the access log has the upstream of the handler.
-            pool.send(&head, &mut upload, None, selection, &shared.timeouts, None).await
+            pool.send(&head, &mut upload, None, &mut selection, &shared.timeouts, None).await
         });
         // Early hints of an authorizer are about its own resources.
         match poll_fn(|cx| without_interim(|| sending.as_mut().poll(cx))).await {

@@ -1,5 +1,6 @@
 //! Attempts to send a request, over any protocol: each on another connection, until there is a response or another one would not help.
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -7,7 +8,7 @@ use rudy_net::{Observer, poll_time};
 
 use super::failure::Failure;
 use super::retries::FailedAttempt;
-use super::{Connection, Exchange, Protocol, Selection, Upload, Upstream, Wanted};
+use super::{Checkout, Connection, Exchange, Protocol, Selection, Upload, Upstream, Wanted};
 use crate::exchange::note;
 
 /// The start of an attempt.
@@ -23,19 +24,29 @@ pub(crate) struct Start {
 pub(crate) trait Outgoing: Sync {
     type Protocol: Protocol;
 
+    /// Returns the observer of the exchange with the client, if the response is for it.
+    fn observer(&self) -> Option<&Arc<dyn Observer>>;
+
     /// Returns whether the request may be processed twice (RFC 9110 §9.2.2).
     fn is_repeatable(&self) -> bool;
 
     /// Returns whether another member may serve what one has failed to serve.
     fn has_others(&self) -> bool;
 
-    /// Waits for a connection, and begins to send the request. The body is taken out of `upload`.
+    /// Waits for a connection on which the request can be sent.
+    fn checkout<'a>(
+        &'a self,
+        selection: &'a mut Selection,
+        start: Start,
+    ) -> impl Future<Output = Result<CheckoutOf<Self::Protocol>, FailureOf<Self::Protocol>>> + Send + 'a;
+
+    /// Begins to send the request.
     fn begin(
         &self,
-        selection: &mut Selection,
-        upload: &mut Upload,
+        checkout: CheckoutOf<Self::Protocol>,
+        upload: Upload,
         start: Start,
-    ) -> impl Future<Output = Result<Box<Exchange<Self::Protocol>>, FailureOf<Self::Protocol>>> + Send;
+    ) -> Result<Box<Exchange<Self::Protocol>>, FailureOf<Self::Protocol>>;
 
     /// Logs that an attempt has failed, with the level `debug`.
     fn log_attempt(&self, start: Start, failure: &FailureOf<Self::Protocol>);
@@ -45,6 +56,9 @@ pub(crate) trait Outgoing: Sync {
         true
     }
 }
+
+/// A connection of this protocol.
+type CheckoutOf<P> = Checkout<<P as Protocol>::Connection>;
 
 /// A failure of this protocol.
 type FailureOf<P> = Failure<<P as Protocol>::Cause>;
@@ -65,17 +79,17 @@ impl<C: Connection> Upstream<C> {
         &self,
         request: &R,
         upload: &mut Upload,
-        mut selection: Selection,
-        observer: Option<&Arc<dyn Observer>>,
+        selection: &mut Selection,
     ) -> Result<Responded<R::Protocol>, FailureOf<R::Protocol>> {
         self.retries.add_request();
         let mut start = Start { at: poll_time(), attempt: 0 };
         loop {
             start.attempt += 1;
-            let mut exchange = request.begin(&mut selection, upload, start).await?;
+            let checkout = request.checkout(selection, start).await?;
+            let mut exchange = request.begin(checkout, take(upload), start)?;
             let failure = match exchange.head().await {
                 Ok(response) => {
-                    note(observer, |notes| notes.upstream_responded(poll_time()));
+                    note(request.observer(), |notes| notes.upstream_responded(poll_time()));
                     return Ok((response, exchange));
                 }
                 Err(cause) => exchange.failure(cause),

@@ -198,7 +198,7 @@ fn a_safe_request_that_an_app_drops_reaches_another_address() {
         let sound = App::serve(|peer, _| peer.respond(&[HEAD, b"fine"].concat()));
         let addresses = format!("{}\", \"{}", broken.address(), sound.address());
         let config = format!(
-            "listen = \"127.0.0.1:0\"\n[[site]]\n[[site.route]]\nfastcgi = {{ address = [\"{addresses}\"] }}\n"
+            "listen = \"127.0.0.1:0\"\n[[site]]\n[[site.route]]\npath = \"/*\"\nfastcgi = {{ address = [\"{addresses}\"] }}\n"
         );
         let server = Server::build().config(&config).start();
         assert_eq!(server.send_body(method, "/a", "").status, status);
