@@ -114,15 +114,14 @@ impl<A, C> Pool<A, C> {
         now: Instant,
     ) -> Option<Found<A, C>> {
         if !self.chooses() {
-            return self.find_of(queue, worker, None, options.preference, now);
+            return self.find_of(queue, worker, None, options, now);
         }
         // Other workers may have taken the last connection of the chosen member: choose again, once. They release what they
         // have taken, which ends the wait in the queue.
-        let found =
-            member.and_then(|member| self.find_of(queue, worker, Some(&member), options.preference, now));
+        let found = member.and_then(|member| self.find_of(queue, worker, Some(&member), options, now));
         found.or_else(|| {
             let member = self.choose(worker, options, now)?;
-            self.find_of(queue, worker, Some(&member), options.preference, now)
+            self.find_of(queue, worker, Some(&member), options, now)
         })
     }
 
@@ -132,10 +131,10 @@ impl<A, C> Pool<A, C> {
         queue: &Queue<A, C>,
         worker: usize,
         member: Option<&Arc<Member<A>>>,
-        preference: Preference,
+        options: &CheckoutOptions<'_>,
         now: Instant,
     ) -> Option<Found<A, C>> {
-        let (accepts_idle, of) = (preference == Preference::Any, member.map(Arc::as_ref));
+        let (accepts_idle, of) = (options.preference == Preference::Any, member.map(Arc::as_ref));
         if accepts_idle
             && let Some(idle) = self.take_own(worker, of).or_else(|| self.take_least_recent(worker, of))
         {
@@ -143,7 +142,7 @@ impl<A, C> Pool<A, C> {
         }
         let reserved = match member {
             Some(member) => member.reserve().then(|| member.clone()),
-            None => queue.reserve(now),
+            None => queue.reserve(options.tried, now),
         };
         if let Some(reserved) = reserved {
             self.workers[worker].add_connection();

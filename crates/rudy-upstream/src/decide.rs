@@ -24,6 +24,8 @@ pub(crate) struct MemberState {
     pub(crate) limit: usize,
     pub(crate) is_up: bool,
     pub(crate) in_flight: usize,
+    /// Whether it has failed to serve the request.
+    pub(crate) was_tried: bool,
 }
 
 /// Returns the worker whose oldest waiter gets a connection that worker `own` releases. Prefers `own`, because the
@@ -47,15 +49,15 @@ pub(crate) fn oldest(queues: impl Iterator<Item = WorkerQueue>) -> Option<(usize
     waiting.min_by_key(|(_, since)| *since)
 }
 
-/// Returns the member that gets a new connection: the least busy one below its limit. A member that is not up gets one
-/// only if no other is: waiting for another member is better than failing.
+/// Returns the member that gets a new connection: the least busy one below its limit, and one that the request has tried only if
+/// all others are full. A member that is not up gets one only if no other is: waiting for another member is better than failing.
 pub(crate) fn least_busy(members: impl Iterator<Item = MemberState> + Clone) -> Option<usize> {
     let is_up = |load: &MemberState| load.accepts_requests && load.is_up;
     let any_is_up = members.clone().any(|load| is_up(&load));
     let is_candidate =
         |load: &MemberState| load.accepts_requests && load.open < load.limit && (is_up(load) || !any_is_up);
     let below_limit = members.enumerate().filter(|(_, load)| is_candidate(load));
-    below_limit.min_by_key(|(_, load)| load.in_flight).map(|(member, _)| member)
+    below_limit.min_by_key(|(_, load)| (load.was_tried, load.in_flight)).map(|(member, _)| member)
 }
 
 /// Returns the index of the idle connection to take from a stack: of the member with the fewest requests in flight, the
@@ -121,17 +123,27 @@ mod tests {
 
     #[test]
     fn a_new_connection_goes_to_the_least_busy_member_below_its_limit() {
-        let free = MemberState { accepts_requests: true, open: 0, limit: 4, is_up: true, in_flight: 0 };
+        let free = MemberState {
+            accepts_requests: true,
+            open: 0,
+            limit: 4,
+            is_up: true,
+            in_flight: 0,
+            was_tried: false,
+        };
         let busy = MemberState { open: 2, in_flight: 2, ..free };
         let full = MemberState { open: 4, ..free };
         let shrunk = MemberState { open: 4, limit: 2, ..free };
         let retired = MemberState { accepts_requests: false, ..free };
+        let tried = MemberState { was_tried: true, ..free };
         let ejected = MemberState { is_up: false, ..free };
         let table: &[(&str, &[MemberState], Option<usize>)] = &[
             ("no member", &[], None),
             ("none below its limit", &[full, shrunk, retired], None),
             ("the first of equals", &[free, free], Some(0)),
             ("the less busy", &[busy, free], Some(1)),
+            ("a busy one before one that was tried", &[tried, busy], Some(1)),
+            ("one that was tried before one that is full", &[full, tried], Some(1)),
             ("a busy one before one that is ejected", &[ejected, busy], Some(1)),
             ("none before one that is ejected", &[full, ejected], None),
             ("one that is ejected, where all are", &[ejected, ejected], Some(0)),

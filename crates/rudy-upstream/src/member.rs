@@ -246,8 +246,9 @@ impl<A> Member<A> {
         self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn load(&self, now: Instant) -> MemberState {
+    pub(crate) fn state(&self, tried: &[u64], now: Instant) -> MemberState {
         MemberState {
+            was_tried: tried.contains(&self.id),
             accepts_requests: self.accepts_requests(),
             open: self.open.load(SeqCst),
             limit: self.limit.load(SeqCst),

@@ -70,10 +70,11 @@ impl<A, C> Queue<A, C> {
         self.members.iter().find(|member| member.id() == id)
     }
 
-    /// Reserves capacity for a new connection on the least busy member, and counts the request.
-    pub(crate) fn reserve(&self, now: Instant) -> Option<Arc<Member<A>>> {
+    /// Reserves capacity for a new connection on the least busy member that was not tried, and counts the request.
+    pub(crate) fn reserve(&self, tried: &[u64], now: Instant) -> Option<Arc<Member<A>>> {
+        let state = |member: &Arc<Member<A>>| member.state(tried, now);
         // A member that has just reached its request limit is not chosen again.
-        while let Some(index) = decide::least_busy(self.members.iter().map(|member| member.load(now))) {
+        while let Some(index) = decide::least_busy(self.members.iter().map(state)) {
             let member = &self.members[index];
             if member.reserve() {
                 member.begin_trial(now);

@@ -128,7 +128,7 @@ fn assert_all_idle(pool: &TestPool, upstreams: &[Upstream]) {
     assert_eq!((pool.open(), pool.idle(), pool.queued()), (live, live, 0));
     for member in (0..).map_while(|id| pool.member(id)) {
         assert_eq!(member.in_flight(), 0);
-        assert_eq!(member.load(at(0)).open, member.address().live());
+        assert_eq!(member.state(&[], at(0)).open, member.address().live());
     }
 }
 
