@@ -44,8 +44,10 @@ fn damage_file(path: &Path, other: &Path, random: &mut Random, copies: &mut Copi
         }
         // A copy of a copy could bring back an older version of a file, which no checksum can tell from a newer one.
         2 if !copies.contains(&inode(other)) => {
+            let copied = fs::copy(other, path).map(drop);
+            // After it: the process may have removed the file before, so that the copy has another inode.
             copies.insert(inode(path));
-            fs::copy(other, path).map(drop)
+            copied
         }
         3 if path != other => fs::write(path.with_file_name("foreign"), "foreign"),
         _ if length == 0 => Ok(()),
