@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
-use rudy_server::RunningServer;
-use rudy_server::caches::{Action, Options, PurgedBy, run};
+use rudy_admin::{PurgedBy, RunningServer};
 use rudy_server::run::Exit;
+
+use crate::running::cache::{Action, Options, run};
 
 /// Purge, list or check the stored responses of a server
 ///

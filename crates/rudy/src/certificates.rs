@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use rudy_server::certificates::{Change, Options, TrustOptions, run, trust};
 use rudy_server::run::Exit;
+use rudy_server::trust::{Change, TrustOptions, trust};
+
+use crate::running::certificates::{Options, run};
 
 use crate::values::ServerFlags;
 

@@ -1,8 +1,9 @@
 //! The flags of `rudy limits`.
 
 use clap::Args;
-use rudy_server::limits::{Options, run};
 use rudy_server::run::Exit;
+
+use crate::running::limits::{Options, run};
 
 use crate::values::ServerFlags;
 

@@ -16,6 +16,7 @@ mod metrics;
 mod mirror;
 mod precompress;
 mod reload;
+mod running;
 mod status;
 mod tail;
 mod tls;
@@ -247,7 +248,7 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run().into(),
         Command::Manual(manual) => manual.run().into(),
         Command::Precompress(precompress) => precompress.run().into(),
-        Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
+        Command::Reload(reload) => running::reload::run(&reload.into()).into(),
         Command::Certificates(certificates) => certificates.run().into(),
         Command::Status(status) => status.run().into(),
         Command::Upstreams(upstreams) => upstreams.run().into(),

@@ -1,8 +1,9 @@
 //! `rudy metrics`: the metrics of a running server.
 
 use clap::Args;
-use rudy_server::metrics;
 use rudy_server::run::Exit;
+
+use crate::running::metrics;
 
 use crate::values::ServerFlags;
 

@@ -1,7 +1,7 @@
 //! The flags of `rudy reload`.
 
+use crate::running::reload::Options;
 use clap::Args;
-use rudy_server::reload::Options;
 
 /// Reload the configuration of a running server, or upgrade its binary
 ///

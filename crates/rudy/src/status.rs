@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use rudy_admin::{Filter, Phase};
 use rudy_server::run::Exit;
-use rudy_server::status::{Filter, Kill, Options, Phase, run};
+
+use crate::running::status::{Kill, Options, run};
 
 use crate::top::interval;
 use crate::values::ServerFlags;

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use rudy_server::RunningServer;
+use rudy_admin::RunningServer;
 use rudy_server::run::Exit;
-use rudy_server::upstreams::{Change, Options, run};
+
+use crate::running::upstreams::{Change, Options, run};
 
 /// Print the upstreams of a running server, or drain one
 ///

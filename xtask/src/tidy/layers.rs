@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-store", 1),
     ("rudy-tls", 1),
     ("rudy-acme", 2),
+    ("rudy-admin", 2),
     ("rudy-upstream", 1),
     ("rudy-limit", 1),
     ("rudy-fastcgi-app", 2),

@@ -4,6 +4,7 @@
 mod deny;
 mod documents;
 mod layers;
+mod modules;
 mod sources;
 mod words;
 
@@ -20,6 +21,7 @@ pub(crate) fn run() -> Outcome {
     let texts = read_each(words::EXTENSIONS)?;
     let checks = [
         ("crates depend only downward", layers::layer_violations(&graph)),
+        ("no modules import each other", modules::circles(&sources)),
         ("layer 0 is free of runtimes and sockets", layers::banned_dependencies(&graph)),
         ("layer 0 denies the clock, files and sockets", layers::missing_lints(&sources)),
         ("every member uses the lints of the workspace", sources::without_lints(&manifests)),

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use http::StatusCode;
+use rudy_admin::{CacheObject, CacheStats, PurgeRequest, PurgedBy, Request, Response};
 use rudy_cache::{Content, Key, Seconds};
 use rudy_store::{Object, Purge, PurgeError, SITE, Stats, Target};
 use rudy_units::visible;
@@ -11,7 +12,6 @@ use rudy_units::visible;
 use super::store::OpenStore;
 use super::{Cache, now};
 use crate::App;
-use crate::admin::{CacheObject, CacheStats, PurgeRequest, PurgedBy, Request, Response};
 
 /// Why a server without a cache rejects requests about it.
 pub(super) const NO_CACHE: &str = "no route of this server has a cache";

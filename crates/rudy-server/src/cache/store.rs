@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use rudy_admin::RunningServer;
 use rudy_cache::Key;
 use rudy_cache::index::Capacity;
 use rudy_store::{DiskFailure, DiskLog, Options, Purge, PurgeError, Store, Target};
@@ -17,7 +18,6 @@ use serde::Deserialize;
 use super::control::{NO_CACHE, purge_of};
 use super::flights::Flights;
 use super::marks::Marks;
-use crate::admin::{self, RunningServer};
 use crate::compression::StoredVariants;
 use crate::config::{FilePath, Int, OneOrMany};
 use crate::error_log::ErrorLog;
@@ -228,7 +228,7 @@ impl OpenStore {
         self.flights.close(keys);
         let Some(successor) = &*self.successor.load() else { return };
         // If the new process has ended, this one stores again, and removes the objects then.
-        let rejected = keys.iter().filter_map(|key| admin::ask(successor, &purge_of(key)).err());
+        let rejected = keys.iter().filter_map(|key| rudy_admin::ask(successor, &purge_of(key)).err());
         for why in rejected.filter(|why| !why.ends_with(NO_CACHE)) {
             let message = format!("the new process may send what a request has changed here: {why}");
             self.log.recurring_error("the new process has not purged what a request has changed", &message);

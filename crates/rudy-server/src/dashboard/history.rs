@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use rudy_admin::{Outcomes, Rates, StatusReport};
 use rudy_charts::{Axis, Entry, Key, Line, Panel, Plot, Stack};
 use rudy_observe::Process;
 use rudy_units::{Unit, float};
 
 use crate::metrics::BOUNDS_US;
-use crate::status::{Outcomes, Rates, StatusReport};
 
 /// Number of samples in the charts: as many as can be told apart on a phone.
 const SAMPLES: usize = 120;

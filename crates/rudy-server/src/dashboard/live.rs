@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::history::History;
 use super::render::update;
-use crate::status::{Activity, Filter, Selection};
+use crate::status::{Activity, Selection};
 use crate::topic::{Batch, Framing, History as Kept, Topic};
+use rudy_admin::Filter;
 
 /// Number of active requests on the page.
 pub(super) const ACTIVE: usize = 25;

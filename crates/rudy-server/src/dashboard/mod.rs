@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use rudy_admin::{Filter, Rates};
 use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,7 +24,7 @@ use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, StreamFormat, 
 use crate::methods::respond_unless_read;
 use crate::pages;
 use crate::routes::Routes;
-use crate::status::{Activity, Filter, Rates, Selection};
+use crate::status::{Activity, Selection};
 
 /// The interval of updates: people cannot read faster, and slower would hardly be live.
 type Interval = Time<100, 60_000>;

@@ -3,11 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use rudy_admin::{ActiveRequest, Rates, StatusReport, TopEntry};
 use rudy_charts::escape;
 use rudy_units::{bytes, count, counted, duration, rate, rough, share};
 use serde::Serialize;
-
-use crate::status::{ActiveRequest, Rates, StatusReport, TopEntry};
 
 /// Number of rows of a list.
 const ROWS: usize = 8;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use rudy_admin::{UpstreamState, UpstreamStatus};
 use rudy_net::{ConnectionStates, Counters, http2_stored_bytes};
 
 use super::exposition::{Exposition, Format, Kind};
 use super::process;
 use super::requests::{BOUNDS_US, BUCKETS, CLASSES, RequestSnapshot};
-use crate::admin::{UpstreamState, UpstreamStatus};
 use crate::buffer::Buffers;
 use crate::handlers::Metrics;
 use crate::line_writer::lost_lines;

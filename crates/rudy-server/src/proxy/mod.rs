@@ -7,7 +7,7 @@
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream ([`choice`]): idle, new, or after a wait in the queue. It carries one request at a time.
 //!    A name with SRV records has several upstreams ([`service`]).
-//!    After some failures, there is another attempt ([`retries`]).
+//!    After some failures, there is another attempt ([`upstream`](crate::upstream)).
 //!    Over HTTP/2, a connection carries many ([`http2`]).
 //! 4. [`exchange`] sends the request with its body as it comes in ([`sending`]), and receives the response ([`received`]).
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rudy_admin::{UpstreamState, UpstreamStatus};
 use rudy_upstream::{Availability, Member};
 
 use super::Proxy;
 use super::pool::ProxyPool;
-use crate::admin::{UpstreamState, UpstreamStatus};
 use crate::upstream::Endpoint;
 
 /// What the operator does with an upstream.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use rudy_admin::{RunningServer, StatusReport};
 use rudy_net::engine::ServiceSource as _;
 use rudy_units::visible;
 
@@ -13,14 +14,14 @@ use super::current_app::CurrentApp;
 use super::exit::Failure;
 use crate::access_log::AccessLogs;
 use crate::acme::{self, Renewals};
-use crate::admin::{self, Responder, RunningServer};
+use crate::admin::Responder;
 use crate::buffer::Buffers;
 use crate::cache;
 use crate::config::Config;
 use crate::dashboard::Live;
 use crate::error_log::{ErrorLog, ErrorLogOptions};
 use crate::proxy::UpstreamChange;
-use crate::status::{Activity, LIMIT_MAX, Selection, StatusReport};
+use crate::status::{Activity, LIMIT_MAX, Selection};
 use crate::{App, Apps, Metrics, Resources, Topics, tls};
 
 /// The state that all configurations of a process share. Clones share it too.
@@ -76,25 +77,31 @@ impl Context {
     }
 
     /// Responds to a request; `app` is the current configuration.
-    fn respond(&self, request: &admin::Request, app: &App) -> admin::Response {
+    fn respond(&self, request: &rudy_admin::Request, app: &App) -> rudy_admin::Response {
         match request {
-            admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
-            admin::Request::Metrics => admin::Response::Metrics(app.metrics_text()),
-            admin::Request::Status { filter, limit, queries } => {
-                let selection = Selection { filter, limit: (*limit).min(LIMIT_MAX), queries: *queries };
-                admin::Response::Status(Box::new(self.status(selection, app)))
+            rudy_admin::Request::Certificates => {
+                rudy_admin::Response::Certificates(self.resources.tls.certificates())
             }
-            admin::Request::Kill { id } => self.killed(Activity::kill(&self.metrics, id), id),
-            admin::Request::KillClient { address } => {
+            rudy_admin::Request::Metrics => rudy_admin::Response::Metrics(app.metrics_text()),
+            rudy_admin::Request::Status { filter, limit, queries } => {
+                let selection = Selection { filter, limit: (*limit).min(LIMIT_MAX), queries: *queries };
+                rudy_admin::Response::Status(Box::new(self.status(selection, app)))
+            }
+            rudy_admin::Request::Kill { id } => self.killed(Activity::kill(&self.metrics, id), id),
+            rudy_admin::Request::KillClient { address } => {
                 self.killed(Activity::kill_client(&self.metrics, address), address)
             }
-            admin::Request::Upstreams => admin::Response::Upstreams(self.apps.upstreams(app)),
-            admin::Request::Limits => admin::Response::Limits(self.resources.limits.status()),
-            admin::Request::DrainUpstream { name } => self.change_upstream(name, UpstreamChange::Drain, app),
-            admin::Request::RestoreUpstream { name } => self.change_upstream(name, UpstreamChange::Up, app),
+            rudy_admin::Request::Upstreams => rudy_admin::Response::Upstreams(self.apps.upstreams(app)),
+            rudy_admin::Request::Limits => rudy_admin::Response::Limits(self.resources.limits.status()),
+            rudy_admin::Request::DrainUpstream { name } => {
+                self.change_upstream(name, UpstreamChange::Drain, app)
+            }
+            rudy_admin::Request::RestoreUpstream { name } => {
+                self.change_upstream(name, UpstreamChange::Up, app)
+            }
             of_cache => match &*self.successor.load() {
-                Some(successor) if matches!(of_cache, admin::Request::CachePurge(_)) => {
-                    admin::ask(successor, of_cache).unwrap_or_else(admin::Response::Error)
+                Some(successor) if matches!(of_cache, rudy_admin::Request::CachePurge(_)) => {
+                    rudy_admin::ask(successor, of_cache).unwrap_or_else(rudy_admin::Response::Error)
                 }
                 _ => cache::respond(of_cache, app),
             },
@@ -106,24 +113,24 @@ impl Context {
         StatusReport { upstreams: self.apps.upstreams(app), ..self.activity.report(&self.metrics, selection) }
     }
 
-    fn killed(&self, count: usize, what: &str) -> admin::Response {
+    fn killed(&self, count: usize, what: &str) -> rudy_admin::Response {
         if count > 0 {
             let requests = rudy_units::counted(count, "active request");
             self.errors.notice(&format!("by `rudy status`, {requests} of {} ended", visible(what)));
         }
-        admin::Response::Killed(count)
+        rudy_admin::Response::Killed(count)
     }
 
-    fn change_upstream(&self, name: &str, change: UpstreamChange, app: &App) -> admin::Response {
+    fn change_upstream(&self, name: &str, change: UpstreamChange, app: &App) -> rudy_admin::Response {
         if !self.apps.change_upstream(name, change) {
-            return admin::Response::Error(format!("no upstream is named \"{}\"", visible(name)));
+            return rudy_admin::Response::Error(format!("no upstream is named \"{}\"", visible(name)));
         }
         let done = match change {
             UpstreamChange::Drain => "is drained: it finishes its requests and gets no new ones",
             UpstreamChange::Up => "gets requests",
         };
         self.errors.notice(&format!("by `rudy upstreams`, {} {done}", visible(name)));
-        admin::Response::Upstreams(self.apps.upstreams(app))
+        rudy_admin::Response::Upstreams(self.apps.upstreams(app))
     }
 
     /// Creates the folders for certificates from an authority.

@@ -37,7 +37,6 @@ use rudy_net::listen::{Address, Endpoint, InheritedSockets};
 
 use self::exit::Failure;
 use self::hosts::{allowed_hosts, hosts_of_certificate};
-pub(crate) use self::outcome::{address as outcome_address, file_name as outcome_file_name};
 use self::server::Server;
 use crate::HostPattern;
 use crate::access_log::{Destination, Format};
@@ -130,6 +129,16 @@ pub fn serve(options: Options) -> Exit {
 #[must_use]
 pub fn schema() -> Exit {
     print(json_schema().as_bytes())
+}
+
+/// Returns the settings of the store of a configuration's cache; `None` if it has no folder.
+///
+/// # Errors
+///
+/// All problems of the configuration.
+pub fn cache_store(path: &Path) -> Result<Option<rudy_store::Options>, String> {
+    let config = Config::load(path).map_err(|errors| errors.to_string())?;
+    Ok(config.cache.folder().map(|folder| config.cache.options(&folder)))
 }
 
 /// Prints the error "cannot `what`" and returns the exit code.

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process;
 
+use rudy_admin::{OUTCOME_BYTES_MAX, outcome_address, outcome_file_name, safe_folders};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
@@ -15,18 +16,6 @@ use rustix::net::{
 use rustix::process::geteuid;
 
 use super::signals::Signals;
-use crate::admin::safe_folders;
-use crate::reload::OUTCOME_BYTES_MAX;
-
-/// The address on which the command waits for the result of a signal to process `pid`.
-pub(crate) fn address(pid: u32) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new_abstract_name(format!("rudy-reload-{pid}").as_bytes())?)
-}
-
-/// The name of the socket in the folder of the admin sockets.
-pub(crate) fn file_name(pid: u32) -> String {
-    format!("reload-{pid}.sock")
-}
 
 /// Sends the result to the command that waits for it, if any. It may have signalled this process, or the one that this process
 /// replaces, which forwards signals.
@@ -39,9 +28,9 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
     for pid in [Some(process::id()), signals.predecessor_pid()].into_iter().flatten() {
         let message = format!("{mark}{text}");
         // Usually no command is waiting. The result is also in the log.
-        let _ = address(pid).and_then(|address| send_outcome(&address, &message));
+        let _ = outcome_address(pid).and_then(|address| send_outcome(&address, &message));
         for folder in safe_folders(geteuid().as_raw()) {
-            let _ = send_to_file(&folder.join(file_name(pid)), &message);
+            let _ = send_to_file(&folder.join(outcome_file_name(pid)), &message);
         }
     }
 }

@@ -7,12 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use http::header::HOST;
+use rudy_admin::{ActiveRequest, Connections, Filter, Holder, Outcomes, Phase, StatusReport};
 use rudy_http::h1::RequestHead;
 use rudy_net::{ActiveExchange, Client, ConnectionStates, ExchangePhase, Worker};
 
-use super::report::{
-    ActiveRequest, Connections, Filter, Holder, Outcomes, Phase, StatusReport, is_of_client,
-};
+use super::filter::{is_of_client, selects};
 use super::top::Top;
 use crate::Metrics;
 use crate::exchange::{self, ExchangeRecord};
@@ -104,7 +103,7 @@ impl Activity {
             all.iter().filter_map(|exchange| request(exchange, now, selection.queries)).collect();
         let connections = connections(metrics.connection_states(), &all);
         let holders = holders(&active);
-        active.retain(|request| selection.filter.matches(request));
+        active.retain(|request| selects(selection.filter, request));
         active.sort_by_key(|request| std::cmp::Reverse(request.age_ms));
         let active_requests = active.len();
         active.truncate(selection.limit);

@@ -10,9 +10,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rudy_admin::{TopEntry, TopLists};
 use rudy_http::h1::RequestHead;
 use rudy_net::{Client, Peer};
-use serde::{Deserialize, Serialize};
 
 use super::sketch::Sketch;
 use crate::digits::{IP_BYTES_MAX, write_ip};
@@ -48,30 +48,6 @@ struct Window {
     clients: Sketch,
     paths: Sketch,
     hosts: Sketch,
-}
-
-/// The most frequent clients, paths and hosts of the last seconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TopLists {
-    /// How many seconds they cover.
-    pub(crate) seconds: f64,
-    /// Addresses. Those of IPv6 are networks of 64 bits.
-    pub(crate) clients: Vec<TopEntry>,
-    /// Paths, without queries.
-    pub(crate) paths: Vec<TopEntry>,
-    /// Hosts, as requested.
-    pub(crate) hosts: Vec<TopEntry>,
-}
-
-/// A frequent value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TopEntry {
-    /// The value.
-    pub(crate) name: String,
-    /// Its requests per second, at least.
-    pub(crate) requests_per_s: f64,
-    /// Its share of all requests, from 0 to 1.
-    pub(crate) share: f64,
 }
 
 impl Window {

@@ -44,7 +44,7 @@ pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
 pub(crate) use self::identity::{Identity, LoggedIn};
 pub(crate) use self::kind::StepKind;
 pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
-pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
+pub(crate) use self::limits::{Counted, Limits, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;
 pub(crate) use self::pipeline::{
     Decided, Explained, Flow, Kept, Next, OwnedCall, Passage, Waiting, explain, respond,

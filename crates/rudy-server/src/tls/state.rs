@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
+use rudy_admin::CertificateStatus;
 use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
 use super::made::{MadeCertificate, MadeCertificates};
 use super::ticket_keys::KeyFile;
 use super::watch::Watched;
 use crate::acme::Acme;
-use crate::admin::CertificateStatus;
 use crate::routing::HostPattern;
 
 /// Certificates that Rudy makes, and the keys of session tickets: a session survives a reload.

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use rudy_admin::{CertificateStatus, LastError};
 use rudy_tls::{Certificate, TlsSite};
 
 use super::check::{Expiry, date, expiry, expiry_notice};
 use super::{CertificateSource, Definition, TlsState};
-use crate::admin::{CertificateStatus, LastError};
 use crate::config::Problem;
 use crate::watched_files::{Seen, Stamp, stamp};
 

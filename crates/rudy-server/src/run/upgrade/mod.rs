@@ -15,6 +15,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use std::{mem, process};
 
+use rudy_admin::RunningServer;
 use rudy_net::engine::{self, Stopped};
 use rudy_net::listen::{Endpoint, Listener};
 use tokio::time::{sleep, timeout};
@@ -29,7 +30,7 @@ use super::outcome;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
 use super::signals::{Action, Stop};
-use crate::admin::{AdminSocket, RunningServer};
+use crate::admin::AdminSocket;
 
 /// The environment variable with the id of the process to replace. If it is set, standard input is the channel to that process.
 const PREDECESSOR_VARIABLE: &str = "RUDY_UPGRADE";

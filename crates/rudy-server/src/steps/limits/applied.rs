@@ -5,11 +5,12 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
+use rudy_admin::LimitStatus;
 use rudy_net::{Reply, Request, Response};
 
 use super::meter::Meter;
 use super::rate::add_fields;
-use super::{Effect, LimitStatus, Settings};
+use super::{Effect, Settings};
 use crate::handlers::{Call, Start};
 use crate::registry::Registry;
 use crate::request_state::HasRequestState;

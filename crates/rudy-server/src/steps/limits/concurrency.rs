@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use rudy_admin::LimitStatus;
 use rudy_limit::{Key, Slot, Slots};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Piped, Response, Upgrade};
 
@@ -11,7 +12,7 @@ use super::applied::{Applied, Limit};
 use super::key::KeySource;
 use super::meter::Meter;
 use super::pieces::Pieces;
-use super::{Counted, LimitStatus, Max, Settings};
+use super::{Counted, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
 use crate::request_state::HasRequestState;

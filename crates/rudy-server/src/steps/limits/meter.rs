@@ -4,11 +4,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use rudy_admin::LimitStatus;
 use rudy_limit::{Key, KeyHasher, TopKeys};
 
 use super::key::{KeySource, Keys};
 use super::status::top_keys;
-use super::{Effect, LimitStatus, Settings};
+use super::{Effect, Settings};
 use crate::error_log::ErrorLog;
 use crate::exchange::note;
 

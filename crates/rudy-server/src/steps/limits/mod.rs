@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::StatusCode;
+use rudy_admin::LimitStatus;
 
 use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
@@ -31,7 +32,6 @@ pub use self::key::KeyPart;
 use self::key::KeySettings;
 pub(super) use self::logins::{Attempt, LoginLimits};
 use self::rate::RateLimit;
-pub(crate) use self::status::{LimitStatus, TopKeyStatus};
 pub use self::table::{BandwidthTable, ConcurrencyTable, Events, RateLimitTable, RequestRate};
 use super::{Login, Step, StepsTable};
 use crate::config::{Config, Location, OneOrMany, OrOff, Problem};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue, header};
+use rudy_admin::LimitStatus;
 use rudy_http::semantics::field::ChangeFields as _;
 use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
 use rudy_net::{Request, Response};
@@ -11,7 +12,7 @@ use rudy_net::{Request, Response};
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
 use super::meter::Meter;
-use super::{Counted, LimitStatus, Max, Settings};
+use super::{Counted, Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
 use crate::request_state::HasRequestState;

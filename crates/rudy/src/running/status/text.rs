@@ -5,38 +5,13 @@ use std::time::Duration;
 
 use rudy_units::{bytes, count, counted, duration, rate, rough, share, visible};
 
-use super::report::{ActiveRequest, StatusReport};
-use super::top::TopEntry;
+use rudy_admin::{ActiveRequest, Rates, StatusReport, TopEntry};
 
 /// Number of rows of a list of clients, paths, hosts or upstreams.
 const LIST_ROWS: usize = 5;
 
 /// Maximum length of a path, in characters.
 const PATH_MAX: usize = 60;
-
-/// What happened between two reports.
-#[expect(clippy::struct_field_names, reason = "the unit is a part of each name")]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rates {
-    pub(crate) requests_per_s: f64,
-    pub(crate) sent_per_s: f64,
-    pub(crate) received_per_s: f64,
-}
-
-impl Rates {
-    /// Returns the rates from the start until now, or from another report until now.
-    pub(crate) fn of(now: &StatusReport, before: Option<&StatusReport>) -> Self {
-        let zero = StatusReport::default();
-        let before = before.unwrap_or(&zero);
-        let time = Duration::from_millis(now.uptime_ms.saturating_sub(before.uptime_ms));
-        let per_second = |now: u64, before: u64| rudy_units::per_second(now.saturating_sub(before), time);
-        Self {
-            requests_per_s: per_second(now.requests, before.requests),
-            sent_per_s: per_second(now.sent_bytes, before.sent_bytes),
-            received_per_s: per_second(now.received_bytes, before.received_bytes),
-        }
-    }
-}
 
 /// Formats a report. The server's words are shown without control characters.
 pub(super) fn text(report: &StatusReport, rates: Rates) -> String {

@@ -2,19 +2,19 @@
 
 use rudy_units::visible_lines;
 
-use crate::admin::{Request, Response, RunningServer, ask};
-use crate::run::{Exit, cannot, print};
+use rudy_admin::{Request, Response, RunningServer, ask};
+use rudy_server::run::{Exit, cannot, print};
 
 /// The options of `rudy metrics`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The server.
-    pub server: RunningServer,
+    pub(crate) server: RunningServer,
 }
 
 /// Asks the server, and prints its metrics in the text format of Prometheus.
 #[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     match ask(&options.server, &Request::Metrics) {
         Ok(Response::Metrics(text)) => print(visible_lines(&text).as_bytes()),
         Ok(other) => cannot(&format!("read the metrics: unexpected response: {other:?}")),

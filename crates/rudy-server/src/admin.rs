@@ -1,4 +1,6 @@
-//! The server's side of the admin socket.
+//! The server's side of the admin socket: see [`rudy_admin`].
+//!
+//! Each application that Rudy starts has a socket with the same protocol, which accepts purges of the cache only.
 
 use std::fmt;
 use std::fs;
@@ -9,6 +11,7 @@ use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_admin::{REQUEST_BYTES_MAX, Request, Response, default_folder, file_name};
 use rudy_socket_file::SocketFile;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -19,8 +22,6 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
-use super::path::{default_folder, file_name};
-use super::protocol::{REQUEST_BYTES_MAX, Request, Response};
 use crate::user::User;
 
 /// The maximum number of connections. Further ones wait.

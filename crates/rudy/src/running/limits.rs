@@ -4,22 +4,21 @@ use std::io::{self, Write};
 
 use rudy_units::{Visible, bytes, count, visible, visible_json};
 
-use crate::admin::{Request, Response, RunningServer, ask};
-use crate::run::Exit;
-use crate::steps::{LimitStatus, TopKeyStatus};
+use rudy_admin::{LimitStatus, Request, Response, RunningServer, TopKeyStatus, ask};
+use rudy_server::run::Exit;
 
 /// The options of `rudy limits`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The server.
-    pub server: RunningServer,
+    pub(crate) server: RunningServer,
     /// Prints JSON.
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Asks the server, and prints the counts of its limits.
 #[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match ask(&options.server, &Request::Limits) {

@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use rudy_units::{Visible, count, duration, visible, visible_json};
 
-use crate::admin::{Request, Response, RunningServer, UpstreamState, UpstreamStatus, ask};
-use crate::run::Exit;
+use rudy_admin::{Request, Response, RunningServer, UpstreamState, UpstreamStatus, ask};
+use rudy_server::run::Exit;
 
 /// The options of `rudy upstreams`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The server.
-    pub server: RunningServer,
+    pub(crate) server: RunningServer,
     /// Prints JSON.
-    pub json: bool,
+    pub(crate) json: bool,
     /// What to change first.
-    pub change: Option<Change>,
+    pub(crate) change: Option<Change>,
 }
 
 /// A change of an upstream, which is named by its URL, or by its host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// It finishes its requests and gets no new ones.
     Drain(String),
     /// It gets requests again.
@@ -30,7 +30,7 @@ pub enum Change {
 
 /// Asks the server, and prints the state of its upstreams.
 #[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let request = match &options.change {
         None => Request::Upstreams,

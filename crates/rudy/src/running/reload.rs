@@ -1,13 +1,11 @@
 //! `rudy reload`: makes a running server reload its configuration or replace its process, and prints the result.
 
-use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
 
 use rudy_socket_file::{BindError, SocketFile};
-use rudy_units::{Visible, visible};
+use rudy_units::Visible;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -17,26 +15,25 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
-use crate::admin::{default_folder, safe_folders};
-use crate::run::{Exit, outcome_address, outcome_file_name};
+use rudy_admin::process::{find, handles_signal, is_reachable, server_below_init, user};
+use rudy_admin::{OUTCOME_BYTES_MAX, default_folder, outcome_address, outcome_file_name, safe_folders};
+use rudy_server::run::Exit;
 
 /// The time to wait for the result after the signalled process has ended, because its successor may report it.
 const END_TIMEOUT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
-/// The maximum size of a result, which can contain the errors of a configuration. The log has all of them.
-pub(crate) const OUTCOME_BYTES_MAX: usize = 64 * 1024;
 
 /// The options of `rudy reload`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The process id; the default is the only `rudy serve` of this user.
-    pub pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
     /// Whether to replace the process (upgrade) instead of reloading.
-    pub binary: bool,
+    pub(crate) binary: bool,
 }
 
 /// Signals the server and waits for the result.
 #[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match reload(options) {
@@ -181,88 +178,4 @@ fn accept(listener: BorrowedFd<'_>, user: u32) -> Option<Result<String, String>>
         ("-", text) => Some(Err(text.to_owned())),
         _ => None,
     }
-}
-
-/// Finds the only server of this user. During an upgrade it is the old process, which forwards signals to the new one.
-pub(crate) fn find() -> Result<u32, String> {
-    let servers = servers()?;
-    let is_first = |&pid: &u32| parent(pid).is_none_or(|parent| !servers.contains(&parent));
-    let mut first = servers.iter().copied().filter(is_first).collect::<Vec<_>>();
-    first.sort_unstable();
-    match first[..] {
-        [] => Err("no `rudy serve` of this user is running; select a process with --pid PID".to_owned()),
-        [pid] => Ok(pid),
-        _ => {
-            let lines =
-                first.iter().map(|pid| format!("\n  {pid}  {}", visible(&command_line(*pid).join(" "))));
-            Err(format!(
-                "several servers are running; select one with --pid PID:{}",
-                lines.collect::<String>()
-            ))
-        }
-    }
-}
-
-/// Returns the server below process 1 of a container, which only forwards signals; any other process unchanged.
-fn server_below_init(pid: u32) -> u32 {
-    if own_id(pid) != 1 {
-        return pid;
-    }
-    let servers = servers().unwrap_or_default().into_iter();
-    servers.filter(|&server| parent(server) == Some(pid)).min().unwrap_or(pid)
-}
-
-fn servers() -> Result<Vec<u32>, String> {
-    let entries = fs::read_dir("/proc").map_err(|error| format!("cannot read /proc: {error}"))?;
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    Ok(pids.filter(|&pid| is_server(pid)).collect())
-}
-
-fn is_server(pid: u32) -> bool {
-    let is_ours = || geteuid().is_root() || user(pid) == Some(geteuid().as_raw());
-    let line = command_line(pid);
-    let name = line.first().and_then(|program| Path::new(program).file_name()).and_then(|name| name.to_str());
-    name.is_some_and(|name| name == "rudy" || name.starts_with("rudy-"))
-        && line.get(1).is_some_and(|command| command == "serve")
-        && is_ours()
-}
-
-/// The command line; empty if the process has ended.
-fn command_line(pid: u32) -> Vec<String> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-    words.take_while(|word| !word.is_empty()).collect()
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    status(pid, "PPid:")?.parse().ok()
-}
-
-/// The user of a process. (The owner of its folder in `/proc` is root if the process is not dumpable.)
-pub(crate) fn user(pid: u32) -> Option<u32> {
-    status(pid, "Uid:")?.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// The id of a process in its own PID namespace, which differs in a container.
-fn own_id(pid: u32) -> u32 {
-    let own = || status(pid, "NSpid:")?.split_whitespace().next_back()?.parse().ok();
-    own().unwrap_or(pid)
-}
-
-/// Whether a process handles the signal, which would otherwise kill it.
-fn handles_signal(pid: u32, signal: Signal) -> bool {
-    let caught = status(pid, "SigCgt:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
-    caught.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
-}
-
-fn status(pid: u32, name: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
-}
-
-/// Whether the process shares our network and PID namespaces, and so our abstract socket names and process ids. (rustix cannot
-/// represent the peer id from another PID namespace.) A network namespace that cannot be read is assumed to be ours.
-fn is_reachable(pid: u32) -> bool {
-    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    own_id(pid) == pid && namespace(&pid.to_string()).is_none_or(|theirs| namespace("self") == Some(theirs))
 }

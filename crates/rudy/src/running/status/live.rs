@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rudy_observe::watch::{Destination, Keyboard, Output, Stop, Ticker, Wake};
 
-use super::report::StatusReport;
 use super::{Options, report, show};
-use crate::run::Exit;
+use rudy_admin::StatusReport;
+use rudy_server::run::Exit;
 
 /// The keys, on the last line.
 const HELP: &str = "q quit, space pause";

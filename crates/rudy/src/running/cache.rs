@@ -8,25 +8,24 @@ use std::time::Duration;
 use rudy_store::Options as StoreOptions;
 use rudy_units::{Size, Visible, count, duration, visible, visible_json};
 
-pub use crate::admin::PurgedBy;
-use crate::admin::{CacheObject, CacheStats, PurgeRequest, Request, Response, RunningServer, ask};
-use crate::config::Config;
-use crate::run::Exit;
+pub(crate) use rudy_admin::PurgedBy;
+use rudy_admin::{CacheObject, CacheStats, PurgeRequest, Request, Response, RunningServer, ask};
+use rudy_server::run::{Exit, cache_store};
 
 /// The options of `rudy cache`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The server.
-    pub server: RunningServer,
+    pub(crate) server: RunningServer,
     /// Prints JSON.
-    pub json: bool,
+    pub(crate) json: bool,
     /// What to do.
-    pub action: Action,
+    pub(crate) action: Action,
 }
 
 /// A command of `rudy cache`.
 #[derive(Debug, Clone)]
-pub enum Action {
+pub(crate) enum Action {
     /// Removes stored responses, or makes them stale.
     Purge {
         /// What is purged.
@@ -57,7 +56,7 @@ pub enum Action {
 
 /// Runs the command.
 #[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let request = match &options.action {
         Action::Verify { config } => return verify(config, options.json),
@@ -145,17 +144,19 @@ fn object(object: &CacheObject) -> String {
 /// Checks the folder of a configuration.
 fn verify(path: &std::path::Path, is_json: bool) -> Exit {
     let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
-    let options = match Config::load(path).map_err(|errors| errors.to_string()) {
-        Ok(config) => config.cache.folder().map(|folder| config.cache.options(&folder)),
+    let options = match cache_store(path) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            let _ = writeln!(
+                stderr,
+                "error: the configuration has no folder for the cache: set `path` in [cache]"
+            );
+            return Exit::CannotRun;
+        }
         Err(why) => {
             let _ = writeln!(stderr, "{why}");
             return Exit::BadInput;
         }
-    };
-    let Some(options) = options else {
-        let _ =
-            writeln!(stderr, "error: the configuration has no folder for the cache: set `path` in [cache]");
-        return Exit::CannotRun;
     };
     match check(&options, is_json, &mut stdout) {
         Ok(0) => Exit::Done,

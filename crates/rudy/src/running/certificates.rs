@@ -1,28 +1,25 @@
 //! `rudy certificates`: the certificates of a running server.
 
-mod trust;
-
 use std::io::{self, Write};
 
 use jiff::Timestamp;
 use rudy_units::{Visible, counted, visible, visible_json};
 
-pub use self::trust::{Change, TrustOptions, trust};
-use crate::admin::{CertificateStatus, Request, Response, RunningServer, ask};
-use crate::run::Exit;
+use rudy_admin::{CertificateStatus, Request, Response, RunningServer, ask};
+use rudy_server::run::Exit;
 
 /// The options of `rudy certificates`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The server.
-    pub server: RunningServer,
+    pub(crate) server: RunningServer,
     /// Prints JSON.
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Asks the server and prints its certificates.
 #[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match ask(&options.server, &Request::Certificates) {

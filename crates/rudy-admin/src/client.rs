@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use super::path::{file_name, safe_folders};
-use super::protocol::{Request, Response};
-use crate::reload;
+use crate::path::{file_name, safe_folders};
+use crate::process;
+use crate::protocol::{Request, Response};
 
 /// The maximum time for a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,10 +30,10 @@ pub struct RunningServer {
 /// # Errors
 ///
 /// A sentence about what to do.
-pub(crate) fn ask(server: &RunningServer, request: &Request) -> Result<Response, String> {
+pub fn ask(server: &RunningServer, request: &Request) -> Result<Response, String> {
     let path = match &server.socket {
         Some(path) => path.clone(),
-        None => find(server.pid.map_or_else(reload::find, Ok)?)?,
+        None => find(server.pid.map_or_else(process::find, Ok)?)?,
     };
     let cannot = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -61,7 +61,7 @@ pub(crate) fn ask(server: &RunningServer, request: &Request) -> Result<Response,
 
 /// Returns the socket of a process.
 fn find(pid: u32) -> Result<PathBuf, String> {
-    let uid = reload::user(pid).ok_or_else(|| format!("there is no process {pid}"))?;
+    let uid = process::user(pid).ok_or_else(|| format!("there is no process {pid}"))?;
     let user = geteuid();
     if !user.is_root() && user.as_raw() != uid {
         return Err(format!("no permission for process {pid}: ask as root or as the user of the server"));

@@ -1,0 +1,267 @@
+//! The imports between the top-level modules of a crate: none may be in a circle, because such modules cannot be read, built or removed
+//! alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use super::File;
+
+/// The number of modules in circles that each crate still has. It only falls.
+const IN_CIRCLES: &[(&str, usize)] = &[
+    ("rudy-cache", 4),
+    ("rudy-fastcgi-app", 4),
+    ("rudy-http", 3),
+    ("rudy-lab", 9),
+    ("rudy-net", 15),
+    ("rudy-observe", 3),
+    ("rudy-server", 37),
+    ("rudy-store", 8),
+    ("rudy-tls", 9),
+    ("rudy-units", 2),
+    ("rudy-upstream", 7),
+];
+
+/// The modules that each module imports.
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+/// Returns the crates with more or fewer modules in circles than [`IN_CIRCLES`] says.
+pub(super) fn circles(sources: &[File]) -> Vec<String> {
+    let names: BTreeSet<_> = sources.iter().filter_map(|file| Some(split(&file.path)?.0)).collect();
+    let violation = |name: &str| {
+        let allowed = IN_CIRCLES.iter().find(|(other, _)| *other == name).map_or(0, |(_, number)| *number);
+        let found = in_circles(&arrows(name, sources));
+        let list = found.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        match found.len() {
+            number if number > allowed => Some(format!(
+                "{name}: {number} modules import each other, at most {allowed} did before; move what one needs of another below both: {list}"
+            )),
+            number if number < allowed => Some(format!(
+                "{name}: only {number} modules import each other; lower the number in IN_CIRCLES"
+            )),
+            _ => None,
+        }
+    };
+    names.into_iter().filter_map(violation).collect()
+}
+
+/// Splits the path of a file into its crate and the path below `src`.
+fn split(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("crates/")?.split_once("/src/")
+}
+
+/// Returns the imports between the top-level modules of a crate, without those of tests. What the root of the crate exports again is
+/// an import of its origin.
+fn arrows(name: &str, sources: &[File]) -> Arrows {
+    let files: Vec<_> = sources
+        .iter()
+        .filter_map(|file| {
+            let (of, path) = split(&file.path)?;
+            (of == name).then(|| (path, Scan::of(&file.text)))
+        })
+        .collect();
+    let is_root = |path: &str| matches!(path, "lib.rs" | "main.rs");
+    let mut origins = BTreeMap::new();
+    let mut test_modules = BTreeSet::new();
+    for (path, scan) in &files {
+        let folder = match path.rsplit_once('/') {
+            Some((folder, "mod.rs")) => format!("{folder}/"),
+            _ if is_root(path) => String::new(),
+            _ => format!("{}/", path.trim_end_matches(".rs")),
+        };
+        test_modules.extend(scan.test_modules.iter().map(|module| format!("{folder}{module}")));
+        if is_root(path) {
+            origins.extend(scan.exports.iter().cloned());
+        }
+    }
+    let is_test = |path: &str| {
+        test_modules.iter().any(|module| {
+            path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        })
+    };
+    let module_of = |path: &str| path.split('/').next().unwrap_or(path).trim_end_matches(".rs").to_owned();
+    let modules: BTreeSet<_> =
+        files.iter().filter(|(path, _)| !is_root(path)).map(|(path, _)| module_of(path)).collect();
+    let mut arrows = Arrows::new();
+    for (path, scan) in files.iter().filter(|(path, _)| !is_root(path) && !is_test(path)) {
+        let module = module_of(path);
+        for import in &scan.imports {
+            let target = if modules.contains(import) { Some(import) } else { origins.get(import) };
+            if let Some(target) = target.filter(|target| **target != module) {
+                arrows.entry(module.clone()).or_default().insert(target.clone());
+            }
+        }
+    }
+    arrows
+}
+
+/// Returns the modules that import themselves through others.
+fn in_circles(arrows: &Arrows) -> Vec<String> {
+    let reaches_itself = |start: &String| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![start]);
+        while let Some(module) = next.pop() {
+            for target in arrows.get(module).into_iter().flatten() {
+                if target == start {
+                    return true;
+                }
+                if seen.insert(target) {
+                    next.push(target);
+                }
+            }
+        }
+        false
+    };
+    arrows.keys().filter(|module| reaches_itself(module)).cloned().collect()
+}
+
+/// What a file says about modules.
+#[derive(Default)]
+struct Scan {
+    /// The first names of paths that begin with `crate`.
+    imports: BTreeSet<String>,
+    /// What `pub use` exports of which module.
+    exports: Vec<(String, String)>,
+    /// The modules that only tests have.
+    test_modules: Vec<String>,
+}
+
+impl Scan {
+    fn of(text: &str) -> Self {
+        let mut scan = Self::default();
+        // The compiler reports a file that cannot be parsed.
+        if let Ok(tokens) = text.parse() {
+            scan.visit(tokens);
+        }
+        scan
+    }
+
+    fn visit(&mut self, tokens: TokenStream) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        let mut at = 0;
+        while at < tokens.len() {
+            if is_of_tests(&tokens[at..]) {
+                let end =
+                    tokens[at + 2..].iter().position(ends_item).map_or(tokens.len(), |end| at + 3 + end);
+                if let [.., TokenTree::Ident(module), TokenTree::Punct(_)] = &tokens[at..end]
+                    && tokens[at..end].iter().any(|token| token.to_string() == "mod")
+                {
+                    self.test_modules.push(module.to_string());
+                }
+                at = end;
+                continue;
+            }
+            match path_after(&tokens[at..], "crate") {
+                Some(TokenTree::Group(group)) => self.imports.extend(first_names(group.stream())),
+                Some(name) => _ = self.imports.insert(name.to_string()),
+                None => {}
+            }
+            if let (true, Some(TokenTree::Ident(module))) =
+                (tokens[at].to_string() == "use", tokens.get(at + 1))
+            {
+                self.export(&module.to_string(), &tokens[at + 1..]);
+            }
+            if let TokenTree::Group(group) = &tokens[at] {
+                self.visit(group.stream());
+            }
+            at += 1;
+        }
+    }
+
+    /// Records what `use module::{A, B}` or `use module::A` exports, if it does.
+    fn export(&mut self, module: &str, tokens: &[TokenTree]) {
+        let tokens = if module == "self" { tokens.get(3..).unwrap_or_default() } else { tokens };
+        let Some(TokenTree::Ident(module)) = tokens.first() else { return };
+        let module = module.to_string();
+        match path_after(tokens, &module) {
+            Some(TokenTree::Group(group)) => {
+                self.exports
+                    .extend(first_names(group.stream()).into_iter().map(|name| (name, module.clone())));
+            }
+            Some(name) => self.exports.push((name.to_string(), module)),
+            None => {}
+        }
+    }
+}
+
+/// Returns what follows `name::` at the start.
+fn path_after<'t>(tokens: &'t [TokenTree], name: &str) -> Option<&'t TokenTree> {
+    match tokens {
+        [TokenTree::Ident(first), TokenTree::Punct(one), TokenTree::Punct(two), next, ..]
+            if first == name && one.as_char() == ':' && two.as_char() == ':' =>
+        {
+            Some(next)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the first name of each path in a group of imports.
+fn first_names(group: TokenStream) -> Vec<String> {
+    let tokens: Vec<_> = group.into_iter().collect();
+    let paths = tokens.split(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ','));
+    paths.filter_map(|path| Some(path.first()?.to_string())).collect()
+}
+
+/// Returns whether an item that only tests have begins here.
+fn is_of_tests(tokens: &[TokenTree]) -> bool {
+    matches!(tokens, [TokenTree::Punct(hash), TokenTree::Group(group), ..]
+        if hash.as_char() == '#' && group.stream().to_string().replace(' ', "") == "cfg(test)")
+}
+
+fn ends_item(token: &TokenTree) -> bool {
+    match token {
+        TokenTree::Punct(punct) => punct.as_char() == ';',
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::file;
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<_> =
+            files.iter().map(|(path, text)| file(&format!("crates/a/src/{path}"), text)).collect();
+        in_circles(&arrows("a", &files))
+    }
+
+    #[test]
+    fn modules_that_import_each_other_are_found_through_groups_paths_and_exports() {
+        let lib = "mod x; mod y; mod z; pub use z::{Z, Other}; pub use self::y::Y;";
+        for (y, z, expected) in [
+            ("use crate::x::X;", "", &["x", "y"][..]),
+            ("use crate::{z, x::{X, W}};", "", &["x", "y"]),
+            ("fn f() { crate::x::g() }", "", &["x", "y"]),
+            ("use crate::Z;", "use crate::x;", &["x", "y", "z"]),
+            ("use crate::y::Own;", "use crate::Y;", &[]),
+            ("#[cfg(test)]\nuse crate::x;\n#[cfg(test)]\nmod tests { use crate::x; }", "", &[]),
+            ("#[cfg(test)]\nmod tests;\nuse crate::z;", "", &[]),
+            ("// crate::x\nfn f() { \"crate::x\"; }", "", &[]),
+        ] {
+            let files = [
+                ("lib.rs", lib),
+                ("x/mod.rs", "mod inner;"),
+                ("x/inner.rs", "use crate::y::Y;"),
+                ("y.rs", y),
+                ("y/tests.rs", "use crate::x;"),
+                ("z.rs", z),
+            ];
+            let mut files = files.to_vec();
+            // Only a module that is declared for tests is none of the others.
+            files.retain(|(path, _)| *path != "y/tests.rs" || y.contains("mod tests;"));
+            assert_eq!(found(&files), expected, "{y} {z}");
+        }
+    }
+
+    #[test]
+    fn a_new_circle_is_a_violation() {
+        let files = [file("crates/b/src/x.rs", "use crate::y;"), file("crates/b/src/y.rs", "use crate::x;")];
+        let violations = circles(&files);
+        assert!(
+            violations[0].starts_with("b: 2 modules import each other, at most 0 did before"),
+            "{violations:?}"
+        );
+    }
+}
