@@ -174,9 +174,9 @@ fn table<const N: usize>(
 
 #[cfg(test)]
 mod tests {
+    use rudy_admin::{Connections, Holder, Phase, TopLists};
+
     use super::*;
-    use crate::status::report::{Connections, Holder, Phase};
-    use crate::status::top::TopLists;
 
     fn report() -> StatusReport {
         let request = ActiveRequest {
