@@ -8,7 +8,9 @@ use crate::{Outcome, command, test, workspace};
 /// Folders, and the modules of `tests/tests` that concern them: a file takes the row with the longest folder that contains it.
 const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy/", &["tools::cli", "tools::manual"]),
+    ("crates/rudy/src/running/", &["serve::admin", "serve::status"]),
     ("crates/rudy-acme/", &["serve::acme"]),
+    ("crates/rudy-admin/", &["serve::admin", "serve::status"]),
     ("crates/rudy-cache/", &["apps::cache"]),
     ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
     ("crates/rudy-fastcgi-app/", &["apps::weblog"]),
@@ -21,7 +23,6 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-server/", &["serve::handlers", "serve::run"]),
     ("crates/rudy-server/src/access_log/", &["serve::logs"]),
     ("crates/rudy-server/src/acme/", &["serve::acme"]),
-    ("crates/rudy-server/src/admin/", &["serve::admin"]),
     ("crates/rudy-server/src/cache/", &["apps::cache"]),
     ("crates/rudy-server/src/client_address/", &["serve::client_address"]),
     ("crates/rudy-server/src/compression/", &["serve::compression"]),

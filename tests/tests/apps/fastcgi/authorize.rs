@@ -200,7 +200,10 @@ fn only_a_complete_200_allows_a_request_and_the_next_one_is_served() {
     }
     site.received_events();
     assert_eq!(site.request("GET /open", "").text(), "open");
-    assert_eq!(site.received_events(), [""; 0], "the authorizer gets no request");
+    let mut events = site.received_events();
+    // The end of one that hung may be noticed late.
+    events.retain(|event| event != "cancelled");
+    assert_eq!(events, [""; 0], "the authorizer gets no request");
 }
 
 #[test]
