@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use crate::path::{file_name, safe_folders};
+use crate::path::{safe_folders, socket_file_name};
 use crate::process;
 use crate::protocol::{Request, Response};
 
@@ -66,7 +66,7 @@ fn find(pid: u32) -> Result<PathBuf, String> {
     if !user.is_root() && user.as_raw() != uid {
         return Err(format!("no permission for process {pid}: ask as root or as the user of the server"));
     }
-    let found = safe_folders(uid).map(|folder| folder.join(file_name(pid))).find(|path| path.exists());
+    let found = safe_folders(uid).map(|folder| folder.join(socket_file_name(pid))).find(|path| path.exists());
     found.ok_or_else(|| {
         format!(
             "process {pid} has no admin socket at its default path; if its configuration has `admin_socket`, name it \

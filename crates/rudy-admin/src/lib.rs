@@ -18,8 +18,8 @@ mod upstreams;
 
 pub use self::client::{RunningServer, ask};
 pub use self::limits::{LimitStatus, TopKeyStatus};
-pub use self::outcome::{OUTCOME_BYTES_MAX, address as outcome_address, file_name as outcome_file_name};
-pub use self::path::{default_folder, file_name, is_safe, safe_folders};
+pub use self::outcome::{OUTCOME_BYTES_MAX, outcome_address, outcome_file_name};
+pub use self::path::{default_folder, safe_folders, socket_file_name};
 pub use self::protocol::{
     CacheObject, CacheStats, CertificateStatus, LastError, PurgeRequest, PurgedBy, REQUEST_BYTES_MAX,
     Request, Response,

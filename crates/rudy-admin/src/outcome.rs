@@ -11,13 +11,13 @@ pub const OUTCOME_BYTES_MAX: usize = 64 * 1024;
 ///
 /// # Errors
 ///
-/// Never: the name is short.
-pub fn address(pid: u32) -> io::Result<SocketAddrUnix> {
+/// None in practice: the name is shorter than the system allows.
+pub fn outcome_address(pid: u32) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(format!("rudy-reload-{pid}").as_bytes())?)
 }
 
-/// Returns the name of the socket in the folder of the admin sockets.
+/// Returns the name of that socket in the folder of the admin sockets.
 #[must_use]
-pub fn file_name(pid: u32) -> String {
+pub fn outcome_file_name(pid: u32) -> String {
     format!("reload-{pid}.sock")
 }

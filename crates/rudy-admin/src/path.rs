@@ -31,14 +31,13 @@ pub fn safe_folders(uid: u32) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Returns whether only this user can create files in a folder. A folder in `/tmp` may be that of another user.
-#[must_use]
-pub fn is_safe(folder: &Path, uid: u32) -> bool {
+fn is_safe(folder: &Path, uid: u32) -> bool {
     fs::symlink_metadata(folder)
         .is_ok_and(|data| data.is_dir() && data.uid() == uid && data.mode() & 0o022 == 0)
 }
 
 /// Returns the name of the socket of a process.
 #[must_use]
-pub fn file_name(pid: u32) -> String {
+pub fn socket_file_name(pid: u32) -> String {
     format!("admin-{pid}.sock")
 }

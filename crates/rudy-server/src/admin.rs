@@ -11,7 +11,7 @@ use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_admin::{REQUEST_BYTES_MAX, Request, Response, default_folder, file_name};
+use rudy_admin::{REQUEST_BYTES_MAX, Request, Response, default_folder, socket_file_name};
 use rudy_socket_file::SocketFile;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -87,7 +87,13 @@ impl AdminSocket {
         let Some(path) = path else {
             let Some(folder) = default_folder() else { return Ok(None) };
             remove_stale(&folder);
-            return Ok(Self::open_at(&folder.join(file_name(process::id())), None, runtime, responder).ok());
+            return Ok(Self::open_at(
+                &folder.join(socket_file_name(process::id())),
+                None,
+                runtime,
+                responder,
+            )
+            .ok());
         };
         if replaces.is_some_and(|pid| listens(pid, path)) {
             fs::remove_file(path)?;

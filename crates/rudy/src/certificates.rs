@@ -7,7 +7,6 @@ use rudy_server::run::Exit;
 use rudy_server::trust::{Change, TrustOptions, trust};
 
 use crate::running::certificates::{Options, run};
-
 use crate::values::ServerFlags;
 
 /// Print the certificates of a running server, or install the local authority

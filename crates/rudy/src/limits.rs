@@ -4,7 +4,6 @@ use clap::Args;
 use rudy_server::run::Exit;
 
 use crate::running::limits::{Options, run};
-
 use crate::values::ServerFlags;
 
 /// Print the rate limits of a running server, and the clients over them

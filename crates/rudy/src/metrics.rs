@@ -4,7 +4,6 @@ use clap::Args;
 use rudy_server::run::Exit;
 
 use crate::running::metrics;
-
 use crate::values::ServerFlags;
 
 /// Print the metrics of a running server, in the text format of Prometheus

@@ -1,7 +1,8 @@
 //! The flags of `rudy reload`.
 
-use crate::running::reload::Options;
 use clap::Args;
+
+use crate::running::reload::Options;
 
 /// Reload the configuration of a running server, or upgrade its binary
 ///

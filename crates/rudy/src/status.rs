@@ -7,7 +7,6 @@ use rudy_admin::{Filter, Phase};
 use rudy_server::run::Exit;
 
 use crate::running::status::{Kill, Options, run};
-
 use crate::top::interval;
 use crate::values::ServerFlags;
 use crate::values::time;

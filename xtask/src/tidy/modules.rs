@@ -85,7 +85,9 @@ fn arrows(name: &str, sources: &[File]) -> Arrows {
     let mut arrows = Arrows::new();
     for (path, scan) in files.iter().filter(|(path, _)| !is_root(path) && !is_test(path)) {
         let module = module_of(path);
-        for import in &scan.imports {
+        let depth = path.trim_end_matches("/mod.rs").split('/').count();
+        let of_root = scan.imports.iter().filter(|(ups, _)| ups.is_none_or(|ups| ups == depth));
+        for (_, import) in of_root {
             let target = if modules.contains(import) { Some(import) } else { origins.get(import) };
             if let Some(target) = target.filter(|target| **target != module) {
                 arrows.entry(module.clone()).or_default().insert(target.clone());
@@ -117,8 +119,8 @@ fn in_circles(arrows: &Arrows) -> Vec<String> {
 /// What a file says about modules.
 #[derive(Default)]
 struct Scan {
-    /// The first names of paths that begin with `crate`.
-    imports: BTreeSet<String>,
+    /// The first names of paths: of those that begin with `crate`, and with how many `super` the others begin.
+    imports: BTreeSet<(Option<usize>, String)>,
     /// What `pub use` exports of which module.
     exports: Vec<(String, String)>,
     /// The modules that only tests have.
@@ -150,10 +152,10 @@ impl Scan {
                 at = end;
                 continue;
             }
-            match path_after(&tokens[at..], "crate") {
-                Some(TokenTree::Group(group)) => self.imports.extend(first_names(group.stream())),
-                Some(name) => _ = self.imports.insert(name.to_string()),
-                None => {}
+            if let Some((ups, rest)) = root_of(&tokens[at..]) {
+                self.imports.extend(names_at(rest).into_iter().map(|name| (ups, name)));
+                at = tokens.len() - rest.len();
+                continue;
             }
             if let (true, Some(TokenTree::Ident(module))) =
                 (tokens[at].to_string() == "use", tokens.get(at + 1))
@@ -172,32 +174,41 @@ impl Scan {
         let tokens = if module == "self" { tokens.get(3..).unwrap_or_default() } else { tokens };
         let Some(TokenTree::Ident(module)) = tokens.first() else { return };
         let module = module.to_string();
-        match path_after(tokens, &module) {
-            Some(TokenTree::Group(group)) => {
-                self.exports
-                    .extend(first_names(group.stream()).into_iter().map(|name| (name, module.clone())));
-            }
-            Some(name) => self.exports.push((name.to_string(), module)),
-            None => {}
-        }
+        let names = path_after(tokens, &module).map(names_at).unwrap_or_default();
+        self.exports.extend(names.into_iter().map(|name| (name, module.clone())));
     }
 }
 
+/// Returns how many `super` a path at the start begins with, or `None` if it begins with `crate`, and what follows.
+fn root_of(tokens: &[TokenTree]) -> Option<(Option<usize>, &[TokenTree])> {
+    if let Some(rest) = path_after(tokens, "crate") {
+        return Some((None, rest));
+    }
+    let (mut ups, mut rest) = (0, tokens);
+    while let Some(after) = path_after(rest, "super") {
+        (ups, rest) = (ups + 1, after);
+    }
+    (ups > 0).then_some((Some(ups), rest))
+}
+
 /// Returns what follows `name::` at the start.
-fn path_after<'t>(tokens: &'t [TokenTree], name: &str) -> Option<&'t TokenTree> {
+fn path_after<'t>(tokens: &'t [TokenTree], name: &str) -> Option<&'t [TokenTree]> {
     match tokens {
-        [TokenTree::Ident(first), TokenTree::Punct(one), TokenTree::Punct(two), next, ..]
+        [TokenTree::Ident(first), TokenTree::Punct(one), TokenTree::Punct(two), rest @ ..]
             if first == name && one.as_char() == ':' && two.as_char() == ':' =>
         {
-            Some(next)
+            Some(rest)
         }
         _ => None,
     }
 }
 
-/// Returns the first name of each path in a group of imports.
-fn first_names(group: TokenStream) -> Vec<String> {
-    let tokens: Vec<_> = group.into_iter().collect();
+/// Returns the name at the start, or the first name of each path in a group.
+fn names_at(tokens: &[TokenTree]) -> Vec<String> {
+    let Some(TokenTree::Group(group)) = tokens.first() else {
+        return tokens.first().map(ToString::to_string).into_iter().collect();
+    };
+    let tokens: Vec<_> = group.stream().into_iter().collect();
     let paths = tokens.split(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ','));
     paths.filter_map(|path| Some(path.first()?.to_string())).collect()
 }
@@ -234,6 +245,8 @@ mod tests {
             ("use crate::x::X;", "", &["x", "y"][..]),
             ("use crate::{z, x::{X, W}};", "", &["x", "y"]),
             ("fn f() { crate::x::g() }", "", &["x", "y"]),
+            ("use super::{x, z};", "", &["x", "y"]),
+            ("use super::z;", "use super::super::x;", &[]),
             ("use crate::Z;", "use crate::x;", &["x", "y", "z"]),
             ("use crate::y::Own;", "use crate::Y;", &[]),
             ("#[cfg(test)]\nuse crate::x;\n#[cfg(test)]\nmod tests { use crate::x; }", "", &[]),
@@ -243,7 +256,7 @@ mod tests {
             let files = [
                 ("lib.rs", lib),
                 ("x/mod.rs", "mod inner;"),
-                ("x/inner.rs", "use crate::y::Y;"),
+                ("x/inner.rs", "use super::super::y::Y; use super::z;"),
                 ("y.rs", y),
                 ("y/tests.rs", "use crate::x;"),
                 ("z.rs", z),

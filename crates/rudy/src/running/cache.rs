@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rudy_admin::{CacheObject, CacheStats, PurgeRequest, PurgedBy, Request, Response, RunningServer};
+use rudy_server::run::{Exit, cache_store};
 use rudy_store::Options as StoreOptions;
 use rudy_units::{Size, Visible, count, duration, visible, visible_json};
+use serde_json::json;
 
-pub(crate) use rudy_admin::PurgedBy;
-use rudy_admin::{CacheObject, CacheStats, PurgeRequest, Request, Response, RunningServer, ask};
-use rudy_server::run::{Exit, cache_store};
+use super::{json_line, print_response};
 
 /// The options of `rudy cache`.
 #[derive(Debug, Clone)]
@@ -57,7 +58,6 @@ pub(crate) enum Action {
 /// Runs the command.
 #[must_use]
 pub(crate) fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let request = match &options.action {
         Action::Verify { config } => return verify(config, options.json),
         Action::Purge { by, soft } => Request::CachePurge(PurgeRequest { by: by.clone(), soft: *soft }),
@@ -65,27 +65,15 @@ pub(crate) fn run(options: &Options) -> Exit {
         Action::List { prefix, limit } => Request::CacheList { prefix: prefix.clone(), limit: *limit },
         Action::Get { url } => Request::CacheGet { url: url.clone() },
     };
-    let response = ask(&options.server, &request);
-    // If writing fails, the exit code still reports the result.
-    let (_, exit) = match response {
-        Err(why) => (writeln!(stderr, "error: {why}"), Exit::CannotRun),
-        Ok(Response::CachePurged) if options.json => (writeln!(stdout, "{{\"purged\":true}}"), Exit::Done),
-        Ok(Response::CachePurged) => (writeln!(stdout, "purged"), Exit::Done),
-        Ok(Response::CacheStats(all)) if options.json => {
-            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "caches": all }))), Exit::Done)
-        }
-        Ok(Response::CacheStats(all)) => {
-            (write!(stdout, "{}", all.iter().map(stats).collect::<String>()), Exit::Done)
-        }
-        Ok(Response::CacheObjects(all)) if options.json => {
-            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "objects": all }))), Exit::Done)
-        }
-        Ok(Response::CacheObjects(all)) => {
-            (write!(stdout, "{}", all.iter().map(object).collect::<String>()), Exit::Done)
-        }
-        Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),
-    };
-    exit
+    print_response(&options.server, &request, |response| match response {
+        Response::CachePurged if options.json => Ok(json_line(&json!({ "purged": true }))),
+        Response::CachePurged => Ok("purged\n".to_owned()),
+        Response::CacheStats(all) if options.json => Ok(json_line(&json!({ "caches": all }))),
+        Response::CacheStats(all) => Ok(all.iter().map(stats).collect()),
+        Response::CacheObjects(all) if options.json => Ok(json_line(&json!({ "objects": all }))),
+        Response::CacheObjects(all) => Ok(all.iter().map(object).collect()),
+        other => Err(other),
+    })
 }
 
 fn stats(stats: &CacheStats) -> String {

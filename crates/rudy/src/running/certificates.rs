@@ -1,12 +1,12 @@
 //! `rudy certificates`: the certificates of a running server.
 
-use std::io::{self, Write};
-
 use jiff::Timestamp;
-use rudy_units::{Visible, counted, visible, visible_json};
-
-use rudy_admin::{CertificateStatus, Request, Response, RunningServer, ask};
+use rudy_admin::{CertificateStatus, Request, Response, RunningServer};
 use rudy_server::run::Exit;
+use rudy_units::{counted, visible};
+use serde_json::json;
+
+use super::{json_line, print_response};
 
 /// The options of `rudy certificates`.
 #[derive(Debug, Clone)]
@@ -20,17 +20,11 @@ pub(crate) struct Options {
 /// Asks the server and prints its certificates.
 #[must_use]
 pub(crate) fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
-    // If writing fails, the exit code still reports the result.
-    let (_, exit) = match ask(&options.server, &Request::Certificates) {
-        Ok(Response::Certificates(all)) if options.json => {
-            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "certificates": all }))), Exit::Done)
-        }
-        Ok(Response::Certificates(all)) => (write!(stdout, "{}", text(&all, Timestamp::now())), Exit::Done),
-        Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),
-        Err(why) => (writeln!(stderr, "error: {why}"), Exit::CannotRun),
-    };
-    exit
+    print_response(&options.server, &Request::Certificates, |response| match response {
+        Response::Certificates(all) if options.json => Ok(json_line(&json!({ "certificates": all }))),
+        Response::Certificates(all) => Ok(text(&all, Timestamp::now())),
+        other => Err(other),
+    })
 }
 
 /// The server's words are shown without control characters.

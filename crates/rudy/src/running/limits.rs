@@ -1,11 +1,11 @@
 //! `rudy limits`: the limits of a running server, and the keys over them.
 
-use std::io::{self, Write};
-
-use rudy_units::{Visible, bytes, count, visible, visible_json};
-
-use rudy_admin::{LimitStatus, Request, Response, RunningServer, TopKeyStatus, ask};
+use rudy_admin::{LimitStatus, Request, Response, RunningServer, TopKeyStatus};
 use rudy_server::run::Exit;
+use rudy_units::{bytes, count, visible};
+use serde_json::json;
+
+use super::{json_line, print_response};
 
 /// The options of `rudy limits`.
 #[derive(Debug, Clone)]
@@ -19,17 +19,11 @@ pub(crate) struct Options {
 /// Asks the server, and prints the counts of its limits.
 #[must_use]
 pub(crate) fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
-    // If writing fails, the exit code still reports the result.
-    let (_, exit) = match ask(&options.server, &Request::Limits) {
-        Ok(Response::Limits(all)) if options.json => {
-            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "limits": all }))), Exit::Done)
-        }
-        Ok(Response::Limits(all)) => (write!(stdout, "{}", text(&all)), Exit::Done),
-        Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),
-        Err(why) => (writeln!(stderr, "error: {why}"), Exit::CannotRun),
-    };
-    exit
+    print_response(&options.server, &Request::Limits, |response| match response {
+        Response::Limits(all) if options.json => Ok(json_line(&json!({ "limits": all }))),
+        Response::Limits(all) => Ok(text(&all)),
+        other => Err(other),
+    })
 }
 
 /// Formats some lines for each limit. The server's words are shown without control characters.

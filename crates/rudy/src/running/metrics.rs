@@ -1,9 +1,8 @@
 //! `rudy metrics`: the metrics of a running server.
 
-use rudy_units::visible_lines;
-
 use rudy_admin::{Request, Response, RunningServer, ask};
 use rudy_server::run::{Exit, cannot, print};
+use rudy_units::visible_lines;
 
 /// The options of `rudy metrics`.
 #[derive(Debug, Clone)]

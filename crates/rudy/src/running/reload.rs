@@ -1,11 +1,13 @@
 //! `rudy reload`: makes a running server reload its configuration or replace its process, and prints the result.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
+use rudy_admin::process::{find, handles_signal, is_reachable, server_below_init, user};
+use rudy_admin::{OUTCOME_BYTES_MAX, default_folder, outcome_address, outcome_file_name, safe_folders};
+use rudy_server::run::Exit;
 use rudy_socket_file::{BindError, SocketFile};
-use rudy_units::Visible;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -15,9 +17,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
-use rudy_admin::process::{find, handles_signal, is_reachable, server_below_init, user};
-use rudy_admin::{OUTCOME_BYTES_MAX, default_folder, outcome_address, outcome_file_name, safe_folders};
-use rudy_server::run::Exit;
+use super::print_result;
 
 /// The time to wait for the result after the signalled process has ended, because its successor may report it.
 const END_TIMEOUT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
@@ -34,13 +34,7 @@ pub(crate) struct Options {
 /// Signals the server and waits for the result.
 #[must_use]
 pub(crate) fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
-    // If writing fails, the exit code still reports the result.
-    let (_, exit) = match reload(options) {
-        Ok(Ok(text)) => (writeln!(stdout, "{text}"), Exit::Done),
-        Ok(Err(text)) | Err(text) => (writeln!(stderr, "error: {text}"), Exit::CannotRun),
-    };
-    exit
+    print_result(reload(options).flatten().map(|text| text + "\n"))
 }
 
 /// Returns the result that the server reports, or an error.

@@ -1,12 +1,13 @@
 //! `rudy upstreams`: the upstreams of a running server.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
-use rudy_units::{Visible, count, duration, visible, visible_json};
-
-use rudy_admin::{Request, Response, RunningServer, UpstreamState, UpstreamStatus, ask};
+use rudy_admin::{Request, Response, RunningServer, UpstreamState, UpstreamStatus};
 use rudy_server::run::Exit;
+use rudy_units::{count, duration, visible};
+use serde_json::json;
+
+use super::{json_line, print_response};
 
 /// The options of `rudy upstreams`.
 #[derive(Debug, Clone)]
@@ -31,22 +32,16 @@ pub(crate) enum Change {
 /// Asks the server, and prints the state of its upstreams.
 #[must_use]
 pub(crate) fn run(options: &Options) -> Exit {
-    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let request = match &options.change {
         None => Request::Upstreams,
         Some(Change::Drain(name)) => Request::DrainUpstream { name: name.clone() },
         Some(Change::Up(name)) => Request::RestoreUpstream { name: name.clone() },
     };
-    // If writing fails, the exit code still reports the result.
-    let (_, exit) = match ask(&options.server, &request) {
-        Ok(Response::Upstreams(all)) if options.json => {
-            (writeln!(stdout, "{}", visible_json(&serde_json::json!({ "upstreams": all }))), Exit::Done)
-        }
-        Ok(Response::Upstreams(all)) => (write!(stdout, "{}", text(&all)), Exit::Done),
-        Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),
-        Err(why) => (writeln!(stderr, "error: {why}"), Exit::CannotRun),
-    };
-    exit
+    print_response(&options.server, &request, |response| match response {
+        Response::Upstreams(all) if options.json => Ok(json_line(&json!({ "upstreams": all }))),
+        Response::Upstreams(all) => Ok(text(&all)),
+        other => Err(other),
+    })
 }
 
 /// The names of the columns. Those of numbers are aligned to the right.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use rudy_admin::StatusReport;
 use rudy_observe::watch::{Destination, Keyboard, Output, Stop, Ticker, Wake};
+use rudy_server::run::Exit;
 
 use super::{Options, report, show};
-use rudy_admin::StatusReport;
-use rudy_server::run::Exit;
 
 /// The keys, on the last line.
 const HELP: &str = "q quit, space pause";

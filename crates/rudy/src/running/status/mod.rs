@@ -3,13 +3,14 @@
 mod live;
 mod text;
 
-use std::io::{self, Write};
 use std::time::Duration;
-
-use rudy_units::{Visible, counted, visible_json};
 
 use rudy_admin::{Filter, Rates, Request, Response, RunningServer, StatusReport, ask};
 use rudy_server::run::Exit;
+use rudy_units::counted;
+use serde_json::json;
+
+use super::{json_line, print_result};
 
 /// The options of `rudy status`.
 #[derive(Debug, Clone)]
@@ -49,13 +50,7 @@ pub(crate) fn run(options: &Options) -> Exit {
         (None, Some(interval)) => return live::run(options, interval),
         (None, None) => report(options).map(|report| show(options, &report, None)),
     };
-    let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
-    // If writing fails, the exit code still reports the result.
-    let (_, exit) = match result {
-        Ok(text) => (write!(stdout, "{text}"), Exit::Done),
-        Err(why) => (writeln!(stderr, "error: {why}"), Exit::CannotRun),
-    };
-    exit
+    print_result(result)
 }
 
 /// Asks for a report.
@@ -70,7 +65,7 @@ fn report(options: &Options) -> Result<StatusReport, String> {
 /// Formats a report. `before` is the last one.
 fn show(options: &Options, report: &StatusReport, before: Option<&StatusReport>) -> String {
     if options.json {
-        return format!("{}\n", visible_json(&serde_json::json!(report)));
+        return json_line(&json!(report));
     }
     text::text(report, Rates::of(report, before))
 }
@@ -84,9 +79,7 @@ fn end(options: &Options, kill: &Kill) -> Result<String, String> {
     };
     match ask(&options.server, &request)? {
         Response::Killed(0) => Err(none),
-        Response::Killed(count) if options.json => {
-            Ok(format!("{}\n", serde_json::json!({ "killed": count })))
-        }
+        Response::Killed(count) if options.json => Ok(json_line(&json!({ "killed": count }))),
         Response::Killed(count) => Ok(format!("ended {}\n", counted(count, "request"))),
         other => Err(format!("unexpected response: {other:?}")),
     }

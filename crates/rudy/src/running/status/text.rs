@@ -3,9 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use rudy_units::{bytes, count, counted, duration, rate, rough, share, visible};
-
 use rudy_admin::{ActiveRequest, Rates, StatusReport, TopEntry};
+use rudy_units::{bytes, count, counted, duration, rate, rough, share, visible};
 
 /// Number of rows of a list of clients, paths, hosts or upstreams.
 const LIST_ROWS: usize = 5;
