@@ -169,7 +169,7 @@ impl Usage {
         let Self { start, early, end, files_peak } = self;
         format!(
             "soak: {} min, seed {}: {} requests, {} failed, {} killed, {} reloads; descriptors {} -> {}, \
-             threads {} -> {}, files 0 -> {} (at most {files_peak}), PSS {} -> {} MiB: {}",
+             threads {} -> {}, files 0 -> {} (at most {files_peak}), memory {} -> {} MiB: {}",
             options.minutes,
             options.seed,
             Thousands(counts.responses()),
@@ -181,8 +181,8 @@ impl Usage {
             start.threads,
             end.threads,
             end.files,
-            Mebibytes(early.pss_bytes),
-            Mebibytes(end.pss_bytes),
+            Mebibytes(early.allocated_bytes),
+            Mebibytes(end.allocated_bytes),
             if has_passed { "passed" } else { "failed" }
         )
     }

@@ -15,14 +15,15 @@ pub(super) const DESCRIPTORS_GROWTH_MAX: u64 = 0;
 /// Number of threads allowed at the end in addition to those of the idle server at the start.
 pub(super) const THREADS_GROWTH_MAX: usize = 0;
 /// Memory allowed at the end in addition to that after the first minute, for what the allocator retains.
-pub(super) const PSS_GROWTH_MAX: u64 = 8 << 20;
+pub(super) const ALLOCATED_GROWTH_MAX: u64 = 8 << 20;
 
 /// The server's resources at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) descriptors: u64,
     pub(super) threads: usize,
-    pub(super) pss_bytes: u64,
+    /// Memory that is not of files: pages of the binary count differently as soon as `rudy conns`, the same file, ends.
+    pub(super) allocated_bytes: u64,
     pub(super) rss_bytes: u64,
     /// Number of buffer files, including files without a name.
     pub(super) files: usize,
@@ -50,7 +51,7 @@ impl Sampler {
         Ok(Sample {
             descriptors: now.descriptors.open.unwrap_or_default(),
             threads: now.threads.len(),
-            pss_bytes: self.process.pss_bytes()?,
+            allocated_bytes: self.process.allocated_pss_bytes()?,
             rss_bytes: now.memory.rss_bytes,
             files: self.files(),
             connections: states.into_iter().map(|(state, tally)| (state, tally.sockets)).collect(),
@@ -98,15 +99,15 @@ impl Sample {
 
     /// Compares memory with `early`, the sample after the first minute.
     pub(super) fn memory_leak(&self, early: &Self) -> Option<String> {
-        (self.pss_bytes > early.pss_bytes + PSS_GROWTH_MAX).then(|| {
-            let (now, then) = (Mebibytes(self.pss_bytes), Mebibytes(early.pss_bytes));
-            format!("PSS {now}, {then} after the first minute, maximum growth {}", Mebibytes(PSS_GROWTH_MAX))
+        (self.allocated_bytes > early.allocated_bytes + ALLOCATED_GROWTH_MAX).then(|| {
+            let (now, then) = (Mebibytes(self.allocated_bytes), Mebibytes(early.allocated_bytes));
+            format!("memory {now}, {then} after the first minute, maximum growth {}", Mebibytes(ALLOCATED_GROWTH_MAX))
         })
     }
 }
 
 /// The heading of the table.
-pub(super) const HEADER: &str = "    time  requests  failed  descriptors  threads   PSS MiB   RSS MiB  files (most)  ESTAB  CLOSE_WAIT  other  unix";
+pub(super) const HEADER: &str = "    time  requests  failed  descriptors  threads   alloc MiB   RSS MiB  files (most)  ESTAB  CLOSE_WAIT  other  unix";
 
 /// A line of the table.
 pub(super) struct Row<'a> {
@@ -123,7 +124,7 @@ impl fmt::Display for Row<'_> {
         let (requests, failed) = (counts.responses(), counts.failures);
         write!(f, "{:>6} s  {requests:>8}  {failed:>6}", time.as_secs())?;
         write!(f, "  {:>11}  {:>7}", sample.descriptors, sample.threads)?;
-        write!(f, "  {:>8}  {:>8}", Mebibytes(sample.pss_bytes), Mebibytes(sample.rss_bytes))?;
+        write!(f, "  {:>10}  {:>8}", Mebibytes(sample.allocated_bytes), Mebibytes(sample.rss_bytes))?;
         write!(f, "  {:>12}", format!("{} ({files_max})", sample.files))?;
         let (established, closing) = (sample.in_state(State::Established), sample.in_state(State::CloseWait));
         let all: usize = sample.connections.values().sum();
