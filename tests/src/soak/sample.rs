@@ -101,7 +101,10 @@ impl Sample {
     pub(super) fn memory_leak(&self, early: &Self) -> Option<String> {
         (self.allocated_bytes > early.allocated_bytes + ALLOCATED_GROWTH_MAX).then(|| {
             let (now, then) = (Mebibytes(self.allocated_bytes), Mebibytes(early.allocated_bytes));
-            format!("memory {now}, {then} after the first minute, maximum growth {}", Mebibytes(ALLOCATED_GROWTH_MAX))
+            format!(
+                "memory {now}, {then} after the first minute, maximum growth {}",
+                Mebibytes(ALLOCATED_GROWTH_MAX)
+            )
         })
     }
 }

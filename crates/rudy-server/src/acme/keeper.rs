@@ -186,6 +186,9 @@ impl Keeper {
         let attempt = self.attempts.next(&self.kinds, self.shared.settings.test.is_some());
         let pause = self.attempts.failed(failure.is_validation, failure.retry_after, random_share());
         let (now, shared) = (SystemTime::now(), &self.shared);
+        // Before the log says so: who reads the line may reload at once.
+        let mut reload = pin!(shared.retry.notified());
+        reload.as_mut().enable();
         let test = if attempt.is_test { ", from the test authority" } else { "" };
         let next = now + pause;
         shared.errors.error(&format!(
@@ -198,8 +201,6 @@ impl Keeper {
         shared.acme.set_outlook(&self.name, outlook);
         // A reload asks for another attempt, but not earlier than the authority wants.
         let earliest = failure.retry_after.unwrap_or_default();
-        let mut reload = pin!(shared.retry.notified());
-        reload.as_mut().enable();
         sleep(earliest).await;
         let _ = timeout(pause.saturating_sub(earliest), reload).await;
     }
