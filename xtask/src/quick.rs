@@ -12,6 +12,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-acme/", &["serve::acme"]),
     ("crates/rudy-admin/", &["serve::admin", "serve::status"]),
     ("crates/rudy-cache/", &["apps::cache"]),
+    ("crates/rudy-config/", &["tools::cli", "serve::recipes"]),
     ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
     ("crates/rudy-fastcgi-app/", &["apps::weblog"]),
     ("crates/rudy-http/", &["serve::conformance", "serve::machine", "serve::http2"]),

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
+use rudy_config::Diagnostics;
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_net::listen::Address;
 use rudy_net::{
@@ -20,7 +21,7 @@ use crate::buffer::Buffers;
 use crate::cache::Cache;
 use crate::client_address::{self, set_forwarded_host};
 use crate::compile::compile;
-use crate::config::{Config, Diagnostics};
+use crate::config::Config;
 use crate::dashboard::Live;
 use crate::error_log::{ErrorLog, client_subject};
 use crate::exchange::{self, Observers};

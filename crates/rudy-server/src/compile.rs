@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use rudy_config::{Location, Problem};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::listen::Address;
 
 use crate::Resources;
 use crate::acme;
 use crate::client_address;
-use crate::config::{self, Config, Location, Problem};
+use crate::config::{self, Config};
 use crate::exchange::RouteName;
 use crate::files::{FilesOptions, is_withheld};
 use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rudy_tls::{authority_certificate, sha256};
-
 use rudy_units::Visible;
 
 use crate::run::Exit;

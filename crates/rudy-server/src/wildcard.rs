@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::config::written_as_text;
+use rudy_config::written_as_text;
 
 /// A pattern: `*` matches any characters, or none; all others match themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]

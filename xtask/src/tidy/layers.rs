@@ -15,6 +15,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-stats", 0),
     ("rudy-units", 0),
     ("rudy-charts", 0),
+    ("rudy-config", 1),
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
     ("rudy-store", 1),

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::StatusCode;
+use rudy_config::written_as_text;
 use rudy_http::semantics::path::RequestPath;
 
-use crate::config::written_as_text;
 use crate::exchange::Finished;
 use crate::routing::PathPattern;
 

@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderName;
 use http::header::HOST;
+use rudy_config::written_as_text;
 use rudy_http::h1::RequestHead;
 use rudy_net::{Client, ExchangeOutcome, Peer};
 
@@ -28,7 +29,6 @@ pub use self::conditions::{Conditions, StatusRange};
 use self::field::{Field, Times};
 pub use self::logs::{AccessLogs, AccessLogsOptions};
 pub use self::template::Template;
-use crate::config::written_as_text;
 use crate::digits::{write_ip, write_number};
 use crate::error_log::ErrorLog;
 use crate::exchange::{Finished, Notes, RequestInfo};

@@ -1,9 +1,10 @@
 //! Checks what can be known about certificates before an authority is asked.
 
+use rudy_config::{Location, OneOrMany, Problem};
 use rudy_net::listen::{Address, Endpoint};
 
 use super::table::ChallengeName;
-use crate::config::{Config, Location, OneOrMany, Problem, Site};
+use crate::config::{Config, Site};
 use crate::routing::HostPattern;
 use crate::tls::name_of;
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rudy_acme::{AccountRequest, Authority, ChallengeKind, ExternalAccount};
+use rudy_config::{Command, FilePath, OneOrMany};
 use rudy_tls::Trust;
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::hook::Hook;
-use crate::config::{Command, FilePath, OneOrMany};
 
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";

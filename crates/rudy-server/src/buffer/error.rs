@@ -5,8 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use rudy_net::RequestBodyError;
-
-use crate::config::Size;
+use rudy_units::Size;
 
 /// Why bytes cannot be stored in the file of a body. They stay in memory.
 #[derive(Debug)]

@@ -340,12 +340,12 @@ mod tests {
     use crate::cache::Cache;
     use crate::cache::store::{CacheStore, StoreTable};
     use crate::cache::table::CacheTable;
-    use crate::config::FilePath;
     use crate::error_log::ErrorLog;
     use crate::handlers::{Call, Handler, NoHandler};
     use crate::routes::{Context, Routes};
     use crate::routing::{Hosts, Listeners, Route, Router, Site};
     use crate::steps::{Next, Step, Target};
+    use rudy_config::FilePath;
 
     /// An origin whose responses are stale at once, and are used while they are validated.
     #[derive(Debug)]

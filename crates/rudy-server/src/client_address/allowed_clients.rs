@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::{HeaderName, StatusCode};
+use rudy_config::{OneOrMany, written_as_text};
 use rudy_net::{Client, Peer, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Network;
-use crate::config::{OneOrMany, written_as_text};
 use crate::pages;
 use crate::request_state::HasRequestState;
 use crate::routes::Context;

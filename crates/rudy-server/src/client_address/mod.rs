@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::uri::{Authority, Scheme, Uri};
 use http::{HeaderValue, header};
+use rudy_config::{Location, Problem};
 use rudy_http::h1::{RequestHead, is_host};
 use rudy_http::semantics::forwarded::{Element, Node, elements_from_right};
 use rudy_net::{Client, Forwarded, Peer, Request};
@@ -22,7 +23,7 @@ pub use allowed_clients::{AllowedClient, AllowedClients};
 pub(crate) use network::network;
 pub use network::{Network, TrustedProxy};
 
-use crate::config::{Config, Location, Problem};
+use crate::config::Config;
 
 /// The trusted proxies, and which of their header fields to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use rudy_config::written_as_text;
 use rudy_net::Peer;
-
-use crate::config::written_as_text;
 
 /// The number of bits before an IPv4 address that is mapped to IPv6.
 const MAPPED_BITS: u8 = 96;

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use rudy_config::{Int, OneOrMany, count, inline_schema, marker, two_lines};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
+use rudy_units::{Size, as_size};
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
-
-use crate::config::{Int, OneOrMany, Size, as_size, count, inline_schema, marker, two_lines};
 
 /// The value of a key `compression`: `true`, `false` or a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rudy_config::{Command, Int, Location, OneOrMany, Problem};
+use rudy_units::{Time, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::missing;
 use super::processes::ProcessesTable;
-use super::values::{Command, Int, OneOrMany};
-use super::{Location, Problem, missing};
 use crate::fastcgi::process_problems;
 use crate::upstream::UpstreamAddress;
-use rudy_units::{Time, Timeout};
 
 /// A FastCGI app. Tables with the same settings share one app and its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -1,7 +1,9 @@
 //! Checks of the folder for buffered bodies.
 
+use rudy_config::{Location, Problem};
+
+use super::Config;
 use super::start::unusable_folder;
-use super::{Config, Location, Problem};
 
 impl Config {
     /// Reports a `buffer_dir` that is not writable. The default folder is not checked, because most configurations do not need it.

@@ -1,6 +1,8 @@
 //! Notices of `rudy check` about caches.
 
-use super::{Config, OrOff, Route, Site};
+use rudy_config::OrOff;
+
+use super::{Config, Route, Site};
 use crate::cache::CacheTable;
 use crate::handlers::HandlerTable;
 

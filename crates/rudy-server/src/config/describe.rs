@@ -2,6 +2,7 @@
 
 use rudy_net::engine::{Model, THREADS_MAX};
 use rudy_net::listen::Address;
+use rudy_units::{Time, visible};
 use serde_json::Value;
 
 use super::limits::LimitsTable;
@@ -9,7 +10,6 @@ use super::{AccessLogOptions, AppTable, Config, EngineOptions, Site};
 use crate::access_log::{Conditions, Format};
 use crate::client_address::{Options as ClientAddress, Source};
 use crate::handlers::HandlerConfig;
-use rudy_units::{Time, visible};
 
 impl Config {
     /// Describes the listeners, the routes in order, the limits that differ from their defaults, and the notices.

@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use rudy_config::{Diagnostics, Location, Problem};
 use rudy_net::engine::{self, Model};
 
-use super::{Config, Diagnostics, Location, Problem};
+use super::Config;
 use crate::acme;
 use crate::handlers::HandlerConfig;
 use crate::steps::StepsTable;

@@ -5,14 +5,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use rudy_config::{FilePath, Int, Located, Location, OneOrMany, OrOff, Problem, short_form};
+use rudy_units::{Size, Time, Timeout};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::authorize::AuthorizeTable;
 use super::limits::LimitsTable;
-use super::or_off::OrOff;
-use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, short_form};
-use super::{Location, Problem};
+use super::values::{EngineName, ListenAddress};
 use crate::access_log::{Conditions, Format, StatusRange};
 use crate::acme::AcmeTable;
 use crate::cache::StoreTable;
@@ -26,7 +26,6 @@ use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
 use crate::steps::StepsTable;
 use crate::tls::{HstsTable, TlsTable};
-use rudy_units::{Size, Time, Timeout};
 
 /// The configuration file of Rudy, a web server.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

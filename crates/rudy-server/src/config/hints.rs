@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
+use rudy_config::{Hints, Location, Problem};
 use serde_json::Value;
 
-use super::diagnostics::{Location, Problem};
 use super::file::MainFile;
 use super::schema::schema_of;
 
@@ -166,24 +166,54 @@ const OTHER_SERVERS: [(&str, &str); 89] = [
 /// Keys for a front controller in other servers. `php` needs none of them.
 const FRONT_CONTROLLER_KEYS: [&str; 5] = ["fallback", "front_controller", "index", "script", "try_files"];
 
-/// Reports an unknown key.
-pub(super) fn unknown(location: &Location, key: &str, known: &[&'static str]) -> Problem {
-    let problem = Problem::key(location, format!("unknown key `{key}`"));
-    let known: Vec<_> = known.iter().copied().filter(|key| !key.starts_with('$')).collect();
-    if let Some((_, new)) = REPLACED.iter().find(|(old, _)| *old == key) {
-        return problem.label(format!("replaced by {new}"));
+/// What Rudy says about mistakes in its tables.
+pub(super) struct TablesHints;
+
+impl Hints for TablesHints {
+    fn unknown(&self, location: &Location, key: &str) -> Option<String> {
+        if let Some((_, new)) = REPLACED.iter().find(|(old, _)| *old == key) {
+            return Some(format!("replaced by {new}"));
+        }
+        let other = || OTHER_SERVERS.iter().find(|(theirs, _)| *theirs == key.to_ascii_lowercase());
+        elsewhere(location, key).or_else(|| other().map(|(_, ours)| (*ours).to_owned()))
     }
-    if let Some(location) = elsewhere(location, key) {
-        return problem.label(location);
+
+    fn missing(&self, location: &Location, key: &str, problem: Problem) -> Problem {
+        let handler = location.keys().rsplit('.').next().unwrap_or_default().to_owned();
+        match (handler.as_str(), key) {
+            ("status" | "info" | "tail", "allow") | ("broadcast", "publish") => {
+                let files = if handler == "tail" { "files = \"access.log\", " } else { "" };
+                let problem = problem.label(format!("write {handler} = {{ {files}{key} = \"loopback\" }}"));
+                problem.help(format!(
+                    "`{key}` lists the clients to allow: \"loopback\" (this machine, without a proxy), addresses and networks, or \"anyone\""
+                ))
+            }
+            ("route", "path") => problem.label("needs `path`, for example `path = \"/*\"` for all paths"),
+            _ => problem.label(format!("needs `{key}`")),
+        }
     }
-    if let Some((_, ours)) = OTHER_SERVERS.iter().find(|(theirs, _)| *theirs == key.to_ascii_lowercase()) {
-        return problem.label(*ours);
+
+    fn example(&self, location: &Location, expected: &str) -> Option<String> {
+        let keys = location.keys();
+        let begin = match expected {
+            "a table" => '{',
+            "a list" => '[',
+            _ => return None,
+        };
+        let is_expected = |example: &str| example.starts_with(begin);
+        let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?, is_expected)?;
+        let status_code = if name == "status" { "; `respond = 403` sends a status code" } else { "" };
+        Some(format!("write `{name} = {example}`{status_code}"))
     }
-    if let Some(near) = nearest(key, known.iter().copied()) {
-        return problem.label(format!("did you mean `{near}`?"));
+
+    fn choice(&self) -> (&'static str, &'static str) {
+        ("route", "handler")
     }
-    let names: Vec<_> = known.iter().map(|key| format!("`{key}`")).collect();
-    problem.label("not allowed here").help(format!("the keys of this table are {}", names.join(", ")))
+}
+
+/// Reports a missing key of the table at `location`.
+pub(crate) fn missing(location: &Location, key: &str) -> Problem {
+    rudy_config::missing(&TablesHints, location, key)
 }
 
 /// Reports a word of other servers as the file of the log at `location`.
@@ -264,71 +294,4 @@ fn has_key(table: &str, key: &str) -> bool {
 fn is_handler(key: &str) -> bool {
     let handlers = SCHEMA["$defs"]["RouteTable"]["oneOf"].as_array().into_iter().flatten();
     handlers.into_iter().any(|handler| handler["properties"].get(key).is_some())
-}
-
-/// An example for the key of a value that has another type than `expected`.
-pub(super) fn example(location: &Location, expected: &str) -> Option<String> {
-    let keys = location.keys();
-    let begin = match expected {
-        "a table" => '{',
-        "a list" => '[',
-        _ => return None,
-    };
-    let is_expected = |example: &str| example.starts_with(begin);
-    let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?, is_expected)?;
-    let status_code = if name == "status" { "; `respond = 403` sends a status code" } else { "" };
-    Some(format!("write `{name} = {example}`{status_code}"))
-}
-
-/// Reports a missing key of the table at `location`.
-pub(crate) fn missing(location: &Location, key: &str) -> Problem {
-    let problem = Problem::value(&location.key(key), format!("the key `{key}` is missing"));
-    let handler = location.keys().rsplit('.').next().unwrap_or_default().to_owned();
-    match (handler.as_str(), key) {
-        ("status" | "info" | "tail", "allow") | ("broadcast", "publish") => {
-            let files = if handler == "tail" { "files = \"access.log\", " } else { "" };
-            let problem = problem.label(format!("write {handler} = {{ {files}{key} = \"loopback\" }}"));
-            problem.help(format!(
-                "`{key}` lists the clients to allow: \"loopback\" (this machine, without a proxy), addresses and networks, or \"anyone\""
-            ))
-        }
-        ("route", "path") => problem.label("needs `path`, for example `path = \"/*\"` for all paths"),
-        _ => problem.label(format!("needs `{key}`")),
-    }
-}
-
-/// Reports a route without a handler.
-pub(super) fn no_variant(location: &Location, names: &[String]) -> Problem {
-    let problem = Problem::value(location, "this route has no handler");
-    let [before @ .., last] = names else { return problem };
-    problem.label(format!("expected {} or {last}", before.join(", ")))
-}
-
-/// Returns the most similar candidate, with at most one typo per three letters, or one in a short word.
-pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let with_distance = candidates.map(|candidate| (strsim::osa_distance(text, candidate), candidate));
-    let (distance, candidate) = with_distance.min()?;
-    (distance <= (text.chars().count().max(candidate.chars().count()) / 3).max(1)).then_some(candidate)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_most_similar_key_is_found() {
-        let known = ["head_timeout", "head_bytes", "idle_timeout", "path", "root"];
-        for (text, near) in [
-            ("hed_timeout", Some("head_timeout")),
-            ("haed_timeout", Some("head_timeout")),
-            ("head-bytes", Some("head_bytes")),
-            ("idle_tiemout", Some("idle_timeout")),
-            ("rot", Some("root")),
-            ("frobnicate", None),
-            ("auth", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(text, known.into_iter()), near, "{text}");
-        }
-    }
 }

@@ -1,12 +1,10 @@
 //! The `limits` table, with bounds for each value. The upper bounds prevent mistakes such as a head of 1 GB, which would let any
 //! client exhaust the memory; with the lower bounds, the server still works with browsers.
 
+use rudy_config::{Int, Location, Problem};
+use rudy_units::{Size, Time, Timeout};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::values::Int;
-use super::{Location, Problem};
-use rudy_units::{Size, Time, Timeout};
 
 const MIB: u64 = 1 << 20;
 

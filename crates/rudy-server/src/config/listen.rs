@@ -2,9 +2,10 @@
 
 use std::ptr;
 
+use rudy_config::{Location, Problem};
 use rudy_net::listen::Address;
 
-use super::{Config, Location, Problem, Site};
+use super::{Config, Site};
 
 impl Config {
     /// Returns the addresses to accept connections on.

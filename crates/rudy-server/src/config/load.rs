@@ -1,25 +1,19 @@
 //! Loads a [`Config`] from files. Invalid values are skipped and the rest is checked, so that all problems are reported at once.
 
-use std::fs::File;
-use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use rudy_config::{Diagnostics, Files, Located, Location, OneOrMany, OrOff, Problem};
 use rudy_net::listen::{Address, Endpoint};
-use serde::de::DeserializeOwned;
-use toml::de::DeTable;
 
-use super::diagnostics::{Diagnostics, Location, Problem, Sources};
 use super::file::{
     AccessLogTable, ErrorLogTable, IncludedFile, MainFile, RotationTable, RouteTable, SiteTable,
 };
-use super::hints::not_a_file;
+use super::hints::{TablesHints, not_a_file};
 use super::include::{Included, files_to_include};
-use super::read::{Outcome, read};
-use super::values::{ListenAddress, Located, OneOrMany};
-use super::variables::Expansion;
-use super::{CertificateSource, Config, EngineOptions, OrOff, Route, Site};
+use super::values::ListenAddress;
+use super::{CertificateSource, Config, EngineOptions, Route, Site};
 use crate::Resources;
 use crate::access_log::{AccessLogOptions, Destination};
 use crate::buffer::Options as BufferOptions;
@@ -34,14 +28,9 @@ impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that
     /// [`App::new`](crate::App::new) finds.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        let mut loader = Loader {
-            sources: Sources::default(),
-            problems: Vec::new(),
-            invalid: Vec::new(),
-            config: Self::empty(),
-        };
+        let mut loader = Loader { files: Files::new(&TablesHints), config: Self::empty() };
         loader.main_file(path);
-        let Loader { sources, mut problems, invalid, mut config } = loader;
+        let Loader { files: Files { sources, mut problems, invalid, .. }, mut config } = loader;
         config.sources = Arc::new(sources);
         if problems.is_empty() {
             return Ok(config);
@@ -52,20 +41,14 @@ impl Config {
     }
 }
 
-/// The maximum size of a file: enough for thousands of sites. A device such as `/dev/zero` has no end.
-const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
 struct Loader {
-    sources: Sources,
-    problems: Vec<Problem>,
-    /// The locations of invalid values, in all files.
-    invalid: Vec<Location>,
+    files: Files,
     config: Config,
 }
 
 impl Loader {
     fn main_file(&mut self, path: &Path) {
-        if let Some((location, Some(file))) = self.file::<MainFile>(path) {
+        if let Some((location, Some(file))) = self.files.read::<MainFile>(path) {
             let include = file.include.clone();
             let has_addresses = file.listen.is_some();
             self.apply_main(file, &location, path.parent().unwrap_or(Path::new("")));
@@ -76,10 +59,12 @@ impl Loader {
                 self.choose_addresses();
             }
         }
-        if self.problems.is_empty() && self.config.sites.is_empty() {
+        if self.files.problems.is_empty() && self.config.sites.is_empty() {
             let problem = Problem::value(&Location::file(0), "the configuration has no site")
                 .label("expected a [[site]] here or in an included file");
-            self.problems.push(problem.help("a minimal site has two lines: [[site]] and root = \"public\""));
+            self.files
+                .problems
+                .push(problem.help("a minimal site has two lines: [[site]] and root = \"public\""));
         }
     }
 
@@ -105,7 +90,7 @@ impl Loader {
             threads: file.threads.and_then(|threads| NonZeroUsize::new(threads.as_usize())),
             keep_alive: file.keep_alive,
         };
-        self.problems.extend(file.limits.problem(&location.key("limits"), &self.invalid));
+        self.files.problems.extend(file.limits.problem(&location.key("limits"), &self.files.invalid));
         config.http2 = file.http2.unwrap_or(true);
         config.limits = file.limits.into();
         config.buffer = BufferOptions {
@@ -140,7 +125,7 @@ impl Loader {
         config.request_id = file.request_id.and_then(RequestIdTable::if_on);
         match file.error_log.map(|log| error_log_options(&log, folder)).transpose() {
             Ok(log) => config.error_log = log.unwrap_or_default(),
-            Err(problem) => self.problems.push(*problem),
+            Err(problem) => self.files.problems.push(*problem),
         }
         let access_log = file.access_log.and_then(|log| self.access_log(&log, &Location::file(0), folder));
         self.config.access_log = match access_log {
@@ -156,51 +141,16 @@ impl Loader {
                 self.config.ignored.extend(notices);
                 for file in files {
                     let folder = file.parent().unwrap_or(Path::new(""));
-                    if let Some((_, Some(file))) = self.file::<IncludedFile>(&file) {
+                    if let Some((_, Some(file))) = self.files.read::<IncludedFile>(&file) {
                         self.sites(file.site, folder);
                     }
                 }
             }
             Err(why) => {
                 let problem = Problem::value(&main.key("include"), format!("cannot include \"{pattern}\""));
-                self.problems.push(problem.label(why));
+                self.files.problems.push(problem.label(why));
             }
         }
-    }
-
-    /// Reads one file.
-    fn file<T: DeserializeOwned>(&mut self, path: &Path) -> Option<(Location, Option<T>)> {
-        let name = path.display().to_string();
-        let text = match read_text(path) {
-            Ok(text) => text,
-            Err(why) => {
-                self.problems.push(Problem::value(&Location::none(), format!("cannot read {name}: {why}")));
-                return None;
-            }
-        };
-        let number = self.sources.add(name, text.clone());
-        let (mut document, errors) = DeTable::parse_recoverable(&text);
-        if !errors.is_empty() {
-            // After a syntax error, nothing else in the file is reliable: an unclosed quote changes all that follows.
-            self.problems.extend(syntax_errors(number, &text, &errors));
-            return None;
-        }
-        let (location, document) = (Location::file(number), document.get_mut());
-        self.sources.record(number, document);
-        let mut expansion = Expansion {
-            lookup: &|name| std::env::var(name).ok(),
-            placeholders: &mut self.sources.placeholders,
-            problems: &mut self.problems,
-            expanded: Vec::new(),
-            invalid: Vec::new(),
-        };
-        expansion.table(document, &location);
-        let Expansion { expanded, invalid, .. } = expansion;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let Outcome { value, invalid } =
-            read(document, &location, folder, &expanded, invalid, &mut self.problems);
-        self.invalid.extend(invalid);
-        Some((location, value))
     }
 
     fn sites(&mut self, sites: Vec<Located<SiteTable>>, folder: &Path) {
@@ -209,10 +159,10 @@ impl Loader {
             // An invalid or unknown key may have been meant as a route.
             let is_elsewhere =
                 |invalid: &Location| invalid.is_in(&location) && !invalid.is_in(&location.key("hosts"));
-            if is_empty && !self.invalid.iter().any(is_elsewhere) {
+            if is_empty && !self.files.invalid.iter().any(is_elsewhere) {
                 let problem = Problem::value(&location, "this site has no route");
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
-                self.problems.push(problem.label(label));
+                self.files.problems.push(problem.label(label));
             }
             let default_route = self.default_route(&site, &location);
             let routes = site.route.into_iter().filter_map(route).chain(default_route).collect();
@@ -255,14 +205,14 @@ impl Loader {
         match log_options(log, table, folder) {
             Ok(log) => Some(OrOff::On(Box::new(log))),
             Err(problem) => {
-                self.problems.push(*problem);
+                self.files.problems.push(*problem);
                 None
             }
         }
     }
 
     fn contains_invalid(&self, location: &Location) -> bool {
-        self.invalid.iter().any(|invalid| invalid.is_in(location))
+        self.files.invalid.iter().any(|invalid| invalid.is_in(location))
     }
 
     /// The last route of a site, from its `root` or `php`.
@@ -274,7 +224,7 @@ impl Loader {
         ];
         let has_no_root = site.root.is_none() && !self.contains_invalid(&location.key("root"));
         let settings = settings.into_iter().filter(|(_, is_given)| *is_given && has_no_root);
-        self.problems.extend(settings.map(|(key, _)| {
+        self.files.problems.extend(settings.map(|(key, _)| {
             let problem = Problem::key(&location.key(key), format!("`{key}` is for the files of `root`"));
             problem.label("this site has no `root`")
         }));
@@ -283,7 +233,7 @@ impl Loader {
                 let problem = Problem::key(&location.key("php"), "both `root` and `php` handle all paths");
                 let problem = problem.label("a second folder").also(&location.key("root"), "the first");
                 let help = "use `php` alone: it runs the scripts in its folder and serves the other files";
-                self.problems.push(problem.help(help));
+                self.files.problems.push(problem.help(help));
                 None
             }
             (Some(root), None) => {
@@ -394,34 +344,4 @@ fn resolve_addresses(listen: &OneOrMany<ListenAddress>, folder: &Path) -> Vec<Ad
         address
     };
     listen.as_slice().iter().map(resolve).collect()
-}
-
-fn read_text(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err("the file is larger than 4 MiB".to_owned());
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
-        format!("line {line} is not UTF-8")
-    })
-}
-
-/// Keeps only the first of several errors in adjacent lines: one mistake, such as an unclosed quote, causes the others.
-fn syntax_errors(source: usize, text: &str, errors: &[toml::de::Error]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let (mut last_line, mut line, mut end) = (None, 0, 0);
-    let mut errors: Vec<_> = errors.iter().map(|error| (error.span().unwrap_or_default(), error)).collect();
-    errors.sort_by_key(|(span, _)| span.start);
-    for (span, error) in errors {
-        line += text.get(end..span.start).unwrap_or_default().matches('\n').count();
-        end = span.start;
-        if last_line.is_none_or(|last| line > last + 1) {
-            problems.push(Problem::span(source, span, error.message()));
-        }
-        last_line = Some(line);
-    }
-    problems
 }

@@ -1,6 +1,8 @@
 //! The logs: the access logs of the main file and of sites, and the error log.
 
-use super::{AccessLogOptions, Config, Location, Problem, Site};
+use rudy_config::{Location, Problem};
+
+use super::{AccessLogOptions, Config, Site};
 use crate::access_log::{AccessLogsOptions, Destination};
 
 impl Config {

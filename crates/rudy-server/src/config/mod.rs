@@ -5,10 +5,8 @@ mod authorize;
 mod buffer;
 mod cache;
 mod describe;
-mod diagnostics;
 mod engine;
 mod fastcgi;
-mod fields;
 pub mod file;
 mod hints;
 mod include;
@@ -16,16 +14,13 @@ mod limits;
 mod listen;
 mod load;
 mod logs;
-mod or_off;
 mod path_info;
 mod processes;
-mod read;
 mod schema;
 mod start;
 #[cfg(test)]
 mod tests;
 mod values;
-mod variables;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -37,28 +32,17 @@ pub use crate::tls::{
 };
 pub use app::AppTable;
 pub use authorize::AuthorizeTable;
-pub use diagnostics::Diagnostics;
-pub(crate) use diagnostics::{Location, Problem, Sources};
 pub use engine::EngineOptions;
-pub(crate) use fields::{FieldName, field_table, field_value};
-pub use fields::{Fields, HeaderFieldName};
 pub(crate) use hints::missing;
 pub(crate) use listen::conflicts as conflicting_addresses;
-pub use or_off::OrOff;
 pub use processes::ProcessesTable;
-#[cfg(test)]
-pub(crate) use read::from_text;
-pub(crate) use read::{marker, two_lines};
+pub use rudy_config::{Diagnostics, Fields, FilePath, HeaderFieldName, Int, Located, OneOrMany, OrOff};
+use rudy_config::{Location, Placeholders, Sources};
 use rudy_net::listen::Address;
 pub use rudy_units::{Size, Time};
-pub(crate) use rudy_units::{as_size, as_time, visible};
 pub use schema::json_schema;
 pub(crate) use start::root_may;
-pub(crate) use values::{
-    Command, TextVisitor, add_short_form, count, inline_schema, short_form, written_as_text,
-};
-pub use values::{FilePath, Int, ListenAddress, Located, OneOrMany};
-pub(crate) use variables::Placeholders;
+pub use values::ListenAddress;
 
 pub use crate::access_log::AccessLogOptions;
 pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
@@ -71,6 +55,12 @@ use crate::files::FilesTable;
 use crate::handlers::HandlerTable;
 use crate::routing::{HostPattern, PathPattern};
 use crate::steps::StepsTable;
+
+/// Reads a table from a text.
+#[cfg(test)]
+pub(crate) fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Vec<rudy_config::Problem>> {
+    rudy_config::from_text(text, &hints::TablesHints)
+}
 
 /// Well below the 90 s after which systemd sends SIGKILL, and longer than most requests.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);

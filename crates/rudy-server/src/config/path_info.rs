@@ -1,7 +1,9 @@
 //! What path info means for the routes of a site: which restricted paths are still reachable as the `PATH_INFO` of a script, and which
 //! routes of scripts decide about it.
 
-use super::{Config, OrOff, Route, Site};
+use rudy_config::OrOff;
+
+use super::{Config, Route, Site};
 use crate::handlers::{HandlerConfig as _, HandlerTable};
 use crate::routing::PathPattern;
 

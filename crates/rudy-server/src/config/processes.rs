@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rudy_config::{FilePath, Int, Location, Problem};
+use rudy_units::{Time, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use super::values::{FilePath, Int};
-use super::{Location, Problem};
-use rudy_units::{Time, Timeout};
 
 /// The processes of an app that Rudy starts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

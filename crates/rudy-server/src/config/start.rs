@@ -7,11 +7,12 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use rudy_config::{Diagnostics, Location, OrOff, Problem};
 use rudy_net::listen::{Address, Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::{AppTable, Config, Diagnostics, Location, OrOff, Problem};
+use super::{AppTable, Config};
 use crate::access_log::Destination;
 use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::{HandlerConfig, HandlerTable};

@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use rudy_admin::{Filter, Rates};
+use rudy_config::Problem;
 use rudy_net::{Reply, Request, Response};
+use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 pub(crate) use self::live::Live;
 use crate::client_address::AllowedClients;
-use crate::config::{Problem, Time};
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, StreamFormat, Subscribe};
 use crate::methods::respond_unless_read;
 use crate::pages;

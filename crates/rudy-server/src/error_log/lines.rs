@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use rudy_config::Placeholders;
+use rudy_units::visible;
 use serde_json::json;
 
 use super::kinds::{Kind, Kinds};
 use super::{Context, ErrorLogOptions, Levels, LineFormat, Prefix, Severity};
-use crate::config::{Placeholders, visible};
 use crate::line_writer::LogFailure;
 use crate::local_time::LocalClock;
 

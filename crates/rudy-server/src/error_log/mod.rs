@@ -18,6 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use rudy_config::Placeholders;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,7 +29,6 @@ pub use self::levels::Level;
 pub(crate) use self::levels::Levels;
 use self::lines::Lines;
 use crate::access_log::Destination;
-use crate::config::Placeholders;
 use crate::exchange::RouteName;
 use crate::line_writer::{LineWriter, OnLogFailure, RotationOptions, Target, open_log};
 

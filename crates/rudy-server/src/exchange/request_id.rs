@@ -5,12 +5,12 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use rudy_config::short_form;
 use rudy_http::h1::RequestHead;
 use rudy_net::Request;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::short_form;
 use crate::steps::set_request_field;
 
 /// The field of requests and responses.

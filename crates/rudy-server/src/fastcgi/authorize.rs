@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_config::{Location, Problem};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
@@ -18,7 +19,7 @@ use super::failure::{AppCause, Cause, Failure};
 use super::params::{Constants, Params, Purpose, is_reserved};
 use super::sendfile;
 use crate::buffer::Buffers;
-use crate::config::{AuthorizeTable, Location, Problem};
+use crate::config::AuthorizeTable;
 use crate::handlers::{Call, Start};
 use crate::request_state::HasRequestState;
 use crate::steps::{Decided, OwnedCall, Passage, Waiting};

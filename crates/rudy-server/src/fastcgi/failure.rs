@@ -117,7 +117,7 @@ impl fmt::Display for AppCause {
                 hint(error)
             ),
             Self::Sendfile { name, value, why, .. } => {
-                write!(f, "{name} names \"{}\", {why}", crate::config::visible(value))
+                write!(f, "{name} names \"{}\", {why}", rudy_units::visible(value))
             }
             Self::TooManyRedirects(target) => {
                 write!(f, "more than {REDIRECTS_MAX} local redirects, the last one to {target}")

@@ -45,6 +45,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
+use rudy_config::{FilePath, Location, Problem};
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_http::semantics::path::{PathBelow, PathError};
@@ -62,7 +63,6 @@ pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
 pub use self::table::FastcgiTable;
 pub(crate) use self::table::PHP_SUFFIX;
-use crate::config::{FilePath, Location, Problem};
 use crate::files::access::Access;
 use crate::files::{Folders, Kind};
 use crate::handlers::{Call, Handler, Start};

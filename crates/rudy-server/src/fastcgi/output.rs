@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::config::visible;
+use rudy_units::visible;
+
 use crate::error_log::ErrorLog;
 use crate::upstream::RequestInfo;
 

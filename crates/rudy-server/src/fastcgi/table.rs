@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rudy_config::{FilePath, Location, Problem};
+use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Fastcgi;
-use crate::config::{AppTable, FilePath, Location, Problem, Size};
+use crate::config::AppTable;
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use crate::routing::PathPattern;
 

@@ -6,12 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rudy_config::{FilePath, inline_schema, marker};
 use schemars::json_schema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
 use super::listing;
-use crate::config::{FilePath, inline_schema, marker};
 
 /// The maximum size of a template, which is kept in memory.
 const TEMPLATE_BYTES_MAX: u64 = 1024 * 1024;

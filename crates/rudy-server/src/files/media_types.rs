@@ -5,14 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderValue;
+use rudy_config::{OrOff, inline_schema, two_lines, written_as_text};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::syntax::is_token;
 use schemars::json_schema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
-
-use crate::config::{OrOff, inline_schema, two_lines, written_as_text};
 
 /// The key for files whose type is unknown.
 const OTHERS: &str = "*";
@@ -193,7 +192,7 @@ mod tests {
             ("charset = true", "true"),
         ] {
             let problems = from_text::<Table>(text).unwrap_err();
-            let lines: Vec<_> = problems.iter().map(crate::config::Problem::line).collect();
+            let lines: Vec<_> = problems.iter().map(rudy_config::Problem::line).collect();
             assert!(lines.len() == 1 && lines[0].contains(expected), "{text}: {lines:?}");
         }
     }

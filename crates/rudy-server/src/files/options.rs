@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::HeaderValue;
+use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, count, field_value, short_form, two_lines};
+use rudy_units::{Size, Time, as_size, as_time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -18,10 +20,6 @@ use super::browse::{Browse, ListingTemplate};
 use super::media_types::FileTypes;
 use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
 use crate::compression::{Compression, CompressionSetting};
-use crate::config::{
-    FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value,
-    short_form, two_lines,
-};
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 
 /// Serves files from a folder: a table, or the folder alone.
@@ -336,7 +334,7 @@ impl FilesOptions {
 mod below_root {
     use serde::{Deserialize, Deserializer};
 
-    use crate::config::OneOrMany;
+    use rudy_config::OneOrMany;
 
     pub(super) fn stripped(path: &str) -> String {
         path.strip_prefix('/').unwrap_or(path).to_owned()

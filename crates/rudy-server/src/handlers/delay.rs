@@ -4,13 +4,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rudy_config::{Fields, FilePath, Location, Problem};
 use rudy_net::{Reply, Request};
+use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::respond::{Respond, ok};
 use super::{BuildContext, Call, Handler, HandlerConfig, RespondTable, Status};
-use crate::config::{Fields, FilePath, Location, Problem, Time};
 
 /// Responds after a delay, for tests of clients and of many requests in progress.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -4,6 +4,7 @@
 use std::{process, thread};
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_config::Problem;
 use rudy_http::semantics::negotiation::choose_media_type;
 use rudy_net::{Client, Reply, Request, Response};
 use schemars::JsonSchema;
@@ -12,7 +13,6 @@ use serde_json::{Map, Value, json};
 
 use super::{BuildContext, Call, Handler, HandlerConfig, Metrics};
 use crate::client_address::AllowedClients;
-use crate::config::Problem;
 use crate::methods::respond_unless_read;
 use crate::routes::Context;
 

@@ -1,13 +1,13 @@
 //! The `metrics` handler: the metrics of the server, for Prometheus.
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_config::Problem;
 use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::AllowedClients;
-use crate::config::Problem;
 use crate::methods::respond_unless_read;
 use crate::metrics::Format;
 use crate::pages;

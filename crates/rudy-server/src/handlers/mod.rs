@@ -21,6 +21,7 @@ use std::io;
 use std::path::PathBuf;
 
 use http::StatusCode;
+use rudy_config::{Location, Problem};
 use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_net::{Reply, Request};
 use schemars::JsonSchema;
@@ -39,7 +40,7 @@ pub(crate) use subscribe::Subscribe;
 pub use tail::TailTable;
 
 use crate::compression::CompressionSetting;
-use crate::config::{AppTable, Location, Problem, Site};
+use crate::config::{AppTable, Site};
 use crate::dashboard::DashboardTable;
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, FastcgiTable};
@@ -292,11 +293,9 @@ impl HandlerConfig for HandlerTable {
 }
 
 /// The status of a response, from 200 to 599.
-pub(crate) type Status = crate::config::Int<200, 599>;
+pub(crate) type Status = rudy_config::Int<200, 599>;
 
-impl Status {
-    /// Returns the status as the HTTP library's type. All values of `Status` are valid there.
-    pub(crate) fn code(self) -> StatusCode {
-        StatusCode::from_u16(self.as_u16()).unwrap_or(StatusCode::OK)
-    }
+/// Returns the status as the HTTP library's type. All values of `Status` are valid there.
+pub(crate) fn status_code(status: Status) -> StatusCode {
+    StatusCode::from_u16(status.as_u16()).unwrap_or(StatusCode::OK)
 }

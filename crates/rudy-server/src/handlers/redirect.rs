@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rudy_config::{Location, Problem, short_form};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Body, Reply, Request, Response};
@@ -13,7 +14,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::config::{Location, Problem, short_form};
 use crate::methods::reject_unknown_method;
 use crate::pages;
 use crate::routing::PathPattern;

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use http::{HeaderValue, StatusCode};
+use rudy_config::{Location, Problem};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request};
 
 use super::redirect::{RedirectStatus, check_target, redirection};
 use super::{Call, Handler};
-use crate::config::{Location, Problem};
 use crate::methods::reject_unknown_method;
 use crate::template::Template;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rudy_config::{Fields, FilePath, Int, Location, Problem, short_form};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
@@ -15,8 +16,7 @@ use rudy_net::{Body, Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{BuildContext, Call, Handler, HandlerConfig, Status};
-use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
+use super::{BuildContext, Call, Handler, HandlerConfig, Status, status_code};
 use crate::methods::{reject_unknown_method, respond_unless_read};
 use crate::pages;
 use crate::steps::CONNECTION_FIELDS;
@@ -103,7 +103,7 @@ impl Respond {
     /// Reads the body file and encodes the head.
     pub(crate) fn new(table: &RespondTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
-        let status = table.status.code();
+        let status = status_code(table.status);
         for (key, _) in table.headers.names().filter(|(_, name)| CONNECTION_FIELDS.contains(name)) {
             let problem =
                 Problem::key(&location.key("headers").key(key), format!("the server sets {key} itself"));

@@ -1,6 +1,7 @@
 //! The `rewrite` handler: responds with another path of the site, without telling the client.
 
 use http::{StatusCode, Uri};
+use rudy_config::{Problem, short_form};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request};
 
@@ -9,7 +10,6 @@ use serde::Deserialize;
 
 use super::redirect::check_target;
 use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::config::{Problem, short_form};
 use crate::methods::APP_METHODS;
 use crate::template::{Subject, Template};
 use crate::{internal_redirect, pages};

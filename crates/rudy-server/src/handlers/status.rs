@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_config::Problem;
 use rudy_net::engine::Model;
 use rudy_net::{ConnectionStates, Counters, Reply, Request, Response, Worker};
 use schemars::JsonSchema;
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::AllowedClients;
-use crate::config::Problem;
 use crate::exchange::RouteName;
 use crate::methods::respond_unless_read;
 use crate::metrics::{RequestMetrics, RequestSnapshot};

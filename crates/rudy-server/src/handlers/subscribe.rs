@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use rudy_config::{Location, Problem};
 use rudy_http::h1::PreparedHead;
 use rudy_net::{Body, Request, Response};
+use rudy_units::Time;
 
 use super::StreamFormat;
 use super::stream::fields;
-use crate::config::{Location, Problem, Time};
 use crate::topic::{Framing, StartAt, SubscribeOptions, Topic};
 
 /// Bounds of the heartbeat. With a longer one, proxies would close the connection.

@@ -9,7 +9,8 @@ use std::process;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use crate::config::written_as_text;
+use rudy_config::written_as_text;
+
 use crate::local_time::LocalClock;
 
 /// The maximum length of a line in bytes. A longer one is cut. Receivers of syslog accept 8 KiB, as far as is known.

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use rudy_config::{Location, Problem};
 use rudy_http::h1::LazyHead;
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
@@ -12,7 +13,6 @@ use super::forms::Forms;
 use super::verify::{Check, Verification};
 use super::{MirrorTable, Preset, Resource};
 use crate::buffer::Buffers;
-use crate::config::{Location, Problem};
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::respond_unless_read;

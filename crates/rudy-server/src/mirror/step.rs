@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, LOCATION};
 use http::{HeaderValue, Method, StatusCode};
 use rudy_cache::is_error;
+use rudy_config::OneOrMany;
 use rudy_http::semantics::percent::encode_non_ascii;
 use rudy_net::{Reply, Request, Response};
 
@@ -18,7 +19,6 @@ use super::sets::Sets;
 use super::tags::Tags;
 use super::{MirrorTable, Preset, Resource, checksum, fields};
 use crate::cache::{CacheStore, Origin};
-use crate::config::OneOrMany;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Start};
 use crate::internal_redirect::{CONDITIONAL_FIELDS, copy_head};

@@ -6,16 +6,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use rudy_units::Timeout;
+use rudy_config::{FilePath, Int, OneOrMany, Problem, TextVisitor, short_form, written_as_text};
+use rudy_units::{Size, Time, Timeout, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Preset;
 use super::fetch::Fetch;
 use crate::cache::CacheTable;
-use crate::config::{
-    FilePath, Int, OneOrMany, Problem, Size, TextVisitor, Time, short_form, visible, written_as_text,
-};
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use crate::proxy::{HostSource, ProxyTable, UpstreamUrl, name_of};
 use crate::wildcard::Wildcard;

@@ -14,12 +14,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use http::StatusCode;
+use rudy_config::{FilePath, Location, Problem, short_form};
 use rudy_net::{Reply, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::decide::{Plan, decide};
-use crate::config::{AppTable, FilePath, Location, Problem, missing, short_form};
+use crate::config::{AppTable, missing};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
 use crate::files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder};

@@ -20,10 +20,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rudy_http::semantics::negotiation::Coding;
+use rudy_units::visible;
 
 use self::made::Made;
 use self::sibling::{Outcome, Sibling};
-use crate::config::visible;
 use crate::run::Exit;
 
 /// The options of `rudy precompress`.

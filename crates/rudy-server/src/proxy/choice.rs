@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use http::HeaderName;
+use rudy_config::written_as_text;
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::is_token;
 use rudy_net::Peer;
+use rudy_units::visible;
 use rudy_upstream::{Choice, hash};
-
-use crate::config::{visible, written_as_text};
 
 /// How an upstream is chosen: `least-busy`, `round-robin`, or by the hash of a part of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

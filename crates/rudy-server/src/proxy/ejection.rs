@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_units::Timeout;
+use rudy_config::{Int, OneOrMany};
+use rudy_units::{Time, Timeout};
 use rudy_upstream::CircuitOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use crate::config::{Int, OneOrMany, Time};
 
 /// When an upstream is ejected: it gets no requests, as long as others are up.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

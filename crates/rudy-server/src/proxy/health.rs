@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use http::header::{CONNECTION, HOST, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use rudy_config::{Int, OneOrMany, TextVisitor, short_form, written_as_text};
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
 use rudy_net::proxy_header::{self, ProxiedClient};
-use rudy_units::Timeout;
+use rudy_units::{Time, Timeout, visible};
 use rudy_upstream::Permit;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,7 +26,6 @@ use super::ejection::FailureStatuses;
 use super::exchange::{Exchange, Timeouts};
 use super::table::ProxyTable;
 use super::url::UpstreamUrl;
-use crate::config::{Int, OneOrMany, TextVisitor, Time, short_form, visible, written_as_text};
 use crate::upstream::{Endpoint, Start, Upload, Upstream};
 
 /// Requests of Rudy that decide whether an upstream gets requests: a table, or the path alone.

@@ -52,6 +52,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body as _;
+use rudy_config::OneOrMany;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h1::{BodyLength, LazyHead};
 use rudy_http::semantics::field::KnownField;
@@ -82,7 +83,6 @@ use self::upgrade::Offer;
 pub use self::upgrade::UpgradeProtocol;
 pub use self::url::UpstreamUrl;
 use crate::buffer::Buffers;
-use crate::config::OneOrMany;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::{APP_METHODS, method_not_allowed};

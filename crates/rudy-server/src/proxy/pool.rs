@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use http::Method;
+use rudy_config::Int;
 use rudy_http::h1::client::RequestHead;
 use rudy_net::Observer;
 use rudy_upstream::{Change, Member, MemberOptions};
@@ -24,7 +25,6 @@ use super::table::{ProxyTable, UpstreamTable};
 use super::tls::UpstreamTls;
 use super::upgrade::Offer;
 use super::url::{Destination, UpstreamUrl};
-use crate::config::Int;
 use crate::error_log::ErrorLog;
 use crate::exchange::debug_request;
 use crate::upstream::{

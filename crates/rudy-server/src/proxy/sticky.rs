@@ -15,14 +15,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use http::uri::Scheme;
+use rudy_config::{TextVisitor, short_form, written_as_text};
 use rudy_http::h1::LazyHead;
 use rudy_net::Client;
-use rudy_units::Time;
+use rudy_units::{Time, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::choice::{cookie, is_cookie_name};
-use crate::config::{TextVisitor, short_form, visible, written_as_text};
 use crate::state_dir;
 
 /// How many bytes of a hash are in a cookie: too many to guess.

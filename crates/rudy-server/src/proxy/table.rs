@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, TextVisitor, short_form};
+use rudy_units::{Size, Time, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,13 +17,10 @@ use super::sticky::StickyTable;
 use super::tls::UpstreamTls;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
-use crate::config::{
-    FilePath, Int, Location, OneOrMany, Problem, Size, TextVisitor, Time, missing, short_form,
-};
+use crate::config::missing;
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use crate::upstream::{NameServer, Resolver};
 use crate::watched_files::folders_of;
-use rudy_units::Timeout;
 
 /// Passes requests to an application over HTTP: a table, or the URL of the application alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

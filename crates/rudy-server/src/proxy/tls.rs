@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rudy_config::{Location, Problem};
 use rudy_tls::{ClientSettings, ClientTls, Trust};
 
 use super::table::ProxyTable;
 use super::url::UpstreamUrl;
-use crate::config::{Location, Problem};
 use crate::tls::certificate_and_key;
 use crate::watched_files::{Seen, Stamp, stamp};
 
@@ -40,7 +40,7 @@ impl UpstreamTls {
         if table.urls().all(|url| url.tls_name().is_none()) {
             return Ok(None);
         }
-        let path = |path: &crate::config::FilePath| path.0.clone();
+        let path = |path: &rudy_config::FilePath| path.0.clone();
         let certificate = table.client_certificate.as_ref().map(path);
         let files = Files {
             trusted: table.trusted_certificates.as_ref().map(path),

@@ -15,11 +15,10 @@ use http::header::{
     UPGRADE,
 };
 use http::{Method, Version};
+use rudy_config::written_as_text;
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::{is_token, members};
-
-use crate::config::written_as_text;
 
 /// The protocols that are always passed on. Clients of Docker use `tcp` for the raw streams of a container.
 const ALWAYS: [&str; 2] = [WEBSOCKET, "tcp"];

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderValue;
+use rudy_config::written_as_text;
+use rudy_units::visible;
 
-use crate::config::{visible, written_as_text};
 use crate::routing::without_port;
 use crate::upstream::{Endpoint, UpstreamAddress};
 

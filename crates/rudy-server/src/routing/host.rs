@@ -6,9 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use rudy_config::written_as_text;
 use rudy_tls::Names;
-
-use crate::config::written_as_text;
 
 /// Maximum length of a DNS name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;

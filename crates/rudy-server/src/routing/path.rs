@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 use regex::bytes::{Regex, RegexBuilder};
+use rudy_config::written_as_text;
 use rudy_http::semantics::path::RequestPath;
 
-use crate::config::written_as_text;
 use crate::template::is_reserved;
 
 /// A pattern for the paths of a route.

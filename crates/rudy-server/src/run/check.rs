@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rudy_config::{Diagnostics, Location, Problem};
 use rudy_units::Visible;
 use rustix::fs::{Access, access};
 
@@ -10,7 +11,7 @@ use super::exit::{Exit, Failure};
 use super::ownership::{log_files, transfers_buffer_dir, transfers_log};
 use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
-use crate::config::{Config, Diagnostics, Location, Problem};
+use crate::config::Config;
 use crate::tls::early_data_notice;
 use crate::{App, Resources};
 

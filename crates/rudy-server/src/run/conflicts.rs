@@ -1,7 +1,9 @@
 //! Settings that conflict with `user` or `sandbox`.
 
+use rudy_config::{Diagnostics, Location, Problem};
+
 use super::sandbox;
-use crate::config::{AppTable, Config, Diagnostics, Location, Problem};
+use crate::config::{AppTable, Config};
 use crate::user::User;
 
 /// Checks for all conflicts. Looking up users may wait for the network.

@@ -4,10 +4,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use rudy_config::{Diagnostics, Placeholders};
 use rudy_net::listen::ListenError;
 use rudy_units::Visible;
-
-use crate::config::{Diagnostics, Placeholders};
 
 /// The exit codes of Rudy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

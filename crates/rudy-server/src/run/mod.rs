@@ -32,6 +32,7 @@ pub use exit::Exit;
 pub use explain::{ExplainedRequest, explain};
 pub use hosts::AllowedHost;
 pub use manual::{Page, write_manual};
+use rudy_config::FilePath;
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint, InheritedSockets};
 
@@ -40,9 +41,7 @@ use self::hosts::{allowed_hosts, hosts_of_certificate};
 use self::server::Server;
 use crate::HostPattern;
 use crate::access_log::{Destination, Format};
-use crate::config::{
-    AccessLogOptions, AcmeTable, CertificateSource, Config, FilePath, Site, TlsTable, json_schema,
-};
+use crate::config::{AccessLogOptions, AcmeTable, CertificateSource, Config, Site, TlsTable, json_schema};
 use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
 use crate::mirror::MirrorTable;

@@ -10,11 +10,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rudy_config::Location;
 use rudy_net::listen::Endpoint;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat};
 use rustix::process::geteuid;
 
-use crate::config::{Config, Location};
+use crate::config::Config;
 use crate::openat2;
 use crate::state_dir::{self, state_dir};
 use crate::user::User;

@@ -11,6 +11,7 @@ use http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
 use http::{HeaderValue, Method, StatusCode};
+use rudy_config::{HeaderFieldName, Location, OneOrMany, Problem};
 use rudy_http::semantics::field::ChangeFields;
 use rudy_http::syntax::members;
 use rudy_net::{Reply, Request, Response};
@@ -20,7 +21,6 @@ use serde::Deserialize;
 
 use super::access::MethodName;
 use super::{Flow, Kept, Passage, ResponseStep, Step};
-use crate::config::{HeaderFieldName, Location, OneOrMany, Problem};
 use crate::handlers::Call;
 use crate::request_state::HasResponseState;
 use crate::wildcard::Wildcard;

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use http::{HeaderName, HeaderValue};
+use rudy_config::{FieldName, field_table, inline_schema, two_lines};
 use schemars::json_schema;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::fields::CONNECTION_FIELDS;
-use crate::config::{FieldName, field_table, inline_schema, two_lines};
 use crate::template::{Piece, Template};
 
 /// Changes to header fields by name: `{ X-Frame-Options = "DENY", Server = false }`.
@@ -130,7 +130,7 @@ struct Values(Vec<Template>);
 
 impl<'de> Deserialize<'de> for Values {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        crate::config::OneOrMany::<Value>::deserialize(deserializer)
+        rudy_config::OneOrMany::<Value>::deserialize(deserializer)
             .map(|values| Self(values.as_slice().iter().map(|value| value.0.clone()).collect()))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_config::{FilePath, short_form};
 use rudy_net::{Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
@@ -13,7 +14,6 @@ use serde::Deserialize;
 
 use super::{Flow, Passage, Step};
 use crate::client_address::AllowedClients;
-use crate::config::{FilePath, short_form};
 use crate::handlers::Call;
 use crate::pages;
 use crate::routes::Context;

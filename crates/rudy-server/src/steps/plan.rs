@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
+use rudy_config::{Location, OneOrMany, OrOff, Problem};
 use rudy_units::{Size, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ use super::{Step, StepKind};
 use crate::Resources;
 use crate::cache::{Cache, CacheStore, CacheTable};
 use crate::compression::CompressionSetting;
-use crate::config::{self, Config, Location, OneOrMany, OrOff, Problem};
+use crate::config::{self, Config};
 use crate::fastcgi::Authorizer;
 use crate::files::{Charset, FileTypes, MediaTypeTable};
 use crate::handlers::HandlerTable;

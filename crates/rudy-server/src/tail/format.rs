@@ -101,7 +101,7 @@ impl LineFormatter {
         } else {
             (String::new(), "")
         };
-        let name = crate::config::visible(&name.to_string_lossy());
+        let name = rudy_units::visible(&name.to_string_lossy());
         out.extend_from_slice(format!("{begin}{name}{padding} |{end} ").as_bytes());
     }
 
@@ -148,7 +148,7 @@ fn color_length(text: &str) -> usize {
 }
 
 fn width_of(name: &Path) -> usize {
-    crate::config::visible(&name.to_string_lossy()).chars().count()
+    rudy_units::visible(&name.to_string_lossy()).chars().count()
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use std::thread;
 use std::time::{Instant, SystemTime};
 
 pub use regex::bytes::Regex;
+use rudy_units::visible;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::format::{Destination, LineFormatter};
-use crate::config::visible;
 use crate::follow::{Event, Follower, Pattern, Stopper};
 use crate::run::Exit;
 

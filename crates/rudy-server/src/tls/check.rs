@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use rudy_config::Problem;
 use rudy_net::listen::Address;
 use rudy_tls::Certificate;
 use rudy_units::counted;
 
-use crate::config::{Config, Problem, Site};
+use crate::config::{Config, Site};
 use crate::routing::HostPattern;
 
 /// Reports a certificate that is not valid now, or not for a host of the site.

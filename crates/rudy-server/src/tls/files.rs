@@ -4,13 +4,13 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
+use rudy_config::{Location, Problem};
 use rudy_tls::{
     Certificate, CertificateError, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
 
 use super::check::date;
 use super::table::{CertificateTable, ClientCertificatesTable};
-use crate::config::{Location, Problem};
 use crate::watched_files;
 
 /// Reads a certificate, its key and its OCSP response: the files of the table at `location`.

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use http::HeaderValue;
+use rudy_config::{Problem, short_form};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::{Config, Problem, Site, short_form};
+use crate::config::{Config, Site};
 
 /// What browsers' built-in lists require (hstspreload.org).
 const PRELOAD_MIN: Duration = Duration::from_hours(365 * 24);

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use rudy_config::{Location, Problem};
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::authority::certificate_file as authority_file;
@@ -30,7 +31,7 @@ pub(crate) use self::state::TlsState;
 pub use self::table::{CertificateSource, CertificateTable, ClientCertificatesTable, MinVersion, TlsTable};
 pub(crate) use self::ticket_keys::{ticket_keys_problem, use_ticket_keys};
 use self::watch::Watched;
-use crate::config::{self, Config, Location, Problem};
+use crate::config::{self, Config};
 use crate::routing::HostPattern;
 
 /// Where the TLS settings of a site come from.

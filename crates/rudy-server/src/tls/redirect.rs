@@ -1,11 +1,12 @@
 //! Redirects from plain HTTP to HTTPS.
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_config::Problem;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Request, Response};
 
 use crate::acme::is_challenge_path;
-use crate::config::{Config, Problem, Site};
+use crate::config::{Config, Site};
 use crate::pages;
 use crate::routing::without_port;
 

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::path::Path;
 
+use rudy_config::{FilePath, Located, Location, Problem, short_form};
 use rudy_tls::Names;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
-use crate::config::{FilePath, Located, Location, Problem, missing, short_form};
+use crate::config::missing;
 
 /// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
 /// files.

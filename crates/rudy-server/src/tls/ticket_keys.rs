@@ -5,11 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rudy_config::{Location, Problem};
 use rudy_tls::{TICKET_KEY_BYTES, TicketKey, TicketKeys};
 
 use super::TlsState;
 use super::files::unusable;
-use crate::config::{Config, Location, Problem};
+use crate::config::Config;
 use crate::watched_files::{Seen, stamp};
 use crate::{state_dir, watched_files};
 

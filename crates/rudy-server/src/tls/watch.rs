@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use rudy_admin::{CertificateStatus, LastError};
+use rudy_config::Problem;
 use rudy_tls::{Certificate, TlsSite};
 
 use super::check::{Expiry, date, expiry, expiry_notice};
 use super::{CertificateSource, Definition, TlsState};
-use crate::config::Problem;
 use crate::watched_files::{Seen, Stamp, stamp};
 
 /// The TLS settings of a site, and the files they were read from.

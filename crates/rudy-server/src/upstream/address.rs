@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::config::{visible, written_as_text};
+use rudy_config::written_as_text;
+use rudy_units::visible;
 
 /// The address of an upstream: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, `[::1]:9000` or `php:9000`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -6,13 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use rudy_config::{Location, Problem};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::folder::parent;
 use super::spawn::search_path;
 use super::user_to_switch_to;
-use crate::config::{AppTable, Location, Problem, root_may};
+use crate::config::{AppTable, root_may};
 
 /// Returns the problems of the app whose table is at `location`, if Rudy manages its processes.
 pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {

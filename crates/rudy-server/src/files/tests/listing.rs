@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::symlink;
 
+use rudy_config::FilePath;
+
 use super::super::FilesError;
 use super::*;
-use crate::config::FilePath;
 
 fn browsed(contents: &[(&str, &str)]) -> Site {
     Site::with_options(contents, FilesOptions { browse: Browse::On, ..FilesOptions::default() })

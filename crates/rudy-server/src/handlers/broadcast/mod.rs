@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, StatusCode, header};
+use rudy_config::{Int, Location, Problem};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request, Response};
+use rudy_units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,7 +17,6 @@ use self::publish::publish_body;
 use super::subscribe::{Subscribe, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, StreamFormat};
 use crate::client_address::AllowedClients;
-use crate::config::{Int, Location, Problem, Size, Time};
 use crate::methods::method_not_allowed;
 use crate::pages;
 use crate::routes::Context;

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use rudy_config::{Int, Location, Problem};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::syntax::parse_digits;
 use rudy_net::{Body, Reply, Request, Response};
+use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,7 +24,6 @@ use self::spread::Spread;
 use self::template::Template;
 use self::ticks::Ticks;
 use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::config::{Int, Location, Problem, Time};
 use crate::methods::respond_unless_read;
 use crate::pages;
 

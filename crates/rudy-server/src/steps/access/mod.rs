@@ -4,13 +4,13 @@ mod rule;
 mod table;
 
 use http::StatusCode;
+use rudy_config::OneOrMany;
 use rudy_net::Request;
 
 use self::rule::Rule;
 pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
 use super::{Flow, Passage, Step};
 use crate::client_address::AllowedClient;
-use crate::config::OneOrMany;
 use crate::handlers::Call;
 use crate::pages;
 use crate::routes::Context;

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use http::{HeaderName, Method};
+use rudy_config::OneOrMany;
 use rudy_net::{Client, Peer, Request};
 
 use super::table::AccessRuleTable;
 use crate::client_address::AllowedClient;
-use crate::config::OneOrMany;
 use crate::routes::Context;
 use crate::wildcard::Wildcard;
 

@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::{HeaderName, Method};
+use rudy_config::{FieldName, Location, OneOrMany, Problem, field_table, inline_schema, written_as_text};
 use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use crate::client_address::AllowedClient;
-use crate::config::{FieldName, Location, OneOrMany, Problem, field_table, inline_schema, written_as_text};
 use crate::wildcard::Wildcard;
 
 /// A rule: `allow` or `deny`, and conditions that must all be met.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderName, header};
+use rudy_config::{Location, OneOrMany, OrOff, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,7 +24,7 @@ use super::plan::{Planned, planned};
 use super::{Step, StepKind};
 use crate::Resources;
 use crate::client_address::AllowedClient;
-use crate::config::{self, Config, Location, OneOrMany, OrOff, Problem};
+use crate::config::{self, Config};
 use crate::passwords::PasswordFile;
 use crate::watched_files::folders_of;
 

@@ -5,10 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
 use http::HeaderValue;
+use rudy_config::{FilePath, short_form, written_as_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use crate::config::{FilePath, short_form, written_as_text};
 
 /// Basic authentication: a file of users, or a table.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::StatusCode;
+use rudy_config::{FilePath, Location, Problem, inline_schema, marker, two_lines};
 use rudy_http::semantics::path::RequestPath;
 use schemars::json_schema;
 use serde::Deserialize;
@@ -11,7 +12,6 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::folder::{read_folder, read_page};
 use super::{Pages, Source, Statuses};
-use crate::config::{FilePath, Location, Problem, inline_schema, marker, two_lines};
 
 /// Error pages: a folder, or a table by status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use rudy_config::{Location, Problem};
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::ChangeFields as _;
 use rudy_http::semantics::path::RequestPath;
@@ -16,7 +17,6 @@ pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 use super::fields::{remove_spellings, replace_field};
 use super::identity::{Identity, REMOTE_USER};
 use super::{Decided, Flow, Kept, OwnedCall, Passage, ResponseStep, Step};
-use crate::config::{Location, Problem};
 use crate::handlers::{Call, Handler as _, Start};
 use crate::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
 use crate::proxy::{Proxy, Subrequest};

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderName, header};
-use rudy_units::{Time, Timeout};
+use rudy_config::{
+    FilePath, HeaderFieldName, Location, OneOrMany, Problem, TextVisitor, short_form, written_as_text,
+};
+use rudy_units::{Time, Timeout, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::field_changes::is_of_connection;
 use super::super::identity::REMOTE_USER;
-use crate::config::{
-    FilePath, HeaderFieldName, Location, OneOrMany, Problem, TextVisitor, short_form, visible,
-    written_as_text,
-};
 use crate::proxy::{HostSource, Proxy, ProxyTable, UpstreamUrl};
 
 /// The fields that Authelia, Authentik and others send about a user.

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use http::header::COOKIE;
+use rudy_config::{OneOrMany, written_as_text};
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, KeyBuilder, KeyHasher};
 use rudy_net::{Client, Observer, Peer, Request};
+use rudy_units::visible;
 
 use crate::client_address::network;
-use crate::config::{OneOrMany, visible, written_as_text};
 use crate::handlers::Call;
 use crate::request_state::HasRequestState;
 use crate::routing::with_name;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_admin::LimitStatus;
+use rudy_config::{Location, OneOrMany, OrOff, Problem};
 
 use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
@@ -34,7 +35,7 @@ pub(super) use self::logins::{Attempt, LoginLimits};
 use self::rate::RateLimit;
 pub use self::table::{BandwidthTable, ConcurrencyTable, Events, RateLimitTable, RequestRate};
 use super::{Login, Step, StepsTable};
-use crate::config::{Config, Location, OneOrMany, OrOff, Problem};
+use crate::config::Config;
 use crate::registry::Registry;
 
 /// The maximum number of limits in a list.

@@ -5,13 +5,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::StatusCode;
+use rudy_config::{Int, OneOrMany, TextVisitor, short_form, written_as_text};
 use rudy_units::{Size, parse_duration};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::key::{KeyPart, KeySettings};
 use super::{Effect, Max, Place, Scope, Settings};
-use crate::config::{Int, OneOrMany, TextVisitor, short_form, written_as_text};
 
 /// The largest number of requests in a rate.
 const REQUESTS_MAX: u32 = 1_000_000;

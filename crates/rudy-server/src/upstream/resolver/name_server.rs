@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use crate::config::{visible, written_as_text};
+use rudy_config::written_as_text;
+use rudy_units::visible;
 
 /// The port of DNS (RFC 1035 §4.2).
 const PORT: u16 = 53;

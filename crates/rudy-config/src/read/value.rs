@@ -11,8 +11,8 @@ use toml::de::DeValue;
 use super::error::Error;
 use super::table::{Entries, LocatedAccess};
 use super::{Reader, marker};
-use crate::config::diagnostics::{Location, Problem};
-use crate::config::hints::{self, nearest};
+use crate::diagnostics::{Location, Problem};
+use crate::hints::nearest;
 
 /// A value of a file.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl<'r> Value<'r> {
             DeValue::Integer(number) if expected == "a string" => {
                 Error::custom(super::two_lines(message, format_args!("write \"{}\"", number.as_str())))
             }
-            _ => match hints::example(&self.location, expected) {
+            _ => match self.reader.hints.example(&self.location, expected) {
                 Some(line) => Error::custom(super::two_lines(message, line)),
                 None => Error::custom(message),
             },

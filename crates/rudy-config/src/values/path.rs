@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use super::list::empty_list;
-use crate::config::read::marker;
+use crate::read::marker;
 
 /// A path, not empty, relative to the folder of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

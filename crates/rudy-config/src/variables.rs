@@ -7,14 +7,15 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostics::{Location, Problem};
+use crate::diagnostics::{Location, Problem};
 
 /// Values from the environment with their placeholders, the longest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Placeholders(Vec<(String, String)>);
+pub struct Placeholders(Vec<(String, String)>);
 
 impl Placeholders {
-    pub(crate) fn add(&mut self, value: &str, placeholder: &str) {
+    /// Adds a value from the environment, and how the file spells it.
+    pub fn add(&mut self, value: &str, placeholder: &str) {
         // Hosts are stored in lower case.
         for value in [value.to_owned(), value.to_ascii_lowercase()] {
             let pair = (value, placeholder.to_owned());
@@ -25,12 +26,13 @@ impl Placeholders {
         self.0.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     }
 
-    pub(crate) fn extend(&mut self, others: &Self) {
+    /// Adds those of another configuration.
+    pub fn extend(&mut self, others: &Self) {
         others.0.iter().for_each(|(value, placeholder)| self.add(value, placeholder));
     }
 
     /// Replaces values with their placeholders, unless they are part of a longer word or number.
-    pub(crate) fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut masked = Cow::Borrowed(text);
         for (value, placeholder) in &self.0 {
             if masked.contains(value.as_str()) {
@@ -61,19 +63,19 @@ fn replace_words(text: &str, value: &str, placeholder: &str) -> String {
 }
 
 /// Expands the text values of a file.
-pub(super) struct Expansion<'a> {
+pub(crate) struct Expansion<'a> {
     /// Looks up a variable.
-    pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
-    pub(super) placeholders: &'a mut Placeholders,
-    pub(super) problems: &'a mut Vec<Problem>,
+    pub(crate) lookup: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) placeholders: &'a mut Placeholders,
+    pub(crate) problems: &'a mut Vec<Problem>,
     /// The locations of placeholders.
-    pub(super) expanded: Vec<Location>,
+    pub(crate) expanded: Vec<Location>,
     /// The locations of placeholders that have no value.
-    pub(super) invalid: Vec<Location>,
+    pub(crate) invalid: Vec<Location>,
 }
 
 impl Expansion<'_> {
-    pub(super) fn table(&mut self, table: &mut DeTable<'_>, location: &Location) {
+    pub(crate) fn table(&mut self, table: &mut DeTable<'_>, location: &Location) {
         for (key, value) in table.iter_mut() {
             self.value(value.get_mut(), &location.key(key.get_ref()));
         }

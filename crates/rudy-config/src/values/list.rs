@@ -7,8 +7,8 @@ use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
-use crate::config::diagnostics::Location;
-use crate::config::read::marker;
+use crate::diagnostics::Location;
+use crate::read::marker;
 
 pub(super) fn empty_list<E: Error>() -> E {
     E::custom("the list is empty\nexpected at least one value\nremove the key to use its default")
@@ -68,7 +68,8 @@ inline_schema!([T: JsonSchema] OneOrMany<T>, |generator| {
 /// A table with its location.
 #[derive(Debug, Clone)]
 pub struct Located<T> {
-    pub(crate) location: Location,
+    /// Where the value is written.
+    pub location: Location,
     /// The table.
     pub value: T,
 }

@@ -1,6 +1,7 @@
 //! Types of values, which are checked when they are read.
 
 /// Implements a schema that is inlined wherever the type is used.
+#[macro_export]
 macro_rules! inline_schema {
     ([$($generics:tt)*] $type:ty, |$generator:ident| $schema:expr) => {
         impl<$($generics)*> schemars::JsonSchema for $type {
@@ -19,8 +20,6 @@ macro_rules! inline_schema {
     };
 }
 
-pub(crate) use inline_schema;
-
 mod int;
 mod list;
 mod path;
@@ -28,10 +27,9 @@ mod short;
 mod text;
 
 pub use int::Int;
-pub(crate) use int::count;
+pub use int::count;
 pub use list::{Located, OneOrMany};
-pub(crate) use path::Command;
+pub use path::Command;
 pub use path::FilePath;
-pub(crate) use short::{add_short_form, short_form};
-pub use text::ListenAddress;
-pub(crate) use text::{EngineName, TextVisitor, written_as_text};
+pub use short::add_short_form;
+pub use text::TextVisitor;

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use schemars::json_schema;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-use super::read::two_lines;
-use super::values::{inline_schema, written_as_text};
+use crate::read::two_lines;
+use crate::{inline_schema, written_as_text};
 
 /// Header fields by name: `{ X-Frame-Options = "DENY" }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -25,12 +25,12 @@ struct Field {
 
 impl Fields {
     /// The keys and names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &HeaderName)> {
+    pub fn names(&self) -> impl Iterator<Item = (&str, &HeaderName)> {
         self.0.iter().map(|field| (field.key.as_str(), &field.name))
     }
 
     /// Converts them into the fields of a response.
-    pub(crate) fn to_map(&self) -> HeaderMap {
+    pub fn to_map(&self) -> HeaderMap {
         self.0.iter().map(|field| (field.name.clone(), field.value.clone())).collect()
     }
 }
@@ -43,7 +43,7 @@ impl FromIterator<(HeaderName, HeaderValue)> for Fields {
 }
 
 /// A field name as the key of a table.
-pub(crate) struct FieldName(pub(crate) String, pub(crate) HeaderName);
+pub struct FieldName(pub String, pub HeaderName);
 
 impl<'de> Deserialize<'de> for FieldName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for Value {
 }
 
 /// Deserializes the value of a field, without line feeds and control characters.
-pub(crate) fn field_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderValue, D::Error> {
+pub fn field_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderValue, D::Error> {
     let value = String::deserialize(deserializer)?;
     HeaderValue::try_from(value)
         .map_err(|_| D::Error::custom("a field value cannot contain line feeds or control characters"))
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for Fields {
 }
 
 /// Deserializes a table whose keys are the names of header fields, each once.
-pub(crate) fn field_table<'de, D, V>(deserializer: D) -> Result<Vec<(FieldName, V)>, D::Error>
+pub fn field_table<'de, D, V>(deserializer: D) -> Result<Vec<(FieldName, V)>, D::Error>
 where
     D: Deserializer<'de>,
     V: Deserialize<'de>,

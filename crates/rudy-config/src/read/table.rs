@@ -14,8 +14,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::Error;
 use super::value::Value;
-use crate::config::diagnostics::{Location, Problem};
-use crate::config::hints;
+use crate::diagnostics::{Location, Problem};
+use crate::hints;
 
 /// The state that a struct and its parts share while they read one table.
 struct TableContext<'r> {
@@ -113,7 +113,7 @@ impl TableContext<'_> {
             has_unknown = true;
             let location = location.key(key);
             if !reader.is_invalid(&location) {
-                reader.report(hints::unknown(&location, key, &known));
+                reader.report(hints::unknown(reader.hints, &location, key, &known));
                 reader.invalid.borrow_mut().push(location);
             }
         }
@@ -182,6 +182,7 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
     ) -> Result<V::Value, Error> {
         let TableContext { value, table, known, .. } = self.0;
         known.borrow_mut().extend(variants);
+        let (table_name, variant) = value.reader.hints.choice();
         let location = &value.location;
         let there =
             |key: &&&'static str| table.contains_key(**key) && !value.reader.is_invalid(&location.key(key));
@@ -189,13 +190,14 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
         let Some(first) = given.next() else {
             if !self.0.report_unknown() && !value.reader.contains_invalid(location) {
                 let names: Vec<_> = variants.iter().map(|key| format!("`{key}`")).collect();
-                value.reader.report(hints::no_variant(location, &names));
+                value.reader.report(no_variant(location, table_name, variant, &names));
             }
             return Err(Error::reported(&location.key(NO_VARIANT)));
         };
         if let Some(second) = given.next() {
-            let title = format!("a route can only have one handler; this one has `{first}` and `{second}`");
-            let problem = Problem::key(&location.key(second), title).label("a second handler");
+            let title =
+                format!("a {table_name} can only have one {variant}; this one has `{first}` and `{second}`");
+            let problem = Problem::key(&location.key(second), title).label(format!("a second {variant}"));
             value.reader.report(problem.also(&location.key(first), "the first"));
             return Err(Error::reported(&location.key(second)));
         }
@@ -267,7 +269,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     }
 }
 
-/// Presents a value as a map of its location and itself: [`crate::config::Located`].
+/// Presents a value as a map of its location and itself: [`crate::Located`].
 pub(super) struct LocatedAccess<'r> {
     value: Option<Value<'r>>,
     is_location_read: bool,
@@ -300,4 +302,11 @@ impl<'de> MapAccess<'de> for LocatedAccess<'_> {
         self.is_location_read = true;
         seed.deserialize(serde::de::value::StringDeserializer::new(value.location.to_text()))
     }
+}
+
+/// Reports a table without any of the keys of which it needs one.
+fn no_variant(location: &Location, table: &str, variant: &str, names: &[String]) -> Problem {
+    let problem = Problem::value(location, format!("this {table} has no {variant}"));
+    let [before @ .., last] = names else { return problem };
+    problem.label(format!("expected {} or {last}", before.join(", ")))
 }

@@ -9,50 +9,50 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::hints::nearest;
-use super::variables::Placeholders;
+use crate::hints::nearest;
+use crate::variables::Placeholders;
 use rudy_units::visible;
 
 /// The files of a configuration, with the spans of their values.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     files: Vec<Source>,
     /// Values from the environment, which are not shown.
-    pub(crate) placeholders: Placeholders,
+    pub placeholders: Placeholders,
 }
 
 /// A configuration file.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// The path, for display.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The text.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The span of each value, by its pointer: `site.0.hosts`.
-    pub(super) spans: HashMap<String, Spans>,
+    pub(crate) spans: HashMap<String, Spans>,
 }
 
 /// The span of a value and of its key.
 #[derive(Debug, Clone)]
-pub(super) struct Spans {
-    pub(super) key: Option<Range<usize>>,
-    pub(super) value: Range<usize>,
+pub(crate) struct Spans {
+    pub(crate) key: Option<Range<usize>>,
+    pub(crate) value: Range<usize>,
 }
 
 impl Sources {
     /// Adds a file and returns its number.
-    pub(super) fn add(&mut self, name: String, text: String) -> usize {
+    pub(crate) fn add(&mut self, name: String, text: String) -> usize {
         self.files.push(Source { name, text, spans: HashMap::new() });
         self.files.len() - 1
     }
 
     /// The paths of the files.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub fn paths(&self) -> impl Iterator<Item = &std::path::Path> {
         self.files.iter().map(|source| source.name.as_ref())
     }
 
     /// Returns the file and the line of a location, for people. `None` for flags.
-    pub(crate) fn place(&self, location: &Location) -> Option<String> {
+    pub fn place(&self, location: &Location) -> Option<String> {
         let source = self.files.get(location.source)?;
         let span = &source.spans.get(&location.pointer)?.value;
         let line = source.text.get(..span.start)?.matches('\n').count() + 1;
@@ -60,7 +60,7 @@ impl Sources {
     }
 
     /// Records the spans of all values of a file.
-    pub(super) fn record(&mut self, number: usize, table: &DeTable<'_>) {
+    pub(crate) fn record(&mut self, number: usize, table: &DeTable<'_>) {
         if let Some(source) = self.files.get_mut(number) {
             source.record_table(table, &Location::file(number));
         }
@@ -90,65 +90,65 @@ impl Source {
 
 /// The location of a value, present or missing: its file and the path of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Location {
+pub struct Location {
     source: usize,
     pointer: String,
 }
 
 impl Location {
     /// A whole file.
-    pub(crate) fn file(source: usize) -> Self {
+    pub fn file(source: usize) -> Self {
         Self { source, pointer: String::new() }
     }
 
     /// No file, for a configuration from flags.
-    pub(crate) fn none() -> Self {
+    pub fn none() -> Self {
         Self::file(usize::MAX)
     }
 
     /// The value of a key in this table.
-    pub(crate) fn key(&self, key: &str) -> Self {
+    pub fn key(&self, key: &str) -> Self {
         let dot = if self.pointer.is_empty() { "" } else { "." };
         Self { source: self.source, pointer: format!("{}{dot}{key}", self.pointer) }
     }
 
     /// An element of this array.
-    pub(crate) fn index(&self, index: usize) -> Self {
+    pub fn index(&self, index: usize) -> Self {
         self.key(&index.to_string())
     }
 
     /// Whether it is `other` or inside `other`.
-    pub(super) fn is_in(&self, other: &Self) -> bool {
+    pub fn is_in(&self, other: &Self) -> bool {
         let rest = self.pointer.strip_prefix(&other.pointer);
         self.source == other.source
             && rest.is_some_and(|rest| rest.is_empty() || other.pointer.is_empty() || rest.starts_with('.'))
     }
 
     /// Whether it is probably a misspelling of `other`, in the same table.
-    pub(super) fn is_probably(&self, other: &Self) -> bool {
+    pub(crate) fn is_probably(&self, other: &Self) -> bool {
         let key = |location: &Self| location.pointer.rsplit('.').next().unwrap_or_default().to_owned();
         self.parent() == other.parent() && nearest(&key(self), [key(other).as_str()].into_iter()).is_some()
     }
 
     /// The keys as in a table header: `site.route`.
-    pub(super) fn keys(&self) -> String {
+    pub fn keys(&self) -> String {
         let keys: Vec<_> = self.pointer.split('.').filter(|key| key.parse::<usize>().is_err()).collect();
         keys.join(".")
     }
 
     /// The enclosing table or list; `None` for a file.
-    pub(super) fn parent(&self) -> Option<Self> {
+    pub fn parent(&self) -> Option<Self> {
         let pointer = self.pointer.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
         (!self.pointer.is_empty()).then_some(Self { source: self.source, pointer })
     }
 
     /// Formats the location for [`Self::from_text`].
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         format!("{} {}", self.source, self.pointer)
     }
 
     /// Parses the output of [`Self::to_text`]; other text is [`Self::none`].
-    pub(super) fn from_text(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         let parts = text.split_once(' ').and_then(|(source, pointer)| Some((source.parse().ok()?, pointer)));
         parts.map_or_else(Self::none, |(source, pointer)| Self { source, pointer: pointer.to_owned() })
     }
@@ -156,7 +156,7 @@ impl Location {
 
 /// A problem in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub struct Problem {
     title: String,
     at: Target,
     label: String,
@@ -175,17 +175,17 @@ enum Target {
 
 impl Problem {
     /// A problem with a value.
-    pub(crate) fn value(location: &Location, title: impl Into<String>) -> Self {
+    pub fn value(location: &Location, title: impl Into<String>) -> Self {
         Self::new(Target::Value(location.clone()), title)
     }
 
     /// A problem with a key.
-    pub(crate) fn key(location: &Location, title: impl Into<String>) -> Self {
+    pub fn key(location: &Location, title: impl Into<String>) -> Self {
         Self::new(Target::Key(location.clone()), title)
     }
 
     /// A problem with a range of a file.
-    pub(super) fn span(source: usize, span: Range<usize>, title: impl Into<String>) -> Self {
+    pub(crate) fn span(source: usize, span: Range<usize>, title: impl Into<String>) -> Self {
         Self::new(Target::Span(source, span), title)
     }
 
@@ -214,30 +214,30 @@ impl Problem {
     }
 
     /// Returns the problem on one line, for the log.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         format!("{}: {}", self.title, self.label)
     }
 
     /// Sets the text beside the caret: what was expected.
-    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+    pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = visible(&label.into());
         self
     }
 
     /// Adds a related location.
-    pub(crate) fn also(mut self, location: &Location, label: impl Into<String>) -> Self {
+    pub fn also(mut self, location: &Location, label: impl Into<String>) -> Self {
         self.also = Some((location.clone(), label.into()));
         self
     }
 
     /// Suppresses the problem if something at this location is invalid.
-    pub(crate) fn unless_invalid(mut self, cause: &Location) -> Self {
+    pub fn unless_invalid(mut self, cause: &Location) -> Self {
         self.causes.push(cause.clone());
         self
     }
 
     /// Whether the problem is a consequence of invalid values at these locations.
-    pub(super) fn follows_from(&self, invalid: &[Location]) -> bool {
+    pub fn follows_from(&self, invalid: &[Location]) -> bool {
         let is_invalid = |cause: &Location| {
             invalid.iter().any(|invalid| invalid.is_in(cause) || invalid.is_probably(cause))
         };
@@ -247,7 +247,7 @@ impl Problem {
     }
 
     /// Sets the advice.
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
@@ -264,13 +264,15 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    pub(crate) fn new(sources: Arc<Sources>, problems: Vec<Problem>) -> Self {
+    /// Problems in these files.
+    #[must_use]
+    pub fn new(sources: Arc<Sources>, problems: Vec<Problem>) -> Self {
         let problems = problems.into_iter().map(|problem| problem.masked(&sources.placeholders)).collect();
         Self { sources, problems }
     }
 
     /// Combines the problems of several checks of the same configuration.
-    pub(crate) fn all<const N: usize>(checks: [Result<(), Self>; N]) -> Result<(), Self> {
+    pub fn all<const N: usize>(checks: [Result<(), Self>; N]) -> Result<(), Self> {
         let invalid = checks.into_iter().filter_map(Result::err);
         invalid
             .reduce(|mut all, more| {

@@ -4,7 +4,7 @@ use schemars::{Schema, json_schema};
 use serde_json::Value;
 
 /// Turns the schema of a table into an alternative of the short form and the table. Description and examples stay outside.
-pub(crate) fn add_short_form(schema: &mut Schema, short: &Value) {
+pub fn add_short_form(schema: &mut Schema, short: &Value) {
     let mut table = std::mem::take(schema);
     let about = ["description", "examples"].map(|key| (key, table.remove(key)));
     *schema = json_schema!({ "anyOf": [short, table] });
@@ -16,6 +16,7 @@ pub(crate) fn add_short_form(schema: &mut Schema, short: &Value) {
 }
 
 /// Gives a table a short form: a value of another type. The table itself derives `Deserialize` with `#[serde(remote = "Self")]`.
+#[macro_export]
 macro_rules! short_form {
     ($type:ident, $marker:ident, $what:literal, $kind:literal, { $($visit:ident($value:ident: $from:ty) => $table:expr;)+ }) => {
         impl<'de> serde::Deserialize<'de> for $type {
@@ -38,7 +39,7 @@ macro_rules! short_form {
                     })+
                 }
 
-                deserializer.deserialize_newtype_struct($crate::config::marker::$marker, Short)
+                deserializer.deserialize_newtype_struct($crate::marker::$marker, Short)
             }
         }
 
@@ -46,10 +47,8 @@ macro_rules! short_form {
             /// Adds the short form to the schema of the table.
             fn with_short_form(schema: &mut schemars::Schema) {
                 let short = serde_json::from_str($kind).unwrap_or_default();
-                $crate::config::add_short_form(schema, &short);
+                $crate::add_short_form(schema, &short);
             }
         }
     };
 }
-
-pub(crate) use short_form;

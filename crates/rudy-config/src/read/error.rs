@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::de;
 
-use crate::config::diagnostics::{Location, Problem};
-use crate::config::hints;
+use crate::diagnostics::{Location, Problem};
+use crate::hints::{Hints, missing};
 
 /// An error of a value, or of a key.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Error {
 }
 
 /// Formats the two lines of a [`de::Error::custom`]: the problem and the expected value.
-pub(crate) fn two_lines(title: impl fmt::Display, label: impl fmt::Display) -> String {
+pub fn two_lines(title: impl fmt::Display, label: impl fmt::Display) -> String {
     format!("{title}\n{label}")
 }
 
@@ -50,9 +50,9 @@ impl Error {
     }
 
     /// Converts the error into a problem; `None` if already reported.
-    pub(super) fn into_problem(self, at: &Location) -> Option<Problem> {
+    pub(super) fn into_problem(self, at: &Location, hints: &dyn Hints) -> Option<Problem> {
         if let Some(key) = self.missing {
-            return Some(hints::missing(at, key));
+            return Some(missing(hints, at, key));
         }
         let mut lines = self.text.lines();
         let title = lines.next()?;

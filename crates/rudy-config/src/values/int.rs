@@ -6,7 +6,7 @@ use schemars::json_schema;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::config::read::two_lines;
+use crate::read::two_lines;
 
 /// An integer from `MIN` to `MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -15,17 +15,17 @@ pub struct Int<const MIN: u64, const MAX: u64>(pub u64);
 
 impl<const MIN: u64, const MAX: u64> Int<MIN, MAX> {
     /// Converts to `usize`.
-    pub(crate) fn as_usize(self) -> usize {
+    pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
     /// Converts to `u32`, which the bounds fit.
-    pub(crate) fn as_u32(self) -> u32 {
+    pub fn as_u32(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 
     /// Converts to `u16`, which the bounds fit.
-    pub(crate) fn as_u16(self) -> u16 {
+    pub fn as_u16(self) -> u16 {
         u16::try_from(self.0).unwrap_or(u16::MAX)
     }
 }
@@ -73,7 +73,7 @@ inline_schema!([const MIN: u64, const MAX: u64] Int<MIN, MAX>, |_generator| {
 });
 
 /// Deserializes a count from `MIN` to `MAX`.
-pub(crate) fn count<'de, D, const MIN: u64, const MAX: u64>(deserializer: D) -> Result<usize, D::Error>
+pub fn count<'de, D, const MIN: u64, const MAX: u64>(deserializer: D) -> Result<usize, D::Error>
 where
     D: Deserializer<'de>,
 {

@@ -1,0 +1,20 @@
+//! The reader of configurations: TOML into types with serde, all problems at once, each with its place and advice; and the values
+//! that many tables share. It knows no table: those of the server are in rudy-server, and give their advice as [`Hints`].
+
+mod diagnostics;
+mod fields;
+mod files;
+mod hints;
+mod or_off;
+mod read;
+mod values;
+mod variables;
+
+pub use diagnostics::{Diagnostics, Location, Problem, Sources};
+pub use fields::{FieldName, Fields, HeaderFieldName, field_table, field_value};
+pub use files::Files;
+pub use hints::{Hints, missing};
+pub use or_off::OrOff;
+pub use read::{from_text, marker, two_lines};
+pub use values::{Command, FilePath, Int, Located, OneOrMany, TextVisitor, add_short_form, count};
+pub use variables::Placeholders;
