@@ -52,6 +52,7 @@ impl Sources {
     }
 
     /// Returns the file and the line of a location, for people. `None` for flags.
+    #[must_use]
     pub fn place(&self, location: &Location) -> Option<String> {
         let source = self.files.get(location.source)?;
         let span = &source.spans.get(&location.pointer)?.value;
@@ -97,27 +98,32 @@ pub struct Location {
 
 impl Location {
     /// A whole file.
+    #[must_use]
     pub fn file(source: usize) -> Self {
         Self { source, pointer: String::new() }
     }
 
     /// No file, for a configuration from flags.
+    #[must_use]
     pub fn none() -> Self {
         Self::file(usize::MAX)
     }
 
     /// The value of a key in this table.
+    #[must_use]
     pub fn key(&self, key: &str) -> Self {
         let dot = if self.pointer.is_empty() { "" } else { "." };
         Self { source: self.source, pointer: format!("{}{dot}{key}", self.pointer) }
     }
 
     /// An element of this array.
+    #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.key(&index.to_string())
     }
 
     /// Whether it is `other` or inside `other`.
+    #[must_use]
     pub fn is_in(&self, other: &Self) -> bool {
         let rest = self.pointer.strip_prefix(&other.pointer);
         self.source == other.source
@@ -131,12 +137,14 @@ impl Location {
     }
 
     /// The keys as in a table header: `site.route`.
+    #[must_use]
     pub fn keys(&self) -> String {
         let keys: Vec<_> = self.pointer.split('.').filter(|key| key.parse::<usize>().is_err()).collect();
         keys.join(".")
     }
 
     /// The enclosing table or list; `None` for a file.
+    #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let pointer = self.pointer.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
         (!self.pointer.is_empty()).then_some(Self { source: self.source, pointer })
@@ -214,29 +222,34 @@ impl Problem {
     }
 
     /// Returns the problem on one line, for the log.
+    #[must_use]
     pub fn line(&self) -> String {
         format!("{}: {}", self.title, self.label)
     }
 
     /// Sets the text beside the caret: what was expected.
+    #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = visible(&label.into());
         self
     }
 
     /// Adds a related location.
+    #[must_use]
     pub fn also(mut self, location: &Location, label: impl Into<String>) -> Self {
         self.also = Some((location.clone(), label.into()));
         self
     }
 
     /// Suppresses the problem if something at this location is invalid.
+    #[must_use]
     pub fn unless_invalid(mut self, cause: &Location) -> Self {
         self.causes.push(cause.clone());
         self
     }
 
     /// Whether the problem is a consequence of invalid values at these locations.
+    #[must_use]
     pub fn follows_from(&self, invalid: &[Location]) -> bool {
         let is_invalid = |cause: &Location| {
             invalid.iter().any(|invalid| invalid.is_in(cause) || invalid.is_probably(cause))
@@ -247,6 +260,7 @@ impl Problem {
     }
 
     /// Sets the advice.
+    #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self

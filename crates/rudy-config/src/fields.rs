@@ -30,6 +30,7 @@ impl Fields {
     }
 
     /// Converts them into the fields of a response.
+    #[must_use]
     pub fn to_map(&self) -> HeaderMap {
         self.0.iter().map(|field| (field.name.clone(), field.value.clone())).collect()
     }

@@ -21,6 +21,7 @@ pub enum OrOff<T> {
 
 impl<T> OrOff<T> {
     /// Returns the setting unless it is switched off.
+    #[must_use]
     pub fn on(&self) -> Option<&T> {
         match self {
             Self::Off => None,

@@ -32,6 +32,7 @@ impl Placeholders {
     }
 
     /// Replaces values with their placeholders, unless they are part of a longer word or number.
+    #[must_use]
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut masked = Cow::Borrowed(text);
         for (value, placeholder) in &self.0 {

@@ -15,16 +15,19 @@ pub struct Int<const MIN: u64, const MAX: u64>(pub u64);
 
 impl<const MIN: u64, const MAX: u64> Int<MIN, MAX> {
     /// Converts to `usize`.
+    #[must_use]
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
     /// Converts to `u32`, which the bounds fit.
+    #[must_use]
     pub fn as_u32(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 
     /// Converts to `u16`, which the bounds fit.
+    #[must_use]
     pub fn as_u16(self) -> u16 {
         u16::try_from(self.0).unwrap_or(u16::MAX)
     }

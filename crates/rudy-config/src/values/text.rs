@@ -18,11 +18,13 @@ pub struct TextVisitor<T> {
 
 impl<T> TextVisitor<T> {
     /// `what` describes the text, with an example: `a host ("example.org")`.
+    #[must_use]
     pub fn new(what: &'static str) -> Self {
         Self { what, accepts_integers: false, of: PhantomData }
     }
 
     /// Also accepts integers, which are converted to text.
+    #[must_use]
     pub fn or_integer(self) -> Self {
         Self { accepts_integers: true, ..self }
     }
