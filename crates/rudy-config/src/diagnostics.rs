@@ -9,8 +9,8 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::hints::nearest;
-use crate::variables::Placeholders;
+use crate::nearest::nearest;
+use crate::placeholders::Placeholders;
 use rudy_units::visible;
 
 /// The files of a configuration, with the spans of their values.

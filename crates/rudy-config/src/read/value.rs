@@ -12,7 +12,7 @@ use super::error::Error;
 use super::table::{Entries, LocatedAccess};
 use super::{Reader, marker};
 use crate::diagnostics::{Location, Problem};
-use crate::hints::nearest;
+use crate::nearest::nearest;
 
 /// A value of a file.
 #[derive(Clone)]
