@@ -25,6 +25,7 @@ mod local_time;
 mod methods;
 mod metrics;
 mod mirror;
+pub mod network;
 mod openat2;
 pub mod pages;
 pub mod passwords;

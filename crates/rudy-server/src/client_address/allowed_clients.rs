@@ -9,7 +9,7 @@ use rudy_net::{Client, Peer, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Network;
+use crate::network::Network;
 use crate::pages;
 use crate::request_state::HasRequestState;
 use crate::routes::Context;

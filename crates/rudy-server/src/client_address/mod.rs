@@ -6,7 +6,6 @@
 //! ([`Peer::Unnamed`]), shown as the proxy that added the element, and matches no list of addresses.
 
 mod allowed_clients;
-mod network;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,11 +18,9 @@ use rudy_net::{Client, Forwarded, Peer, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use allowed_clients::{AllowedClient, AllowedClients};
-pub(crate) use network::network;
-pub use network::{Network, TrustedProxy};
-
 use crate::config::Config;
+use crate::network::TrustedProxy;
+pub use allowed_clients::{AllowedClient, AllowedClients};
 
 /// The trusted proxies, and which of their header fields to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

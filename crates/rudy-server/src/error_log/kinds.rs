@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rudy_net::Peer;
 
 use super::Severity;
-use crate::client_address::network;
+use crate::network::network;
 
 /// How long further errors of a kind are only counted after its lines were logged.
 const RATE_LIMIT_PERIOD: Duration = Duration::from_mins(1);

@@ -2,7 +2,7 @@
 
 use rudy_admin::{ActiveRequest, Filter};
 
-use crate::client_address::Network;
+use crate::network::Network;
 
 /// Returns whether a filter selects this request.
 pub(super) fn selects(filter: &Filter, request: &ActiveRequest) -> bool {

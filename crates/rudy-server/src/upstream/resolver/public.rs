@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::LazyLock;
 
-use crate::client_address::Network;
+use crate::network::Network;
 
 /// The networks of IPv4 that are not globally reachable, from the IANA registry of special-purpose addresses (RFC 6890), multicast and
 /// reserved addresses.
