@@ -213,8 +213,9 @@ fn banned_in(tokens: TokenStream, file: &File, banned: &[(&str, &str)]) -> Vec<S
             let name = identifier.to_string();
             // `x.floor()`, `f64::floor` and `floor_char_boundary` are the standard library's.
             let is_method = after_dot && name.starts_with("floor");
-            if let Some((word, instead)) = banned.iter().find(|(word, _)| has_word(&name, word) && !is_method)
-            {
+            let parts = parts(&name);
+            let is_banned = |word: &str| !is_method && has_word(&name, &parts, word);
+            if let Some((word, instead)) = banned.iter().find(|(word, _)| is_banned(word)) {
                 let line = identifier.span().start().line;
                 problems.push(format!("{}:{line}: `{name}` has `{word}` in it; write: {instead}", file.path));
             }
@@ -227,21 +228,24 @@ fn banned_in(tokens: TokenStream, file: &File, banned: &[(&str, &str)]) -> Vec<S
     problems
 }
 
-/// Whether an identifier has the word in it, alone or in the plural; a capitalised word is the whole identifier.
-fn has_word(identifier: &str, word: &str) -> bool {
+/// The words that an identifier is made of, in lower case.
+fn parts(identifier: &str) -> Vec<String> {
+    let starts = |(at, c): &(usize, char)| *at == 0 || *c == '_' || c.is_uppercase();
+    let mut bounds: Vec<_> = identifier.char_indices().filter(starts).map(|(at, _)| at).collect();
+    bounds.push(identifier.len());
+    let part = |pair: &[usize]| identifier[pair[0]..pair[1]].trim_start_matches('_').to_ascii_lowercase();
+    bounds.windows(2).map(part).collect()
+}
+
+/// Whether an identifier of these parts has the word in it, alone or in the plural; a capitalised word is the whole identifier.
+fn has_word(identifier: &str, parts: &[String], word: &str) -> bool {
     if word.starts_with(char::is_uppercase) {
         return identifier == word;
     }
     if word.contains('_') {
         return identifier.contains(word);
     }
-    let starts = |(at, c): &(usize, char)| *at == 0 || *c == '_' || c.is_uppercase();
-    let mut bounds: Vec<_> = identifier.char_indices().filter(starts).map(|(at, _)| at).collect();
-    bounds.push(identifier.len());
-    bounds.windows(2).any(|pair| {
-        let part = identifier[pair[0]..pair[1]].trim_start_matches('_').to_ascii_lowercase();
-        part == word || part.strip_suffix('s') == Some(word)
-    })
+    parts.iter().any(|part| part == word || part.strip_suffix('s') == Some(word))
 }
 
 fn is_literal(text: &str, range: std::ops::Range<usize>) -> bool {
