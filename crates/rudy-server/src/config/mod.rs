@@ -1,4 +1,4 @@
-//! The configuration: the tables of `rudy.toml` ([`mod@file`]), the deserializer with diagnostics ([`read`]), and the result, [`Config`].
+//! The configuration: the tables of `rudy.toml` ([`mod@file`]), what it says about mistakes in them, and the result, [`Config`].
 
 mod app;
 mod authorize;
