@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use rudy_units::visible;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::nearest::nearest;
 use crate::placeholders::Placeholders;
-use rudy_units::visible;
 
 /// The files of a configuration, with the spans of their values.
 #[derive(Debug, Default)]
@@ -23,20 +23,20 @@ pub struct Sources {
 
 /// A configuration file.
 #[derive(Debug)]
-pub(crate) struct Source {
+struct Source {
     /// The path, for display.
-    pub(crate) name: String,
+    name: String,
     /// The text.
-    pub(crate) text: String,
+    text: String,
     /// The span of each value, by its pointer: `site.0.hosts`.
-    pub(crate) spans: HashMap<String, Spans>,
+    spans: HashMap<String, Spans>,
 }
 
 /// The span of a value and of its key.
 #[derive(Debug, Clone)]
-pub(crate) struct Spans {
-    pub(crate) key: Option<Range<usize>>,
-    pub(crate) value: Range<usize>,
+struct Spans {
+    key: Option<Range<usize>>,
+    value: Range<usize>,
 }
 
 impl Sources {

@@ -100,9 +100,7 @@ impl<'a> Reader<'a> {
         };
         Outcome { value, problems: self.problems.into_inner(), invalid: self.invalid.into_inner() }
     }
-}
 
-impl Reader<'_> {
     fn is_invalid(&self, location: &Location) -> bool {
         self.invalid.borrow().contains(location)
     }

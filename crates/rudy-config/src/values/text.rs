@@ -4,10 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
+use rudy_units::visible;
 use serde::de::{Error, Unexpected, Visitor};
 
 use crate::read::two_lines;
-use rudy_units::visible;
 
 /// Visits text, and optionally an integer, for a type that implements `FromStr`.
 pub struct TextVisitor<T> {

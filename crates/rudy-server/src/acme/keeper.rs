@@ -1,6 +1,5 @@
 //! Keeps the certificate for one name valid.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +7,7 @@ use rudy_acme::{
     Authority, Challenge, ChallengeKind, Failure, Order, Publish, Published, RenewalWindow, renewal_time,
 };
 use rudy_tls::Certificate;
+use tokio::sync::futures::Notified;
 use tokio::time::{sleep, timeout};
 
 use super::Outlook;
@@ -48,6 +48,7 @@ struct Keeper {
 
 impl Keeper {
     async fn run(mut self) {
+        let shared = self.shared.clone();
         loop {
             let stored = self.stored();
             let due = match &stored {
@@ -61,8 +62,10 @@ impl Keeper {
                 sleep(left).await;
                 continue;
             }
+            // From here on, so that a reload counts that comes during the attempt.
+            let reload = shared.retry.notified();
             if let Err(failure) = self.renew(stored).await {
-                self.pause_after(&failure).await;
+                self.pause_after(&failure, reload).await;
             }
         }
     }
@@ -182,13 +185,10 @@ impl Keeper {
     }
 
     /// Logs a failure, and waits until the next attempt.
-    async fn pause_after(&mut self, failure: &Failure) {
+    async fn pause_after(&mut self, failure: &Failure, reload: Notified<'_>) {
         let attempt = self.attempts.next(&self.kinds, self.shared.settings.test.is_some());
         let pause = self.attempts.failed(failure.is_validation, failure.retry_after, random_share());
         let (now, shared) = (SystemTime::now(), &self.shared);
-        // Before the log says so: who reads the line may reload at once.
-        let mut reload = pin!(shared.retry.notified());
-        reload.as_mut().enable();
         let test = if attempt.is_test { ", from the test authority" } else { "" };
         let next = now + pause;
         shared.errors.error(&format!(

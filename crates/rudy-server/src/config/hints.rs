@@ -189,7 +189,7 @@ impl Hints for TablesHints {
                 ))
             }
             ("route", "path") => problem.label("needs `path`, for example `path = \"/*\"` for all paths"),
-            _ => problem.label(format!("needs `{key}`")),
+            _ => ().missing(location, key, problem),
         }
     }
 
