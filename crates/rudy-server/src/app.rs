@@ -9,6 +9,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use rudy_config::Diagnostics;
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
+use rudy_log::ErrorLog;
 use rudy_net::listen::Address;
 use rudy_net::{
     Client, ClientHello, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request,
@@ -23,12 +24,12 @@ use crate::client_address::{self, set_forwarded_host};
 use crate::compile::compile;
 use crate::config::Config;
 use crate::dashboard::Live;
-use crate::error_log::{ErrorLog, client_subject};
 use crate::exchange::{self, Observers};
 use crate::fastcgi::Apps;
 use crate::grpc;
 use crate::handlers::{Metrics, Start};
 use crate::metrics::Format;
+use crate::network::client_subject;
 use crate::proxy::Proxy;
 use crate::routes::{Context, Routes};
 use crate::routing::Router;

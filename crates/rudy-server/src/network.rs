@@ -9,6 +9,8 @@ use rudy_net::Peer;
 
 /// The number of bits before an IPv4 address that is mapped to IPv6.
 const MAPPED_BITS: u8 = 96;
+/// The number of bits of an IPv6 address that belong to a client: usually the network of a household.
+const CLIENT_BITS: u32 = 64;
 
 /// An address or network: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. IPv4 mapped to IPv6 is treated as IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,11 @@ pub(crate) fn network(client: Peer, v6_bits: u32) -> String {
         },
         other => other.to_string(),
     }
+}
+
+/// Returns the subject of lines about a client in the error log.
+pub(crate) fn client_subject(client: Peer) -> String {
+    network(client, CLIENT_BITS)
 }
 
 fn mask_v4(prefix: u8) -> u32 {

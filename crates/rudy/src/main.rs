@@ -30,9 +30,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use rudy_log::Destination;
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint};
-use rudy_server::access_log::Destination;
 use rudy_server::config::{AcmeTable, CertificateSource, TlsTable};
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
 use rudy_server::{HostPattern, UpstreamUrl};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{PathBufValueParser, TypedValueParser, UnknownArgumentValueParser};
 use clap::{Arg, Args};
 use rudy_admin::RunningServer;
-use rudy_server::access_log::Destination;
+use rudy_log::Destination;
 use rudy_units::{Count, Time};
 
 /// The flags of commands that ask a running server.

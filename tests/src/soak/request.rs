@@ -35,14 +35,11 @@ impl Request {
         match random.below(10) {
             0..3 => Self::blob(random, 0..20_000),
             3..6 => Self::upload(random, 0..20_000),
-            6 | 7 => {
-                let (name, length) = FILES[0];
-                Self::get(
-                    &format!("/files/{name}"),
-                    ExpectedBody::Pattern { seed: length, length: length as usize },
-                )
+            6 | 7 => Self::file(random, FILES[0]),
+            8 => {
+                let way = way(random);
+                Self::get(&format!("{way}/delay"), ExpectedBody::Text("late\n".into()))
             }
-            8 => Self::get("/delay", ExpectedBody::Text("late\n".into())),
             _ => Self::wait(random),
         }
     }
@@ -50,11 +47,7 @@ impl Request {
     /// Returns a request for up to several megabytes, generated or from a file.
     pub(super) fn large(random: &mut Random) -> Self {
         if random.chance(20) {
-            let (name, length) = FILES[1];
-            return Self::get(
-                &format!("/files/{name}"),
-                ExpectedBody::Pattern { seed: length, length: length as usize },
-            );
+            return Self::file(random, FILES[1]);
         }
         Self::blob(random, 200_000..6_000_000)
     }
@@ -86,7 +79,7 @@ impl Request {
     pub(super) fn events(random: &mut Random) -> Self {
         if random.chance(30) {
             let numbers = (1..=20).map(|n| n.to_string()).collect();
-            return Self::get("/ticks", ExpectedBody::Events(numbers));
+            return Self::get(&format!("{}/ticks", way(random)), ExpectedBody::Events(numbers));
         }
         let (seed, count) = (seed(random), random.within(1..20));
         let target = format!("{}?do=events&seed={seed:08x}&count={count}", application(random));
@@ -107,6 +100,11 @@ impl Request {
     /// Returns a subscription to a topic. Its response does not end.
     pub(super) fn subscribe(random: &mut Random) -> Self {
         Self::get(&format!("/topics/{}", random.below(4)), ExpectedBody::Text(String::new()))
+    }
+
+    fn file(random: &mut Random, (name, length): (&str, u32)) -> Self {
+        let target = format!("{}/files/{name}", way(random));
+        Self::get(&target, ExpectedBody::Pattern { seed: length, length: length as usize })
     }
 
     fn blob(random: &mut Random, lengths: std::ops::Range<usize>) -> Self {
@@ -134,7 +132,12 @@ impl Request {
 }
 
 fn application(random: &mut Random) -> &'static str {
-    random.pick::<&str>(&["/php/work.php", "/app"])
+    random.pick::<&str>(&["/php/work.php", "/app", "/through/php/work.php", "/through/app"])
+}
+
+/// The begin of a path: to the server at once, or through its proxy.
+fn way(random: &mut Random) -> &'static str {
+    random.pick::<&str>(&["", "/through"])
 }
 
 fn seed(random: &mut Random) -> u32 {

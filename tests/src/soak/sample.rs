@@ -10,8 +10,9 @@ use rudy_observe::{Error, Process, State, by_state};
 
 use super::tally::Counts;
 
-/// Number of descriptors allowed at the end in addition to those of the idle server at the start.
-pub(super) const DESCRIPTORS_GROWTH_MAX: u64 = 0;
+/// Number of descriptors allowed at the end in addition to those of the idle server at the start: each of two workers keeps two
+/// pipes with two ends for the proxy, and the folder of the files.
+pub(super) const DESCRIPTORS_GROWTH_MAX: u64 = 10;
 /// Number of threads allowed at the end in addition to those of the idle server at the start.
 pub(super) const THREADS_GROWTH_MAX: usize = 0;
 /// Memory allowed at the end in addition to that after the first minute, for what the allocator retains.

@@ -49,8 +49,10 @@ impl Settings {
             "queue = {queue}\nqueue_timeout = \"10s\"\nidle_timeout = \"2s\"\nresponse_timeout = \"10s\"\n\
              response_buffer = \"{response_buffer}\"\n"
         );
+        // The queues are those of the applications: a response 503 shows that one of them was full.
+        let through = "connections = 1024\nidle_timeout = \"2s\"\nresponse_timeout = \"20s\"";
         format!(
-            "listen = [\"127.0.0.1:0,h2c\", \"127.0.0.1:0,tls\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
+            "listen = [\"127.0.0.1:0,h2c\", \"127.0.0.1:0,tls\", \"unix:{folder}/rudy.sock\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
              buffer_total = \"{buffer_total}\"\n\n\
              [limits]\nbody_bytes = \"64MiB\"\nhead_timeout = \"3s\"\nrate_grace = \"3s\"\n\
              first_request_timeout = \"5s\"\nidle_timeout = \"5s\"\n\
@@ -62,6 +64,8 @@ impl Settings {
              [[site.route]]\npath = \"/app\"\n[site.route.fastcgi]\ncommand = [\"{program}\", \"--app\"]\n\
              processes = {{ min = {PROCESSES}, max = {PROCESSES} }}\nconnections = {app}\n{upstream}\n\
              [[site.route]]\npath = \"/files/*\"\nfiles = {{ root = \"{folder}/files\" }}\n\n\
+             [[site.route]]\npath = \"/through/*\"\n[site.route.proxy]\nupstreams = \"unix:{folder}/rudy.sock\"\n\
+             strip_prefix = true\n{through}\n\
              [[site.route]]\npath = \"/delay\"\ndelay = {{ time = \"100ms\", body = \"late\\n\" }}\n\n\
              [[site.route]]\npath = \"/ticks\"\n\
              stream = {{ interval = \"50ms\", format = \"sse\", welcome = \"\", text = \"{{n}}\", count = 20 }}\n\n\

@@ -25,6 +25,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-upstream", 1),
     ("rudy-limit", 1),
     ("rudy-fastcgi-app", 2),
+    ("rudy-log", 2),
     ("rudy-net", 2),
     ("rudy-server", 3),
     ("rudy-load", 3),

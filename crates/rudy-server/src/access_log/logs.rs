@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use http::HeaderName;
+use rudy_log::ErrorLog;
 
 use super::{AccessLog, AccessLogOptions};
-use crate::error_log::ErrorLog;
 use crate::exchange::RouteName;
 
 /// Open access logs. Clones write to the same files.

@@ -11,10 +11,7 @@ mod template;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,6 +20,7 @@ use http::HeaderName;
 use http::header::HOST;
 use rudy_config::written_as_text;
 use rudy_http::h1::RequestHead;
+use rudy_log::{Destination, ErrorLog, LineWriter, LocalClock, LogFailure, OnLogFailure, RotationOptions};
 use rudy_net::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
@@ -30,13 +28,7 @@ use self::field::{Field, Times};
 pub use self::logs::{AccessLogs, AccessLogsOptions};
 pub use self::template::Template;
 use crate::digits::{write_ip, write_number};
-use crate::error_log::ErrorLog;
 use crate::exchange::{Finished, Notes, RequestInfo};
-pub use crate::line_writer::{Compression, Receiver, RotationOptions};
-use crate::line_writer::{
-    Datagrams, LineWriter, LogFailure, OnLogFailure, Protocol, Rotation, Target, open_log,
-};
-use crate::local_time::LocalClock;
 
 /// The format of a line in the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,76 +110,6 @@ impl AccessLogOptions {
     }
 }
 
-/// Where the access log goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
-    /// `-`: standard output.
-    Stdout,
-    /// A file. It is created if it is missing, and appended to otherwise.
-    File(PathBuf),
-    /// Syslog (RFC 5424).
-    Syslog(Receiver),
-    /// The journal of systemd.
-    Journald,
-}
-
-impl Destination {
-    /// Parses a flag: `-` is standard output, everything else a path.
-    ///
-    /// # Errors
-    ///
-    /// It is a word that means something else in other servers.
-    pub fn from_flag(path: PathBuf) -> Result<Self, &'static str> {
-        match path.as_os_str().as_encoded_bytes() {
-            b"-" => Ok(Self::Stdout),
-            b"off" | b"none" => Err("leave out the flag for no access log, or write a path such as ./off"),
-            b"stdout" => Err("write - for standard output, or a path such as ./stdout"),
-            b"stderr" => Err("write /dev/stderr, or a path such as ./stderr"),
-            _ => Ok(Self::File(path)),
-        }
-    }
-
-    /// Returns the path of a file.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::File(path) => Some(path),
-            Self::Stdout | Self::Syslog(_) | Self::Journald => None,
-        }
-    }
-
-    /// Opens the destination of the log `kind`, whose lines begin with their priority if it is a log of another program and `kind` is
-    /// not `access`.
-    pub(crate) fn open(&self, kind: &'static str, rotation: Option<&RotationOptions>) -> io::Result<Target> {
-        let datagrams = |protocol| Datagrams::open(protocol, kind, kind != "access").map(Target::from);
-        match self {
-            Self::Stdout => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?).into()),
-            Self::File(path) => {
-                let file = open_log(path)?;
-                Ok(match rotation {
-                    Some(options) => {
-                        let rotation = Rotation::new(path, options.clone(), &file);
-                        Target::rotated(file, rotation)
-                    }
-                    None => file.into(),
-                })
-            }
-            Self::Syslog(receiver) => datagrams(Protocol::Syslog(receiver.clone())),
-            Self::Journald => datagrams(Protocol::Journald),
-        }
-    }
-}
-
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdout => f.write_str("standard output"),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Syslog(receiver) => write!(f, "syslog {receiver}"),
-            Self::Journald => f.write_str("journald"),
-        }
-    }
-}
-
 /// An open access log. Clones write to the same file.
 #[derive(Debug, Clone)]
 pub struct AccessLog(Arc<Open>);
@@ -205,8 +127,7 @@ impl AccessLog {
     pub fn open(options: AccessLogOptions, errors: &ErrorLog) -> io::Result<Self> {
         let AccessLogOptions { destination, format, .. } = &options;
         let on_failure = report_failure(format!("access log {destination}"), format.clone(), errors.clone());
-        let target = destination.open("access", options.rotation.as_ref())?;
-        let writer = LineWriter::start("access-log", target, on_failure)?;
+        let writer = LineWriter::open("access", destination, options.rotation.as_ref(), on_failure)?;
         let mut request_fields = format.request_fields();
         // For `rudy status`, which shows the same copy of the head.
         if !request_fields.contains(&HOST) {
@@ -229,10 +150,7 @@ impl AccessLog {
 
     /// Opens the file again after it was renamed or removed. Lines queued so far go to the old file.
     pub fn reopen(&self) -> io::Result<()> {
-        if let Destination::File(path) = self.destination() {
-            self.0.writer.replace(open_log(path)?);
-        }
-        Ok(())
+        self.0.writer.reopen(self.destination())
     }
 
     /// Writes all queued lines, and reports those that were not written in time. For the end of the process: later lines are lost.

@@ -1,6 +1,7 @@
 //! Tests the lines for every kind of exchange, and for malicious input from a peer.
 
 use std::io::Seek;
+use std::path::Path;
 use std::time::Instant;
 
 use http::{HeaderValue, StatusCode};

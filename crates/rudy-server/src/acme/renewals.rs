@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_acme::{Account, AccountRequest, Authority, ChallengeKind, Failure, terms_of_service};
+use rudy_log::ErrorLog;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
@@ -18,7 +19,6 @@ use super::folder::{Folder, write};
 use super::hook::Hook;
 use super::keeper::keep;
 use crate::config::Config;
-use crate::error_log::ErrorLog;
 
 /// How certificates are ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]

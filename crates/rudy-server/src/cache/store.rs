@@ -11,6 +11,7 @@ use rudy_admin::RunningServer;
 use rudy_cache::Key;
 use rudy_cache::index::Capacity;
 use rudy_config::{FilePath, Int, OneOrMany};
+use rudy_log::ErrorLog;
 use rudy_store::{DiskFailure, DiskLog, Options, Purge, PurgeError, Store, Target};
 use rudy_units::Size;
 use schemars::JsonSchema;
@@ -20,7 +21,6 @@ use super::control::{NO_CACHE, purge_of};
 use super::flights::Flights;
 use super::marks::Marks;
 use crate::compression::StoredVariants;
-use crate::error_log::ErrorLog;
 use crate::registry::Registry;
 use crate::state_dir;
 

@@ -334,13 +334,13 @@ mod tests {
     use http::HeaderValue;
     use http::header::{CACHE_CONTROL, ETAG, HOST};
     use rudy_http::semantics::path::RequestPath;
+    use rudy_log::ErrorLog;
     use rudy_net::{Body, Client, Peer, Reply, Request, poll_time};
 
     use super::*;
     use crate::cache::Cache;
     use crate::cache::store::{CacheStore, StoreTable};
     use crate::cache::table::CacheTable;
-    use crate::error_log::ErrorLog;
     use crate::handlers::{Call, Handler, NoHandler};
     use crate::routes::{Context, Routes};
     use crate::routing::{Hosts, Listeners, Route, Router, Site};

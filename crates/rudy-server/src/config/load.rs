@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rudy_config::{Diagnostics, Files, Located, Location, OneOrMany, OrOff, Problem};
+use rudy_log::{Destination, ErrorLogOptions, Receiver};
 use rudy_net::listen::{Address, Endpoint};
 
 use super::file::{
@@ -15,14 +16,12 @@ use super::include::{Included, files_to_include};
 use super::values::ListenAddress;
 use super::{CertificateSource, Config, EngineOptions, Route, Site};
 use crate::Resources;
-use crate::access_log::{AccessLogOptions, Destination};
+use crate::access_log::AccessLogOptions;
 use crate::buffer::Options as BufferOptions;
 use crate::client_address;
-use crate::error_log::ErrorLogOptions;
 use crate::exchange::RequestIdTable;
 use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
-use crate::line_writer::Receiver;
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that

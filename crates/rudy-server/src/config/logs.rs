@@ -1,9 +1,10 @@
 //! The logs: the access logs of the main file and of sites, and the error log.
 
 use rudy_config::{Location, Problem};
+use rudy_log::Destination;
 
 use super::{AccessLogOptions, Config, Site};
-use crate::access_log::{AccessLogsOptions, Destination};
+use crate::access_log::AccessLogsOptions;
 
 impl Config {
     /// Returns the access logs with the places of their settings: that of the server, then those of sites.

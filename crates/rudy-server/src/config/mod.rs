@@ -48,13 +48,13 @@ pub use crate::access_log::AccessLogOptions;
 pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
 use crate::buffer::Options as BufferOptions;
 use crate::cache::StoreTable;
-pub use crate::error_log::ErrorLogOptions;
 pub use crate::exchange::RequestIdTable;
 use crate::fastcgi::PHP_SUFFIX;
 use crate::files::FilesTable;
 use crate::handlers::HandlerTable;
 use crate::routing::{HostPattern, PathPattern};
 use crate::steps::StepsTable;
+pub use rudy_log::ErrorLogOptions;
 
 /// Reads a table from a text.
 #[cfg(test)]

@@ -8,12 +8,12 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use rudy_config::{Diagnostics, Location, OrOff, Problem};
+use rudy_log::Destination;
 use rudy_net::listen::{Address, Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use super::{AppTable, Config};
-use crate::access_log::Destination;
 use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::state_dir::state_dir;
@@ -200,8 +200,8 @@ fn unusable_address(address: &Address, location: &Location, label: &str) -> Opti
 }
 
 /// A log of another program, which a start connects to.
-fn unusable_receiver(log: &'static str, destination: &Destination, location: &Location) -> Option<Obstacle> {
-    let error = destination.open(log, None).err()?;
+fn unusable_receiver(log: &str, destination: &Destination, location: &Location) -> Option<Obstacle> {
+    let error = destination.unusable_receiver()?;
     let problem = Problem::value(location, format!("cannot open the {log} {destination}: {error}"));
     let unknown = format!("whether Rudy may write the {log} to {destination} (you lack the permission)");
     Some(Obstacle { kind: error.kind(), problem: problem.label("this log"), unknown })

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use rudy_fastcgi::{Limits, Role};
 use rudy_http::h1::LazyHead;
+use rudy_log::ErrorLog;
 use rudy_net::{Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};
 
@@ -20,7 +21,6 @@ use super::processes::{ProcessOptions, Rules};
 use super::response::AppResponse;
 use super::stderr::Stderr;
 use crate::config::AppTable;
-use crate::error_log::ErrorLog;
 use crate::exchange::debug_request;
 use crate::follow::Lines;
 use crate::upstream::{

@@ -9,11 +9,11 @@ use super::processes::Processes;
 use crate::App;
 use crate::admin::Responder;
 use crate::config::AppTable;
-use crate::error_log::ErrorLog;
 use crate::proxy::{ProxyPool, ProxyTable, StickyKey, UpstreamChange};
 use crate::registry::Registry;
 use crate::state_dir::state_dir;
 use rudy_admin::UpstreamStatus;
+use rudy_log::ErrorLog;
 
 /// How long to wait for killed processes. The kernel ends them in milliseconds, unless one waits for a disk.
 const KILL_TIME: Duration = Duration::from_secs(1);

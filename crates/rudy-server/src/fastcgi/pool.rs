@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
+use rudy_log::ErrorLog;
 use rudy_net::Observer;
 use rudy_upstream::Member;
 
@@ -14,7 +15,6 @@ use super::output::AppOutput;
 use super::processes::{Event, MemberId, MemberPool, ProcessOptions, Processes};
 use super::values;
 use crate::admin::Responder;
-use crate::error_log::ErrorLog;
 use crate::upstream::{
     Checkout, CheckoutError, Endpoint, Resolver, Selection, Upstream, UpstreamAddress, UpstreamOptions,
 };

@@ -12,12 +12,12 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_http::semantics::path::RequestPath;
+use rudy_log::ErrorLog;
 use rudy_net::{Request, Response};
 
 use super::FastcgiTable;
 use super::failure::{AppCause, Failure};
 use crate::compression::CompressionSetting;
-use crate::error_log::ErrorLog;
 use crate::files::{Files, FilesError, FilesOptions, Folders};
 
 /// The field of nginx, whose value is the path of a URI; those of Apache and old lighttpd, whose value is a

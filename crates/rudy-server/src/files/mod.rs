@@ -46,11 +46,11 @@ use minijinja::Environment;
 use rudy_http::semantics::negotiation;
 use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_http::semantics::percent::encode_query;
+use rudy_log::ErrorLog;
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
 use crate::compression::Compression;
-use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::{methods, pages};
 use access::{Access, WouldBlock, on_pool};

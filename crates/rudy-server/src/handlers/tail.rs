@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rudy_config::{FilePath, Int, Location, OneOrMany, Problem};
+use rudy_log::ErrorLog;
 use rudy_net::{Reply, Request, Response};
 use rudy_units::{Size, Time, visible};
 use schemars::JsonSchema;
@@ -15,7 +16,6 @@ use serde::Deserialize;
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, Start, StreamFormat};
 use crate::client_address::AllowedClients;
-use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::respond_unless_read;
 use crate::pages;

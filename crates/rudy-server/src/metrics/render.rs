@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rudy_admin::{UpstreamState, UpstreamStatus};
+use rudy_log::lost_lines;
 use rudy_net::{ConnectionStates, Counters, http2_stored_bytes};
 
 use super::exposition::{Exposition, Format, Kind};
@@ -10,7 +11,6 @@ use super::process;
 use super::requests::{BOUNDS_US, BUCKETS, CLASSES, RequestSnapshot};
 use crate::buffer::Buffers;
 use crate::handlers::Metrics;
-use crate::line_writer::lost_lines;
 
 /// What the metrics are read from.
 pub(crate) struct Sources<'a> {

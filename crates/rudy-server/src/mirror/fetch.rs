@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rudy_config::{Location, Problem};
 use rudy_http::h1::LazyHead;
+use rudy_log::ErrorLog;
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
 
@@ -13,7 +14,6 @@ use super::forms::Forms;
 use super::verify::{Check, Verification};
 use super::{MirrorTable, Preset, Resource};
 use crate::buffer::Buffers;
-use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::respond_unless_read;
 use crate::pages;

@@ -8,6 +8,7 @@ use http::{HeaderValue, Method, StatusCode};
 use rudy_cache::is_error;
 use rudy_config::OneOrMany;
 use rudy_http::semantics::percent::encode_non_ascii;
+use rudy_log::ErrorLog;
 use rudy_net::{Reply, Request, Response};
 
 use super::document::{self, ClientRequest, Space};
@@ -19,7 +20,6 @@ use super::sets::Sets;
 use super::tags::Tags;
 use super::{MirrorTable, Preset, Resource, checksum, fields};
 use crate::cache::{CacheStore, Origin};
-use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Start};
 use crate::internal_redirect::{CONDITIONAL_FIELDS, copy_head};
 use crate::pages;

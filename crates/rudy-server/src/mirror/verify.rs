@@ -12,12 +12,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rudy_log::ErrorLog;
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 use serde_json::Value;
 
 use super::memory::Memory;
 use super::{Preset, Resource, document};
-use crate::error_log::ErrorLog;
 use crate::pages;
 
 /// The maximum size of a document with a checksum. That of a version in npm has some 10 kB.

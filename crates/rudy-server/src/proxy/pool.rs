@@ -9,6 +9,7 @@ use arc_swap::ArcSwapOption;
 use http::Method;
 use rudy_config::Int;
 use rudy_http::h1::client::RequestHead;
+use rudy_log::ErrorLog;
 use rudy_net::Observer;
 use rudy_upstream::{Change, Member, MemberOptions};
 use tokio::task::JoinSet;
@@ -25,7 +26,6 @@ use super::table::{ProxyTable, UpstreamTable};
 use super::tls::UpstreamTls;
 use super::upgrade::Offer;
 use super::url::{Destination, UpstreamUrl};
-use crate::error_log::ErrorLog;
 use crate::exchange::debug_request;
 use crate::upstream::{
     Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,

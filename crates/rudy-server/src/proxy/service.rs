@@ -6,6 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use rudy_log::ErrorLog;
 use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -13,7 +14,6 @@ use tokio::time::sleep;
 use super::health;
 use super::pool::ProxyPool;
 use super::table::ProxyTable;
-use crate::error_log::ErrorLog;
 use crate::upstream::{Answer, Endpoint, Name, Resolver, Target, member_id, unresolved_line};
 
 /// The pause after a failed lookup.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use rudy_admin::{RunningServer, StatusReport};
+use rudy_log::{ErrorLog, ErrorLogOptions};
 use rudy_net::engine::ServiceSource as _;
 use rudy_units::visible;
 
@@ -19,7 +20,6 @@ use crate::buffer::Buffers;
 use crate::cache;
 use crate::config::Config;
 use crate::dashboard::Live;
-use crate::error_log::{ErrorLog, ErrorLogOptions};
 use crate::proxy::UpstreamChange;
 use crate::status::{Activity, LIMIT_MAX, Selection};
 use crate::{App, Apps, Metrics, Resources, Topics, tls};

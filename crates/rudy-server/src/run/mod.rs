@@ -33,6 +33,7 @@ pub use explain::{ExplainedRequest, explain};
 pub use hosts::AllowedHost;
 pub use manual::{Page, write_manual};
 use rudy_config::FilePath;
+use rudy_log::Destination;
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint, InheritedSockets};
 
@@ -40,7 +41,7 @@ use self::exit::Failure;
 use self::hosts::{allowed_hosts, hosts_of_certificate};
 use self::server::Server;
 use crate::HostPattern;
-use crate::access_log::{Destination, Format};
+use crate::access_log::Format;
 use crate::config::{AccessLogOptions, AcmeTable, CertificateSource, Config, Site, TlsTable, json_schema};
 use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rudy_log::ErrorLog;
 use rudy_net::listen::{Address, ListenError, Listener, Owner};
 
 use super::exit::Failure;
@@ -10,7 +11,6 @@ use super::service_manager::State;
 use super::{Source, announce, conflicts, outcome};
 use crate::access_log::AccessLogs;
 use crate::config::Config;
-use crate::error_log::ErrorLog;
 
 impl Server {
     /// Reloads the configuration. Requests in progress finish with the old one.

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rudy_log::{ErrorLog, open_to_append};
 use rudy_net::engine::{self, Engine, Report, ServiceSource as _, Stopped, raise_descriptor_limit};
 use rudy_net::listen::{Address, Endpoint, InheritedSockets, ListenError, Listener};
 use tokio::runtime::Runtime;
@@ -29,8 +30,6 @@ use crate::access_log::AccessLogs;
 use crate::acme::Renewals;
 use crate::admin::AdminSocket;
 use crate::config::Config;
-use crate::error_log::ErrorLog;
-use crate::line_writer::open_to_append;
 use crate::openat2;
 use crate::watched_files::INTERVAL;
 

@@ -137,7 +137,7 @@ impl Target {
 
     /// Starts the background work of the steps and the handler.
     pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        let log = &start.log.of_route(&self.name);
+        let log = &start.log.of_route(&self.name.site, self.name.path.as_deref());
         let start = &Start { log, ..*start };
         self.steps.iter().try_for_each(|step| step.start(start))?;
         self.handler.start(start)

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rudy_log::LocalClock;
 use rudy_units::{is_interpreted, visible_json};
 use serde::Serialize;
 
 use crate::follow::{LINE_BYTES_MAX, Line};
-use crate::local_time::LocalClock;
 
 /// The maximum width of the column of names, in characters.
 const NAME_WIDTH_MAX: usize = 40;

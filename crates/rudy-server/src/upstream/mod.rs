@@ -42,12 +42,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
+use rudy_log::ErrorLog;
 use rudy_net::Piped;
 use rudy_tls::ClientTls;
 use rudy_upstream::{Choice, CircuitOptions, OnEnd, Options, Pool};
 use tokio::task::JoinSet;
-
-use crate::error_log::ErrorLog;
 
 pub use self::address::UpstreamAddress;
 pub(crate) use self::attempts::{Outgoing, Start};

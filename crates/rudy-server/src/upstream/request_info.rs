@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{Method, Uri};
+use rudy_log::ErrorLog;
 use rudy_net::Peer;
 
 use super::{Failure, ProtocolCause};
-use crate::error_log::{ErrorLog, client_subject};
+use crate::network::client_subject;
 
 /// The upstream, the request and its client, for log lines. Formatted only if there is something to log.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! First guesses of users: accepted, or rejected with the correct line.
 
-use crate::access_log::{Destination, Format};
+use crate::access_log::Format;
 use rudy_http::semantics::negotiation::Coding;
+use rudy_log::Destination;
 use rudy_net::listen::Endpoint;
 
 use super::*;

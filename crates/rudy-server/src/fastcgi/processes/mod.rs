@@ -28,6 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Instant;
 
+use rudy_log::ErrorLog;
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 use tokio::runtime;
@@ -40,7 +41,6 @@ use self::folder::SocketFolder;
 use self::supervisor::{EndGuard, Supervisor};
 use super::output::AppOutput;
 use crate::admin::{AdminSocket, Responder};
-use crate::error_log::ErrorLog;
 use crate::user::User;
 
 /// The command to start, and the number of processes.

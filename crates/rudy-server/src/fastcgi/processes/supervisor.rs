@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use rudy_log::ErrorLog;
 use rustix::process::Signal;
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::sleep_until;
@@ -16,7 +17,6 @@ use super::folder::SocketFolder;
 use super::process::{Process, Socket, VacantSocket};
 use super::{Event, Failure, MemberId, MemberPool, ProcessOptions, Shared};
 use crate::admin::AdminSocket;
-use crate::error_log::ErrorLog;
 use crate::fastcgi::output::AppOutput;
 use crate::user::User;
 

@@ -3,10 +3,10 @@
 use std::io::Seek;
 use std::sync::Arc;
 
+use rudy_log::ErrorLog;
 use rudy_net::Head;
 
 use super::*;
-use crate::error_log::ErrorLog;
 
 fn head_of(site: &Site, path: &str) -> Arc<rudy_http::h1::PreparedHead> {
     let Reply::Now(response) = site.send_get(path) else { panic!("the response is immediate") };

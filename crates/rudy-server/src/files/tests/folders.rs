@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rudy_log::ErrorLog;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
 use super::super::clock::monotonic_ms;
 use super::*;
-use crate::error_log::ErrorLog;
-use crate::exchange::RouteName;
 
 const IDLE_MS: u64 = 60_000;
 /// The default of `revalidate_after`.
@@ -112,7 +111,7 @@ fn an_error_of_a_shared_folder_is_logged_with_the_route_of_its_request() {
     let first = Site::in_folders(&[], options(), &folders);
     let second = Files::open(first.folder.path(), options(), &folders).unwrap();
     for (files, site) in [(&first.files, "a.org"), (&second, "b.org")] {
-        files.log_to(log.of_route(&Arc::new(RouteName::new(site.to_owned(), None))));
+        files.log_to(log.of_route(site, None));
     }
     let second = Site { folder: TempDir::new().unwrap(), files: second };
     assert_eq!(second.get("/nothing").status, 404);

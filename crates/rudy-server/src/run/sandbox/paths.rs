@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_admin::default_folder;
+use rudy_log::Destination;
 use rudy_net::listen::Endpoint;
 
-use crate::access_log::Destination;
 use crate::config::{Config, TlsTable};
 use crate::handlers::HandlerConfig;
 use crate::state_dir::{self, state_dir};

@@ -3,9 +3,10 @@
 use std::future::pending;
 use std::pin::Pin;
 
+use rudy_log::ErrorLog;
+
 use super::successor::{Event, Successor};
 use crate::access_log::AccessLogs;
-use crate::error_log::ErrorLog;
 use crate::run::reload::reopen_logs;
 use crate::run::signals::{Action, Signals, Stop};
 

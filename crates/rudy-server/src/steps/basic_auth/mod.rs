@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_log::{ErrorLog, Kind};
 use rudy_net::{Client, Request, Response};
 
 use self::credentials::credentials;
@@ -15,8 +16,8 @@ pub use self::table::{BasicAuthTable, Realm};
 use super::identity::{Identity, LoggedIn};
 use super::limits::{Attempt, LoginLimits};
 use super::{Decided, Flow, OwnedCall, Passage, Step};
-use crate::error_log::{ErrorLog, Kind, client_subject};
 use crate::handlers::{Call, Start};
+use crate::network::client_subject;
 use crate::pages;
 use crate::passwords::{Busy, Check, PasswordChecks, PasswordFile};
 use crate::request_state::HasRequestState;

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, Slot};
+use rudy_log::ErrorLog;
 use rudy_net::{Client, Request, Response};
 
 use super::applied::Applied;
 use super::key::KeySource;
 use super::rate::{Over, RateLimit};
-use crate::error_log::ErrorLog;
 use crate::handlers::Call;
 
 /// The limits for failed logins of a site or route.

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use rudy_admin::LimitStatus;
 use rudy_limit::{Key, KeyHasher, TopKeys};
+use rudy_log::ErrorLog;
 
 use super::key::{KeySource, Keys};
 use super::status::top_keys;
 use super::{Effect, Settings};
-use crate::error_log::ErrorLog;
 use crate::exchange::note;
 
 /// The number of rejected keys to know.

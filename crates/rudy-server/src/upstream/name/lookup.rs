@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rudy_log::ErrorLog;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{sleep, timeout};
 
 use super::Name;
 use super::answer::{is_same, list, unresolved_line, usable};
-use crate::error_log::ErrorLog;
 use crate::upstream::resolver::Answer;
 
 /// The maximum number of simultaneous lookups. A lookup that hangs occupies a thread until the system gives

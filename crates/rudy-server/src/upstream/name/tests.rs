@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rudy_log::ErrorLog;
 use tokio::sync::Notify;
 
 use super::Name;
 use super::lookup::LookupTiming;
-use crate::error_log::ErrorLog;
 use crate::upstream::plain::{Plain, options};
 use crate::upstream::resolver::{Resolver, ScriptedLookup};
 use crate::upstream::{CheckoutError, Endpoint, Upstream, Wanted};

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
-use super::{Datagrams, LOST, LogFailure, OnLogFailure, Rotation};
+use super::rotation::Rotation;
+use super::{Datagrams, LOST, LogFailure, OnLogFailure};
 
 /// Maximum size of an atomic write to a pipe (`PIPE_BUF` of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;

@@ -24,17 +24,20 @@ use serde::Deserialize;
 
 pub use self::kinds::Kind;
 use self::kinds::Suppressed;
-pub(crate) use self::kinds::client_subject;
-pub use self::levels::Level;
-pub(crate) use self::levels::Levels;
+pub use self::levels::{Level, Levels};
 use self::lines::Lines;
-use crate::access_log::Destination;
-use crate::exchange::RouteName;
-use crate::line_writer::{LineWriter, OnLogFailure, RotationOptions, Target, open_log};
+use crate::line_writer::{Destination, LineWriter, OnLogFailure, RotationOptions, Target};
 
 /// The error log, for lines about a route or about the server. Clones write to the same file. Writing never blocks.
 #[derive(Debug, Clone)]
-pub struct ErrorLog(Arc<Inner>, Option<Arc<RouteName>>);
+pub struct ErrorLog(Arc<Inner>, Option<Arc<Origin>>);
+
+/// The names of a route.
+#[derive(Debug)]
+struct Origin {
+    site: String,
+    route: Option<String>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -54,12 +57,13 @@ pub struct ErrorLogOptions {
     /// The rotation of a file.
     pub rotation: Option<RotationOptions>,
     /// Which lines are logged.
-    pub(crate) levels: Levels,
+    pub levels: Levels,
 }
 
 impl ErrorLogOptions {
     /// Whether lines go to the same place in the same form.
-    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
         let place = |options: &Self| (options.destination.clone(), options.format, options.rotation.clone());
         place(self) == place(other)
     }
@@ -155,9 +159,9 @@ struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    fn of_route(route: Option<&'a RouteName>) -> Self {
-        let site = route.map(|route| route.site.as_str()).filter(|site| !site.is_empty());
-        Self { target: "", site, route: route.and_then(|route| route.path.as_deref()) }
+    fn of(origin: Option<&'a Origin>) -> Self {
+        let site = origin.map(|origin| origin.site.as_str()).filter(|site| !site.is_empty());
+        Self { target: "", site, route: origin.and_then(|origin| origin.route.as_deref()) }
     }
 }
 
@@ -167,7 +171,7 @@ impl ErrorLog {
     /// # Errors
     ///
     /// The destination cannot be opened. The message names it.
-    pub(crate) fn open(options: &ErrorLogOptions) -> io::Result<Self> {
+    pub fn open(options: &ErrorLogOptions) -> io::Result<Self> {
         Self::open_destination(options).map_err(|error| {
             let name =
                 options.destination.as_ref().map_or_else(|| "standard error".to_owned(), ToString::to_string);
@@ -190,6 +194,10 @@ impl ErrorLog {
     }
 
     /// Writes to `file`.
+    ///
+    /// # Errors
+    ///
+    /// The thread that writes cannot be started.
     pub fn to(file: File) -> io::Result<Self> {
         Self::with(file, &ErrorLogOptions::default(), Prefix::None)
     }
@@ -204,13 +212,13 @@ impl ErrorLog {
     }
 
     /// Writes the events of `tracing` in this process, too. Only the first log does.
-    pub(crate) fn subscribe(&self) {
+    pub fn subscribe(&self) {
         // An error means that there is another one.
         let _ = tracing::subscriber::set_global_default(subscriber::EventWriter(self.clone()));
     }
 
     /// Changes which lines are logged.
-    pub(crate) fn set_levels(&self, levels: Levels) {
+    pub fn set_levels(&self, levels: Levels) {
         self.0.lines.levels.store(Arc::new(levels));
         tracing::callsite::rebuild_interest_cache();
     }
@@ -220,33 +228,34 @@ impl ErrorLog {
     /// # Errors
     ///
     /// The file cannot be opened. The message names it.
-    pub(crate) fn reopen(&self) -> io::Result<()> {
-        if let Some(Destination::File(path)) = &self.0.destination {
-            let named =
-                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-            self.0.writer.replace(open_log(path).map_err(named)?);
-        }
-        Ok(())
+    pub fn reopen(&self) -> io::Result<()> {
+        let Some(destination) = &self.0.destination else { return Ok(()) };
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{destination}: {error}"));
+        self.0.writer.reopen(destination).map_err(named)
     }
 
-    /// Returns the log with the names of a route in all its lines.
-    pub(crate) fn of_route(&self, route: &Arc<RouteName>) -> Self {
-        Self(self.0.clone(), Some(route.clone()))
+    /// Returns the log with the names of a site, empty for the default one, and of a route in all its lines.
+    #[must_use]
+    pub fn of_route(&self, site: &str, route: Option<&str>) -> Self {
+        let origin = Origin { site: site.to_owned(), route: route.map(str::to_owned) };
+        Self(self.0.clone(), Some(Arc::new(origin)))
     }
 
     /// Returns the log without the names of a route.
-    pub(crate) fn of_server(&self) -> Self {
+    #[must_use]
+    pub fn of_server(&self) -> Self {
         Self(self.0.clone(), None)
     }
 
     /// Replaces the values of these placeholders in all later lines. Placeholders of earlier calls stay in force, because requests
     /// of an older configuration can still log its values. Their number is bounded by the environment, which does not change.
-    pub(crate) fn mask(&self, placeholders: &Placeholders) {
+    pub fn mask(&self, placeholders: &Placeholders) {
         self.0.lines.mask(placeholders);
     }
 
     /// Returns a text with the values of all placeholders replaced, as in the log.
-    pub(crate) fn masked(&self, text: &str) -> String {
+    #[must_use]
+    pub fn masked(&self, text: &str) -> String {
         self.0.lines.placeholders.load().mask(text).into_owned()
     }
 
@@ -276,7 +285,7 @@ impl ErrorLog {
     }
 
     /// As [`Self::client`], with a message that is only made for the log.
-    pub(crate) fn client_with<'a>(&self, kind: impl Into<Kind<'a>>, message: impl FnOnce() -> String) {
+    pub fn client_with<'a>(&self, kind: impl Into<Kind<'a>>, message: impl FnOnce() -> String) {
         self.write_limited(Severity::Client, kind.into(), self.context(), message);
     }
 
@@ -313,7 +322,7 @@ impl ErrorLog {
     }
 
     fn context(&self) -> Context<'_> {
-        Context::of_route(self.1.as_deref())
+        Context::of(self.1.as_deref())
     }
 
     fn write(&self, severity: Severity, message: &str, context: Context<'_>) {

@@ -38,10 +38,11 @@ impl From<Level> for LevelFilter {
 
 /// The levels of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Levels {
-    pub(crate) all: Level,
+pub struct Levels {
+    /// The level of all targets without one of their own.
+    pub all: Level,
     /// The levels of targets, which replace the one for all.
-    pub(crate) targets: Vec<(String, Level)>,
+    pub targets: Vec<(String, Level)>,
 }
 
 impl Levels {

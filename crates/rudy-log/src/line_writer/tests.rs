@@ -22,7 +22,7 @@ fn all_lines_are_written_in_order() {
     for line in expected.split_inclusive('\n') {
         writer.push(line.as_bytes());
     }
-    writer.close();
+    assert_eq!(writer.close(), 0);
     let mut written = String::new();
     io::Seek::rewind(&mut file).unwrap();
     file.read_to_string(&mut written).unwrap();
@@ -43,7 +43,7 @@ fn lines_dropped_because_of_a_slow_reader_are_counted_in_the_file() {
         writer.push(&line);
     }
     let reader = thread::spawn(move || BufReader::new(read_end).lines().collect::<Result<Vec<_>, _>>());
-    writer.close();
+    assert_eq!(writer.close(), 0);
     drop(writer);
     let lines = reader.join().unwrap().unwrap();
     let dropped: usize =
@@ -61,7 +61,7 @@ fn lines_after_a_replacement_go_to_the_new_file() {
     writer.push(b"before\n");
     writer.replace(File::create(&new).unwrap());
     writer.push(b"after\n");
-    writer.close();
+    assert_eq!(writer.close(), 0);
     assert_eq!(std::fs::read_to_string(old).unwrap(), "before\n");
     assert_eq!(std::fs::read_to_string(new).unwrap(), "after\n");
 }
@@ -83,7 +83,7 @@ fn each_file_gets_its_lines_if_two_replacements_happen_before_the_thread_wakes()
         let mut read = Vec::new();
         read_end.read_to_end(&mut read).map(|_| read)
     });
-    writer.close();
+    assert_eq!(writer.close(), 0);
     assert!(reader.join().unwrap().unwrap() == first, "the first file has exactly the first line");
     assert_eq!(std::fs::read_to_string(second).unwrap(), "between\n");
     assert_eq!(std::fs::read_to_string(third).unwrap(), "after\n");
@@ -107,7 +107,7 @@ fn lines_lost_on_a_full_disk_are_counted_in_the_file_after_the_next_write() {
     writer.replace(File::create(&path).unwrap());
     writer.push(b"four\n");
     writer.push(b"five\n");
-    writer.close();
+    assert_eq!(writer.close(), 0);
     assert_eq!(std::fs::read_to_string(path).unwrap(), "four\nfive\nDropped(3)\n");
 }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::kinds::{KINDS_MAX, Kinds, SUBJECTS_MAX};
 use super::*;
-use crate::line_writer::{LogFailure, Rotation};
+use crate::line_writer::LogFailure;
+use crate::line_writer::rotation::{Rotation, open_log};
 
 /// Returns what `write` leaves in the log, without the timestamps.
 fn written(write: impl FnOnce(&ErrorLog)) -> String {
@@ -44,7 +45,7 @@ fn a_kind_is_logged_once_and_its_count_at_the_end() {
 #[test]
 fn each_subject_and_each_site_of_a_kind_has_its_own_lines() {
     let text = written(|log| {
-        let site = |name: &str| log.of_route(&Arc::new(RouteName::new(name.to_owned(), None)));
+        let site = |name: &str| log.of_route(name, None);
         for (upstream, name) in [("a:1", "x"), ("b:1", "x"), ("a:1", "x"), ("a:1", "y")] {
             site(name).recurring_error(("no connection", upstream), &format!("cannot connect to {upstream}"));
         }
@@ -187,8 +188,7 @@ fn json_lines_have_the_message_and_the_route() {
     let mut file = tempfile::tempfile().unwrap();
     let options = ErrorLogOptions { format: LineFormat::Json, ..ErrorLogOptions::default() };
     let log = ErrorLog::with(file.try_clone().unwrap(), &options, Prefix::None).unwrap();
-    let route = RouteName::new("a.org".to_owned(), Some("/*".to_owned()));
-    log.of_route(&Arc::new(route)).recurring_error("kind", "no \"connection\"");
+    log.of_route("a.org", Some("/*")).recurring_error("kind", "no \"connection\"");
     log.error_with_details("rejected", "line 1\nline 2\n");
     log.close();
     file.rewind().unwrap();

@@ -1,8 +1,9 @@
 //! Writes lines to a file, a pipe, a terminal or another log from a dedicated thread, so that the callers never wait for it.
 
 mod datagrams;
+mod destination;
 mod output;
-mod rotation;
+pub(crate) mod rotation;
 #[cfg(test)]
 mod tests;
 mod tidy;
@@ -15,12 +16,12 @@ use std::thread;
 use std::time::Duration;
 
 pub use self::datagrams::Receiver;
-use self::datagrams::SEND_TIMEOUT;
-pub(crate) use self::datagrams::{Datagrams, Protocol};
+use self::datagrams::{Datagrams, SEND_TIMEOUT};
+pub use self::destination::Destination;
 use self::output::Output;
 pub(crate) use self::output::Target;
-pub use self::rotation::RotationOptions;
-pub(crate) use self::rotation::{Rotation, open_log, open_to_append};
+use self::rotation::open_log;
+pub use self::rotation::{RotationOptions, open_to_append};
 pub use self::tidy::Compression;
 
 /// Maximum size of the queue in bytes; further lines are dropped and counted. 1 MiB holds about 5,000 requests:
@@ -38,13 +39,14 @@ const CLOSE_TIMEOUT: Duration = SEND_TIMEOUT.saturating_mul(3);
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of lines that all logs of the process have lost.
-pub(crate) fn lost_lines() -> u64 {
+#[must_use]
+pub fn lost_lines() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
 /// What has gone wrong with a log.
 #[derive(Debug)]
-pub(crate) enum LogFailure {
+pub enum LogFailure {
     /// The number of lines missing before the next one: the queue was full, or writes had failed.
     Dropped(u64),
     /// A write failed. The number counts the lines lost since the last successful write.
@@ -56,15 +58,29 @@ pub(crate) enum LogFailure {
 }
 
 /// A callback that runs in the writing thread after a failure. It can return a line for the file itself.
-pub(crate) type OnLogFailure = Box<dyn FnMut(&LogFailure) -> Option<String> + Send>;
+pub type OnLogFailure = Box<dyn FnMut(&LogFailure) -> Option<String> + Send>;
 
 /// A queue of lines and the thread that writes them.
 #[derive(Debug)]
-pub(crate) struct LineWriter {
+pub struct LineWriter {
     shared: Arc<Shared>,
 }
 
 impl LineWriter {
+    /// Opens the destination of the log `kind`, such as `access`, and starts a thread that writes to it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened, the other program does not listen, or the thread cannot be started.
+    pub fn open(
+        kind: &'static str,
+        destination: &Destination,
+        rotation: Option<&RotationOptions>,
+        on_failure: OnLogFailure,
+    ) -> io::Result<Self> {
+        Self::start(&format!("{kind}-log"), destination.open(kind, rotation)?, on_failure)
+    }
+
     /// Starts a thread called `name` that writes to `target`.
     pub(crate) fn start(name: &str, target: impl Into<Target>, on_failure: OnLogFailure) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
@@ -75,7 +91,7 @@ impl LineWriter {
     }
 
     /// Queues a line, which includes its newline. If the queue is full, counts the line as dropped. Never blocks.
-    pub(crate) fn push(&self, line: &[u8]) {
+    pub fn push(&self, line: &[u8]) {
         let mut queue = self.shared.lock();
         let before = queue.lines.len();
         if before + line.len() > QUEUE_BYTES {
@@ -91,8 +107,21 @@ impl LineWriter {
         }
     }
 
+    /// Opens the file of `destination` again after it was renamed or removed. Lines queued so far go to the old one. Has no effect for
+    /// other destinations.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
+    pub fn reopen(&self, destination: &Destination) -> io::Result<()> {
+        if let Destination::File(path) = destination {
+            self.replace(open_log(path)?);
+        }
+        Ok(())
+    }
+
     /// Writes the lines queued so far to the old file, and later ones to `file`.
-    pub(crate) fn replace(&self, file: File) {
+    fn replace(&self, file: File) {
         let mut queue = self.shared.lock();
         let position = queue.lines.len();
         // Drop a replacement that has received no line, so that there are never more open files than queued lines.
@@ -102,7 +131,8 @@ impl LineWriter {
     }
 
     /// Waits until all queued lines are written, for a limited time. Returns the number of those that were not. Later lines are lost.
-    pub(crate) fn close(&self) -> u64 {
+    #[must_use = "the caller reports lost lines"]
+    pub fn close(&self) -> u64 {
         self.close_within(CLOSE_TIMEOUT)
     }
 

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 /// Formats timestamps. Caches the text of a second, because a busy log formats thousands of timestamps in one.
 #[derive(Debug)]
-pub(crate) struct LocalClock {
+pub struct LocalClock {
     zone: TimeZone,
     second: Option<i64>,
     combined: String,
@@ -15,30 +15,38 @@ pub(crate) struct LocalClock {
     rfc3339: String,
 }
 
+impl Default for LocalClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl LocalClock {
     /// Returns a clock in the time zone of this machine: `TZ` if set, else `/etc/localtime`, else UTC.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self::in_zone(TimeZone::system())
     }
 
     /// Returns a clock in `zone`.
-    pub(crate) fn in_zone(zone: TimeZone) -> Self {
+    #[must_use]
+    pub fn in_zone(zone: TimeZone) -> Self {
         Self { zone, second: None, combined: String::new(), rfc3339: String::new() }
     }
 
     /// Formats as in the common log format: `21/Nov/2026:04:05:06 +0100`.
-    pub(crate) fn combined(&mut self, time: SystemTime) -> &str {
+    pub fn combined(&mut self, time: SystemTime) -> &str {
         self.update(time);
         &self.combined
     }
 
     /// Formats as in RFC 3339: `2026-11-21T04:05:06.789012+01:00`.
-    pub(crate) fn rfc3339(&mut self, time: SystemTime) -> &str {
+    pub fn rfc3339(&mut self, time: SystemTime) -> &str {
         self.both(time).1
     }
 
     /// Formats in both ways.
-    pub(crate) fn both(&mut self, time: SystemTime) -> (&str, &str) {
+    pub fn both(&mut self, time: SystemTime) -> (&str, &str) {
         self.update(time);
         (&self.combined, &self.rfc3339)
     }

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rudy_net::Peer;
-
 use super::Severity;
-use crate::network::network;
 
 /// How long further errors of a kind are only counted after its lines were logged.
 const RATE_LIMIT_PERIOD: Duration = Duration::from_mins(1);
@@ -19,8 +16,6 @@ const OTHER_KINDS: &str = "other kinds";
 pub(super) const SUBJECTS_MAX: usize = 256;
 /// Maximum length of a subject in bytes. Some contain a path that a client has chosen.
 const SUBJECT_BYTES_MAX: usize = 256;
-/// The number of bits of an IPv6 address that belong to a client: usually the network of a household.
-const CLIENT_BITS: u32 = 64;
 
 /// The kind of a line. It is limited on its own.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +39,6 @@ impl<'a> From<(&'a str, &'a str)> for Kind<'a> {
     fn from((name, subject): (&'a str, &'a str)) -> Self {
         Self { name, subject, lines: 1 }
     }
-}
-
-/// Returns the subject of lines about a client.
-pub(crate) fn client_subject(client: Peer) -> String {
-    network(client, CLIENT_BITS)
 }
 
 /// What was seen of each kind.

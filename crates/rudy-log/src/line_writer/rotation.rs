@@ -150,7 +150,7 @@ pub(crate) fn open_log(path: &Path) -> io::Result<File> {
 /// Opens a file to append to it, and creates it with this mode if it is missing. Opening a FIFO that has no reader would wait for one
 /// (fifo(7)), and the thread that opens logs handles signals: Rudy opens such a FIFO for reading, too, so that it keeps the first
 /// 64 KiB for its reader.
-pub(crate) fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
+pub fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = File::options();
     options.append(true).create(true).mode(mode).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let file = match options.open(path) {

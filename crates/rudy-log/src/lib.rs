@@ -1,0 +1,13 @@
+//! Logs: a thread per log that writes its lines, so that no caller waits; files with rotation, syslog and journald; and the error log.
+//! The access log, which knows requests, is in rudy-server.
+
+mod error_log;
+mod line_writer;
+mod local_time;
+
+pub use error_log::{ErrorLog, ErrorLogOptions, Kind, Level, Levels, LineFormat};
+pub use line_writer::{
+    Compression, Destination, LineWriter, LogFailure, OnLogFailure, Receiver, RotationOptions, lost_lines,
+    open_to_append,
+};
+pub use local_time::LocalClock;
