@@ -27,8 +27,9 @@ use crate::dashboard::Live;
 use crate::exchange::{self, Observers};
 use crate::fastcgi::Apps;
 use crate::grpc;
-use crate::handlers::{Metrics, Start};
+use crate::handlers::Start;
 use crate::metrics::Format;
+use crate::metrics::Metrics;
 use crate::network::client_subject;
 use crate::proxy::Proxy;
 use crate::routes::{Context, Routes};
@@ -91,7 +92,7 @@ impl App {
     /// Adds access logs.
     #[must_use]
     pub fn with_access_logs(mut self, logs: AccessLogs) -> Self {
-        self.observers_mut().access_logs = Some(logs);
+        self.observers_mut().recorders.push(Arc::new(logs));
         self
     }
 
@@ -141,7 +142,7 @@ impl App {
     pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
         if self.counts_requests {
             metrics.keep_routes(self.routes.router.handlers().map(|target| &*target.name));
-            self.observers_mut().metrics = Some(metrics.clone());
+            self.observers_mut().recorders.push(metrics.clone());
         }
         Arc::make_mut(&mut self.routes).metrics = metrics;
         self
@@ -264,8 +265,8 @@ impl Service for App {
     }
 
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
-        if let Some(log) = self.routes.observers.access_logs.as_ref().and_then(|logs| logs.of(None)) {
-            log.rejected(client, reason, outcome);
+        for recorder in &self.routes.observers.recorders {
+            recorder.rejected(client, reason, outcome);
         }
         if let Some(log) = &self.error_log {
             let status = outcome.status.as_ref().map_or("no response", StatusCode::as_str);

@@ -24,6 +24,7 @@ mod metrics;
 mod mirror;
 pub mod network;
 mod openat2;
+mod own_fields;
 pub mod pages;
 pub mod passwords;
 mod php;
@@ -55,9 +56,10 @@ pub use cache::{CacheTable, FreshnessTable, KeyField, StoreTable};
 pub use dashboard::DashboardTable;
 pub use fastcgi::{Apps, FastcgiTable};
 pub use handlers::{
-    BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, MetricsTable, RedirectTable, RespondTable,
+    BroadcastTable, DelayTable, HandlerTable, InfoTable, MetricsTable, RedirectTable, RespondTable,
     RewriteTable, StatusTable, StreamFormat, StreamTable, TailTable,
 };
+pub use metrics::Metrics;
 pub use mirror::{MirrorTable, Preset, RepositoryUrl};
 pub use php::PhpTable;
 pub use proxy::{

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rudy_server::passwords::{self, Algorithm};
-use rudy_server::run::Exit;
+use rudy_server::run::{Exit, cannot, print};
 
 /// Hash a password for the users of `basic_auth`
 ///
@@ -44,6 +44,11 @@ impl HashPassword {
             HashAlgorithm::Argon2id => Algorithm::Argon2id,
             HashAlgorithm::Bcrypt => Algorithm::Bcrypt,
         };
-        passwords::hash_password(&passwords::HashPassword { user: self.user, file: self.file, algorithm })
+        let options = passwords::HashPassword { user: self.user, file: self.file, algorithm };
+        match passwords::hash_password(&options) {
+            Ok(Some(line)) => print(format!("{line}\n").as_bytes()),
+            Ok(None) => Exit::Done,
+            Err(why) => cannot(&why),
+        }
     }
 }

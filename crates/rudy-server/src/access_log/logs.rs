@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use rudy_log::ErrorLog;
+use rudy_net::{Client, ExchangeOutcome};
 
 use super::{AccessLog, AccessLogOptions};
-use crate::exchange::RouteName;
+use crate::exchange::{Finished, Recorder, RouteName};
 
 /// Open access logs. Clones write to the same files.
 #[derive(Debug, Clone)]
@@ -68,15 +69,10 @@ impl AccessLogs {
     }
 
     /// Returns the log of the exchanges with a route; `None` for that of the server.
-    pub(crate) fn of(&self, route: Option<&RouteName>) -> Option<&AccessLog> {
+    fn of(&self, route: Option<&RouteName>) -> Option<&AccessLog> {
         let site = route.and_then(|route| route.site_number);
         let place = site.map_or(self.0.server, |site| self.0.sites.get(site).copied().flatten());
         place.map(|place| &self.0.logs[place])
-    }
-
-    /// Returns the request fields that lines contain.
-    pub(crate) fn request_fields(&self) -> &[HeaderName] {
-        &self.0.request_fields
     }
 
     /// Opens the files again after they were renamed or removed. Returns the errors.
@@ -87,5 +83,23 @@ impl AccessLogs {
     /// Writes all queued lines. For the end of the process: later lines are lost.
     pub(crate) fn close(&self) {
         self.0.logs.iter().for_each(AccessLog::close);
+    }
+}
+
+impl Recorder for AccessLogs {
+    fn request_fields(&self) -> Option<&[HeaderName]> {
+        Some(&self.0.request_fields)
+    }
+
+    fn finished(&self, exchange: &Finished<'_>) {
+        if let Some(log) = self.of(exchange.notes.route.as_deref()) {
+            log.finished(exchange);
+        }
+    }
+
+    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
+        if let Some(log) = self.of(None) {
+            log.rejected(client, reason, outcome);
+        }
     }
 }

@@ -9,8 +9,7 @@ use rudy_http::h1::{Event, ServerConnection};
 use rudy_net::{EndReason, Forwarded, Peer};
 
 use super::*;
-use crate::exchange::{RequestInfo, RouteName};
-use crate::upstream::Endpoint;
+use crate::exchange::{RequestInfo, RouteName, UpstreamName};
 
 const TIME: &str = "T";
 
@@ -254,7 +253,7 @@ fn notes() -> Notes {
     let start = Instant::now();
     notes.upstream_requested(start);
     notes.upstream_requested(start);
-    notes.upstream_connected(Endpoint::Ip(([10, 0, 0, 2], 80).into()), start + Duration::from_micros(20));
+    notes.upstream_connected(UpstreamName::Ip(([10, 0, 0, 2], 80).into()), start + Duration::from_micros(20));
     notes.upstream_responded(start + Duration::from_micros(320));
     notes
 }

@@ -11,6 +11,8 @@ use rudy_cache::{Key, Stored};
 use rudy_store::{FillSource, Object};
 use tokio::sync::watch;
 
+use crate::request_state::Storing;
+
 /// All flights of a store.
 #[derive(Debug, Default)]
 pub(super) struct Flights(Mutex<HashMap<Key, Vec<Arc<Flight>>>>);
@@ -18,15 +20,9 @@ pub(super) struct Flights(Mutex<HashMap<Key, Vec<Arc<Flight>>>>);
 /// A request to the origin. Its receivers are the requests that wait for its response, or receive it.
 pub(super) type Flight = watch::Sender<Progress>;
 
-/// A response that is being stored: the end of its body comes before that.
-#[derive(Debug, Clone)]
-pub(crate) struct Storing(pub(super) watch::Receiver<Progress>);
-
-impl Storing {
-    /// Waits until the response is stored, or cannot be. Its body has to be received meanwhile.
-    pub(crate) async fn end(mut self) {
-        while self.0.changed().await.is_ok() {}
-    }
+/// Returns the end of a flight: its sender is dropped then.
+pub(super) fn storing(mut progress: watch::Receiver<Progress>) -> Storing {
+    Storing::new(async move { while progress.changed().await.is_ok() {} })
 }
 
 /// How far a flight is.

@@ -40,14 +40,12 @@ use rudy_net::{Head, Observer, Response};
 use rudy_store::Object;
 
 pub(crate) use self::control::{disk_errors, respond};
-pub(crate) use self::flights::Storing;
 pub(crate) use self::origin::Origin;
 pub(crate) use self::pump::read;
 pub(crate) use self::step::Cache;
 pub use self::store::StoreTable;
 pub(crate) use self::store::{CacheStore, Caches, OpenStore};
 use self::subject::KeyRules;
-pub(crate) use self::subject::KeyUrl;
 pub use self::table::{CacheTable, FreshnessTable, KeyField};
 use crate::compression::StoredContent;
 use crate::exchange::note;

@@ -27,22 +27,6 @@ pub(super) struct KeyRules {
     languages: Vec<String>,
 }
 
-/// The URL of the origin, for a key.
-#[derive(Debug, Clone)]
-pub(crate) struct KeyUrl {
-    is_secure: bool,
-    authority: String,
-    target: String,
-}
-
-impl KeyUrl {
-    /// `origin` is a scheme with a host, `https://repo.example`.
-    pub(crate) fn new(origin: &str, target: &str) -> Self {
-        let (scheme, authority) = origin.split_once("://").unwrap_or(("http", origin));
-        Self { is_secure: scheme == "https", authority: authority.to_owned(), target: target.to_owned() }
-    }
-}
-
 /// Returns the key of a request.
 pub(super) fn key(policy: &Policy, request: &Request<'_>, client: &Client<'_>) -> Key {
     if let Some(url) = &request.state().key_url {

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use super::fetch::Fetch;
-use super::flights::{Incoming, Place, Progress, Registration, Storing};
+use super::flights::{Incoming, Place, Progress, Registration, storing};
 use super::origin::Origin;
 use super::store::OpenStore;
 use super::subject::Subject;
@@ -202,7 +202,7 @@ impl Visit {
         let request = subject.head.clone();
         let status = CacheStatus::of(&decision);
         let follows = origin.head.state().follows_storing;
-        let storing = follows.then(|| Storing(receiver.clone()));
+        let storing = follows.then(|| storing(receiver.clone()));
         let fetch = Fetch {
             shared: shared.clone(),
             open: open.clone(),

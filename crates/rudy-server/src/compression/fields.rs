@@ -12,7 +12,6 @@ use rudy_http::syntax::members;
 use rudy_net::{Body, Request, Response};
 
 use super::Compression;
-use crate::request_state::HasResponseState;
 
 /// What a request says about the form of its response.
 #[derive(Debug)]
@@ -82,7 +81,6 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
     has_content
         && !wanted.is_tunnel
         && response.upgrade.is_none()
-        && !is_final(response)
         && !response.contains(&CONTENT_ENCODING)
         && !response.contains(&CONTENT_RANGE)
         && !lines_forbid_transformation(response.get_all(&CACHE_CONTROL))
@@ -90,11 +88,6 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
             .get(&CONTENT_TYPE)
             .filter(|media_type| !wanted.is_coded || media_type.starts_with(b"text/"))
             .is_some_and(|media_type| compression.includes(response.body.length(), media_type))
-}
-
-/// Whether the handler, or the route that an internal redirect led to, has chosen the coding.
-pub(crate) fn is_final(response: &Response) -> bool {
-    response.state().is_redirected || response.is_negotiated
 }
 
 /// Whether `Cache-Control` has `no-transform` (RFC 9111 §5.2.2.6).

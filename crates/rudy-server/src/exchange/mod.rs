@@ -7,6 +7,7 @@ mod request_id;
 mod request_info;
 
 use std::any::Any;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -14,21 +15,38 @@ use http::{HeaderName, header};
 use rudy_http::h1::RequestHead;
 use rudy_net::{Client, ExchangeOutcome, Observer};
 
-pub(crate) use self::notes::{Notes, RouteName, UpstreamNote};
+pub(crate) use self::notes::{Notes, OwnCounters, RouteName, UpstreamName, UpstreamNote};
 use self::request_id::RequestId;
 pub use self::request_id::RequestIdTable;
 pub(crate) use self::request_info::RequestInfo;
-use crate::access_log::AccessLogs;
-use crate::handlers::Metrics;
 
 /// Who wants records of exchanges: those of a configuration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observers {
-    pub(crate) access_logs: Option<AccessLogs>,
+    /// What uses the records.
+    pub(crate) recorders: Vec<Arc<dyn Recorder>>,
     /// `None` without ids of requests.
     pub(crate) request_id: Option<RequestIdTable>,
-    /// The metrics, if requests are counted by route.
-    pub(crate) metrics: Option<Arc<Metrics>>,
+}
+
+/// Uses records of exchanges: a log, or counters.
+pub(crate) trait Recorder: Debug + Send + Sync {
+    /// The fields of a request that a record must have a copy of; `None` if it needs no copy of the head.
+    fn request_fields(&self) -> Option<&[HeaderName]> {
+        None
+    }
+
+    /// An exchange has begun.
+    fn began(&self) {}
+
+    /// An exchange has an outcome.
+    fn finished(&self, exchange: &Finished<'_>);
+
+    /// An exchange that has begun is over, with an outcome or without.
+    fn ended(&self) {}
+
+    /// A request was rejected before there was an exchange.
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
 impl Observers {
@@ -39,12 +57,10 @@ impl Observers {
         client: &Client<'_>,
         is_trusted: impl FnOnce() -> bool,
     ) -> Option<Arc<dyn Observer>> {
-        if self.access_logs.is_none() && self.request_id.is_none() && self.metrics.is_none() {
+        if self.recorders.is_empty() && self.request_id.is_none() {
             return None;
         }
-        if let Some(metrics) = &self.metrics {
-            metrics.count_requests().began();
-        }
+        self.recorders.iter().for_each(|recorder| recorder.began());
         let id = self.request_id.as_ref().map(|_| {
             is_trusted().then(|| RequestId::of_proxy(head)).flatten().unwrap_or_else(RequestId::make)
         });
@@ -74,7 +90,8 @@ impl Observers {
         client: &Client<'_>,
         id: Option<RequestId>,
     ) -> Arc<dyn Observer> {
-        let request = self.access_logs.as_ref().map(|logs| RequestInfo::new(head, logs.request_fields()));
+        let mut fields = self.recorders.iter().filter_map(|recorder| recorder.request_fields());
+        let request = fields.next().map(|fields| RequestInfo::new(head, fields));
         Arc::new(ExchangeRecord {
             observers: self.clone(),
             id,
@@ -185,22 +202,14 @@ impl Observer for ExchangeRecord {
             request_body_bytes: self.request_body_bytes(),
             outcome,
         };
-        if let Some(metrics) = &self.observers.metrics {
-            metrics.count_requests().count(&finished);
-        }
-        let logs = self.observers.access_logs.as_ref();
-        if let Some(log) = logs.and_then(|logs| logs.of(notes.route.as_deref())) {
-            log.finished(&finished);
-        }
+        self.observers.recorders.iter().for_each(|recorder| recorder.finished(&finished));
     }
 }
 
 impl Drop for ExchangeRecord {
     /// Also ends an exchange that has no outcome, because its connection was dropped.
     fn drop(&mut self) {
-        if let Some(metrics) = &self.observers.metrics {
-            metrics.count_requests().ended();
-        }
+        self.observers.recorders.iter().for_each(|recorder| recorder.ended());
     }
 }
 

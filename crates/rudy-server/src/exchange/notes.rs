@@ -1,11 +1,11 @@
 //! What routes, steps and handlers note about an exchange.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-use crate::metrics::OwnCounters;
-use crate::upstream::Endpoint;
 
 /// The notes about an exchange. What is unknown stays `None`.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Notes {
     }
 
     /// Notes that the request has a connection to this address.
-    pub(crate) fn upstream_connected(&mut self, address: Endpoint, now: Instant) {
+    pub(crate) fn upstream_connected(&mut self, address: UpstreamName, now: Instant) {
         if let Some(upstream) = &mut self.upstream {
             upstream.address = Some(address);
             upstream.connected = Some(now);
@@ -45,7 +45,7 @@ impl Notes {
     }
 
     /// Notes the address of the connection that the request has had before a report was made.
-    pub(crate) fn upstream_is(&mut self, address: Endpoint, now: Instant) {
+    pub(crate) fn upstream_is(&mut self, address: UpstreamName, now: Instant) {
         if self.upstream.is_none() {
             self.upstream_requested(now);
         }
@@ -66,7 +66,7 @@ impl Notes {
 #[derive(Debug)]
 pub(crate) struct UpstreamNote {
     /// The address of the last connection.
-    pub(crate) address: Option<Endpoint>,
+    pub(crate) address: Option<UpstreamName>,
     /// The number of attempts.
     pub(crate) attempts: u32,
     /// The time of the first attempt.
@@ -86,6 +86,45 @@ impl UpstreamNote {
     /// Returns the time from the connection to the head of the response.
     pub(crate) fn wait_time(&self) -> Option<Duration> {
         Some(self.responded?.saturating_duration_since(self.connected?))
+    }
+}
+
+/// An upstream or app in logs.
+#[derive(Debug, Clone)]
+pub(crate) enum UpstreamName {
+    /// An address: a copy takes no lock and no counter that workers share.
+    Ip(SocketAddr),
+    /// Something else with a name.
+    Other(Arc<dyn Named>),
+}
+
+/// What has a name in logs.
+pub(crate) trait Named: fmt::Debug + fmt::Display + Send + Sync {}
+
+impl<T: fmt::Debug + fmt::Display + Send + Sync> Named for T {}
+
+impl fmt::Display for UpstreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Other(name) => name.fmt(f),
+        }
+    }
+}
+
+/// The counters of a route of a configuration, of which the metrics know the type.
+#[derive(Debug, Default)]
+pub(crate) struct OwnCounters {
+    /// Set by the first request, or by a reload that keeps the route.
+    pub(crate) counters: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// The number of routes of the configuration that have their own.
+    pub(crate) of_configuration: Arc<AtomicUsize>,
+}
+
+impl OwnCounters {
+    /// Those of another route of the same configuration.
+    pub(crate) fn beside(other: &Self) -> Self {
+        Self { counters: OnceLock::new(), of_configuration: other.of_configuration.clone() }
     }
 }
 

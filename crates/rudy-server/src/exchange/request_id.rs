@@ -11,7 +11,7 @@ use rudy_net::Request;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::steps::set_request_field;
+use crate::own_fields::replace_field;
 
 /// The field of requests and responses.
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -76,7 +76,7 @@ impl RequestId {
 
     /// Sets the field of a request, instead of that of the client.
     pub(crate) fn set_in_request(&self, request: &mut Request<'_>) {
-        set_request_field(&X_REQUEST_ID, self.0.clone(), request);
+        replace_field(&X_REQUEST_ID, [self.0.clone()], request);
     }
 
     /// Sets the field of a response.

@@ -22,6 +22,7 @@ use crate::buffer::Buffers;
 use crate::config::AuthorizeTable;
 use crate::handlers::{Call, Start};
 use crate::request_state::HasRequestState;
+use crate::request_state::Variables;
 use crate::steps::{Decided, OwnedCall, Passage, Waiting};
 use crate::upstream::Upload;
 
@@ -40,10 +41,6 @@ struct Shared {
     app: Arc<App>,
     constants: Constants,
 }
-
-/// The variables that an authorizer has set for the app of the route.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Variables(pub(super) Vec<(String, HeaderValue)>);
 
 enum Decision {
     Allow(Variables),

@@ -53,7 +53,7 @@ use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
 use self::app::App;
 pub use self::apps::Apps;
-pub(crate) use self::authorize::{Authorizer, Variables};
+pub(crate) use self::authorize::Authorizer;
 use self::failure::{AppCause, Failure};
 use self::folder::ScriptFolder;
 use self::params::{Constants, Params, Purpose};

@@ -183,7 +183,7 @@ impl MemberPool for Pool {
         match event {
             Event::Up(id, socket) => {
                 let connections = self.connections.load(Ordering::Relaxed);
-                pool.add(id, Endpoint::Unix(socket.into()), connections, Instant::now());
+                pool.add(id, Endpoint::Unix(Arc::new(socket.into())), connections, Instant::now());
                 self.grow_if_queued();
             }
             Event::Retire(id) => {

@@ -11,9 +11,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{BuildContext, Call, Handler, HandlerConfig, Metrics};
+use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::AllowedClients;
 use crate::methods::respond_unless_read;
+use crate::metrics::Metrics;
 use crate::routes::Context;
 
 /// Shows which process, thread, task and engine serves the request, as text or JSON.

@@ -35,7 +35,7 @@ pub use metrics::MetricsTable;
 pub use redirect::RedirectTable;
 pub use respond::RespondTable;
 pub use rewrite::RewriteTable;
-pub use status::{Metrics, StatusTable};
+pub use status::StatusTable;
 pub use stream::{StreamFormat, StreamTable};
 pub(crate) use subscribe::Subscribe;
 pub use tail::TailTable;

@@ -4,8 +4,10 @@ mod exposition;
 mod process;
 mod render;
 mod requests;
+mod sums;
 mod words;
 
 pub(crate) use self::exposition::Format;
 pub(crate) use self::render::{Sources, render};
-pub(crate) use self::requests::{BOUNDS_US, OwnCounters, RequestMetrics, RequestSnapshot};
+pub(crate) use self::requests::{BOUNDS_US, RequestMetrics, RequestSnapshot};
+pub use self::sums::Metrics;

@@ -6,11 +6,11 @@ use rudy_admin::{UpstreamState, UpstreamStatus};
 use rudy_log::lost_lines;
 use rudy_net::{ConnectionStates, Counters, http2_stored_bytes};
 
+use super::Metrics;
 use super::exposition::{Exposition, Format, Kind};
 use super::process;
 use super::requests::{BOUNDS_US, BUCKETS, CLASSES, RequestSnapshot};
 use crate::buffer::Buffers;
-use crate::handlers::Metrics;
 
 /// What the metrics are read from.
 pub(crate) struct Sources<'a> {

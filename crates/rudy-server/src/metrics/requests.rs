@@ -1,8 +1,8 @@
 //! Counters of requests: per route, and per worker, so that cores do not contend for a cache line.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::words::Words;
@@ -37,22 +37,6 @@ pub(crate) struct RequestMetrics {
     others: Arc<RouteCounters>,
     totals: PerWorker<Totals>,
     caches: Words<WORDS>,
-}
-
-/// The counters of a route of a configuration.
-#[derive(Debug, Default)]
-pub(crate) struct OwnCounters {
-    /// Set by the first request, or by a reload that keeps the route.
-    counters: OnceLock<Arc<RouteCounters>>,
-    /// The number of routes of the configuration that have their own.
-    of_configuration: Arc<AtomicUsize>,
-}
-
-impl OwnCounters {
-    /// Those of another route of the same configuration.
-    pub(crate) fn beside(other: &Self) -> Self {
-        Self { counters: OnceLock::new(), of_configuration: other.of_configuration.clone() }
-    }
 }
 
 /// The counters of a route.
@@ -134,8 +118,11 @@ impl RequestMetrics {
     pub(crate) fn count(&self, exchange: &Finished<'_>) {
         let notes = exchange.notes;
         let counters = match &notes.route {
-            Some(route) => route.counters.counters.get_or_init(|| self.counters_of(route)),
-            None => &self.others,
+            Some(route) => {
+                let counters = route.counters.counters.get_or_init(|| self.counters_of(route));
+                (**counters).downcast_ref().unwrap_or(&*self.others)
+            }
+            None => &*self.others,
         };
         counters.0.here().count(exchange);
         if let Some(status) = notes.cache {
@@ -274,7 +261,7 @@ mod tests {
     use rudy_net::{Client, EndReason, ExchangeOutcome, Peer};
 
     use super::*;
-    use crate::exchange::Notes;
+    use crate::exchange::{Notes, OwnCounters};
 
     fn count(metrics: &RequestMetrics, route: Option<&Arc<RouteName>>, status: u16, duration: Duration) {
         let notes = Notes { route: route.cloned(), cache: Some("hit"), ..Notes::default() };

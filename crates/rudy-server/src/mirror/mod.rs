@@ -35,27 +35,4 @@ mod verify;
 pub use self::preset::Preset;
 pub(crate) use self::step::Mirror;
 pub use self::table::{MirrorTable, RepositoryUrl};
-use crate::cache::KeyUrl;
-use crate::request_state::HasRequestState;
-
-/// What a request is for.
-#[derive(Debug, Clone)]
-pub(crate) struct Resource {
-    /// The scheme, host and port: `https://files.example`.
-    origin: String,
-    /// The path with its query, as the client spelled it, but without dot segments.
-    target: String,
-    /// The canonical path, for an index below the path of its URL.
-    path: String,
-    /// Whether it is a resource of the index, and not of another host.
-    is_of_index: bool,
-}
-
-impl Resource {
-    /// Makes a request one for this resource.
-    fn note(self, request: &mut impl HasRequestState) {
-        let state = request.state_mut();
-        state.key_url = Some(KeyUrl::new(&self.origin, &self.target));
-        state.resource = Some(self);
-    }
-}
+use crate::request_state::Resource;

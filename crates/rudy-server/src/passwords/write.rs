@@ -11,7 +11,6 @@ use tempfile::NamedTempFile;
 
 use super::file::read_text;
 use super::prompt::read_password;
-use crate::run::{Exit, cannot, print};
 
 /// The cost of a bcrypt hash, as a power of two: about a quarter of a second.
 const BCRYPT_COST: u32 = 12;
@@ -39,18 +38,12 @@ pub enum Algorithm {
     Bcrypt,
 }
 
-/// Reads a password, and prints its hash or writes it to a file.
-#[must_use]
-pub fn hash_password(options: &HashPassword) -> Exit {
-    match run(options) {
-        Ok(Some(line)) => print(format!("{line}\n").as_bytes()),
-        Ok(None) => Exit::Done,
-        Err(why) => cannot(&why),
-    }
-}
-
-/// Returns the line to print, or `None` if it was written to the file.
-fn run(options: &HashPassword) -> Result<Option<String>, String> {
+/// Reads a password. Returns the line with its hash to print, or `None` if it was written to the file.
+///
+/// # Errors
+///
+/// What cannot be done, and why.
+pub fn hash_password(options: &HashPassword) -> Result<Option<String>, String> {
     if let Some(user) = options.user.as_deref().filter(|user| !is_valid(user)) {
         return Err(format!(
             "use the name {user:?}: expected a name without colons and control characters that does not begin with #"

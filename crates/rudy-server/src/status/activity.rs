@@ -13,9 +13,8 @@ use rudy_net::{ActiveExchange, Client, ConnectionStates, ExchangePhase, Worker};
 
 use super::filter::{is_of_client, selects};
 use super::top::Top;
-use crate::Metrics;
 use crate::exchange::{self, ExchangeRecord};
-use crate::metrics::RequestSnapshot;
+use crate::metrics::{Metrics, RequestSnapshot};
 
 /// Maximum length of a path, host or user in a report, in characters.
 const TEXT_MAX: usize = 300;

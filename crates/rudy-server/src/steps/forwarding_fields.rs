@@ -7,10 +7,10 @@
 use rudy_http::semantics::field::NameStarts;
 use rudy_net::Request;
 
-use super::fields::is_same_variable;
 use super::{Flow, Passage, Step};
 use crate::client_address;
 use crate::handlers::Call;
+use crate::own_fields::is_same_variable;
 use crate::request_state::HasRequestState;
 
 /// How the names of families of these fields begin: `X-Forwarded-Prefix`, `X-Original-URL`, `X-SSL-Client-Verify` and so on.

@@ -39,12 +39,10 @@ pub use self::cors::CorsTable;
 pub use self::error_pages::ErrorPagesTable;
 pub use self::field_changes::FieldChanges;
 pub(crate) use self::fields::CONNECTION_FIELDS;
-pub(crate) use self::fields::set_request_field;
 pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
-pub(crate) use self::identity::{Identity, LoggedIn};
 pub(crate) use self::kind::StepKind;
 pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
-pub(crate) use self::limits::{Counted, Limits, problems as limit_problems};
+pub(crate) use self::limits::{Limits, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;
 pub(crate) use self::pipeline::{
     Decided, Explained, Flow, Kept, Next, OwnedCall, Passage, Waiting, explain, respond,

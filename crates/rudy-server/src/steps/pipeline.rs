@@ -12,14 +12,14 @@ use rudy_limit::Slot;
 use rudy_net::{Client, Reply, Request, Response};
 
 use super::fields::FilledFields;
-use super::identity::LoggedIn;
-use super::limits::{Counted, hold};
+use super::limits::hold;
 use super::timeout;
 use crate::compression::fields::Wanted;
 use crate::files::access::Access;
 use crate::handlers::Call;
 use crate::pages::Form;
 use crate::request_state::HasResponseState;
+use crate::request_state::{Counted, LoggedIn};
 use crate::routes::{Context, Routes};
 use crate::routing::RouteId;
 

@@ -253,7 +253,7 @@ fn note_attempt<C: Connection, E>(
             notes.upstream_requested(poll_time());
         }
         if let Poll::Ready(Ok(checkout)) = polled {
-            notes.upstream_connected(checkout.endpoint(), poll_time());
+            notes.upstream_connected(checkout.endpoint().into(), poll_time());
         }
     });
     *is_noted = true;

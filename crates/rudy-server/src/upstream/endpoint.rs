@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::name::Name;
 use super::{Resolver, Socket, UpstreamAddress};
+use crate::exchange::UpstreamName;
 
 /// The address of a member. A name is one member with one limit, regardless of its number of addresses.
 #[derive(Debug, Clone)]
@@ -18,7 +19,7 @@ pub(crate) enum Endpoint {
     /// An IP address and a port.
     Ip(SocketAddr),
     /// A Unix socket.
-    Unix(Arc<Path>),
+    Unix(Arc<UnixPath>),
     /// The addresses of a name.
     Name(Arc<Name>),
 }
@@ -28,7 +29,7 @@ impl Endpoint {
     pub(crate) fn new(address: &UpstreamAddress, resolver: &Resolver) -> Self {
         match address {
             UpstreamAddress::Ip(address) => Self::Ip(*address),
-            UpstreamAddress::Unix(path) => Self::Unix(path.as_path().into()),
+            UpstreamAddress::Unix(path) => Self::Unix(Arc::new(path.clone().into())),
             UpstreamAddress::Name { host, port } => {
                 Self::Name(Arc::new(Name::new(host, *port, resolver.clone())))
             }
@@ -44,7 +45,7 @@ impl Endpoint {
     pub(crate) async fn connect(&self, time: Duration) -> io::Result<Socket> {
         let connected = match self {
             Self::Ip(address) => timeout(time, Socket::connect(*address)).await,
-            Self::Unix(path) => timeout(time, Socket::connect_unix(path)).await,
+            Self::Unix(path) => timeout(time, Socket::connect_unix(&path.0)).await,
             Self::Name(name) => return name.connect(time).await,
         };
         connected.unwrap_or_else(|_| {
@@ -70,11 +71,37 @@ impl Endpoint {
     }
 }
 
+impl From<Endpoint> for UpstreamName {
+    fn from(endpoint: Endpoint) -> Self {
+        match endpoint {
+            Endpoint::Ip(address) => Self::Ip(address),
+            Endpoint::Unix(path) => Self::Other(path),
+            Endpoint::Name(name) => Self::Other(name),
+        }
+    }
+}
+
+/// The path of a Unix socket.
+#[derive(Debug)]
+pub(crate) struct UnixPath(PathBuf);
+
+impl From<PathBuf> for UnixPath {
+    fn from(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
+impl fmt::Display for UnixPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unix:{}", self.0.display())
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ip(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Unix(path) => path.fmt(f),
             Self::Name(name) => name.fmt(f),
         }
     }

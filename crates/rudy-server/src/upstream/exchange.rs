@@ -250,7 +250,7 @@ impl<P: Protocol> Exchange<P> {
     /// Sends and receives. Ready when something was received or the response is complete.
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause<P::Cause>>> {
         if let (Some(observer), Some(checkout)) = (rudy_net::asking(), &mut self.checkout) {
-            note(Some(&observer), |notes| notes.upstream_is(checkout.endpoint(), poll_time()));
+            note(Some(&observer), |notes| notes.upstream_is(checkout.endpoint().into(), poll_time()));
         }
         let progress = self.poll_send_and_receive(cx);
         if let (Poll::Pending, Some(checkout)) = (&progress, &mut self.checkout) {

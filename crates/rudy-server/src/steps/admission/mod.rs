@@ -17,7 +17,7 @@ use super::access::{AccessRuleTable, AccessRules};
 use super::basic_auth::{BasicAuth, BasicAuthTable};
 use super::cors::{Cors, CorsFields, CorsTable, Preflight};
 use super::forward_auth::{ForwardAuth, ForwardAuthTable};
-use super::identity::{REMOTE_USER, WithoutUserFields};
+use super::identity::WithoutUserFields;
 use super::limits::LoginLimits;
 use super::maintenance::{Maintenance, MaintenanceTable};
 use super::plan::{Planned, planned};
@@ -26,6 +26,7 @@ use crate::Resources;
 use crate::client_address::AllowedClient;
 use crate::config::{self, Config};
 use crate::passwords::PasswordFile;
+use crate::request_state::REMOTE_USER;
 use crate::watched_files::folders_of;
 
 /// Who may send requests to a site or a route. A setting of a route replaces that of its site.

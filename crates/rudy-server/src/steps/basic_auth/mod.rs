@@ -13,7 +13,6 @@ use rudy_net::{Client, Request, Response};
 
 use self::credentials::credentials;
 pub use self::table::{BasicAuthTable, Realm};
-use super::identity::{Identity, LoggedIn};
 use super::limits::{Attempt, LoginLimits};
 use super::{Decided, Flow, OwnedCall, Passage, Step};
 use crate::handlers::{Call, Start};
@@ -21,6 +20,7 @@ use crate::network::client_subject;
 use crate::pages;
 use crate::passwords::{Busy, Check, PasswordChecks, PasswordFile};
 use crate::request_state::HasRequestState;
+use crate::request_state::{Identity, LoggedIn};
 
 /// After this many seconds, clients may try again if too many passwords wait to be verified: a queue is empty in about that time.
 static RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");

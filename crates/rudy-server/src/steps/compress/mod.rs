@@ -49,7 +49,10 @@ impl Compressor {
 
     /// Compresses a response if its client accepts that.
     fn compress(self: &Arc<Self>, mut response: Response, wanted: &Wanted) -> Reply {
-        if response.status() == StatusCode::NOT_MODIFIED && !fields::is_final(&response) {
+        if response.is_final() {
+            return response.into();
+        }
+        if response.status() == StatusCode::NOT_MODIFIED {
             fields::confirm(&mut response, wanted);
             return response.into();
         }

@@ -14,13 +14,13 @@ use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Client, Reply, Request, Response};
 
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
-use super::fields::{remove_spellings, replace_field};
-use super::identity::{Identity, REMOTE_USER};
 use super::{Decided, Flow, Kept, OwnedCall, Passage, ResponseStep, Step};
 use crate::handlers::{Call, Handler as _, Start};
 use crate::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
+use crate::own_fields::{remove_spellings, replace_field};
 use crate::proxy::{Proxy, Subrequest};
 use crate::request_state::HasRequestState;
+use crate::request_state::{Identity, REMOTE_USER};
 
 /// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
 static FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");

@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::field_changes::is_of_connection;
-use super::super::identity::REMOTE_USER;
 use crate::proxy::{HostSource, Proxy, ProxyTable, UpstreamUrl};
+use crate::request_state::REMOTE_USER;
 
 /// The fields that Authelia, Authentik and others send about a user.
 const COPIED: [&str; 4] = ["remote-user", "remote-groups", "remote-name", "remote-email"];

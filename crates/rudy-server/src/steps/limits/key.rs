@@ -16,8 +16,8 @@ use rudy_units::visible;
 use crate::handlers::Call;
 use crate::network::network;
 use crate::request_state::HasRequestState;
+use crate::request_state::Identity;
 use crate::routing::with_name;
-use crate::steps::Identity;
 
 /// A part of a request: `address`, `user`, `header.NAME`, `path`, `host`, or `all` for none.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -211,30 +211,6 @@ pub(super) fn bandwidth(table: &BandwidthTable) -> Arc<dyn Step> {
     Arc::new(Bandwidth { bytes_per_second: table.rate.0, after: table.after.0 })
 }
 
-/// The limits that have counted or rejected a request already.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Counted(Vec<usize>);
-
-impl Counted {
-    fn includes<T>(&self, limit: &Arc<T>) -> bool {
-        self.0.contains(&Arc::as_ptr(limit).addr())
-    }
-
-    /// Notes limits by their addresses.
-    fn note(&mut self, limits: impl Iterator<Item = usize>) {
-        for limit in limits {
-            if !self.0.contains(&limit) {
-                self.0.push(limit);
-            }
-        }
-    }
-
-    /// Notes what another one has noted.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.note(other.0.iter().copied());
-    }
-}
-
 /// Reports lists that are too long, limits that have the same name and other settings, and those of a login that does not exist.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();

@@ -12,9 +12,10 @@ use rudy_net::{Request, Response};
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
 use super::meter::Meter;
-use super::{Counted, Max, Settings};
+use super::{Max, Settings};
 use crate::handlers::Call;
 use crate::pages;
+use crate::request_state::Counted;
 use crate::request_state::HasRequestState;
 use crate::steps::{Flow, Passage};
 

@@ -1,16 +1,17 @@
 //! What the server knows about a request and its response, beside what was sent.
 
+mod facts;
+mod identity;
+
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
 use rudy_net::{Request, Response};
 
-use crate::cache::{KeyUrl, Storing};
+pub(crate) use self::facts::{Counted, KeyUrl, Resource, Storing, Variables};
+pub(crate) use self::identity::{Identity, LoggedIn, REMOTE_USER};
 use crate::compression::StoredContent;
-use crate::fastcgi::Variables;
-use crate::mirror::Resource;
-use crate::steps::{Counted, Identity, LoggedIn};
 
 /// What the server knows about a request. Clients cannot set it.
 ///
@@ -151,6 +152,9 @@ pub(crate) trait HasResponseState {
 
     /// Takes a part of the state out, without making one.
     fn take<T: Default>(&mut self, part: impl FnOnce(&mut ResponseState) -> &mut T) -> T;
+
+    /// Whether the handler, or the route that an internal redirect led to, has chosen the coding.
+    fn is_final(&self) -> bool;
 }
 
 static UNKNOWN_RESPONSE: LazyLock<ResponseState> = LazyLock::new(ResponseState::default);
@@ -167,5 +171,9 @@ impl HasResponseState for Response {
 
     fn take<T: Default>(&mut self, part: impl FnOnce(&mut ResponseState) -> &mut T) -> T {
         if self.state.is_some() { std::mem::take(part(self.state_mut())) } else { T::default() }
+    }
+
+    fn is_final(&self) -> bool {
+        self.state().is_redirected || self.is_negotiated
     }
 }
