@@ -43,7 +43,7 @@ impl<L: Limit> Applied<L> {
         Self { limit, effect }
     }
 
-    /// The address of the limit, by which [`Counted`](super::Counted) knows it.
+    /// The address of the limit, by which [`Counted`](crate::request_state::Counted) knows it.
     pub(super) fn address(&self) -> usize {
         Arc::as_ptr(&self.limit).addr()
     }

@@ -3,7 +3,7 @@
 //! [`rate`] and [`concurrency`] count requests by a [`key`], such as the address of the client, in tables of [`rudy_limit`] that all
 //! workers share. They outlive a reload that does not change their settings ([`Limits`]). [`bandwidth()`] paces a response.
 //!
-//! A limit counts a request once, also if internal redirects and error pages lead it through several routes ([`Counted`]).
+//! A limit counts a request once, also if internal redirects and error pages lead it through several routes ([`Counted`](crate::request_state::Counted)).
 
 mod applied;
 mod bandwidth;
