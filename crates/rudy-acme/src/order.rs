@@ -115,16 +115,24 @@ async fn authorize(
         let challenge = challenge.ok_or_else(|| Failure::local("the authority sent an invalid token"))?;
         published.push(challenge.clone());
         publisher.publish(&challenge).await.map_err(Failure::local)?;
-        patiently!(handle.set_ready())?;
+        // The error of a fast authority can be that of the challenge, which it has tried to verify already.
+        if let Err(error) = patiently!(handle.set_ready()) {
+            return Err(why_failed(placed, error).await);
+        }
     }
     match patiently!(placed.poll_ready(&POLL), POLL_TRIES) {
         Ok(OrderStatus::Invalid) => Err(why_invalid(placed).await.unwrap_or_else(|| {
             Failure::local("the authority could not verify the challenge, and did not say why")
         })),
         Ok(_) => Ok(()),
-        Err(error @ Error::Api(_)) => Err(why_invalid(placed).await.unwrap_or_else(|| error.into())),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(why_failed(placed, error).await),
     }
+}
+
+/// Returns why a request about a challenge failed: the problem of the challenge if it is invalid, for a validation counts.
+async fn why_failed(placed: &mut instant_acme::Order, error: Error) -> Failure {
+    let invalid = if matches!(error, Error::Api(_)) { why_invalid(placed).await } else { None };
+    invalid.unwrap_or_else(|| error.into())
 }
 
 /// Fetches the authorizations of an order. Those that are known are not fetched again.

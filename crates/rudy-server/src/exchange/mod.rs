@@ -31,7 +31,8 @@ pub(crate) struct Observers {
 
 /// Uses records of exchanges: a log, or counters.
 pub(crate) trait Recorder: Debug + Send + Sync {
-    /// The fields of a request that a record must have a copy of; `None` if it needs no copy of the head.
+    /// The fields of a request that a record must have a copy of; `None` if it needs no copy of the head. Those of the first recorder that
+    /// needs some are copied: the access logs are one recorder.
     fn request_fields(&self) -> Option<&[HeaderName]> {
         None
     }
