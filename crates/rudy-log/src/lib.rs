@@ -10,4 +10,4 @@ pub use line_writer::{
     Compression, Destination, LineWriter, LogFailure, OnLogFailure, Receiver, RotationOptions, lost_lines,
     open_to_append,
 };
-pub use local_time::LocalClock;
+pub use local_time::{LocalClock, utc};

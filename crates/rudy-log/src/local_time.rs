@@ -5,6 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+/// Formats a time in UTC as in RFC 3339, without fractions of a second.
+#[must_use]
+pub fn utc(time: SystemTime) -> String {
+    let time = Timestamp::try_from(time).and_then(|time| Timestamp::from_second(time.as_second()));
+    time.map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
+}
+
 /// Formats timestamps. Caches the text of a second, because a busy log formats thousands of timestamps in one.
 #[derive(Debug)]
 pub struct LocalClock {

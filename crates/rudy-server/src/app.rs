@@ -1,12 +1,15 @@
 //! A configuration that is ready to handle requests.
 
 #[cfg(test)]
+mod head_tests;
+#[cfg(test)]
 mod tests;
 
 use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
+use rudy_admin::UpstreamStatus;
 use rudy_config::Diagnostics;
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_log::ErrorLog;
@@ -16,27 +19,21 @@ use rudy_net::{
     RequestBody, Response, Service, TlsSite,
 };
 
-use crate::Resources;
 use crate::access_log::AccessLogs;
-use crate::buffer::Buffers;
-use crate::cache::Cache;
+use crate::cache::{Cache, disk_errors};
 use crate::client_address::{self, set_forwarded_host};
 use crate::compile::compile;
 use crate::config::Config;
-use crate::dashboard::Live;
 use crate::exchange::{self, Observers};
-use crate::fastcgi::Apps;
-use crate::grpc;
-use crate::handlers::Start;
-use crate::metrics::Format;
-use crate::metrics::Metrics;
+use crate::metrics::{Format, Metrics, Sources, render};
+use crate::mirror::Fetch;
 use crate::network::client_subject;
-use crate::proxy::Proxy;
-use crate::routes::{Context, Routes};
+use crate::pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
+use crate::proxy::{Proxy, ProxyPool, ProxyPools};
 use crate::routing::Router;
 use crate::status::Activity;
-use crate::steps::Target;
-use crate::topic::Topics;
+use crate::tls::TlsState;
+use crate::{grpc, steps};
 
 /// The app of one configuration: routes, limits and logs. A reload replaces it for the next request; an exchange in progress keeps
 /// the parts that it needs of the old one.
@@ -46,15 +43,15 @@ pub struct App {
     /// Whether a handler accepts tunnels. Each HTTP/2 connection asks, and there may be thousands of handlers.
     accepts_tunnels: bool,
     limits: Arc<Limits>,
-    /// Whether requests are counted by route.
-    counts_requests: bool,
     error_log: Option<ErrorLog>,
     client_address: client_address::Options,
+    activity: Arc<Activity>,
+    tls: Arc<TlsState>,
 }
 
 impl App {
-    /// Builds the app: opens folders, reads fixed bodies, encodes fixed heads. The error has all problems. Folders that
-    /// `resources` has open with the same options are shared.
+    /// Builds the app: opens folders, reads fixed bodies, encodes fixed heads. The error has all problems. What `resources` has with the
+    /// same settings is shared.
     pub fn new(config: &Config, resources: &Resources) -> Result<Self, Diagnostics> {
         let router = compile(config, resources)
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
@@ -63,24 +60,25 @@ impl App {
 
     fn with_router(router: Router<Target>, config: &Config, resources: &Resources) -> Self {
         let accepts_tunnels = router.handlers().any(|target| target.handler.accepts_tunnels());
-        let routes = Routes {
-            router: Arc::new(router),
-            metrics: Arc::default(),
-            topics: Arc::default(),
-            activity: Arc::default(),
-            live: Arc::default(),
-            buffers: Buffers::default(),
-            tls: resources.tls.clone(),
-            limits: resources.limits.clone(),
-            observers: Arc::new(Observers { request_id: config.request_id.clone(), ..Observers::default() }),
+        let activity = resources.of::<Activity>();
+        let mut observers = Observers {
+            recorders: Vec::new(),
+            request_id: config.request_id.clone(),
+            are_listed: activity.switch().clone(),
         };
+        if config.counts_requests() {
+            let metrics = resources.of::<Metrics>();
+            metrics.keep_routes(router.handlers().map(|target| &*target.name));
+            observers.recorders.push(metrics);
+        }
         Self {
-            routes: Arc::new(routes),
+            routes: Arc::new(Routes { router: Arc::new(router), observers: Arc::new(observers) }),
             accepts_tunnels,
             limits: Arc::new(config.limits_in_effect()),
-            counts_requests: config.counts_requests(),
             error_log: None,
             client_address: config.client_address.clone(),
+            activity,
+            tls: resources.of(),
         }
     }
 
@@ -106,13 +104,15 @@ impl App {
         Self { error_log: Some(log), ..self }
     }
 
-    /// Starts the background work of handlers: app processes that do not run yet in `apps`. From here on, handlers log errors to `log`.
+    /// Starts the background work of handlers for this number of workers: app processes that do not run yet in `resources`. From here
+    /// on, handlers log errors to `log`.
     ///
     /// # Errors
     ///
     /// The user of a process does not exist or cannot be used, or the system lacks resources.
-    pub fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        let start = Start { apps, log, drained: &apps.drained_upstreams() };
+    pub fn start(&self, resources: &Resources, workers: usize, log: &ErrorLog) -> io::Result<()> {
+        let drained = &resources.of::<ProxyPools>().drained_upstreams();
+        let start = Start { resources, log, workers, drained };
         self.routes.router.handlers().try_for_each(|target| target.start(&start))
     }
 
@@ -121,53 +121,39 @@ impl App {
         self.routes.observers.request_id.as_ref().is_some_and(|table| table.response)
     }
 
-    /// Returns the metrics of the process in the text format of Prometheus.
-    pub(crate) fn metrics_text(&self) -> String {
-        self.routes.metrics_text(Format::Prometheus)
+    /// Writes the metrics of the process. Takes milliseconds.
+    pub(crate) fn metrics(&self, resources: &Resources, format: Format) -> String {
+        let caches: Vec<_> = self.caches().collect();
+        let sources = Sources {
+            metrics: &resources.of(),
+            buffers: &resources.of(),
+            upstreams: Proxy::upstreams(self.proxies()),
+            cache_errors: disk_errors(&caches),
+            limits: resources.of::<steps::Limits>().rejected(),
+        };
+        render(&sources, format)
+    }
+
+    /// Returns the state of all upstreams; `pools` are those of the process.
+    pub(crate) fn upstreams(&self, pools: &ProxyPools) -> Vec<UpstreamStatus> {
+        let status = |pool: &Arc<ProxyPool>| {
+            let proxies = self.proxies().filter(|proxy| proxy.uses(pool));
+            pool.status(&proxies.map(|proxy| proxy.route().to_owned()).collect::<Vec<_>>())
+        };
+        pools.all().iter().flat_map(status).collect()
     }
 
     /// Returns the proxies of all routes.
-    pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
-        self.routes.router.handlers().filter_map(|target| target.handler.proxy())
+    fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.routes.router.handlers().filter_map(|target| {
+            let of_mirror = || target.handler_of::<Fetch>().map(Fetch::proxy);
+            target.handler_of().or_else(of_mirror)
+        })
     }
 
     /// Returns the caches of all routes.
     pub(crate) fn caches(&self) -> impl Iterator<Item = &Cache> {
-        let steps = self.routes.router.handlers().flat_map(|target| &target.steps);
-        steps.filter_map(|step| step.cache())
-    }
-
-    /// Uses these counters, which outlive the configuration.
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
-        if self.counts_requests {
-            metrics.keep_routes(self.routes.router.handlers().map(|target| &*target.name));
-            self.observers_mut().recorders.push(metrics.clone());
-        }
-        Arc::make_mut(&mut self.routes).metrics = metrics;
-        self
-    }
-
-    /// Uses these topics, which outlive the configuration.
-    #[must_use]
-    pub fn with_topics(mut self, topics: Arc<Topics>) -> Self {
-        Arc::make_mut(&mut self.routes).topics = topics;
-        self
-    }
-
-    /// Counts requests and lists the active ones here, and shows them to viewers of a dashboard. Both outlive the configuration.
-    #[must_use]
-    pub(crate) fn with_activity(mut self, activity: Arc<Activity>, live: Arc<Live>) -> Self {
-        let routes = Arc::make_mut(&mut self.routes);
-        (routes.activity, routes.live) = (activity, live);
-        self
-    }
-
-    /// Uses these buffers, whose limits are shared by the process.
-    #[must_use]
-    pub fn with_buffers(mut self, buffers: Buffers) -> Self {
-        Arc::make_mut(&mut self.routes).buffers = buffers;
-        self
+        self.routes.router.handlers().flat_map(Target::steps_of)
     }
 }
 
@@ -181,7 +167,7 @@ impl Service for App {
     }
 
     fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
-        self.routes.activity.count(head, client);
+        self.activity.count(head, client);
         self.routes.observers.observe(head, client, || self.client_address.trusts(&client.peer))
     }
 
@@ -197,12 +183,18 @@ impl Service for App {
     ) -> Option<Arc<TlsSite>> {
         let name = hello.server_name.as_deref();
         if hello.is_challenge {
-            return self.routes.tls.acme.challenges.tls_site(name?);
+            return self.tls.acme.challenges.tls_site(name?);
         }
         self.routes.router.tls_site(name, listener, local)
     }
 
     fn call(&self, mut request: Request<'_>, client: &Client<'_>) -> Reply {
+        // Any host: an authority may come through a proxy.
+        if is_challenge_path(request.path())
+            && let Some(response) = self.tls.acme.challenges.respond(&request)
+        {
+            return response.into();
+        }
         let received = request.received();
         set_forwarded_host(&mut request, client);
         let id = exchange::request_id(client.observer.get());

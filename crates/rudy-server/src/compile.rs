@@ -1,37 +1,43 @@
 //! Builds the router of a configuration: opens folders, encodes fixed responses, and reports conflicts between routes.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use rudy_config::{Location, Problem};
+use rudy_config::{Diagnostics, Location, Problem};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::listen::Address;
 
-use crate::Resources;
-use crate::acme;
-use crate::client_address;
+use crate::config::HandlerTable;
 use crate::config::{self, Config};
 use crate::exchange::{OwnCounters, RouteName};
-use crate::files::{FilesOptions, is_withheld};
+use crate::files::{FilesOptions, Folders, is_withheld};
 use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};
-use crate::handlers::{BuildContext, HandlerConfig, HandlerTable, NoHandler};
-use crate::routing::{HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
-use crate::steps::{self, SiteSteps, Target};
+use crate::pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
+use crate::plan::{self, SiteSteps};
+use crate::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use crate::tls;
+
+impl Config {
+    /// Reads a configuration file and the files that it includes. The error has all problems, including those that
+    /// [`App::new`](crate::App::new) finds.
+    pub fn load(path: &Path) -> Result<Self, Diagnostics> {
+        Self::load_with(path, |config| compile(config, &Resources::default()).err().unwrap_or_default())
+    }
+}
 
 /// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `resources`.
 pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<Target>, Vec<Problem>> {
-    let folders = &resources.folders;
-    folders.forget_unused();
+    resources.of::<Folders>().forget_unused();
     let mut problems = config.engine.problems(&Location::file(0));
     problems.extend(config.unusable_buffer_dir());
-    problems.extend(client_address::problems(config));
+    problems.extend(config::client_address::problems(config));
     problems.extend(config::conflicting_addresses(config));
     problems.extend(config.conflicting_access_logs());
-    problems.extend(tls::listeners(config));
-    problems.extend(tls::h2c(config));
-    problems.extend(acme::problems(config));
-    problems.extend(steps::limit_problems(config));
-    problems.extend(tls::ticket_keys_problem(config));
+    problems.extend(config::tls::listeners(config));
+    problems.extend(config::tls::h2c(config));
+    problems.extend(config::acme::problems(config));
+    problems.extend(plan::limit_problems(config));
+    problems.extend(config.unusable_ticket_keys());
     problems.extend(cache_problem(config));
     let listeners = listeners(config, &mut problems);
     // Once, because it looks at all sites.
@@ -42,8 +48,10 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
-        let hsts = tls::hsts(config, site, &mut problems);
+        let hsts = config::tls::hsts(config, site, &mut problems);
         let site_name = config.name_of(site);
+        let host = site.hosts.first().map(ToString::to_string).unwrap_or_default();
+        let (own_addresses, on_php_site) = (site.own_addresses(), site.runs_php());
         let route_name = |path: Option<&PathPattern>| RouteName {
             site_number: Some(number),
             counters: OwnCounters::beside(&counters),
@@ -56,7 +64,16 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
             let types = route.steps.file_types(&site.steps);
             let (location, paths) = (&route.handler_location, &route.paths);
-            let context = BuildContext { location, paths, site, folders, compression, types };
+            let context = BuildContext {
+                location,
+                paths,
+                host: &host,
+                own_addresses: &own_addresses,
+                on_php_site,
+                resources,
+                compression,
+                types,
+            };
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);
@@ -67,16 +84,20 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
                 Err(more) => problems.extend(more),
             }
         }
-        let https_port = tls::https_port(config, site, &mut problems);
+        let https_port = config::tls::https_port(config, site, &mut problems);
         let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(None));
         let outer = Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: outer };
         let redirects = site.redirects.as_ref().map(|table| {
             let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
             let target = Target::new(steps.outer(), false, Box::new(MappedRedirect(map.clone())));
             let target = target.named(route_name(None));
-            (map, Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: target })
+            (
+                map as Arc<dyn ExactPaths>,
+                Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: target },
+            )
         });
-        let tls = tls::site(config, site, &resources.tls, &mut problems);
+        let tls = config.tls_of(site);
+        let tls = tls.and_then(|definition| tls::site(definition, &resources.of(), &mut problems));
         sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
     }
     if problems.is_empty() { Ok(Router::new(listeners, sites)) } else { Err(problems) }

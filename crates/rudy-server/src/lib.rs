@@ -14,11 +14,14 @@ mod dashboard;
 mod digits;
 mod exchange;
 mod fastcgi;
+mod field_changes;
+mod file_access;
 pub mod files;
 pub mod follow;
 mod grpc;
 mod handlers;
 mod internal_redirect;
+pub mod media_types;
 mod methods;
 mod metrics;
 mod mirror;
@@ -28,21 +31,21 @@ mod own_fields;
 pub mod pages;
 pub mod passwords;
 mod php;
+mod pipeline;
+mod plan;
 pub mod precompress;
 mod proxy;
 mod reference;
 mod registry;
 mod request_state;
-mod resources;
-mod routes;
 mod routing;
 pub mod run;
 mod sandboxed;
 mod state_dir;
 mod status;
+mod step_settings;
 mod steps;
 pub mod tail;
-mod template;
 mod tls;
 mod topic;
 pub mod trust;
@@ -53,25 +56,28 @@ mod wildcard;
 
 pub use app::App;
 pub use cache::{CacheTable, FreshnessTable, KeyField, StoreTable};
+pub use config::HandlerTable;
 pub use dashboard::DashboardTable;
-pub use fastcgi::{Apps, FastcgiTable};
+pub use fastcgi::{AppTable, Apps, AuthorizeTable, FastcgiTable, ProcessesTable};
+pub use field_changes::FieldChanges;
 pub use handlers::{
-    BroadcastTable, DelayTable, HandlerTable, InfoTable, MetricsTable, RedirectTable, RespondTable,
-    RewriteTable, StatusTable, StreamFormat, StreamTable, TailTable,
+    BroadcastTable, DelayTable, InfoTable, MetricsTable, RedirectTable, RespondTable, RewriteTable,
+    StatusTable, StreamFormat, StreamTable, TailTable,
 };
 pub use metrics::Metrics;
 pub use mirror::{MirrorTable, Preset, RepositoryUrl};
 pub use php::PhpTable;
+pub use pipeline::{AllowedClient, AllowedClients, Resources};
 pub use proxy::{
     CookieName, EjectionTable, HashKey, HealthCheckPath, HealthCheckTable, HostSource, ProxyTable,
     RequestBuffering, SameSite, StickyTable, UpgradeProtocol, UpstreamChoice, UpstreamTable, UpstreamUrl,
 };
-pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
+pub use step_settings::{AdmissionTable, StepsTable};
 pub use steps::{
-    AccessRuleTable, AdmissionTable, AuthorizerUrl, BandwidthTable, BasicAuthTable, ConcurrencyTable,
-    CorsTable, ErrorPagesTable, Events, FieldChanges, FieldPatterns, ForwardAuthTable, KeyPart,
-    MaintenanceTable, MethodName, RateLimitTable, Realm, RequestRate, StepsTable,
+    AccessRuleTable, AuthorizerUrl, BandwidthTable, BasicAuthTable, ConcurrencyTable, CorsTable,
+    ErrorPagesTable, Events, FieldPatterns, ForwardAuthTable, KeyPart, MaintenanceTable, MethodName,
+    RateLimitTable, Realm, RequestRate,
 };
 pub use topic::Topics;
 pub use upstream::{NameServer, UpstreamAddress};

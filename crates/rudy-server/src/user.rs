@@ -151,6 +151,16 @@ fn failed(what: &str, name: &str, error: nix::Error) -> io::Error {
     }
 }
 
+/// Whether the error is a missing permission of this user that root would have.
+pub(crate) fn root_may(kind: io::ErrorKind) -> bool {
+    user_lacks_right(kind, geteuid().is_root())
+}
+
+fn user_lacks_right(kind: io::ErrorKind, is_root: bool) -> bool {
+    // EACCES and EPERM.
+    kind == io::ErrorKind::PermissionDenied && !is_root
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,5 +223,15 @@ mod tests {
             assert_eq!(found.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         }
         assert_eq!((geteuid(), getegid()), before);
+    }
+
+    #[test]
+    fn a_missing_permission_of_root_is_an_error() {
+        use io::ErrorKind::{NotFound, PermissionDenied};
+        for (kind, is_root, expected) in
+            [(PermissionDenied, false, true), (PermissionDenied, true, false), (NotFound, false, false)]
+        {
+            assert_eq!(user_lacks_right(kind, is_root), expected, "{kind:?}, root: {is_root}");
+        }
     }
 }

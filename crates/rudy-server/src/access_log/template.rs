@@ -8,7 +8,7 @@ use http::{HeaderName, StatusCode};
 use super::field::{Field, Times, Value};
 use super::{put_address, put_number};
 use crate::exchange::Finished;
-use crate::template::{Part, split};
+use crate::routing::template::{Part, split};
 
 /// The combined format of Apache and nginx, which every log analyzer can read, with three more columns.
 const COMBINED: &str = "{client} - {user} [{time_local}] \"{request}\" {status} {body_bytes} \"{referer}\" \"{user_agent}\" \

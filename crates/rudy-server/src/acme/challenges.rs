@@ -16,20 +16,13 @@ use rudy_net::{Request, Response, TlsSite};
 use rudy_tls::challenge_site;
 
 use super::folder::{hash, write};
-
-/// Where authorities look for files (RFC 8555 §8.3).
-const PREFIX: &str = "/.well-known/acme-challenge/";
+use crate::pipeline::CHALLENGE_PATH;
 
 /// The time after which all processes on the folder have read a new file: longer than [`INTERVAL`](crate::watched_files::INTERVAL).
 pub(super) const VISIBLE_AFTER: Duration = Duration::from_secs(3);
 
 /// The maximum age of a file. An older one was left behind by a process that was killed.
 const AGE_MAX: Duration = Duration::from_hours(24);
-
-/// Whether a path is that of a challenge, which is never redirected.
-pub(crate) fn is_challenge_path(path: &[u8]) -> bool {
-    path.starts_with(PREFIX.as_bytes())
-}
 
 /// The current challenges.
 #[derive(Debug, Default)]
@@ -56,7 +49,7 @@ impl Challenges {
 
     /// Responds to the request of an authority. `None` if the path is not that of a current challenge.
     pub(crate) fn respond(&self, request: &Request<'_>) -> Option<Response> {
-        let token = request.uri().path().strip_prefix(PREFIX)?;
+        let token = request.uri().path().strip_prefix(CHALLENGE_PATH)?;
         let content = self.known.load().files.get(token)?.clone();
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         is_read.then(|| Response::text(StatusCode::OK, "application/octet-stream", content))
@@ -182,11 +175,11 @@ mod tests {
         one.publish("b.test", &handshake).unwrap();
         for challenges in [&one, &other] {
             challenges.refresh();
-            let path = format!("{PREFIX}abc");
+            let path = format!("{CHALLENGE_PATH}abc");
             let response = challenges.respond(&request("GET", &path)).unwrap();
             assert!(matches!(response.body, Body::Bytes(body) if body == "abc.def"));
             assert!(challenges.respond(&request("POST", &path)).is_none());
-            assert!(challenges.respond(&request("GET", &format!("{PREFIX}../abc"))).is_none());
+            assert!(challenges.respond(&request("GET", &format!("{CHALLENGE_PATH}../abc"))).is_none());
             assert!(challenges.respond(&request("GET", "/abc")).is_none());
             assert!(challenges.tls_site("b.test").is_some());
             assert!(challenges.tls_site("a.test").is_none());
@@ -194,7 +187,7 @@ mod tests {
         assert_eq!(other.left_behind("a.test"), Some(file));
         one.remove("a.test");
         other.refresh();
-        assert!(other.respond(&request("GET", &format!("{PREFIX}abc"))).is_none());
+        assert!(other.respond(&request("GET", &format!("{CHALLENGE_PATH}abc"))).is_none());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use rudy_acme::{
     Authority, Challenge, ChallengeKind, Failure, Order, Publish, Published, RenewalWindow, renewal_time,
 };
+use rudy_log::utc;
 use rudy_tls::Certificate;
 use tokio::sync::futures::Notified;
 use tokio::time::{sleep, timeout};
@@ -15,7 +16,6 @@ use super::attempts::{Attempt, Attempts};
 use super::challenges::VISIBLE_AFTER;
 use super::lock::Lock;
 use super::renewals::{Shared, random_share};
-use crate::tls::date;
 
 /// The longest pause before the time of renewal is computed again: the clock may be set, and the certificate replaced.
 const LOOK_AGAIN: Duration = Duration::from_hours(1);
@@ -166,7 +166,7 @@ impl Keeper {
                 "got a certificate for {} from {}, valid until {}",
                 self.name,
                 authority.directory,
-                date(certificate.not_after)
+                utc(certificate.not_after)
             ));
         }
         Ok(())
@@ -195,7 +195,7 @@ impl Keeper {
             "cannot get a certificate for {} ({}{test}): {failure}; next attempt at {}",
             self.name,
             attempt.kind,
-            date(next)
+            utc(next)
         ));
         let outlook = Outlook { last_error: Some((now, failure.to_string())), next: Some(next) };
         shared.acme.set_outlook(&self.name, outlook);

@@ -6,7 +6,6 @@
 
 mod attempts;
 mod challenges;
-mod check;
 mod folder;
 mod hook;
 mod keeper;
@@ -21,10 +20,9 @@ use std::time::SystemTime;
 
 use rudy_tls::Certificate;
 
-pub(crate) use self::challenges::{Challenges, is_challenge_path};
-pub(crate) use self::check::{notices, problems};
+pub(crate) use self::challenges::Challenges;
 use self::folder::Folder;
-pub(crate) use self::renewals::{Renewals, prepare};
+pub(crate) use self::renewals::{Renewals, Wanted, prepare};
 pub use self::table::{AcmeTable, ChallengeName, ExternalAccountTable};
 
 /// What the certificates of a process share.

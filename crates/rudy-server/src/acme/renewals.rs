@@ -14,11 +14,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
-use super::Acme;
 use super::folder::{Folder, write};
 use super::hook::Hook;
 use super::keeper::keep;
-use crate::config::Config;
+use super::{Acme, AcmeTable};
 
 /// How certificates are ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +28,17 @@ pub(super) struct Settings {
     account: AccountRequest,
     pub(super) profile: Option<String>,
     pub(super) hook: Option<Hook>,
+}
+
+/// The certificates of a configuration.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    /// A certificate for each.
+    pub(crate) names: Vec<String>,
+    /// How they are ordered.
+    pub(crate) table: &'a AcmeTable,
+    /// Whether an address accepts plain HTTP, on which an authority can verify a name.
+    pub(crate) has_http: bool,
 }
 
 /// What the tasks share.
@@ -62,10 +72,10 @@ pub(crate) struct Renewals {
 /// # Errors
 ///
 /// A sentence: there is no state folder, or it cannot be written.
-pub(crate) fn prepare(config: &Config, acme: &Acme) -> Result<(), String> {
+pub(crate) fn prepare(wanted: &Wanted<'_>, acme: &Acme) -> Result<(), String> {
     const HELP: &str = "give the folder to the user of Rudy (`chown -R`), or set `StateDirectory=rudy` in the systemd unit, or \
                         $STATE_DIRECTORY";
-    if config.auto_names().is_empty() {
+    if wanted.names.is_empty() {
         return Ok(());
     }
     let folder = acme.folder.as_ref().ok_or_else(|| format!("there is no state folder; {HELP}"))?;
@@ -79,15 +89,16 @@ impl Renewals {
     /// # Errors
     ///
     /// The thread cannot be started.
-    pub(crate) fn set(&mut self, config: &Config, acme: &Arc<Acme>, errors: &ErrorLog) -> io::Result<()> {
-        let settings = Settings::new(config);
+    pub(crate) fn set(&mut self, wanted: Wanted<'_>, acme: &Arc<Acme>, errors: &ErrorLog) -> io::Result<()> {
+        let Wanted { names, table, has_http } = wanted;
+        let settings = Settings::new(table);
         let is_same = self.shared.as_ref().is_some_and(|shared| shared.settings == settings);
         let shared = self.shared.take().filter(|_| is_same);
         let shared = shared.unwrap_or_else(|| Arc::new(Shared::new(settings, acme.clone(), errors.clone())));
-        let names = config.auto_names().into_iter();
         let wanted: Vec<_> = names
+            .into_iter()
             .map(|name| {
-                let kinds = config.acme.kinds(&name, config.has_http());
+                let kinds = table.kinds(&name, has_http);
                 (name, kinds)
             })
             .collect();
@@ -124,8 +135,7 @@ impl Drop for Renewals {
 }
 
 impl Settings {
-    fn new(config: &Config) -> Self {
-        let acme = &config.acme;
+    fn new(acme: &AcmeTable) -> Self {
         Self {
             authority: acme.authority(),
             test: acme.test_authority(),

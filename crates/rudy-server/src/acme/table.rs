@@ -126,12 +126,12 @@ impl AcmeTable {
         self.test_directory.as_deref().or_else(of_lets_encrypt)
     }
 
-    pub(super) fn authority(&self) -> Authority {
+    pub(crate) fn authority(&self) -> Authority {
         Authority { directory: self.directory().to_owned(), trust: self.trust() }
     }
 
     /// The authority for tests, if it is another one.
-    pub(super) fn test_authority(&self) -> Option<Authority> {
+    pub(crate) fn test_authority(&self) -> Option<Authority> {
         let directory = self.test_directory().filter(|test| *test != self.directory())?.to_owned();
         Some(Authority { directory, trust: self.trust() })
     }
@@ -141,7 +141,7 @@ impl AcmeTable {
     }
 
     /// What a new account needs. `None` if the key is not valid.
-    pub(super) fn account(&self) -> Option<AccountRequest> {
+    pub(crate) fn account(&self) -> Option<AccountRequest> {
         let external = |table: &ExternalAccountTable| {
             let key = BASE64_URL_SAFE_NO_PAD.decode(table.key.trim_end_matches('=')).ok()?;
             Some(ExternalAccount { key_id: table.key_id.clone(), key })
@@ -160,7 +160,7 @@ impl AcmeTable {
     }
 
     /// The challenges for a name, in the order in which they are tried. `has_http` is whether an address accepts plain HTTP.
-    pub(super) fn kinds(&self, name: &str, has_http: bool) -> Vec<ChallengeKind> {
+    pub(crate) fn kinds(&self, name: &str, has_http: bool) -> Vec<ChallengeKind> {
         if name.starts_with("*.") {
             return self.dns_hook.iter().map(|_| ChallengeKind::Dns01).collect();
         }

@@ -4,7 +4,7 @@ use http::header;
 use rudy_net::Body;
 
 use super::*;
-use crate::handlers::{Call, Handler, NoHandler};
+use crate::pipeline::{Call, Handler, NoHandler};
 use crate::routing::{Hosts, Listeners, PathPattern, Route, Site};
 
 fn app(text: &str) -> App {

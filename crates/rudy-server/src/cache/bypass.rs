@@ -9,8 +9,8 @@ use tokio::task::spawn_blocking;
 
 use super::Shared;
 use super::store::OpenStore;
-use crate::handlers::Call;
-use crate::steps::Next;
+use crate::pipeline::Call;
+use crate::pipeline::Next;
 
 /// Passes a request on, without looking for a stored response or storing one.
 pub(super) fn pass(

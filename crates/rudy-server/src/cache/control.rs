@@ -11,7 +11,6 @@ use rudy_units::visible;
 
 use super::store::OpenStore;
 use super::{Cache, now};
-use crate::App;
 
 /// Why a server without a cache rejects requests about it.
 pub(super) const NO_CACHE: &str = "no route of this server has a cache";
@@ -20,19 +19,18 @@ pub(super) const NO_CACHE: &str = "no route of this server has a cache";
 const LIST_MAX: usize = 100_000;
 
 /// Responds to a request about the caches of the current configuration. Blocks.
-pub(crate) fn respond(request: &Request, app: &App) -> Response {
-    let caches: Vec<_> = app.caches().collect();
+pub(crate) fn respond(request: &Request, caches: &[&Cache]) -> Response {
     let result = match request {
-        Request::CachePurge(purge) => purge_all(&caches, purge),
+        Request::CachePurge(purge) => purge_all(caches, purge),
         Request::CacheStats => {
-            Ok(Response::CacheStats(stores(&caches).iter().map(|open| stats(open)).collect()))
+            Ok(Response::CacheStats(stores(caches).iter().map(|open| stats(open)).collect()))
         }
-        Request::CacheList { prefix, limit } => Ok(list(&caches, prefix.as_deref(), *limit)),
-        Request::CacheGet { url } => get(&caches, url),
+        Request::CacheList { prefix, limit } => Ok(list(caches, prefix.as_deref(), *limit)),
+        Request::CacheGet { url } => get(caches, url),
         _ => Err("this is no request about a cache".to_owned()),
     };
     match result {
-        Ok(_) if stores(&caches).is_empty() => Response::Error(NO_CACHE.to_owned()),
+        Ok(_) if stores(caches).is_empty() => Response::Error(NO_CACHE.to_owned()),
         Ok(response) => response,
         Err(why) => Response::Error(why),
     }

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use http::uri::Scheme;
 use rudy_net::{LocalAddress, Request, Response};
 
-use crate::files::access::Access;
-use crate::handlers::Call;
+use crate::file_access::Access;
 use crate::internal_redirect::copy_head;
-use crate::steps::{Next, OwnedCall};
+use crate::pipeline::Call;
+use crate::pipeline::{Next, OwnedCall};
 
 /// What comes after the step: the handler of the route. It can be called several times, also without a client that waits.
 pub(crate) struct Origin {

@@ -13,9 +13,9 @@ use tokio::task::spawn_blocking;
 use super::control::purged;
 use super::store::OpenStore;
 use super::{Shared, bypass};
-use crate::handlers::Call;
 use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
+use crate::pipeline::Call;
 
 /// Fields with the tags to purge, separated by spaces or commas.
 pub(super) static TAG_FIELDS: [HeaderName; 2] =

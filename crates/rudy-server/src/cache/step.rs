@@ -16,8 +16,8 @@ use super::table::CacheTable;
 use super::visit::{self, Attempt, Visit, attempt};
 use super::{Shared, bypass, prepared, purge, subject};
 use crate::exchange::note;
-use crate::handlers::{Call, Start};
-use crate::steps::{Around, Next, Step};
+use crate::pipeline::{Around, Next, Step};
+use crate::pipeline::{Call, Start};
 
 /// The cache of a route.
 #[derive(Debug)]
@@ -122,10 +122,6 @@ impl Step for Cache {
 
     fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
         Some("cache: what is stored is not known")
-    }
-
-    fn cache(&self) -> Option<&Cache> {
-        Some(self)
     }
 
     fn describe(&self) -> Vec<String> {

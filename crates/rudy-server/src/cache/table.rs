@@ -12,7 +12,7 @@ use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use crate::client_address::AllowedClients;
+use crate::pipeline::AllowedClients;
 
 /// The longest heuristic freshness: a week, as in Varnish and Squid.
 const HEURISTIC_MAX: Seconds = Seconds::new(7 * 24 * 3600);

@@ -341,10 +341,10 @@ mod tests {
     use crate::cache::Cache;
     use crate::cache::store::{CacheStore, StoreTable};
     use crate::cache::table::CacheTable;
-    use crate::handlers::{Call, Handler, NoHandler};
-    use crate::routes::{Context, Routes};
+    use crate::pipeline::{Call, Handler, NoHandler};
+    use crate::pipeline::{Context, Routes};
+    use crate::pipeline::{Next, Step, Target};
     use crate::routing::{Hosts, Listeners, Route, Router, Site};
-    use crate::steps::{Next, Step, Target};
     use rudy_config::FilePath;
 
     /// An origin whose responses are stale at once, and are used while they are validated.
@@ -410,7 +410,7 @@ mod tests {
         let context = Context::new(&client, &routes);
         let call = Call { path: &path, route: &found, context };
         store(Next::first().call(request(), call).response().await).await;
-        let cache = found.handler.steps[0].cache().unwrap();
+        let cache = found.handler.steps_of::<Cache>().next().unwrap();
         let open = cache.open().unwrap();
         let subject = cache.subject(&request(), &call);
         let visit = cache.visit(open, subject, request(), &call, Next::second());

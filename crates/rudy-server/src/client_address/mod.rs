@@ -5,22 +5,17 @@
 //! leftmost one. A malformed element, or one without an address, ends the search: the client is then unknown
 //! ([`Peer::Unnamed`]), shown as the proxy that added the element, and matches no list of addresses.
 
-mod allowed_clients;
-
 use std::net::{IpAddr, SocketAddr};
 
 use http::uri::{Authority, Scheme, Uri};
 use http::{HeaderValue, header};
-use rudy_config::{Location, Problem};
 use rudy_http::h1::{RequestHead, is_host};
 use rudy_http::semantics::forwarded::{Element, Node, elements_from_right};
 use rudy_net::{Client, Forwarded, Peer, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
 use crate::network::TrustedProxy;
-pub use allowed_clients::{AllowedClient, AllowedClients};
 
 /// The trusted proxies, and which of their header fields to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -149,29 +144,6 @@ pub(crate) fn set_forwarded_host(request: &mut Request<'_>, client: &Client<'_>)
         request.set_uri(Uri::from_parts(parts).unwrap_or_default());
     }
     request.set(header::HOST, host);
-}
-
-/// Reports options that conflict with the rest of the configuration.
-pub(crate) fn problems(config: &Config) -> Vec<Problem> {
-    let Options { trusted_proxies, trust_host, .. } = &config.client_address;
-    if !trusted_proxies.is_empty() {
-        return Vec::new();
-    }
-    let mut problems = Vec::new();
-    let mut needs = |location: &Location, needed_by: &str| {
-        let problem = Problem::value(location, format!("`{needed_by}` needs `trusted_proxies`"));
-        let help = "write the addresses of the proxies: trusted_proxies = [\"10.0.0.1\"]";
-        let problem = problem.label("no proxy is trusted").help(help);
-        problems.push(problem.unless_invalid(&Location::file(0).key("trusted_proxies")));
-    };
-    let addresses = config.located_addresses();
-    if let Some((_, location)) = addresses.iter().find(|(address, _)| address.proxy_protocol) {
-        needs(location, "proxy_protocol");
-    }
-    if *trust_host {
-        needs(&Location::file(0).key("trust_forwarded_host"), "trust_forwarded_host");
-    }
-    problems
 }
 
 #[cfg(test)]

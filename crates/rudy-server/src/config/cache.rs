@@ -2,9 +2,9 @@
 
 use rudy_config::OrOff;
 
+use super::HandlerTable;
 use super::{Config, Route, Site};
 use crate::cache::CacheTable;
-use crate::handlers::HandlerTable;
 
 impl Config {
     /// Whether a route has a cache.

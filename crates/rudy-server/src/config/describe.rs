@@ -6,10 +6,11 @@ use rudy_units::{Time, visible};
 use serde_json::Value;
 
 use super::limits::LimitsTable;
-use super::{AccessLogOptions, AppTable, Config, EngineOptions, Site};
+use super::{AccessLogOptions, Config, EngineOptions, Site};
 use crate::access_log::{Conditions, Format};
 use crate::client_address::{Options as ClientAddress, Source};
-use crate::handlers::HandlerConfig;
+use crate::fastcgi::AppTable;
+use crate::pipeline::HandlerConfig;
 
 impl Config {
     /// Describes the listeners, the routes in order, the limits that differ from their defaults, and the notices.

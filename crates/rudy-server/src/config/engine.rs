@@ -7,9 +7,8 @@ use rudy_config::{Diagnostics, Location, Problem};
 use rudy_net::engine::{self, Model};
 
 use super::Config;
-use crate::acme;
-use crate::handlers::HandlerConfig;
-use crate::steps::StepsTable;
+use crate::pipeline::HandlerConfig;
+use crate::step_settings::StepsTable;
 
 /// The maximum linger timeout of engines with few threads, where a lingering connection occupies one of them.
 const SCARCE_LINGER_TIME: Duration = Duration::from_secs(1);
@@ -131,7 +130,7 @@ impl Config {
             .chain(self.reachable_as_path_info())
             .chain(self.closed_front_controllers())
             .chain(self.with_path_info())
-            .chain(acme::notices(self))
+            .chain(super::acme::notices(self))
             .collect()
     }
 

@@ -1,7 +1,7 @@
 //! Notices of `rudy check` about apps.
 
-use super::{AppTable, Config};
-use crate::handlers::{HandlerConfig, HandlerTable};
+use super::Config;
+use super::HandlerTable;
 use crate::upstream::UpstreamAddress;
 
 impl Config {
@@ -10,8 +10,8 @@ impl Config {
         let routes = self.sites.iter().flat_map(|site| &site.routes);
         let addresses = routes.flat_map(|route| match &route.handler {
             HandlerTable::Php(php) => {
-                let app = php.app().filter(|app| app.command.is_none());
-                app.map(AppTable::addresses).unwrap_or_default()
+                let app = &php.0.app;
+                if app.command.is_none() { app.addresses() } else { Vec::new() }
             }
             _ => Vec::new(),
         });

@@ -11,7 +11,7 @@ use rudy_units::{Size, Time, Timeout};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::authorize::AuthorizeTable;
+use super::HandlerTable;
 use super::limits::LimitsTable;
 use super::values::{EngineName, ListenAddress};
 use crate::access_log::{Conditions, Format, StatusRange};
@@ -19,12 +19,12 @@ use crate::acme::AcmeTable;
 use crate::cache::StoreTable;
 use crate::client_address::Source;
 use crate::exchange::RequestIdTable;
+use crate::fastcgi::AuthorizeTable;
 use crate::files::Browse;
-use crate::handlers::HandlerTable;
 use crate::network::TrustedProxy;
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
-use crate::steps::StepsTable;
+use crate::step_settings::StepsTable;
 use crate::tls::{HstsTable, TlsTable};
 
 /// The configuration file of Rudy, a web server.

@@ -211,11 +211,6 @@ impl Hints for TablesHints {
     }
 }
 
-/// Reports a missing key of the table at `location`.
-pub(crate) fn missing(location: &Location, key: &str) -> Problem {
-    rudy_config::missing(&TablesHints, location, key)
-}
-
 /// Reports a word of other servers as the file of the log at `location`.
 pub(super) fn not_a_file(location: &Location, name: &[u8]) -> Option<Problem> {
     let name = std::str::from_utf8(name).ok()?;

@@ -8,6 +8,7 @@ use rudy_config::{Diagnostics, Files, Located, Location, OneOrMany, OrOff, Probl
 use rudy_log::{Destination, ErrorLogOptions, Receiver};
 use rudy_net::listen::{Address, Endpoint};
 
+use super::HandlerTable;
 use super::file::{
     AccessLogTable, ErrorLogTable, IncludedFile, MainFile, RotationTable, RouteTable, SiteTable,
 };
@@ -15,18 +16,19 @@ use super::hints::{TablesHints, not_a_file};
 use super::include::{Included, files_to_include};
 use super::values::ListenAddress;
 use super::{CertificateSource, Config, EngineOptions, Route, Site};
-use crate::Resources;
 use crate::access_log::AccessLogOptions;
 use crate::buffer::Options as BufferOptions;
 use crate::client_address;
 use crate::exchange::RequestIdTable;
 use crate::files::{FilesOptions, FilesTable};
-use crate::handlers::HandlerTable;
 
 impl Config {
-    /// Reads a configuration file and the files that it includes. The error has all problems, including those that
-    /// [`App::new`](crate::App::new) finds.
-    pub fn load(path: &Path) -> Result<Self, Diagnostics> {
+    /// Reads a configuration file and the files that it includes. The error has all problems, including those that `more` finds in what
+    /// could be read.
+    pub(crate) fn load_with(
+        path: &Path,
+        more: impl FnOnce(&Self) -> Vec<Problem>,
+    ) -> Result<Self, Diagnostics> {
         let mut loader = Loader { files: Files::new(&TablesHints), config: Self::empty() };
         loader.main_file(path);
         let Loader { files: Files { sources, mut problems, invalid, .. }, mut config } = loader;
@@ -34,8 +36,7 @@ impl Config {
         if problems.is_empty() {
             return Ok(config);
         }
-        let more = crate::compile::compile(&config, &Resources::default()).err().unwrap_or_default();
-        problems.extend(more.into_iter().filter(|problem| !problem.follows_from(&invalid)));
+        problems.extend(more(&config).into_iter().filter(|problem| !problem.follows_from(&invalid)));
         Err(Diagnostics::new(config.sources, problems))
     }
 }

@@ -1,13 +1,14 @@
 //! The configuration: the tables of `rudy.toml` ([`mod@file`]), what it says about mistakes in them, and the result, [`Config`].
 
-mod app;
-mod authorize;
+pub(crate) mod acme;
 mod buffer;
 mod cache;
+pub(crate) mod client_address;
 mod describe;
 mod engine;
 mod fastcgi;
 pub mod file;
+mod handler;
 mod hints;
 mod include;
 mod limits;
@@ -15,11 +16,11 @@ mod listen;
 mod load;
 mod logs;
 mod path_info;
-mod processes;
 mod schema;
 mod start;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tls;
 mod values;
 
 use std::num::NonZeroUsize;
@@ -30,18 +31,14 @@ use std::time::Duration;
 pub use crate::tls::{
     CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
 };
-pub use app::AppTable;
-pub use authorize::AuthorizeTable;
 pub use engine::EngineOptions;
-pub(crate) use hints::missing;
+pub use handler::HandlerTable;
 pub(crate) use listen::conflicts as conflicting_addresses;
-pub use processes::ProcessesTable;
 pub use rudy_config::{Diagnostics, Fields, FilePath, HeaderFieldName, Int, Located, OneOrMany, OrOff};
 use rudy_config::{Location, Placeholders, Sources};
 use rudy_net::listen::Address;
 pub use rudy_units::{Size, Time};
 pub use schema::json_schema;
-pub(crate) use start::root_may;
 pub use values::ListenAddress;
 
 pub use crate::access_log::AccessLogOptions;
@@ -49,11 +46,10 @@ pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
 use crate::buffer::Options as BufferOptions;
 use crate::cache::StoreTable;
 pub use crate::exchange::RequestIdTable;
-use crate::fastcgi::PHP_SUFFIX;
+use crate::fastcgi::{AuthorizeTable, PHP_SUFFIX};
 use crate::files::FilesTable;
-use crate::handlers::HandlerTable;
 use crate::routing::{HostPattern, PathPattern};
-use crate::steps::StepsTable;
+use crate::step_settings::StepsTable;
 pub use rudy_log::ErrorLogOptions;
 
 /// Reads a table from a text.

@@ -3,8 +3,9 @@
 
 use rudy_config::OrOff;
 
+use super::HandlerTable;
 use super::{Config, Route, Site};
-use crate::handlers::{HandlerConfig as _, HandlerTable};
+use crate::pipeline::HandlerConfig as _;
 use crate::routing::PathPattern;
 
 /// The front controller of most PHP applications.

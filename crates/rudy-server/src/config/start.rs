@@ -11,13 +11,14 @@ use rudy_config::{Diagnostics, Location, OrOff, Problem};
 use rudy_log::Destination;
 use rudy_net::listen::{Address, Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
-use rustix::process::geteuid;
 
-use super::{AppTable, Config};
+use super::Config;
+use super::HandlerTable;
+use crate::fastcgi::AppTable;
 use crate::fastcgi::needs_root_to_start_as;
-use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::state_dir::state_dir;
 use crate::upstream::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
+use crate::user::root_may;
 
 /// A reason why a start would fail.
 struct Obstacle {
@@ -234,16 +235,6 @@ fn unusable_log(log: &str, path: &Path, location: &Location) -> Option<Obstacle>
     Some(Obstacle { kind, problem, unknown })
 }
 
-/// Whether the error is a missing permission of this user that root would have.
-pub(crate) fn root_may(kind: io::ErrorKind) -> bool {
-    user_lacks_right(kind, geteuid().is_root())
-}
-
-fn user_lacks_right(kind: io::ErrorKind, is_root: bool) -> bool {
-    // EACCES and EPERM.
-    kind == io::ErrorKind::PermissionDenied && !is_root
-}
-
 /// The error of creating the folder, or of creating a file in it, with the folder that exists.
 fn cannot_create(folder: &Path) -> Option<(&Path, io::Error)> {
     let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
@@ -254,19 +245,4 @@ fn cannot_create(folder: &Path) -> Option<(&Path, io::Error)> {
 pub(super) fn unusable_folder(folder: &Path) -> Option<io::Error> {
     // The dot makes this fail for anything but a folder.
     access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK).err().map(io::Error::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_permission_of_root_is_an_error() {
-        use io::ErrorKind::{NotFound, PermissionDenied};
-        for (kind, is_root, expected) in
-            [(PermissionDenied, false, true), (PermissionDenied, true, false), (NotFound, false, false)]
-        {
-            assert_eq!(user_lacks_right(kind, is_root), expected, "{kind:?}, root: {is_root}");
-        }
-    }
 }

@@ -20,11 +20,11 @@ use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 pub(crate) use self::live::Live;
-use crate::client_address::AllowedClients;
-use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, StreamFormat, Subscribe};
+use crate::handlers::{StreamFormat, Subscribe};
 use crate::methods::respond_unless_read;
 use crate::pages;
-use crate::routes::Routes;
+use crate::pipeline::AllowedClients;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 use crate::status::{Activity, Selection};
 
 /// The interval of updates: people cannot read faster, and slower would hardly be live.
@@ -61,7 +61,13 @@ impl HandlerConfig for DashboardTable {
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let (heartbeat, retry) = (Time(Duration::from_secs(15)), Time(Duration::from_secs(2)));
         let subscribe = Subscribe::new(StreamFormat::Sse, 1, heartbeat, retry, route.location)?;
-        Ok(Box::new(Dashboard { allowed: self.allow.clone(), interval: self.interval.0, subscribe }))
+        Ok(Box::new(Dashboard {
+            allowed: self.allow.clone(),
+            interval: self.interval.0,
+            subscribe,
+            activity: route.resources.of(),
+            live: route.resources.of(),
+        }))
     }
 
     fn is_endless(&self) -> bool {
@@ -75,13 +81,14 @@ struct Dashboard {
     allowed: AllowedClients,
     interval: Duration,
     subscribe: Subscribe,
+    activity: Arc<Activity>,
+    live: Arc<Live>,
 }
 
 impl Handler for Dashboard {
     /// Responds with the page, or with the part of it that the query names: so that a route with any path has all parts.
     fn call(&self, request: Request<'_>, call: Call<'_>) -> Reply {
         let Call { context, .. } = call;
-        let routes = context.routes;
         if let Some(rejection) =
             respond_unless_read(&request).or_else(|| self.allowed.reject(&request, context))
         {
@@ -93,18 +100,17 @@ impl Handler for Dashboard {
                 part("text/css; charset=utf-8", style)
             }
             Some("script") => part("text/javascript; charset=utf-8", include_str!("script.js").to_owned()),
-            Some("events") => self.events(&request, routes),
-            _ => return page(routes.activity.clone()),
+            Some("events") => self.events(&request),
+            _ => return page(self.activity.clone()),
         };
         response.into()
     }
 }
 
 impl Dashboard {
-    fn events(&self, request: &Request<'_>, routes: &Routes) -> Response {
-        let live = &routes.live;
-        let response = self.subscribe.respond(live.topic(), request);
-        match live.ensure_running(&routes.activity, self.interval) {
+    fn events(&self, request: &Request<'_>) -> Response {
+        let response = self.subscribe.respond(self.live.topic(), request);
+        match self.live.ensure_running(&self.activity, self.interval) {
             Ok(()) => response,
             Err(error) => {
                 let explanation = format!("The server cannot start a thread for the dashboard: {error}.");

@@ -8,7 +8,7 @@ mod request_info;
 
 use std::any::Any;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{HeaderName, header};
@@ -27,6 +27,8 @@ pub(crate) struct Observers {
     pub(crate) recorders: Vec<Arc<dyn Recorder>>,
     /// `None` without ids of requests.
     pub(crate) request_id: Option<RequestIdTable>,
+    /// Whether reports list the active requests.
+    pub(crate) are_listed: Arc<AtomicBool>,
 }
 
 /// Uses records of exchanges: a log, or counters.
@@ -51,6 +53,11 @@ pub(crate) trait Recorder: Debug + Send + Sync {
 }
 
 impl Observers {
+    /// Whether active requests need a record, because reports list them.
+    pub(crate) fn lists_active(&self) -> bool {
+        self.are_listed.load(Ordering::Relaxed)
+    }
+
     /// Creates the record of an exchange, if anything needs one. The id of a request from a trusted proxy is that of the proxy.
     pub(crate) fn observe(
         self: &Arc<Self>,

@@ -10,6 +10,7 @@ use rudy_log::ErrorLog;
 use rudy_net::{Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};
 
+use super::AppTable;
 use super::apps::Apps;
 use super::connection::Connection;
 use super::exchange::{Exchange, Records};
@@ -20,7 +21,6 @@ use super::pool::{Connections, Pool};
 use super::processes::{ProcessOptions, Rules};
 use super::response::AppResponse;
 use super::stderr::Stderr;
-use crate::config::AppTable;
 use crate::exchange::debug_request;
 use crate::follow::Lines;
 use crate::upstream::{
@@ -55,10 +55,12 @@ impl App {
     ///
     /// The user of the processes does not exist or Rudy may not become it, or the system has no resources for
     /// the processes.
-    pub(super) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        let table = &self.table;
+    pub(super) fn start(&self, start: &crate::pipeline::Start<'_>) -> io::Result<()> {
+        // Routes share an app.
+        let (table, log) = (&self.table, &start.log.of_server());
+        let apps = start.resources.of::<Apps>();
         let pool = apps.pool(table, || {
-            let (upstream, connections) = (upstream_options(table, apps.workers()), connections(table));
+            let (upstream, connections) = (upstream_options(table, start.workers), connections(table));
             if let Some(processes) = process_options(table) {
                 return Pool::start(processes, upstream, connections, log, apps.purges().cloned());
             }

@@ -14,16 +14,15 @@ use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Request, Response};
 
+use super::AuthorizeTable;
 use super::app::App;
 use super::failure::{AppCause, Cause, Failure};
 use super::params::{Constants, Params, Purpose, is_reserved};
 use super::sendfile;
 use crate::buffer::Buffers;
-use crate::config::AuthorizeTable;
-use crate::handlers::{Call, Start};
+use crate::pipeline::{Call, Decided, Flow, OwnedCall, Passage, Resources, Start, Step};
 use crate::request_state::HasRequestState;
 use crate::request_state::Variables;
-use crate::steps::{Decided, OwnedCall, Passage, Waiting};
 use crate::upstream::Upload;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
@@ -40,6 +39,7 @@ struct Shared {
     name: String,
     app: Arc<App>,
     constants: Constants,
+    buffers: Arc<Buffers>,
 }
 
 enum Decision {
@@ -49,39 +49,23 @@ enum Decision {
 
 impl Authorizer {
     /// Prepares the app's pool. No connection is opened yet.
-    pub(crate) fn new(table: &AuthorizeTable, location: &Location) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(
+        table: &AuthorizeTable,
+        location: &Location,
+        resources: &Resources,
+    ) -> Result<Self, Vec<Problem>> {
         let problems = table.app.problems(location);
         if !problems.is_empty() {
             return Err(problems);
         }
         let app = App::new(&table.app, &format!("authorizer {}", table.app.name()));
         let constants = Constants::new(None, table.params.clone().into_iter().collect());
-        Ok(Self(Arc::new(Shared { name: table.app.describe(), app, constants })))
+        Ok(Self(Arc::new(Shared { name: table.app.describe(), app, constants, buffers: resources.of() })))
     }
 
-    /// Describes the authorizer in a line.
-    pub(crate) fn describe(&self) -> String {
-        format!("authorization: {} must allow the request", self.0.name)
-    }
-
-    /// Starts the app's processes if Rudy manages them, and sets the log.
-    ///
-    /// # Errors
-    ///
-    /// As [`App::start`].
-    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        self.0.app.log_to(start.log.clone());
-        self.0.app.start(start.apps, &start.log.of_server())
-    }
-
-    /// Calls the authorizer, and passes the request on if it is allowed. The request's body is not read meanwhile.
-    pub(crate) fn decide(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Waiting {
-        Box::pin(self.clone().respond(passage.take(), OwnedCall::of(call)))
-    }
-
-    async fn respond(self, mut passage: Passage<'static>, call: OwnedCall) -> Decided {
+    async fn decide(self, mut passage: Passage<'static>, call: OwnedCall) -> Decided {
         let request = &mut passage.request;
-        let decision = self.authorize(request, &call.path, &call.client, &call.routes.buffers).await;
+        let decision = self.authorize(request, &call.path, &call.client).await;
         let response = match decision {
             Ok(Decision::Allow(variables)) => {
                 let state = request.state_mut();
@@ -102,9 +86,8 @@ impl Authorizer {
         request: &Request<'_>,
         path: &RequestPath<'_>,
         client: &Client<'_>,
-        buffers: &Buffers,
     ) -> Result<Decision, Failure> {
-        let Shared { app, constants, .. } = &*self.0;
+        let Shared { app, constants, buffers, .. } = &*self.0;
         let purpose = Purpose::Authorize(path);
         let params = Params { request, client, purpose, content_length: None, constants };
         // A query has no side effects, so it can be repeated.
@@ -125,6 +108,27 @@ impl Authorizer {
         let mut response = response.into_response(request.method(), buffers, 0)?;
         deny(&kind, response.headers_mut());
         Ok(Decision::Deny(response))
+    }
+}
+
+impl Step for Authorizer {
+    /// Calls the authorizer, and passes the request on if it is allowed. The request's body is not read meanwhile.
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
+        Flow::Wait(Box::pin(self.clone().decide(passage.take(), OwnedCall::of(call))))
+    }
+
+    fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
+        Some("authorization: the application is not asked")
+    }
+
+    fn describe(&self) -> Vec<String> {
+        vec![format!("authorization: {} must allow the request", self.0.name)]
+    }
+
+    /// Starts the app's processes if Rudy manages them, and sets the log.
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.0.app.log_to(start.log.clone());
+        self.0.app.start(start)
     }
 }
 

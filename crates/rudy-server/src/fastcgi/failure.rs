@@ -8,7 +8,7 @@ use http::{HeaderName, StatusCode};
 use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
 
-use crate::files::access::Access;
+use crate::file_access::Access;
 use crate::internal_redirect::REDIRECTS_MAX;
 use crate::sandboxed::hint;
 use crate::upstream::{self, Description, ProtocolCause, error};

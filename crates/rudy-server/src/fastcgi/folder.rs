@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 use rustix::io::Errno;
 
-use crate::files::access::Access;
+use crate::file_access::Access;
 use crate::files::{FilesError, Folders, Kind, Root, clock};
 
 /// How long a deleted script, or a replaced folder, may go unnoticed: as for files.

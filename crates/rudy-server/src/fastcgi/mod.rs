@@ -19,8 +19,10 @@
 //! as an [`app`] in another role.
 
 mod app;
+mod app_table;
 mod apps;
 mod authorize;
+mod authorize_table;
 mod connection;
 mod exchange;
 mod failure;
@@ -29,6 +31,7 @@ mod output;
 mod params;
 mod pool;
 mod processes;
+mod processes_table;
 mod response;
 mod script;
 mod sendfile;
@@ -52,22 +55,26 @@ use rudy_http::semantics::path::{PathBelow, PathError};
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
 use self::app::App;
+pub use self::app_table::AppTable;
 pub use self::apps::Apps;
 pub(crate) use self::authorize::Authorizer;
+pub use self::authorize_table::AuthorizeTable;
 use self::failure::{AppCause, Failure};
 use self::folder::ScriptFolder;
 use self::params::{Constants, Params, Purpose};
-pub(crate) use self::processes::{needs_root_to_start_as, problems as process_problems};
+pub(crate) use self::processes::needs_root_to_start_as;
+use self::processes::problems as process_problems;
+pub use self::processes_table::ProcessesTable;
 use self::response::AppResponse;
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
 pub use self::table::FastcgiTable;
 pub(crate) use self::table::PHP_SUFFIX;
-use crate::files::access::Access;
+use crate::buffer::Buffers;
+use crate::file_access::Access;
 use crate::files::{Folders, Kind};
-use crate::handlers::{Call, Handler, Start};
 use crate::methods::APP_METHODS;
-use crate::routes::{Context, Routes};
+use crate::pipeline::{Call, Context, Handler, Resources, Routes, Start};
 use crate::routing::PathPattern;
 use crate::upstream::{Upload, is_incremental, may_be_endless};
 use crate::{internal_redirect, pages};
@@ -91,6 +98,7 @@ struct Shared {
     buffer_chunked: bool,
     /// The number of bytes of a response that may be stored in a file.
     response_buffer: u64,
+    buffers: Arc<Buffers>,
 }
 
 impl Handler for Fastcgi {
@@ -112,9 +120,10 @@ impl Fastcgi {
     pub(crate) fn new(
         table: &FastcgiTable,
         location: &Location,
-        folders: &Folders,
+        resources: &Resources,
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems(location);
+        let folders = &*resources.of::<Folders>();
         let scripts = table
             .root
             .as_ref()
@@ -127,7 +136,7 @@ impl Fastcgi {
         });
         match (scripts, open_sendfile(table, location, folders)) {
             (Ok(scripts), Ok(sendfile)) if problems.is_empty() => {
-                return Ok(Self::build(table, scripts, sendfile));
+                return Ok(Self::build(table, scripts, sendfile, resources));
             }
             (scripts, sendfile) => {
                 problems.extend([scripts.err(), sendfile.err()].into_iter().flatten().flatten());
@@ -141,14 +150,20 @@ impl Fastcgi {
         table: &FastcgiTable,
         root: &Path,
         location: &Location,
-        folders: &Folders,
+        resources: &Resources,
     ) -> Result<Self, Vec<Problem>> {
+        let folders = &*resources.of::<Folders>();
         let scripts = ScriptFolder::open(root, table.follow_symlinks, folders);
         let scripts = scripts.map_err(|error| vec![error.problem(location)])?;
-        Ok(Self::build(table, Some(scripts), open_sendfile(table, location, folders)?))
+        Ok(Self::build(table, Some(scripts), open_sendfile(table, location, folders)?, resources))
     }
 
-    fn build(table: &FastcgiTable, scripts: Option<ScriptFolder>, sendfile: Option<Sendfile>) -> Self {
+    fn build(
+        table: &FastcgiTable,
+        scripts: Option<ScriptFolder>,
+        sendfile: Option<Sendfile>,
+        resources: &Resources,
+    ) -> Self {
         // The app has another working directory, so the path must be absolute.
         let ours =
             || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.0.clone()));
@@ -163,6 +178,7 @@ impl Fastcgi {
             request_buffering: table.request_buffering,
             buffer_chunked: table.buffer_chunked,
             response_buffer: table.response_buffer.0,
+            buffers: resources.of(),
         }))
     }
 
@@ -176,7 +192,7 @@ impl Fastcgi {
             sendfile.log_to(start.log.clone());
         }
         self.0.app.log_to(start.log.clone());
-        self.0.app.start(start.apps, &start.log.of_server())
+        self.0.app.start(start)
     }
 
     fn respond(&self, request: Request<'_>, call: Call<'_>) -> Reply {
@@ -296,7 +312,7 @@ impl AppRequest {
         // What is used only before or after the app is called is not stored in the future.
         let Self { shared, request, client, script, .. } = &*self;
         let mut upload = if self.should_store(&body) {
-            Upload::stored(Box::pin(self.routes.buffers.store(body)).await?)
+            Upload::stored(Box::pin(shared.buffers.store(body)).await?)
         } else {
             Upload::of_client(body)
         };
@@ -313,7 +329,7 @@ impl AppRequest {
             .await?;
         match self.read_head(app_response) {
             Continuation::PassOn(app_response) => {
-                app_response.into_response(request.method(), &self.routes.buffers, shared.response_buffer)
+                app_response.into_response(request.method(), &shared.buffers, shared.response_buffer)
             }
             Continuation::Replace(response) => response.await,
         }
@@ -379,8 +395,9 @@ mod tests {
 
     #[test]
     fn document_root_is_absolute() {
-        let document_root =
-            |table: &FastcgiTable| Fastcgi::build(table, None, None).0.constants.root().map(str::to_owned);
+        let document_root = |table: &FastcgiTable| {
+            Fastcgi::build(table, None, None, &Resources::default()).0.constants.root().map(str::to_owned)
+        };
         let mut table = FastcgiTable { root: Some("src/".into()), ..FastcgiTable::default() };
         let here = std::env::current_dir().unwrap().join("src");
         assert_eq!(document_root(&table), Some(here.display().to_string()));
@@ -402,7 +419,12 @@ mod tests {
             ("/*", Some(".php"), "/a/b", None),
         ] {
             let script_suffix = script_suffix.map(str::to_owned);
-            let app = Fastcgi::build(&FastcgiTable { script_suffix, ..FastcgiTable::default() }, None, None);
+            let app = Fastcgi::build(
+                &FastcgiTable { script_suffix, ..FastcgiTable::default() },
+                None,
+                None,
+                &Resources::default(),
+            );
             let pattern: PathPattern = pattern.parse().unwrap();
             let path = RequestPath::parse(path).unwrap();
             let script = app.script(path.below(pattern.mount()), &pattern).unwrap();
@@ -417,7 +439,7 @@ mod tests {
     #[test]
     fn a_waiting_request_has_a_small_future() {
         let mut request = AppRequest {
-            shared: Fastcgi::build(&FastcgiTable::default(), None, None).0,
+            shared: Fastcgi::build(&FastcgiTable::default(), None, None, &Resources::default()).0,
             request: Request::default(),
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),

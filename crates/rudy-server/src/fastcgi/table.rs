@@ -8,9 +8,9 @@ use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::AppTable;
 use super::Fastcgi;
-use crate::config::AppTable;
-use crate::handlers::{BuildContext, Handler, HandlerConfig};
+use crate::pipeline::{BuildContext, Handler, HandlerConfig};
 use crate::routing::PathPattern;
 
 /// The suffix of PHP scripts.
@@ -116,11 +116,7 @@ impl HandlerConfig for FastcgiTable {
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let script_suffix = self.suffix(route.paths).map(str::to_owned);
         let table = Self { script_suffix, ..self.clone() };
-        Ok(Box::new(Fastcgi::new(&table, route.location, route.folders)?))
-    }
-
-    fn app(&self) -> Option<&AppTable> {
-        Some(&self.app)
+        Ok(Box::new(Fastcgi::new(&table, route.location, route.resources)?))
     }
 
     /// Without a suffix, the whole path is the script, but many apps search the script in it themselves (php-fpm does by default). An

@@ -20,9 +20,9 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::Span;
 use rudy_net::{Body, BodyPiece, FileRange, Response};
 
-use super::access::{Access, WouldBlock};
 use super::find::OtherRoutes;
 use super::root::{Opened, Root, Stat};
+use crate::file_access::{Access, WouldBlock};
 
 /// The file for a requested path. Immutable except for the time of its last check: a change creates a new entry.
 #[derive(Debug)]

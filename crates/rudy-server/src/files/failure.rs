@@ -6,7 +6,7 @@ use http::StatusCode;
 use rustix::io::Errno;
 
 use super::Files;
-use super::access::{Access, WouldBlock};
+use crate::file_access::{Access, WouldBlock};
 use crate::sandboxed::hint;
 
 /// Why a file cannot be sent.

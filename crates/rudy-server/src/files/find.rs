@@ -2,13 +2,13 @@
 
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 
-use super::access::{Access, WouldBlock};
 use super::entry::Dependency;
 use super::failure::Failure;
 use super::options::FilesOptions;
 use super::placeholders::PATH;
 use super::root::{Kind, Opened, Root, Stat, is_not_found};
 use super::source;
+use crate::file_access::{Access, WouldBlock};
 
 /// The path of a request, relative to the folder that is served.
 #[derive(Debug, Clone, Copy)]

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::access::OpenDirectory;
 use super::options::{FilesError, FilesOptions};
 use super::root::{self, Directory, Root};
 use super::{Shared, clock};
+use crate::file_access::OpenDirectory;
 
 /// How long an unused file or folder stays open, as with `open_file_cache inactive` of nginx.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);

@@ -9,10 +9,10 @@ use rudy_http::semantics::percent::encode;
 use rustix::fs::Dir;
 use serde::Serialize;
 
-use super::access::Access;
 use super::options::FilesOptions;
 use super::root::{Kind, Root};
 use super::source;
+use crate::file_access::Access;
 
 /// The sort order of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,13 +10,13 @@ use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request};
 
-use super::access::{Access, WouldBlock};
 use super::entry::{self, Coded, Content, Dependency, Entry, Representation};
 use super::failure::Failure;
 use super::find::open_if_exists;
 use super::root::{Kind, Opened, Stat, is_not_found};
 use super::{Files, clock, source};
 use crate::compression::Of;
+use crate::file_access::{Access, WouldBlock};
 
 /// The precompressed siblings of a file, in the order of [`Coding::COMPRESSED`].
 type Siblings = [Option<Opened>; 3];

@@ -8,14 +8,13 @@
 //! 3. [`mod@find`]: Without an entry, it looks up index files, `try_files` and the fallback beneath the root ([`root`]).
 //!    [`load`] reads the file.
 //!
-//!    If step 2 or 3 would block on a disk, the request starts again on the thread pool for blocking work ([`access`]).
+//!    If step 2 or 3 would block on a disk, the request starts again on the thread pool for blocking work ([`file_access`](crate::file_access)).
 //! 4. [`respond`]: Preconditions, ranges and codings select the response. [`crate::compression`] compresses a file once.
 //! 5. Without a file, the response is a redirect to the folder's URL, a [`listing`], or an error page ([`failure`],
 //!    [`crate::pages`]).
 //!
 //! [`folders`] shares roots and caches among routes and generations, and closes unused files.
 
-pub(crate) mod access;
 mod browse;
 mod cache;
 pub(crate) mod clock;
@@ -25,7 +24,6 @@ mod find;
 mod folders;
 mod listing;
 mod load;
-mod media_types;
 mod options;
 mod placeholders;
 mod resolve;
@@ -51,17 +49,15 @@ use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
 use crate::compression::Compression;
-use crate::handlers::{Call, Handler, Start};
+use crate::file_access::{Access, WouldBlock, on_pool};
+use crate::pipeline::{Call, Handler, Start};
 use crate::{methods, pages};
-use access::{Access, WouldBlock, on_pool};
 pub use browse::Browse;
 use cache::Entries;
 use failure::Failure;
 use find::FolderPath;
 pub(crate) use find::OtherRoutes;
 pub use folders::Folders;
-pub(crate) use media_types::FileTypes;
-pub use media_types::{Charset, MediaTypeTable};
 use options::CacheRules;
 pub use options::{CacheRule, FilesError, FilesOptions, FilesTable};
 use resolve::Resolved;

@@ -17,10 +17,10 @@ use serde::de::{Deserializer, Error as _};
 
 use super::Files;
 use super::browse::{Browse, ListingTemplate};
-use super::media_types::FileTypes;
 use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
 use crate::compression::{Compression, CompressionSetting};
-use crate::handlers::{BuildContext, Handler, HandlerConfig};
+use crate::media_types::FileTypes;
+use crate::pipeline::{BuildContext, Handler, HandlerConfig};
 
 /// Serves files from a folder: a table, or the folder alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -75,13 +75,13 @@ impl HandlerConfig for FilesTable {
 
     /// Opens the folder. Checks it even if the options are invalid, so that all errors are reported at once.
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
+        let options = FilesOptions { on_php_site: route.on_php_site, ..self.options.clone() };
         let mut options = options.of_route(route);
         let mut invalid = options.problems();
         invalid.extend(options.read_template().err());
         let mut problems: Vec<_> = invalid.iter().map(|error| error.problem(route.location)).collect();
         let options = if invalid.is_empty() { options } else { FilesOptions::default() };
-        match Files::open(&self.root, options, route.folders) {
+        match Files::open(&self.root, options, &route.resources.of()) {
             Ok(files) if problems.is_empty() => return Ok(Box::new(files)),
             Ok(_) => {}
             Err(error) => problems.push(error.problem(route.location)),

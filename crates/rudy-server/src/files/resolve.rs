@@ -8,12 +8,12 @@ use http::HeaderMap;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request, Response};
 
-use super::access::{Access, WouldBlock};
 use super::entry::{Dependency, Entry};
 use super::failure::Failure;
 use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_exists};
 use super::root::{Kind, Opened};
 use super::{Files, clock, redirect_to_folder, source};
+use crate::file_access::{Access, WouldBlock};
 use crate::pages;
 
 /// A resolved path.

@@ -17,10 +17,10 @@ use rudy_http::semantics::etag::FileIdentity;
 use rustix::fs::{AtFlags, FileType, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
-use super::access::{Access, OpenDirectory, WouldBlock};
 use super::clock;
 use super::folders::Folders;
 use super::options::FilesError;
+use crate::file_access::{Access, OpenDirectory, WouldBlock};
 
 /// The metadata of a file. If it is equal twice, the file and its content have not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::respond::{Respond, ok};
-use super::{BuildContext, Call, Handler, HandlerConfig, RespondTable, Status};
+use super::{RespondTable, Status};
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Responds after a delay, for tests of clients and of many requests in progress.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -1,6 +1,7 @@
 //! The `info` handler: shows which process, thread, task and connection serve a request. Several requests show how an engine
 //! distributes them.
 
+use std::sync::Arc;
 use std::{process, thread};
 
 use http::{HeaderValue, StatusCode, header};
@@ -11,11 +12,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::client_address::AllowedClients;
 use crate::methods::respond_unless_read;
 use crate::metrics::Metrics;
-use crate::routes::Context;
+use crate::pipeline::AllowedClients;
+use crate::pipeline::Context;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Shows which process, thread, task and engine serves the request, as text or JSON.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -33,8 +34,8 @@ impl HandlerConfig for InfoTable {
         format!("for {}", self.allow)
     }
 
-    fn build(&self, _: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Info::new(self)))
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Info::new(self, route.resources.of())))
     }
 }
 
@@ -48,11 +49,12 @@ impl Handler for Info {
 #[derive(Debug)]
 pub(crate) struct Info {
     allowed: AllowedClients,
+    metrics: Arc<Metrics>,
 }
 
 impl Info {
-    pub(crate) fn new(table: &InfoTable) -> Self {
-        Self { allowed: table.allow.clone() }
+    pub(crate) fn new(table: &InfoTable, metrics: Arc<Metrics>) -> Self {
+        Self { allowed: table.allow.clone(), metrics }
     }
 
     /// Responds to a request with text or JSON.
@@ -62,7 +64,7 @@ impl Info {
         {
             return rejection;
         }
-        let facts = facts(context.client, &context.routes.metrics);
+        let facts = facts(context.client, &self.metrics);
         let offers = ["text/plain", "application/json"];
         let json = choose_media_type(request.headers().get_all(header::ACCEPT), &offers) == Some(offers[1]);
         let mut response = if json {
@@ -116,14 +118,12 @@ fn as_json(facts: Facts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use rudy_net::engine::Model;
     use rudy_net::{Body, Forwarded, Peer, RequestBody, Worker};
 
     use super::*;
     use crate::config::from_text;
-    use crate::routes::Routes;
+    use crate::pipeline::Routes;
 
     fn request(peer: Peer, accept: &str, metrics: &Arc<Metrics>) -> (Response, String) {
         request_of(&Client::new(peer, 7, 3), accept, metrics)
@@ -133,8 +133,8 @@ mod tests {
         let builder =
             http::Request::get("/info").header(header::ACCEPT, accept).header(header::HOST, "localhost");
         let request = builder.body(RequestBody::empty()).map(Request::from).unwrap();
-        let info = Info::new(&from_text("allow = ['loopback', '203.0.113.7']").unwrap());
-        let routes = Arc::new(Routes { metrics: metrics.clone(), ..Routes::none() });
+        let table = from_text("allow = ['loopback', '203.0.113.7']").unwrap();
+        let (info, routes) = (Info::new(&table, metrics.clone()), Arc::new(Routes::none()));
         let response = info.respond(&request, Context::new(client, &routes));
         let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
         let text = String::from_utf8(body.to_vec()).unwrap();

@@ -1,16 +1,18 @@
 //! The `metrics` handler: the metrics of the server, for Prometheus.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
 use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::client_address::AllowedClients;
 use crate::methods::respond_unless_read;
-use crate::metrics::Format;
+use crate::metrics::{Format, MetricsText};
 use crate::pages;
+use crate::pipeline::AllowedClients;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Shows the metrics of the server in the text format of Prometheus, or as `OpenMetrics` for clients that accept it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -34,8 +36,8 @@ impl HandlerConfig for MetricsTable {
         format!("for {}", self.allow)
     }
 
-    fn build(&self, _: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(MetricsHandler { allowed: self.allow.clone() }))
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(MetricsHandler { allowed: self.allow.clone(), text: route.resources.of() }))
     }
 }
 
@@ -43,6 +45,7 @@ impl HandlerConfig for MetricsTable {
 #[derive(Debug)]
 struct MetricsHandler {
     allowed: AllowedClients,
+    text: Arc<MetricsText>,
 }
 
 impl Handler for MetricsHandler {
@@ -53,10 +56,10 @@ impl Handler for MetricsHandler {
         }
         let format = Format::accepted(request.get(&header::ACCEPT).unwrap_or_default());
         let request = call.detach(request);
-        let routes = call.context.routes.clone();
+        let text = self.text.clone();
         Reply::Later(Box::pin(async move {
             // Thousands of series take milliseconds, in which a worker would serve no other request.
-            let text = tokio::task::spawn_blocking(move || routes.metrics_text(format)).await;
+            let text = tokio::task::spawn_blocking(move || text.write(format)).await;
             let Ok(text) = text else {
                 let explanation =
                     "The metrics cannot be shown because of a bug in the server; it has been logged.";

@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::methods::reject_unknown_method;
 use crate::pages;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 use crate::routing::PathPattern;
-use crate::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
+use crate::routing::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
 
 /// Redirects to another URL: a table, or the URL alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

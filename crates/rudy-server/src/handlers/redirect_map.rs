@@ -10,9 +10,10 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request};
 
 use super::redirect::{RedirectStatus, check_target, redirection};
-use super::{Call, Handler};
 use crate::methods::reject_unknown_method;
-use crate::template::Template;
+use crate::pipeline::{Call, Handler};
+use crate::routing::ExactPaths;
+use crate::routing::template::Template;
 
 /// The maximum size of the file: hundreds of thousands of lines.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -101,9 +102,10 @@ impl RedirectMap {
         let in_loops = self.0.keys().filter(|path| is_loop(path));
         in_loops.map(|path| format!("{} leads back to itself", String::from_utf8_lossy(path))).collect()
     }
+}
 
-    /// Whether a path has a redirect.
-    pub(crate) fn contains(&self, path: &RequestPath<'_>) -> bool {
+impl ExactPaths for RedirectMap {
+    fn contains(&self, path: &RequestPath<'_>) -> bool {
         self.0.contains_key(path.as_bytes())
     }
 }

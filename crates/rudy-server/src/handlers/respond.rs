@@ -16,10 +16,11 @@ use rudy_net::{Body, Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{BuildContext, Call, Handler, HandlerConfig, Status, status_code};
+use super::{Status, status_code};
+use crate::field_changes::CONNECTION_FIELDS;
 use crate::methods::{reject_unknown_method, respond_unless_read};
 use crate::pages;
-use crate::steps::CONNECTION_FIELDS;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Maximum size of a body file, which is kept in memory.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;

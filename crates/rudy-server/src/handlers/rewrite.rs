@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::redirect::check_target;
-use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::methods::APP_METHODS;
-use crate::template::{Subject, Template};
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
+use crate::routing::template::{Subject, Template};
 use crate::{internal_redirect, pages};
 
 /// Responds with another path of the site: a table, or the path alone.

@@ -1,5 +1,7 @@
 //! The `status` handler: the server's counters as JSON.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
 use rudy_net::{Reply, Request, Response};
@@ -7,10 +9,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::client_address::AllowedClients;
 use crate::methods::respond_unless_read;
-use crate::routes::{Context, Routes};
+use crate::metrics::Metrics;
+use crate::pipeline::AllowedClients;
+use crate::pipeline::Context;
+use crate::pipeline::Resources;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
+use crate::tls::TlsState;
 
 /// Shows the counters of the server as JSON: connections, requests, bytes, memory; and its certificates.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -28,8 +33,8 @@ impl HandlerConfig for StatusTable {
         format!("for {}", self.allow)
     }
 
-    fn build(&self, _: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Status::new(self)))
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Status::new(self, route.resources)))
     }
 }
 
@@ -43,23 +48,24 @@ impl Handler for Status {
 #[derive(Debug)]
 pub(crate) struct Status {
     allowed: AllowedClients,
+    metrics: Arc<Metrics>,
+    tls: Arc<TlsState>,
 }
 
 impl Status {
-    pub(crate) fn new(table: &StatusTable) -> Self {
-        Self { allowed: table.allow.clone() }
+    pub(crate) fn new(table: &StatusTable, resources: &Resources) -> Self {
+        Self { allowed: table.allow.clone(), metrics: resources.of(), tls: resources.of() }
     }
 
     /// Responds to a request.
     pub(crate) fn respond(&self, request: &Request<'_>, context: Context<'_>) -> Response {
-        let Routes { metrics, tls, .. } = &**context.routes;
         if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request, context))
         {
             return rejection;
         }
-        let mut status = metrics.to_json();
-        status["certificates"] = json!(tls.certificates());
+        let mut status = self.metrics.to_json();
+        status["certificates"] = json!(self.tls.certificates());
         let text = format!("{status}\n");
         let mut response = Response::text(StatusCode::OK, "application/json", text);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -69,23 +75,22 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use rudy_net::engine::Model;
     use rudy_net::{Body, Client, Peer, RequestBody, Worker};
     use serde_json::Value;
 
     use super::*;
     use crate::config::from_text;
-    use crate::metrics::Metrics;
+    use crate::pipeline::Routes;
 
     fn request(allow: &str, peer: Peer, metrics: &Arc<Metrics>) -> Response {
         let request = http::Request::get("/status").header(header::HOST, "localhost");
-        let routes = Arc::new(Routes { metrics: metrics.clone(), ..Routes::none() });
+        let resources = Resources::default().with(metrics.clone());
         let (request, client) =
             (request.body(RequestBody::empty()).map(Request::from).unwrap(), Client::new(peer, 1, 1));
-        let status = Status::new(&from_text(&format!("allow = '{allow}'")).unwrap());
-        status.respond(&request, Context::new(&client, &routes))
+        let table = from_text(&format!("allow = '{allow}'")).unwrap();
+        let routes = Arc::new(Routes::none());
+        Status::new(&table, &resources).respond(&request, Context::new(&client, &routes))
     }
 
     #[test]

@@ -13,13 +13,14 @@ use rudy_units::{Size, Time, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::StreamFormat;
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
-use super::{BuildContext, Call, Handler, HandlerConfig, Start, StreamFormat};
-use crate::client_address::AllowedClients;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::respond_unless_read;
 use crate::pages;
-use crate::routes::Context;
+use crate::pipeline::AllowedClients;
+use crate::pipeline::Context;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::topic::{Batch, Framing, History, Topic};
 
 /// How long the files are followed after the last client disconnects, so that a client that reconnects gets past messages.
@@ -293,7 +294,7 @@ mod tests {
 
     use super::*;
     use crate::config::from_text;
-    use crate::routes::{self, Routes};
+    use crate::pipeline::{self, Routes};
 
     #[test]
     fn followed_files_are_in_the_last_folder_without_a_pattern() {
@@ -329,7 +330,7 @@ mod tests {
             .map(Request::from)
             .unwrap();
         let (client, routes) = (Client::new(Peer::Ip((peer, 1).into()), 1, 1), Arc::new(Routes::none()));
-        tail.respond(&request, routes::Context::new(&client, &routes))
+        tail.respond(&request, pipeline::Context::new(&client, &routes))
     }
 
     fn listen(tail: &Tail) -> Box<dyn BodyStream> {

@@ -14,9 +14,9 @@ use super::forms::Forms;
 use super::verify::{Check, Verification};
 use super::{MirrorTable, Preset, Resource};
 use crate::buffer::Buffers;
-use crate::handlers::{Call, Handler, Start};
 use crate::methods::respond_unless_read;
 use crate::pages;
+use crate::pipeline::{Call, Handler, Start};
 use crate::proxy::{Proxy, reject_other_path};
 use crate::request_state::HasRequestState;
 
@@ -40,7 +40,7 @@ static RUDY_CACHE_CONTROL: HeaderName = HeaderName::from_static("rudy-cache-cont
 
 /// The handler of a mirror. Clones share everything.
 #[derive(Debug, Clone)]
-pub(super) struct Fetch {
+pub(crate) struct Fetch {
     index: Proxy,
     others: Arc<Others>,
     preset: Preset,
@@ -76,6 +76,11 @@ impl Fetch {
         let others = Others { table: table.clone(), location: location.clone(), proxies, log, workers };
         let metadata_freshness = table.metadata_freshness.map_or(0, |time| time.0.as_secs());
         Ok(Self { index, others: Arc::new(others), preset, metadata_freshness, verifies: table.verify })
+    }
+
+    /// Returns the proxy for the host of the index.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        &self.index
     }
 
     /// Responds from the repository.
@@ -185,19 +190,15 @@ impl Handler for Fetch {
             return pages::error(StatusCode::NOT_FOUND, request.headers(), "This path is not on the mirror.")
                 .into();
         };
-        let (client, buffers) = (call.context.client.to_owned(), call.context.routes.buffers.clone());
+        let (client, buffers) = (call.context.client.to_owned(), self.index.buffers().clone());
         let (fetch, exchange) = (self.clone(), Exchange { request, resource, client, buffers });
         Reply::Later(Box::pin(async move { fetch.respond(exchange, body).await }))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         self.others.log.get_or_init(|| start.log.clone());
-        self.others.workers.get_or_init(|| start.apps.workers());
+        self.others.workers.get_or_init(|| start.workers);
         self.index.start(start)
-    }
-
-    fn proxy(&self) -> Option<&Proxy> {
-        Some(&self.index)
     }
 }
 

@@ -32,6 +32,7 @@ mod table;
 mod tags;
 mod verify;
 
+pub(crate) use self::fetch::Fetch;
 pub use self::preset::Preset;
 pub(crate) use self::step::Mirror;
 pub use self::table::{MirrorTable, RepositoryUrl};

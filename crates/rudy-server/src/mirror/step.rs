@@ -20,12 +20,12 @@ use super::sets::Sets;
 use super::tags::Tags;
 use super::{MirrorTable, Preset, Resource, checksum, fields};
 use crate::cache::{CacheStore, Origin};
-use crate::handlers::{Call, Start};
 use crate::internal_redirect::{CONDITIONAL_FIELDS, copy_head};
 use crate::pages;
-use crate::proxy::StickyKey;
+use crate::pipeline::{Around, Next, Step};
+use crate::pipeline::{Call, Start};
+use crate::proxy::{ProxyPools, StickyKey};
 use crate::request_state::HasResponseState;
-use crate::steps::{Around, Next, Step};
 
 /// Requests what is stored, however old, without the repository.
 const ONLY_STORED: HeaderValue = HeaderValue::from_static("only-if-cached, max-stale");
@@ -120,7 +120,7 @@ impl Step for Mirror {
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        self.0.key.get_or_init(|| start.apps.sticky_key(start.log).clone());
+        self.0.key.get_or_init(|| start.resources.of::<ProxyPools>().sticky_key(start.log).clone());
         self.0.log.get_or_init(|| start.log.clone());
         Ok(())
     }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::Preset;
 use super::fetch::Fetch;
 use crate::cache::CacheTable;
-use crate::handlers::{BuildContext, Handler, HandlerConfig};
+use crate::pipeline::{BuildContext, Handler, HandlerConfig};
 use crate::proxy::{HostSource, ProxyTable, UpstreamUrl, name_of};
 use crate::wildcard::Wildcard;
 

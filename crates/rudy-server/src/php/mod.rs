@@ -14,19 +14,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use http::StatusCode;
-use rudy_config::{FilePath, Location, Problem, short_form};
+use rudy_config::{FilePath, Location, Problem, missing, short_form};
 use rudy_net::{Reply, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::decide::{Plan, decide};
-use crate::config::{AppTable, missing};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
-use crate::files::access::WouldBlock;
+use crate::file_access::WouldBlock;
 use crate::files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder};
-use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::pages;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::routing::PathPattern;
 
 /// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
@@ -51,7 +50,7 @@ impl PhpTable {
     fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = self.0.app.problems_with_address(location);
         if self.0.root.is_none() {
-            problems.push(missing(location, "root"));
+            problems.push(missing(&(), location, "root"));
         }
         if self.0.script_suffix.is_some() {
             let problem =
@@ -81,10 +80,6 @@ impl HandlerConfig for PhpTable {
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Php::new(self, route)?))
-    }
-
-    fn app(&self) -> Option<&AppTable> {
-        Some(&self.0.app)
     }
 
     fn script_suffix<'a>(&'a self, _: &'a [PathPattern]) -> Option<&'a str> {
@@ -130,14 +125,15 @@ impl Php {
     }
 
     fn open(table: &FastcgiTable, root: &Path, route: &BuildContext<'_>) -> Result<Self, Vec<Problem>> {
-        let BuildContext { location, folders, .. } = *route;
+        let BuildContext { location, resources, .. } = *route;
         let options = FilesOptions {
             follow_symlinks: table.follow_symlinks,
             on_php_site: true,
             ..FilesOptions::default().of_route(route)
         };
-        let files = Files::open(root, options, folders).map_err(|error| vec![error.problem(location)])?;
-        Ok(Self { files, app: Fastcgi::for_php(table, root, location, folders)? })
+        let files =
+            Files::open(root, options, &resources.of()).map_err(|error| vec![error.problem(location)])?;
+        Ok(Self { files, app: Fastcgi::for_php(table, root, location, resources)? })
     }
 
     /// Responds to a request. `other_routes` looks up other routes of the site: if one matches the index or the front controller, the

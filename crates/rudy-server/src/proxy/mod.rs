@@ -30,6 +30,7 @@ mod http2;
 mod max_forwards;
 mod names;
 mod pool;
+mod pools;
 mod received;
 mod response;
 mod rewrite;
@@ -67,6 +68,7 @@ use self::exchange::{Exchange, Timeouts};
 use self::failure::{Cause, Failure, HttpCause};
 pub use self::health::{HealthCheckPath, HealthCheckTable};
 pub(crate) use self::pool::ProxyPool;
+pub(crate) use self::pools::ProxyPools;
 use self::received::Head;
 use self::rewrite::Rewrites;
 pub(crate) use self::status::UpstreamChange;
@@ -84,9 +86,9 @@ use self::upgrade::Offer;
 pub use self::upgrade::UpgradeProtocol;
 pub use self::url::UpstreamUrl;
 use crate::buffer::Buffers;
-use crate::handlers::{Call, Handler, Start};
 use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
+use crate::pipeline::{Call, Handler, Start};
 use crate::upstream::{
     CheckoutError, RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless,
 };
@@ -118,7 +120,7 @@ struct Shared {
     pool: OnceLock<Arc<ProxyPool>>,
     /// The cookies of sticky upstreams, set together with the pool.
     sticky: OnceLock<Sticky>,
-    /// Those of the configuration, set by the first request: clones for each would contend for the count.
+    /// Set when a server starts.
     buffers: OnceLock<Buffers>,
     log: OnceLock<ErrorLog>,
 }
@@ -127,6 +129,11 @@ impl Shared {
     /// Creates the pool for this number of workers. No connection is opened yet.
     fn new_pool(&self, workers: usize) -> Arc<ProxyPool> {
         ProxyPool::new(&self.table, self.tls.clone(), self.resolver.clone(), workers)
+    }
+
+    /// Returns the buffers of the process. A proxy that was not started has its own.
+    fn buffers(&self) -> &Buffers {
+        self.buffers.get_or_init(Buffers::default)
     }
 
     /// Returns the pool.
@@ -204,10 +211,12 @@ impl Handler for Proxy {
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        let Shared { table, log, pool, sticky, name, .. } = &*self.0;
+        let Shared { table, log, pool, sticky, buffers, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
-        let opened = start.apps.proxy(table, || {
-            let pool = self.0.new_pool(start.apps.workers());
+        buffers.get_or_init(|| Buffers::clone(&start.resources.of()));
+        let pools = start.resources.of::<ProxyPools>();
+        let opened = pools.get_or_open(table, || {
+            let pool = self.0.new_pool(start.workers);
             // A reload with another setting does not end the operator's work on an upstream.
             pool.drain(start.drained);
             // Other routes may use it, too.
@@ -219,17 +228,13 @@ impl Handler for Proxy {
         let opened = opened.map_err(cannot)?;
         pool.get_or_init(|| opened);
         if let Some(of_table) = &table.sticky {
-            sticky.get_or_init(|| Sticky::new(of_table, table.urls(), start.apps.sticky_key(start.log)));
+            sticky.get_or_init(|| Sticky::new(of_table, table.urls(), pools.sticky_key(start.log)));
         }
         Ok(())
     }
 
     fn accepts_tunnels(&self) -> bool {
         true
-    }
-
-    fn proxy(&self) -> Option<&Proxy> {
-        Some(self)
     }
 
     fn methods(&self) -> &'static str {
@@ -282,6 +287,11 @@ impl Proxy {
         Ok(())
     }
 
+    /// Returns the buffers of the process.
+    pub(crate) fn buffers(&self) -> &Buffers {
+        self.0.buffers()
+    }
+
     /// Returns the first host and path of its route.
     pub(crate) fn route(&self) -> &str {
         &self.0.route
@@ -312,7 +322,6 @@ impl Proxy {
         let stickiness = self.0.sticky.get().map(|sticky| sticky.of(&head, client));
         let handshake = too_early::mark(&mut head, client);
         self.set_host(&mut head);
-        self.0.buffers.get_or_init(|| call.context.routes.buffers.clone());
         ProxyRequest {
             shared: self.0.clone(),
             client: client.address(),
@@ -364,10 +373,6 @@ impl ProxyRequest {
         RequestInfo { upstream, method, uri, client: *client, log }
     }
 
-    fn buffers(&self) -> &Buffers {
-        self.shared.buffers.get_or_init(Buffers::default)
-    }
-
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
         let Self { shared, head, folder, offer, .. } = self;
         let (mut upload, client) = match offer {
@@ -399,7 +404,7 @@ impl ProxyRequest {
             }
         }
         let limit = shared.table.response_buffer.0;
-        response::into_response(received, head.method(), self.buffers(), limit, || self.info())
+        response::into_response(received, head.method(), self.shared.buffers(), limit, || self.info())
     }
 
     /// Sends the request with this head, and waits for that of the response.
@@ -434,7 +439,7 @@ impl ProxyRequest {
     /// most requests have no body.
     async fn receive(&self, mut body: RequestBody) -> Result<Upload, Cause> {
         let Self { shared, head, offer, .. } = self;
-        let buffers = self.buffers();
+        let buffers = self.shared.buffers();
         if body.is_end_stream() {
             return Ok(Upload::of_client(body));
         }

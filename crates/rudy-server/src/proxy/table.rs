@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, TextVisitor, short_form};
+use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, TextVisitor, missing, short_form};
 use rudy_units::{Size, Time, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,8 +17,7 @@ use super::sticky::StickyTable;
 use super::tls::UpstreamTls;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
-use crate::config::missing;
-use crate::handlers::{BuildContext, Handler, HandlerConfig};
+use crate::pipeline::{BuildContext, Handler, HandlerConfig};
 use crate::upstream::{NameServer, Resolver};
 use crate::watched_files::folders_of;
 
@@ -232,7 +231,7 @@ impl ProxyTable {
     fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.upstreams.is_none() {
-            problems.push(missing(location, "upstreams").unless_invalid(&location.key("upstreams")));
+            problems.push(missing(&(), location, "upstreams").unless_invalid(&location.key("upstreams")));
         }
         let is_path = |prefix: &str| {
             prefix.starts_with('/') && prefix.parse::<PathAndQuery>().is_ok_and(|path| path.query().is_none())
@@ -260,8 +259,8 @@ impl ProxyTable {
     /// Returns the problem of a client certificate without its key, or the reverse.
     fn problem_of_pair(&self, location: &Location) -> Option<Problem> {
         match (&self.client_certificate, &self.client_key) {
-            (Some(_), None) => Some(missing(location, "client_key")),
-            (None, Some(_)) => Some(missing(location, "client_certificate")),
+            (Some(_), None) => Some(missing(&(), location, "client_key")),
+            (None, Some(_)) => Some(missing(&(), location, "client_certificate")),
             _ => None,
         }
     }
@@ -333,9 +332,8 @@ impl ProxyTable {
 
 /// Returns the first host and path of a route, as in `example.org/api/*`.
 pub(crate) fn name_of(route: &BuildContext<'_>) -> String {
-    let host = route.site.hosts.first().map(ToString::to_string).unwrap_or_default();
     let path = route.paths.first().map(ToString::to_string).unwrap_or_default();
-    format!("{host}{path}")
+    format!("{}{path}", route.host)
 }
 
 /// A proxy for these upstreams, with defaults.

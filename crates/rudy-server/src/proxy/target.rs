@@ -15,8 +15,8 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Request, Response};
 
-use crate::handlers::Call;
 use crate::pages;
+use crate::pipeline::Call;
 
 /// What the path of a request loses and gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

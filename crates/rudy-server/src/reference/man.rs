@@ -4,7 +4,7 @@ use roff::{Inline, Roff, bold, roman};
 use serde_json::Value;
 
 use super::{Key, Kind, ORDER, Reference, Table, Type, notation};
-use crate::steps::StepKind;
+use crate::step_settings::StepKind;
 
 /// Generates the manual page of the file that `schema` describes. `also` are the pages under SEE ALSO.
 #[must_use]

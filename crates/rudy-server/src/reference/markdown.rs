@@ -5,7 +5,7 @@ use std::fmt::{Arguments, Write};
 use serde_json::Value;
 
 use super::{Key, Kind, ORDER, Reference, Table, TablePath, Type, notation};
-use crate::steps::StepKind;
+use crate::step_settings::StepKind;
 
 const INTRODUCTION: &str = "All keys, with type, default, description and example. This page is generated from the JSON Schema that `rudy schema` prints;
 `rudy manual DIR` writes the same text as the manual page rudy.toml(5). [Configuration](configuration.md) is the guide.";

@@ -1,5 +1,6 @@
 //! Matches the host of a request to a site.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,17 @@ pub enum HostPattern {
     /// Every IP address, and a request without a host. DNS cannot change their meaning. Only flags use it, it has no spelling in
     /// the configuration.
     Unnamed,
+}
+
+impl HostPattern {
+    /// Returns the name of the host in a certificate. IPv6 addresses are without brackets there.
+    pub(crate) fn certificate_name(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Exact(name) => Some(name.trim_matches(['[', ']']).into()),
+            Self::Below(parent) => Some(format!("*.{parent}").into()),
+            Self::Unnamed => None,
+        }
+    }
 }
 
 impl FromStr for HostPattern {

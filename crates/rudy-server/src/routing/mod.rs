@@ -6,6 +6,7 @@ mod tests;
 mod host;
 mod listeners;
 mod path;
+pub(crate) mod template;
 
 pub use host::HostPattern;
 use host::includes;
@@ -22,8 +23,6 @@ use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::listen::Address;
 use rudy_net::{Client, LocalAddress, Peer, Request, Tls, TlsSite};
 
-use crate::handlers::redirect_map::RedirectMap;
-
 /// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]
 pub(crate) struct Router<H> {
@@ -38,13 +37,19 @@ pub(crate) struct Site<H> {
     /// The route of responses that the server makes before it has found another one.
     pub(crate) outer: Route<H>,
     /// Redirects of single paths, before the routes, and their route.
-    pub(crate) redirects: Option<(Arc<RedirectMap>, Route<H>)>,
+    pub(crate) redirects: Option<(Arc<dyn ExactPaths>, Route<H>)>,
     /// `None` for a site without TLS.
     pub(crate) tls: Option<Arc<ArcSwap<TlsSite>>>,
     /// Whether an authority signs the certificates: some may be missing.
     pub(crate) is_auto: bool,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub(crate) https_port: Option<u16>,
+}
+
+/// A set of paths, such as those that a file of redirects names.
+pub(crate) trait ExactPaths: fmt::Debug + Send + Sync {
+    /// Whether a path is one of them.
+    fn contains(&self, path: &RequestPath<'_>) -> bool;
 }
 
 /// Paths and their handler.

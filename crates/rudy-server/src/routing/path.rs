@@ -10,7 +10,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use rudy_config::written_as_text;
 use rudy_http::semantics::path::RequestPath;
 
-use crate::template::is_reserved;
+use super::template::is_reserved;
 
 /// A pattern for the paths of a route.
 ///

@@ -12,7 +12,9 @@ use super::ownership::{log_files, transfers_buffer_dir, transfers_log};
 use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
 use crate::config::Config;
-use crate::tls::early_data_notice;
+use crate::config::tls::early_data_notice;
+use crate::tls::TlsState;
+use crate::watched_files::WatchedFiles;
 use crate::{App, Resources};
 
 /// Prints the effective configuration, or all its problems.
@@ -99,7 +101,8 @@ fn check_as_user(config: &Config, user: &str, given: &Transferred) -> (Result<()
 fn make(config: &Config) -> (Result<(), Diagnostics>, Vec<String>) {
     let resources = Resources::default();
     let made = App::new(config, &resources).map(drop);
-    let notices = resources.tls.take_notices().into_iter().chain(resources.watched_files.take_notices());
+    let (tls, watched_files) = (resources.of::<TlsState>(), resources.of::<WatchedFiles>());
+    let notices = tls.take_notices().into_iter().chain(watched_files.take_notices());
     (made, notices.chain(early_data_notice(config)).collect())
 }
 

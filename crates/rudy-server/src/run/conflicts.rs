@@ -3,7 +3,8 @@
 use rudy_config::{Diagnostics, Location, Problem};
 
 use super::sandbox;
-use crate::config::{AppTable, Config};
+use crate::config::Config;
+use crate::fastcgi::AppTable;
 use crate::user::User;
 
 /// Checks for all conflicts. Looking up users may wait for the network.

@@ -17,12 +17,16 @@ use crate::access_log::AccessLogs;
 use crate::acme::{self, Renewals};
 use crate::admin::Responder;
 use crate::buffer::Buffers;
-use crate::cache;
+use crate::cache::{self, Caches};
 use crate::config::Config;
-use crate::dashboard::Live;
-use crate::proxy::UpstreamChange;
+use crate::metrics::{Format, MetricsText};
+use crate::proxy::{ProxyPools, UpstreamChange};
+use crate::state_dir::state_dir;
 use crate::status::{Activity, LIMIT_MAX, Selection};
-use crate::{App, Apps, Metrics, Resources, Topics, tls};
+use crate::steps::Limits;
+use crate::tls::TlsState;
+use crate::watched_files::WatchedFiles;
+use crate::{App, Apps, Metrics, Resources};
 
 /// The state that all configurations of a process share. Clones share it too.
 #[derive(Clone)]
@@ -31,10 +35,13 @@ pub(super) struct Context {
     pub(super) metrics: Arc<Metrics>,
     pub(super) apps: Arc<Apps>,
     pub(super) activity: Arc<Activity>,
-    live: Arc<Live>,
-    pub(super) buffers: Buffers,
-    topics: Arc<Topics>,
+    pub(super) buffers: Arc<Buffers>,
+    proxies: Arc<ProxyPools>,
+    tls: Arc<TlsState>,
+    watched_files: Arc<WatchedFiles>,
     resources: Arc<Resources>,
+    /// The number of workers of the engine.
+    workers: usize,
     /// The process that replaces this one, and has its caches.
     successor: Arc<ArcSwapOption<RunningServer>>,
 }
@@ -44,15 +51,20 @@ impl Context {
     pub(super) fn new(log: &ErrorLogOptions, workers: usize) -> io::Result<Self> {
         let errors = ErrorLog::open(log)?;
         errors.subscribe();
+        let resources = Resources::default()
+            .with(Arc::new(Metrics::of_workers(workers)))
+            .with(Arc::new(TlsState::in_folder(state_dir())));
         Ok(Self {
             errors,
-            metrics: Arc::new(Metrics::of_workers(workers)),
-            activity: Arc::default(),
-            live: Arc::default(),
-            apps: Arc::new(Apps::new(workers)),
-            buffers: Buffers::default(),
-            topics: Arc::default(),
-            resources: Arc::new(Resources::kept()),
+            metrics: resources.of(),
+            activity: resources.of(),
+            apps: resources.of(),
+            buffers: resources.of(),
+            proxies: resources.of(),
+            tls: resources.of(),
+            watched_files: resources.of(),
+            resources: Arc::new(resources),
+            workers,
             successor: Arc::default(),
         })
     }
@@ -60,14 +72,21 @@ impl Context {
     /// Builds the app of a configuration. Its processes are not started.
     pub(super) fn build_app(&self, config: &Config, logs: Option<&AccessLogs>) -> Result<App, Failure> {
         let app = App::new(config, &self.resources).map_err(Failure::Config)?;
-        let app = app.with_metrics(self.metrics.clone()).with_topics(self.topics.clone());
-        let app =
-            app.with_buffers(self.buffers.clone()).with_activity(self.activity.clone(), self.live.clone());
         let app = app.with_error_log(self.errors.clone());
         Ok(match logs {
             Some(logs) => app.with_access_logs(logs.clone()),
             None => app,
         })
+    }
+
+    /// What outlives a configuration.
+    pub(super) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// Sets what writes the metrics for Prometheus.
+    pub(super) fn set_metrics_source(&self, source: impl Fn(Format) -> String + Send + Sync + 'static) {
+        self.resources.of::<MetricsText>().set_source(source);
     }
 
     /// Returns what responds to requests to the admin socket, and to purges of apps.
@@ -79,10 +98,10 @@ impl Context {
     /// Responds to a request; `app` is the current configuration.
     fn respond(&self, request: &rudy_admin::Request, app: &App) -> rudy_admin::Response {
         match request {
-            rudy_admin::Request::Certificates => {
-                rudy_admin::Response::Certificates(self.resources.tls.certificates())
+            rudy_admin::Request::Certificates => rudy_admin::Response::Certificates(self.tls.certificates()),
+            rudy_admin::Request::Metrics => {
+                rudy_admin::Response::Metrics(app.metrics(&self.resources, Format::Prometheus))
             }
-            rudy_admin::Request::Metrics => rudy_admin::Response::Metrics(app.metrics_text()),
             rudy_admin::Request::Status { filter, limit, queries } => {
                 let selection = Selection { filter, limit: (*limit).min(LIMIT_MAX), queries: *queries };
                 rudy_admin::Response::Status(Box::new(self.status(selection, app)))
@@ -91,8 +110,10 @@ impl Context {
             rudy_admin::Request::KillClient { address } => {
                 self.killed(Activity::kill_client(&self.metrics, address), address)
             }
-            rudy_admin::Request::Upstreams => rudy_admin::Response::Upstreams(self.apps.upstreams(app)),
-            rudy_admin::Request::Limits => rudy_admin::Response::Limits(self.resources.limits.status()),
+            rudy_admin::Request::Upstreams => rudy_admin::Response::Upstreams(app.upstreams(&self.proxies)),
+            rudy_admin::Request::Limits => {
+                rudy_admin::Response::Limits(self.resources.of::<Limits>().status())
+            }
             rudy_admin::Request::DrainUpstream { name } => {
                 self.change_upstream(name, UpstreamChange::Drain, app)
             }
@@ -103,14 +124,17 @@ impl Context {
                 Some(successor) if matches!(of_cache, rudy_admin::Request::CachePurge(_)) => {
                     rudy_admin::ask(successor, of_cache).unwrap_or_else(rudy_admin::Response::Error)
                 }
-                _ => cache::respond(of_cache, app),
+                _ => cache::respond(of_cache, &app.caches().collect::<Vec<_>>()),
             },
         }
     }
 
     /// Returns the state of the server; `app` is the current configuration.
     pub(super) fn status(&self, selection: Selection<'_>, app: &App) -> StatusReport {
-        StatusReport { upstreams: self.apps.upstreams(app), ..self.activity.report(&self.metrics, selection) }
+        StatusReport {
+            upstreams: app.upstreams(&self.proxies),
+            ..self.activity.report(&self.metrics, selection)
+        }
     }
 
     fn killed(&self, count: usize, what: &str) -> rudy_admin::Response {
@@ -122,7 +146,7 @@ impl Context {
     }
 
     fn change_upstream(&self, name: &str, change: UpstreamChange, app: &App) -> rudy_admin::Response {
-        if !self.apps.change_upstream(name, change) {
+        if !self.proxies.change_upstream(name, change) {
             return rudy_admin::Response::Error(format!("no upstream is named \"{}\"", visible(name)));
         }
         let done = match change {
@@ -130,18 +154,18 @@ impl Context {
             UpstreamChange::Up => "gets requests",
         };
         self.errors.notice(&format!("by `rudy upstreams`, {} {done}", visible(name)));
-        rudy_admin::Response::Upstreams(self.apps.upstreams(app))
+        rudy_admin::Response::Upstreams(app.upstreams(&self.proxies))
     }
 
     /// Creates the folders for certificates from an authority.
     pub(super) fn prepare_renewals(&self, config: &Config) -> Result<(), Failure> {
-        acme::prepare(config, &self.resources.tls.acme)
+        acme::prepare(&config.wanted_certificates(), &self.tls.acme)
             .map_err(|why| Failure::Cannot(format!("keep certificates (`tls = \"auto\"`): {why}")))
     }
 
     /// Keeps the certificates of a configuration valid.
     pub(super) fn renew(&self, renewals: &mut Renewals, config: &Config) {
-        if let Err(error) = renewals.set(config, &self.resources.tls.acme, &self.errors) {
+        if let Err(error) = renewals.set(config.wanted_certificates(), &self.tls.acme, &self.errors) {
             self.errors.error(&format!("cannot start the thread that renews certificates: {error}"));
         }
     }
@@ -150,18 +174,18 @@ impl Context {
     pub(super) fn release_caches(&self, successor: RunningServer) {
         let successor = Arc::new(successor);
         self.successor.store(Some(successor.clone()));
-        self.resources.caches.open().iter().for_each(|open| open.release(successor.clone()));
+        self.resources.of::<Caches>().open().iter().for_each(|open| open.release(successor.clone()));
     }
 
     /// Stores responses again, after the process that replaced this one has ended.
     pub(super) fn reclaim_caches(&self) {
         self.successor.store(None);
-        self.resources.caches.open().iter().for_each(|open| open.reclaim());
+        self.resources.of::<Caches>().open().iter().for_each(|open| open.reclaim());
     }
 
     /// Writes the secrets of all TLS sessions to a file.
     pub(super) fn write_key_log(&self, path: &Path, file: File) {
-        self.resources.tls.set_key_log(file);
+        self.tls.set_key_log(file);
         self.errors.notice(&format!(
             "--tls-key-log writes the secrets of all TLS sessions to {}: its readers can decrypt all traffic",
             path.display()
@@ -170,25 +194,25 @@ impl Context {
 
     /// Logs what the operator should know about certificates, keys and other files.
     pub(super) fn log_notices(&self) {
-        let Resources { tls, watched_files, .. } = &*self.resources;
+        let Self { tls, watched_files, .. } = self;
         let notices = tls.take_notices().into_iter().chain(watched_files.take_notices());
         notices.for_each(|notice| self.errors.notice(&notice));
     }
 
     /// Returns whether files of certificates are in use, for sites or for upstreams.
     pub(super) fn has_certificates(&self, config: &Config) -> bool {
-        config.sites.iter().any(|site| site.tls.is_some()) || self.apps.uses_tls()
+        config.has_tls() || self.proxies.uses_tls()
     }
 
     /// Returns whether there are watched files besides those of TLS.
     pub(super) fn watches_files(&self) -> bool {
-        self.resources.watched_files.is_in_use()
+        self.watched_files.is_in_use()
     }
 
     /// Replaces certificates and other settings whose files have changed. May wait for the file system.
     pub(super) fn update_files(&self) {
-        let Resources { tls, watched_files, .. } = &*self.resources;
-        let replaced = tls.replace_changed().into_iter().chain(self.apps.replace_changed_tls());
+        let Self { tls, watched_files, .. } = self;
+        let replaced = tls.replace_changed().into_iter().chain(self.proxies.replace_changed_tls());
         for replaced in replaced.chain(watched_files.update()) {
             match replaced {
                 Ok(line) => self.errors.notice(&line),
@@ -198,13 +222,16 @@ impl Context {
         self.log_notices();
     }
 
-    /// Uses the keys of session tickets of a configuration that is in effect.
+    /// Uses the keys of session tickets of a configuration that is in effect, if it has a site with TLS.
     pub(super) fn use_ticket_keys(&self, config: &Config) {
-        tls::use_ticket_keys(config, &self.resources.tls);
+        if config.has_tls() {
+            self.tls.use_ticket_keys(config.ticket_keys.as_deref());
+        }
     }
 
     /// Starts the processes of a configuration that are not running yet, its proxies and caches. Their errors say what cannot be done.
     pub(super) fn start_apps(&self, app: &App) -> Result<(), Failure> {
-        app.start(&self.apps, &self.errors).map_err(|error| Failure::Cannot(error.to_string()))
+        app.start(&self.resources, self.workers, &self.errors)
+            .map_err(|error| Failure::Cannot(error.to_string()))
     }
 }

@@ -12,13 +12,14 @@ use rudy_net::{Client, Peer, RequestBody};
 
 use super::exit::{Exit, Failure};
 use super::print;
+use crate::config::HandlerTable;
 use crate::config::{self, Config};
-use crate::handlers::{Call, HandlerConfig, HandlerTable};
 use crate::internal_redirect::REDIRECTS_MAX;
-use crate::routes::{Context, Routes};
+use crate::pipeline::{Call, HandlerConfig};
+use crate::pipeline::{Context, Routes};
+use crate::pipeline::{Explained, Target, explain as explain_steps};
 use crate::routing::RouteMatch;
-use crate::steps::{self, Explained, Target};
-use crate::template::Subject;
+use crate::routing::template::Subject;
 use crate::{App, Resources};
 
 /// A request to explain.
@@ -176,7 +177,7 @@ impl<'c> Explanation<'c> {
         let client = Client::new(Peer::Ip((address, 0).into()), 1, 1);
         let call = Call { path, route: found, context: Context::new(&client, self.routes) };
         let mut is_responded = false;
-        for explained in steps::explain(request, &call) {
+        for explained in explain_steps(request, &call) {
             match explained {
                 Explained::Skipped(what) => self.line("Skipped", what),
                 Explained::Allowed(why) => self.line("Allowed", &format!("by {why}")),

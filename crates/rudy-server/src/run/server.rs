@@ -120,6 +120,8 @@ impl Server {
         context.use_ticket_keys(&config);
         let (reporting, of_app) = (context.clone(), current_app.clone());
         context.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
+        let (writing, of_app) = (context.clone(), current_app.clone());
+        context.set_metrics_source(move |format| of_app.current().metrics(writing.resources(), format));
         context.apps.respond_to_purges(context.responder(&current_app));
         if let Err(error) = descriptors {
             context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a server keeps account of its requests, and the counts of the last seconds. A process has one.
 pub(crate) struct Activity {
-    is_on: AtomicBool,
+    is_on: Arc<AtomicBool>,
     top: Top,
     /// Makes a report with what only the running server knows.
     source: OnceLock<Box<Source>>,
@@ -40,7 +40,7 @@ type Source = dyn Fn(Selection<'_>) -> StatusReport + Send + Sync;
 
 impl Default for Activity {
     fn default() -> Self {
-        Self { is_on: AtomicBool::new(false), top: Top::new(), source: OnceLock::new() }
+        Self { is_on: Arc::default(), top: Top::new(), source: OnceLock::new() }
     }
 }
 
@@ -75,6 +75,11 @@ impl Activity {
     /// called on the thread of one.
     pub(crate) fn current(&self, selection: Selection<'_>) -> Option<StatusReport> {
         self.source.get().map(|source| source(selection))
+    }
+
+    /// Returns the switch of [`Self::turn_on`].
+    pub(crate) fn switch(&self) -> &Arc<AtomicBool> {
+        &self.is_on
     }
 
     /// Whether active requests need a record.

@@ -4,14 +4,14 @@ use http::{Method, StatusCode};
 use http_body::Body as _;
 use rudy_units::Size;
 
-use super::{Flow, Passage, Step};
-use crate::handlers::Call;
 use crate::pages;
+use crate::pipeline::Call;
+use crate::pipeline::{Flow, Passage, Step};
 
 /// Rejects larger bodies: at once if their length is known, otherwise while the handler reads them.
 #[derive(Debug)]
-pub(super) struct BodyLimit {
-    pub(super) bytes: u64,
+pub(crate) struct BodyLimit {
+    pub(crate) bytes: u64,
 }
 
 impl Step for BodyLimit {

@@ -20,8 +20,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::access::MethodName;
-use super::{Flow, Kept, Passage, ResponseStep, Step};
-use crate::handlers::Call;
+use crate::pipeline::Call;
+use crate::pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::request_state::HasResponseState;
 use crate::wildcard::Wildcard;
 
@@ -61,7 +61,7 @@ fn max_age() -> Time {
 
 impl CorsTable {
     /// Reports origins that no browser sends, and settings that no browser accepts.
-    pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
+    pub(crate) fn problems(&self, location: &Location) -> Vec<Problem> {
         let origins = location.key("origins");
         let invalid =
             self.origins.as_slice().iter().filter(|origin| !is_origin(origin.as_str())).map(|origin| {
@@ -95,7 +95,7 @@ fn is_origin(pattern: &str) -> bool {
 
 /// The fields of responses, prepared.
 #[derive(Debug)]
-pub(super) struct Cors {
+pub(crate) struct Cors {
     origins: Vec<Wildcard>,
     /// Whether every origin is allowed, so that responses do not depend on it.
     is_for_all: bool,
@@ -107,7 +107,7 @@ pub(super) struct Cors {
 }
 
 impl Cors {
-    pub(super) fn new(table: &CorsTable) -> Self {
+    pub(crate) fn new(table: &CorsTable) -> Self {
         let names = |list: &OneOrMany<HeaderFieldName>| join(list.as_slice());
         Self {
             origins: table.origins.as_slice().to_vec(),
@@ -186,7 +186,7 @@ fn add_vary(fields: &mut impl ChangeFields) {
 
 /// Sets the fields of all responses.
 #[derive(Debug)]
-pub(super) struct CorsFields(pub(super) Arc<Cors>);
+pub(crate) struct CorsFields(pub(crate) Arc<Cors>);
 
 impl Step for CorsFields {
     fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
@@ -216,7 +216,7 @@ impl ResponseStep for CorsFields {
 
 /// Responds to preflight requests.
 #[derive(Debug)]
-pub(super) struct Preflight(pub(super) Arc<Cors>);
+pub(crate) struct Preflight(pub(crate) Arc<Cors>);
 
 impl Step for Preflight {
     fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {

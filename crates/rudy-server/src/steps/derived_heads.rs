@@ -18,15 +18,15 @@ struct Derived {
 
 /// Keeps changed heads by the address of the original.
 #[derive(Debug)]
-pub(super) struct DerivedHeads(Box<[ArcSwapOption<Derived>]>);
+pub(crate) struct DerivedHeads(Box<[ArcSwapOption<Derived>]>);
 
 impl DerivedHeads {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self((0..HEADS).map(|_| ArcSwapOption::empty()).collect())
     }
 
     /// Returns the changed head for `from`, which `change` makes if it is not known.
-    pub(super) fn get(
+    pub(crate) fn get(
         &self,
         from: &Arc<PreparedHead>,
         change: impl FnOnce(&PreparedHead) -> PreparedHead,

@@ -2,37 +2,30 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::field::ChangeFields;
 use rudy_net::{Head, Reply, Request, Response};
 
 use super::derived_heads::DerivedHeads;
-use super::field_changes::{Action, FieldChange};
-use super::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::compression;
-use crate::handlers::Call;
+use crate::field_changes::{Action, Change, FieldChange};
 use crate::own_fields::{is_named, keep_from_connection, remove_spellings, remove_trailers};
+use crate::pipeline::Call;
+use crate::pipeline::{FilledFields, Flow, Kept, Passage, ResponseStep, Step};
 use crate::request_state::HasResponseState;
-use crate::template::Template;
-
-/// A change to a field.
-#[derive(Debug, Clone)]
-pub(super) struct Change<V> {
-    name: HeaderName,
-    action: Action<V>,
-}
+use crate::routing::template::Template;
 
 /// A value.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Fixed(HeaderValue),
     Template(Template),
 }
 
 /// Changes in the order in which they are made.
 #[derive(Debug)]
-pub(super) enum Changes {
+pub(crate) enum Changes {
     /// Without placeholders: the same for each request.
     Fixed(Vec<Change<HeaderValue>>, DerivedHeads),
     Templates(Vec<Change<Value>>),
@@ -40,7 +33,7 @@ pub(super) enum Changes {
 
 impl Changes {
     /// Prepares changes, whose values [`super::plan`] has checked.
-    pub(super) fn new<'c>(changes: impl IntoIterator<Item = &'c FieldChange>) -> Self {
+    pub(crate) fn new<'c>(changes: impl IntoIterator<Item = &'c FieldChange>) -> Self {
         let prepare = |change: &FieldChange| {
             let value = |template: &Template| {
                 let fixed = template.as_fixed().and_then(|text| HeaderValue::from_str(text).ok());
@@ -182,10 +175,10 @@ fn replace_text(name: &HeaderName, text: &HeaderValue, with: &HeaderValue, field
 
 /// Changes the fields of every response: of the handler, of other steps, and of errors.
 #[derive(Debug)]
-pub(super) struct ResponseFields {
-    pub(super) changes: Arc<Changes>,
+pub(crate) struct ResponseFields {
+    pub(crate) changes: Arc<Changes>,
     /// The changes if the client uses HTTPS.
-    pub(super) https: Arc<Changes>,
+    pub(crate) https: Arc<Changes>,
 }
 
 impl ResponseFields {
@@ -236,15 +229,9 @@ impl ResponseStep for ResponseFields {
     }
 }
 
-/// Response fields for one request.
-pub(super) struct FilledFields {
-    plain: Vec<Change<HeaderValue>>,
-    https: Vec<Change<HeaderValue>>,
-}
-
 /// Changes the fields of the request for the handler.
 #[derive(Debug)]
-pub(super) struct RequestFields(pub(super) Changes);
+pub(crate) struct RequestFields(pub(crate) Changes);
 
 impl Step for RequestFields {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
@@ -267,26 +254,15 @@ impl Step for RequestFields {
     }
 }
 
-/// The fields that [`header`] frames messages and manages connections with. No setting can change them.
-pub(crate) const CONNECTION_FIELDS: [HeaderName; 8] = [
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::DATE,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-];
-
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
 
     use super::*;
+    use crate::field_changes::FieldChanges;
 
     fn changed(changes: &str, fields: &[(&str, &str)]) -> Vec<String> {
-        let changes: super::super::FieldChanges = crate::config::from_text(changes).unwrap();
+        let changes: FieldChanges = crate::config::from_text(changes).unwrap();
         let Changes::Fixed(changes, _) = Changes::new(&changes.0) else { panic!("no placeholders") };
         let mut map = HeaderMap::new();
         for (name, value) in fields {
@@ -330,7 +306,7 @@ mod tests {
             ("A = { with = 'a' }", "`replace` is missing"),
             ("A = { replace = '', with = 'a' }", "the text to replace is empty"),
         ] {
-            let error = crate::config::from_text::<super::super::FieldChanges>(invalid).unwrap_err();
+            let error = crate::config::from_text::<FieldChanges>(invalid).unwrap_err();
             assert!(format!("{error:?}").contains(why), "{error:?}");
         }
     }

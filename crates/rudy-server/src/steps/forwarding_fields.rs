@@ -7,10 +7,10 @@
 use rudy_http::semantics::field::NameStarts;
 use rudy_net::Request;
 
-use super::{Flow, Passage, Step};
 use crate::client_address;
-use crate::handlers::Call;
 use crate::own_fields::is_same_variable;
+use crate::pipeline::Call;
+use crate::pipeline::{Flow, Passage, Step};
 use crate::request_state::HasRequestState;
 
 /// How the names of families of these fields begin: `X-Forwarded-Prefix`, `X-Original-URL`, `X-SSL-Client-Verify` and so on.
@@ -54,7 +54,7 @@ const STARTS: NameStarts = NameStarts::of(&PREFIXES).union(NameStarts::of(&NAMES
 
 /// Removes the fields, unless the peer is a trusted proxy.
 #[derive(Debug)]
-pub(super) struct WithoutForwardingFields(pub(super) client_address::Options);
+pub(crate) struct WithoutForwardingFields(pub(crate) client_address::Options);
 
 impl Step for WithoutForwardingFields {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {

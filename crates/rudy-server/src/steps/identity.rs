@@ -2,14 +2,14 @@
 
 use http::HeaderName;
 
-use super::{Flow, Passage, Step};
-use crate::handlers::Call;
 use crate::own_fields::{remove_spellings, remove_trailers};
+use crate::pipeline::Call;
+use crate::pipeline::{Flow, Passage, Step};
 
 /// Removes the fields in which the logins of a site name users, on all its routes: an application behind a route without a login may be
 /// the same as behind one with a login.
 #[derive(Debug)]
-pub(super) struct WithoutUserFields(pub(super) Vec<HeaderName>);
+pub(crate) struct WithoutUserFields(pub(crate) Vec<HeaderName>);
 
 impl Step for WithoutUserFields {
     fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {

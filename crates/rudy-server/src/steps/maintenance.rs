@@ -12,11 +12,11 @@ use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Flow, Passage, Step};
-use crate::client_address::AllowedClients;
-use crate::handlers::Call;
 use crate::pages;
-use crate::routes::Context;
+use crate::pipeline::AllowedClients;
+use crate::pipeline::Call;
+use crate::pipeline::Context;
+use crate::pipeline::{Flow, Passage, Step};
 use crate::watched_files::{Watched, WatchedFiles};
 
 /// Maintenance: the file that switches it on, or a table.
@@ -53,7 +53,7 @@ short_form!(MaintenanceTable, SHORT_PATH, "a file (\"maintenance\") or a table",
 
 /// Responds with 503 while the file exists.
 #[derive(Debug)]
-pub(super) struct Maintenance {
+pub(crate) struct Maintenance {
     switch: Arc<Switch>,
     allow: Option<AllowedClients>,
     retry_after: HeaderValue,
@@ -68,7 +68,7 @@ struct Switch {
 
 impl Maintenance {
     /// Looks for the file, and again whenever `files` are updated.
-    pub(super) fn new(table: &MaintenanceTable, files: &WatchedFiles) -> Self {
+    pub(crate) fn new(table: &MaintenanceTable, files: &WatchedFiles) -> Self {
         let exists = AtomicBool::new(is_there(&table.file));
         let switch = Arc::new(Switch { file: table.file.0.clone(), exists });
         files.add(&switch);

@@ -9,14 +9,14 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Forwarded, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 
-use super::{Explained, explain};
 use crate::config::Config;
-use crate::handlers::Call;
-use crate::routes::Context;
+use crate::pipeline::Call;
+use crate::pipeline::Context;
+use crate::pipeline::{Explained, explain};
 use crate::{App, Resources};
 
 /// Loads a configuration, in a folder with some files.
-pub(super) fn load(text: &str) -> Result<Server, String> {
+pub(crate) fn load(text: &str) -> Result<Server, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");
     std::fs::create_dir(folder.path().join("www")).unwrap();
@@ -45,22 +45,22 @@ pub(super) fn load(text: &str) -> Result<Server, String> {
 }
 
 /// A configuration that is ready, and its folder.
-pub(super) struct Server {
-    pub(super) app: App,
+pub(crate) struct Server {
+    pub(crate) app: App,
     _folder: TempDir,
 }
 
-pub(super) fn app(text: &str) -> Server {
+pub(crate) fn app(text: &str) -> Server {
     load(text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 /// Sends a GET as a client that a trusted proxy forwards with this scheme.
-pub(super) fn send(server: &Server, scheme: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+pub(crate) fn send(server: &Server, scheme: &str, target: &str, fields: &[(&str, &str)]) -> Response {
     send_with(server, "GET", scheme, target, fields)
 }
 
 /// As [`send`], with another method.
-pub(super) fn send_with(
+pub(crate) fn send_with(
     server: &Server,
     method: &str,
     scheme: &str,
@@ -82,7 +82,7 @@ pub(super) fn send_with(
 }
 
 /// Sends a GET as it is received by a connection. `None` if the response has to wait.
-pub(super) fn send_received(server: &Server, target: &str) -> Option<Response> {
+pub(crate) fn send_received(server: &Server, target: &str) -> Option<Response> {
     let text = format!("GET {target} HTTP/1.1\r\nHost: a.org\r\n\r\n");
     let now = std::time::Instant::now();
     match ServerConnection::new(now).receive(text.as_bytes(), now, &rudy_http::Limits::default()) {
@@ -97,7 +97,7 @@ pub(super) fn send_received(server: &Server, target: &str) -> Option<Response> {
     }
 }
 
-pub(super) fn lines(fields: &HeaderMap, name: &str) -> Vec<String> {
+pub(crate) fn lines(fields: &HeaderMap, name: &str) -> Vec<String> {
     fields.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
 }
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use rudy_config::{Location, Problem};
+use rudy_log::utc;
 use rudy_tls::{
     Certificate, CertificateError, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
 
-use super::check::date;
 use super::table::{CertificateTable, ClientCertificatesTable};
 use crate::watched_files;
 
@@ -66,7 +66,7 @@ pub(super) fn client_certificates(
     })?;
     match (clients.expiry.filter(|expiry| *expiry < now), &crl) {
         (Some(expiry), Some((path, _))) => {
-            let why = format!("the revocation list has expired ({}), so no client is accepted", date(expiry));
+            let why = format!("the revocation list has expired ({}), so no client is accepted", utc(expiry));
             Err(unusable(path, &location.key("crl"), why))
         }
         _ => Ok(clients),

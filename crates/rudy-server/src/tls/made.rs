@@ -13,7 +13,6 @@ use std::time::SystemTime;
 use rudy_tls::{Certificate, self_signed, sha256, signed_by_authority};
 
 use super::authority::Authority;
-use super::check::name;
 use crate::routing::HostPattern;
 use crate::state_dir;
 
@@ -51,7 +50,7 @@ impl MadeCertificates {
         hosts: &[HostPattern],
         now: SystemTime,
     ) -> Result<(Certificate, Option<String>), String> {
-        let own = hosts.iter().filter_map(name).map(Cow::into_owned);
+        let own = hosts.iter().filter_map(HostPattern::certificate_name).map(Cow::into_owned);
         let mut names: Vec<_> = LOCAL.into_iter().map(str::to_owned).chain(own).collect();
         names.sort();
         names.dedup();

@@ -5,7 +5,6 @@ mod check;
 mod files;
 mod hsts;
 mod made;
-mod redirect;
 mod state;
 mod table;
 mod ticket_keys;
@@ -21,47 +20,33 @@ use rudy_config::{Location, Problem};
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::authority::certificate_file as authority_file;
-pub(crate) use self::check::{date, early_data_notice, h2c, listeners, name as name_of};
 pub(crate) use self::files::certificate_and_key;
 pub use self::hsts::HstsTable;
-pub(crate) use self::hsts::hsts;
 use self::made::MadeCertificate;
-pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
 pub use self::table::{CertificateSource, CertificateTable, ClientCertificatesTable, MinVersion, TlsTable};
-pub(crate) use self::ticket_keys::{ticket_keys_problem, use_ticket_keys};
+pub(crate) use self::ticket_keys::ticket_keys_problem;
 use self::watch::Watched;
-use crate::config::{self, Config};
 use crate::routing::HostPattern;
 
 /// Where the TLS settings of a site come from.
 #[derive(Debug, Clone)]
-struct Definition {
-    table: TlsTable,
+pub(crate) struct Definition {
+    pub(crate) table: TlsTable,
     /// The location of the table.
-    location: Location,
-    hosts: Vec<HostPattern>,
+    pub(crate) location: Location,
+    pub(crate) hosts: Vec<HostPattern>,
     /// The authority of `tls = "auto"`.
-    directory: String,
-    http2: bool,
+    pub(crate) directory: String,
+    pub(crate) http2: bool,
 }
 
 /// Builds the TLS settings of a site. They are replaced when their files change.
 pub(crate) fn site(
-    config: &Config,
-    site: &config::Site,
+    definition: Definition,
     state: &TlsState,
     problems: &mut Vec<Problem>,
 ) -> Option<Arc<ArcSwap<TlsSite>>> {
-    let table = site.tls.clone()?;
-    let (location, hosts) = (site.location.key("tls"), site.hosts.clone());
-    let definition = Definition {
-        table,
-        location,
-        hosts,
-        directory: config.acme.directory().to_owned(),
-        http2: config.offers_http2(),
-    };
     let (stamps, invalid) = (definition.stamps(state), definition.table.problems(&definition.location));
     let now = SystemTime::now();
     let built = if invalid.is_empty() { definition.build(state, now) } else { Err(invalid) };
@@ -99,7 +84,7 @@ impl Definition {
 
     /// The names whose certificates are ordered.
     fn ordered_names(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        self.hosts.iter().filter(|_| self.is_auto()).filter_map(name_of)
+        self.hosts.iter().filter(|_| self.is_auto()).filter_map(HostPattern::certificate_name)
     }
 
     /// Reads or makes what the table names.

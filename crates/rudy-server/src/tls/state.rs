@@ -64,7 +64,7 @@ impl TlsState {
     }
 
     /// Uses the keys of session tickets in this file, or keys of our own.
-    pub(super) fn use_ticket_keys(&self, file: Option<&Path>) {
+    pub(crate) fn use_ticket_keys(&self, file: Option<&Path>) {
         let changed = self.lock_key_file().use_file(file, &self.ticket_keys, SystemTime::now());
         self.notify(changed.map(|line| match line {
             Ok(line) | Err(line) => line,

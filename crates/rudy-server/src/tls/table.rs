@@ -3,13 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
-use rudy_config::{FilePath, Located, Location, Problem, short_form};
+use rudy_config::{FilePath, Located, Location, Problem, missing, short_form};
 use rudy_tls::Names;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
-use crate::config::missing;
 
 /// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
 /// files.
@@ -196,6 +195,10 @@ impl TlsTable {
         if !has_own && !self.certificates.is_empty() {
             return Vec::new();
         }
-        given[..2].iter().filter(|(_, file)| file.is_none()).map(|(key, _)| missing(location, key)).collect()
+        given[..2]
+            .iter()
+            .filter(|(_, file)| file.is_none())
+            .map(|(key, _)| missing(&(), location, key))
+            .collect()
     }
 }

@@ -8,9 +8,7 @@ use std::time::{Duration, SystemTime};
 use rudy_config::{Location, Problem};
 use rudy_tls::{TICKET_KEY_BYTES, TicketKey, TicketKeys};
 
-use super::TlsState;
 use super::files::unusable;
-use crate::config::Config;
 use crate::watched_files::{Seen, stamp};
 use crate::{state_dir, watched_files};
 
@@ -142,22 +140,10 @@ impl KeyFile {
     }
 }
 
-/// Reports a file with keys that cannot be used, if a site has TLS. The keys in use stay, because a reload may fail later.
-pub(crate) fn ticket_keys_problem(config: &Config) -> Option<Problem> {
-    let path = config.ticket_keys.as_deref().filter(|_| has_tls(config))?;
+/// Reports a file with keys that cannot be used. The keys in use stay, because a reload may fail later.
+pub(crate) fn ticket_keys_problem(path: &Path, location: &Location) -> Option<Problem> {
     let why = read(path).err()?;
-    Some(*unusable(path, &Location::file(0).key("ticket_keys"), why))
-}
-
-/// Uses the keys of the configuration, if it has a site with TLS.
-pub(crate) fn use_ticket_keys(config: &Config, state: &TlsState) {
-    if has_tls(config) {
-        state.use_ticket_keys(config.ticket_keys.as_deref());
-    }
-}
-
-fn has_tls(config: &Config) -> bool {
-    config.sites.iter().any(|site| site.tls.is_some())
+    Some(*unusable(path, location, why))
 }
 
 fn unusable_line(path: &Path, why: &str) -> String {

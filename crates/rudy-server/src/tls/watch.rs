@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use rudy_admin::{CertificateStatus, LastError};
 use rudy_config::Problem;
+use rudy_log::utc;
 use rudy_tls::{Certificate, TlsSite};
 
-use super::check::{Expiry, date, expiry, expiry_notice};
+use super::check::{Expiry, expiry, expiry_notice};
 use super::{CertificateSource, Definition, TlsState};
 use crate::watched_files::{Seen, Stamp, stamp};
 
@@ -65,7 +66,7 @@ impl Watched {
             CertificateStatus {
                 names: vec![name.into_owned()],
                 source: CertificateSource::Auto.to_string(),
-                next_attempt: outlook.next.map(date),
+                next_attempt: outlook.next.map(utc),
                 last_error: outlook.last_error.map(last_error),
                 ..CertificateStatus::default()
             }
@@ -81,11 +82,11 @@ impl Watched {
         CertificateStatus {
             names,
             issuer: Some(certificate.issuer.clone()),
-            not_before: Some(date(certificate.not_before)),
-            not_after: Some(date(certificate.not_after)),
+            not_before: Some(utc(certificate.not_before)),
+            not_after: Some(utc(certificate.not_after)),
             key_type: Some(certificate.key_type.to_string()),
             source: certificate.source.clone(),
-            next_attempt: outlook.next.map(date),
+            next_attempt: outlook.next.map(utc),
             last_error: outlook.last_error.or_else(|| lock(&self.last_error).clone()).map(last_error),
         }
     }
@@ -167,5 +168,5 @@ fn lines(problems: &[Problem]) -> String {
 }
 
 fn last_error((time, message): (SystemTime, String)) -> LastError {
-    LastError { time: date(time), message }
+    LastError { time: utc(time), message }
 }

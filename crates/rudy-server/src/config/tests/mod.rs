@@ -7,7 +7,8 @@ mod meaning;
 
 use super::*;
 use crate::App;
-use crate::handlers::{HandlerConfig, HandlerTable};
+use crate::config::HandlerTable;
+use crate::pipeline::HandlerConfig;
 
 /// Writes the files to an empty folder and loads the first one. Errors name the files without the folder.
 fn load(files: &[(&str, &str)]) -> Result<Config, String> {

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use super::folder::parent;
 use super::spawn::search_path;
 use super::user_to_switch_to;
-use crate::config::{AppTable, root_may};
+use crate::fastcgi::AppTable;
+use crate::user::root_may;
 
 /// Returns the problems of the app whose table is at `location`, if Rudy manages its processes.
 pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {

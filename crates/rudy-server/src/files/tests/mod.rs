@@ -18,8 +18,8 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, BodyPiece, FileRange, Reply, Request};
 use tempfile::TempDir;
 
-use super::access::{Access, WouldBlock};
 use super::{Browse, Files, FilesOptions, Folders, Outcome};
+use crate::file_access::{Access, WouldBlock};
 
 /// A folder and its handler.
 struct Site {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, StatusCode, header};
-use rudy_config::{Int, Location, Problem};
+use rudy_config::{Int, Problem};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request, Response};
 use rudy_units::{Size, Time};
@@ -14,13 +14,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::publish::publish_body;
+use super::StreamFormat;
 use super::subscribe::{Subscribe, heartbeat, retry};
-use super::{BuildContext, Call, Handler, HandlerConfig, StreamFormat};
-use crate::client_address::AllowedClients;
 use crate::methods::method_not_allowed;
 use crate::pages;
-use crate::routes::Context;
-use crate::routing::HostPattern;
+use crate::pipeline::AllowedClients;
+use crate::pipeline::Context;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 use crate::topic::{History, Topic, Topics};
 
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
@@ -90,7 +90,7 @@ impl HandlerConfig for BroadcastTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Broadcast::new(self, &route.site.hosts, &route.site.own_addresses(), route.location)?))
+        Ok(Box::new(Broadcast::new(self, route)?))
     }
 
     fn is_endless(&self) -> bool {
@@ -120,20 +120,15 @@ pub(crate) struct Broadcast {
     /// The first host of the site and its own addresses, because sites at other addresses may have the same host. A topic is
     /// identified by this and its path, so that it survives a reload that changes none of them.
     site: String,
+    topics: Arc<Topics>,
 }
 
 impl Broadcast {
-    /// Creates the handler of a route in a site with these hosts, and its own addresses if there are any.
-    pub(crate) fn new(
-        table: &BroadcastTable,
-        hosts: &[HostPattern],
-        own_addresses: &str,
-        location: &Location,
-    ) -> Result<Self, Vec<Problem>> {
-        let host = hosts.first().map(ToString::to_string).unwrap_or_default();
+    /// Creates the handler of a route.
+    pub(crate) fn new(table: &BroadcastTable, route: &BuildContext<'_>) -> Result<Self, Vec<Problem>> {
         let options = &table.options;
         let BroadcastOptions { last, heartbeat, retry, .. } = *options;
-        let subscribe = Subscribe::new(StreamFormat::Sse, last.as_u32(), heartbeat, retry, location);
+        let subscribe = Subscribe::new(StreamFormat::Sse, last.as_u32(), heartbeat, retry, route.location);
         Ok(Self {
             subscribe: subscribe?,
             publishers: table.publish.clone(),
@@ -141,7 +136,8 @@ impl Broadcast {
             history: History { messages: options.history.0, bytes: options.history_bytes.0 },
             history_timeout: options.history_timeout.0,
             topics_max: options.topics.as_usize(),
-            site: format!("{host} {own_addresses}"),
+            site: format!("{} {}", route.host, route.own_addresses),
+            topics: route.resources.of(),
         })
     }
 
@@ -162,7 +158,7 @@ impl Broadcast {
         }
         match name(path) {
             Ok(name) => {
-                let topic = context.routes.topics.subscribe(&self.site, name, Instant::now());
+                let topic = self.topics.subscribe(&self.site, name, Instant::now());
                 self.subscribe.respond(&topic, request)
             }
             Err(error) => error.reject(request),
@@ -177,7 +173,7 @@ impl Broadcast {
             let explanation = "Pages of other sites may not publish here.";
             return pages::error(StatusCode::FORBIDDEN, request.headers(), explanation).into();
         }
-        match self.publishable_topic(path, &context.routes.topics) {
+        match self.publishable_topic(path) {
             Ok(topic) => {
                 let fields = request.headers().clone();
                 Reply::Later(Box::pin(publish_body(topic, request.into_body(), self.history, fields)))
@@ -186,10 +182,10 @@ impl Broadcast {
         }
     }
 
-    fn publishable_topic(&self, path: &RequestPath<'_>, topics: &Topics) -> Result<Arc<Topic>, TopicError> {
+    fn publishable_topic(&self, path: &RequestPath<'_>) -> Result<Arc<Topic>, TopicError> {
         let name = name(path)?;
         let now = Instant::now();
-        let topic = topics.publish(&self.site, name, self.topics_max, self.history_timeout, now);
+        let topic = self.topics.publish(&self.site, name, self.topics_max, self.history_timeout, now);
         topic.ok_or(TopicError::TooMany)
     }
 }

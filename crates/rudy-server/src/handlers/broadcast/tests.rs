@@ -1,15 +1,18 @@
 //! Publishing and subscribing, without sockets. Tests with bodies are in `tests/tests/serve/broadcast.rs`.
 
+use rudy_config::Location;
 use rudy_net::{Body, Client, Peer, RequestBody};
 
 use super::*;
 use crate::config::from_text;
-use crate::routes::Routes;
+use crate::pipeline::{Resources, Routes};
 
 /// Creates a handler. Local clients may publish unless the table sets `publish`.
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
     let publish = if table.contains("publish") { "" } else { "publish = 'loopback'\n" };
-    Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &[], "", &Location::none())
+    let (location, resources) = (Location::none(), Resources::default());
+    let route = BuildContext::of_default_site(&location, &resources);
+    Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &route)
 }
 
 fn respond(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
@@ -61,12 +64,14 @@ fn anyone_may_subscribe_by_default_and_only_configured_clients_may_publish() {
 
 #[test]
 fn topics_belong_to_the_first_host_at_the_addresses_of_a_site() {
-    let topics = Topics::default();
+    let (location, resources) = (Location::none(), Resources::default());
     let topic_of = |hosts: &[&str], own_addresses: &str| {
-        let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
+        let host = hosts.first().copied().unwrap_or_default();
+        let route =
+            BuildContext { host, own_addresses, ..BuildContext::of_default_site(&location, &resources) };
         let table: BroadcastTable = from_text("publish = 'loopback'").unwrap();
-        let broadcast = Broadcast::new(&table, &hosts, own_addresses, &Location::none()).unwrap();
-        broadcast.publishable_topic(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
+        let broadcast = Broadcast::new(&table, &route).unwrap();
+        broadcast.publishable_topic(&RequestPath::parse("/news").unwrap()).ok().unwrap()
     };
     let before = topic_of(&["a.org"], "");
     assert!(Arc::ptr_eq(&before, &topic_of(&["a.org", "www.a.org"], "")));

@@ -23,9 +23,9 @@ use serde::Deserialize;
 use self::spread::Spread;
 use self::template::Template;
 use self::ticks::Ticks;
-use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::methods::respond_unless_read;
 use crate::pages;
+use crate::pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// The limits of the interval, in milliseconds. Shorter would be a download, and longer would hardly be a
 /// stream.

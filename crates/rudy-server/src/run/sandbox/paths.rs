@@ -11,9 +11,9 @@ use rudy_log::Destination;
 use rudy_net::listen::Endpoint;
 
 use crate::config::{Config, TlsTable};
-use crate::handlers::HandlerConfig;
+use crate::pipeline::HandlerConfig;
 use crate::state_dir::{self, state_dir};
-use crate::steps::StepsTable;
+use crate::step_settings::StepsTable;
 use crate::watched_files::folders_of;
 
 /// A file or folder, and the access that Rudy needs.

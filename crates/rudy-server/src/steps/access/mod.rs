@@ -9,15 +9,15 @@ use rudy_net::Request;
 
 use self::rule::Rule;
 pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
-use super::{Flow, Passage, Step};
-use crate::client_address::AllowedClient;
-use crate::handlers::Call;
 use crate::pages;
-use crate::routes::Context;
+use crate::pipeline::AllowedClient;
+use crate::pipeline::Call;
+use crate::pipeline::Context;
+use crate::pipeline::{Flow, Passage, Step};
 
 /// Rules in order: the first one that matches decides.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct AccessRules {
+pub(crate) struct AccessRules {
     rules: Vec<Rule>,
     /// What happens to requests that no rule matches: they are allowed if no rule allows any.
     allows_others: bool,
@@ -25,7 +25,7 @@ pub(super) struct AccessRules {
 
 impl AccessRules {
     /// Rules from lists of addresses. Those that are denied come first.
-    pub(super) fn of_lists(
+    pub(crate) fn of_lists(
         (allow, deny): (Option<&OneOrMany<AllowedClient>>, Option<&OneOrMany<AllowedClient>>),
     ) -> Self {
         let rule = |allows, clients: &OneOrMany<AllowedClient>| Rule::of_clients(allows, clients.as_slice());
@@ -33,7 +33,7 @@ impl AccessRules {
         Self::new(deny.into_iter().chain(allow.map(|clients| rule(true, clients))).collect())
     }
 
-    pub(super) fn of_tables(tables: &[AccessRuleTable]) -> Self {
+    pub(crate) fn of_tables(tables: &[AccessRuleTable]) -> Self {
         Self::new(tables.iter().map(Rule::from).collect())
     }
 

@@ -7,8 +7,8 @@ use rudy_config::OneOrMany;
 use rudy_net::{Client, Peer, Request};
 
 use super::table::AccessRuleTable;
-use crate::client_address::AllowedClient;
-use crate::routes::Context;
+use crate::pipeline::AllowedClient;
+use crate::pipeline::Context;
 use crate::wildcard::Wildcard;
 
 /// A rule. It matches a request that meets all its conditions.

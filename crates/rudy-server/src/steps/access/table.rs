@@ -8,7 +8,7 @@ use rudy_config::{FieldName, Location, OneOrMany, Problem, field_table, inline_s
 use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Deserializer};
 
-use crate::client_address::AllowedClient;
+use crate::pipeline::AllowedClient;
 use crate::wildcard::Wildcard;
 
 /// A rule: `allow` or `deny`, and conditions that must all be met.
@@ -34,11 +34,7 @@ pub struct AccessRuleTable {
 
 impl AccessRuleTable {
     /// Reports a rule that does not say what it does, or that matches no request of a site.
-    pub(in crate::steps) fn problems(
-        &self,
-        location: &Location,
-        has_client_certificates: bool,
-    ) -> Vec<Problem> {
+    pub(crate) fn problems(&self, location: &Location, has_client_certificates: bool) -> Vec<Problem> {
         let useless = (self.certificate.is_some() && !has_client_certificates).then(|| {
             let title = "the site asks for no client certificates, so this rule matches no request";
             let problem = Problem::key(&location.key("certificate"), title).label("without effect");

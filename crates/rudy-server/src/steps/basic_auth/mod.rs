@@ -14,11 +14,11 @@ use rudy_net::{Client, Request, Response};
 use self::credentials::credentials;
 pub use self::table::{BasicAuthTable, Realm};
 use super::limits::{Attempt, LoginLimits};
-use super::{Decided, Flow, OwnedCall, Passage, Step};
-use crate::handlers::{Call, Start};
 use crate::network::client_subject;
 use crate::pages;
 use crate::passwords::{Busy, Check, PasswordChecks, PasswordFile};
+use crate::pipeline::{Call, Start};
+use crate::pipeline::{Decided, Flow, OwnedCall, Passage, Step};
 use crate::request_state::HasRequestState;
 use crate::request_state::{Identity, LoggedIn};
 
@@ -30,7 +30,7 @@ const LOGIN_LINES: u32 = 5;
 
 /// Passes on the requests of users with a correct password. Clones share everything.
 #[derive(Debug, Clone)]
-pub(super) struct BasicAuth {
+pub(crate) struct BasicAuth {
     shared: Arc<Shared>,
     /// They count attempts that fail.
     limits: LoginLimits,
@@ -49,7 +49,7 @@ struct Shared {
 
 impl BasicAuth {
     /// Uses the users of a file. Passwords are verified by `checks`, on at most `threads` threads.
-    pub(super) fn new(
+    pub(crate) fn new(
         table: &BasicAuthTable,
         file: Arc<PasswordFile>,
         checks: Arc<PasswordChecks>,
@@ -62,7 +62,7 @@ impl BasicAuth {
     }
 
     /// Returns the same step with other limits.
-    pub(super) fn limited(&self, limits: &LoginLimits) -> Self {
+    pub(crate) fn limited(&self, limits: &LoginLimits) -> Self {
         Self { shared: self.shared.clone(), limits: limits.clone() }
     }
 

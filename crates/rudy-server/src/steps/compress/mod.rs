@@ -12,18 +12,18 @@ use rudy_http::semantics::negotiation::Coding;
 use rudy_net::{Body, Reply, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::compression::fields::{self, Wanted};
 use crate::compression::{
     CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, StoredContent, whole,
 };
-use crate::handlers::Call;
+use crate::pipeline::Call;
+use crate::pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::request_state::HasResponseState;
 use crate::upstream::{HeadOnlyBody, is_of_events};
 
 /// The compression of a site or a route.
 #[derive(Debug)]
-pub(super) struct Compressor {
+pub(crate) struct Compressor {
     options: Compression,
     /// Limits the memory of encoders.
     streams: Arc<Semaphore>,
@@ -35,7 +35,7 @@ pub(super) struct Compressor {
 type Permits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Compressor {
-    pub(super) fn new(options: &Compression) -> Self {
+    pub(crate) fn new(options: &Compression) -> Self {
         Self {
             streams: Arc::new(Semaphore::new(options.streams)),
             live_streams: Arc::new(Semaphore::new(options.streams.div_ceil(2))),
@@ -145,8 +145,8 @@ fn with_content(mut response: Response, coding: Coding, compressed: io::Result<O
 
 /// Compresses the responses of a handler.
 #[derive(Debug)]
-pub(super) struct Compress {
-    pub(super) compressor: Arc<Compressor>,
+pub(crate) struct Compress {
+    pub(crate) compressor: Arc<Compressor>,
 }
 
 impl Step for Compress {

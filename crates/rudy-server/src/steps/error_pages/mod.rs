@@ -16,17 +16,17 @@ use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Reply, Request, Response};
 
 pub use self::table::ErrorPagesTable;
-use super::{Flow, Kept, Passage, ResponseStep, Step};
-use crate::handlers::Call;
 use crate::internal_redirect;
 use crate::pages::{self, Form};
+use crate::pipeline::Call;
+use crate::pipeline::Context;
+use crate::pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::request_state::{HasRequestState, HasResponseState};
-use crate::routes::Context;
 use crate::routing::without_port;
 
 /// The statuses of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Statuses {
+pub(crate) enum Statuses {
     One(StatusCode),
     /// `4xx` or `5xx`: the first digit.
     Class(u16),
@@ -67,7 +67,7 @@ impl fmt::Display for Statuses {
     }
 }
 
-pub(super) fn is_error(status: StatusCode) -> bool {
+pub(crate) fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Source {
 
 /// The pages of a site or a route. The first page for a status is used.
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub(crate) struct Pages {
     list: Vec<(Statuses, Source)>,
     templates: Environment<'static>,
     /// The pages of the site, behind those of a route.
@@ -152,10 +152,10 @@ const HTML: &str = "text/html; charset=utf-8";
 
 /// Replaces error responses with the pages for their statuses.
 #[derive(Debug)]
-pub(super) struct ErrorPages {
-    pub(super) pages: Arc<Pages>,
+pub(crate) struct ErrorPages {
+    pub(crate) pages: Arc<Pages>,
     /// Whether errors of applications are replaced, too.
-    pub(super) intercepts: bool,
+    pub(crate) intercepts: bool,
 }
 
 impl ErrorPages {

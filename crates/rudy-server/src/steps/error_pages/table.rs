@@ -43,7 +43,7 @@ impl ErrorPagesTable {
     }
 
     /// Reads all pages: first those of single statuses, then those of classes, then the folder, then those of the site.
-    pub(in crate::steps) fn read(
+    pub(crate) fn read(
         &self,
         of_site: Option<Arc<Pages>>,
         location: &Location,

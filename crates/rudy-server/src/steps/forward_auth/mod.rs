@@ -14,10 +14,10 @@ use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Client, Reply, Request, Response};
 
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
-use super::{Decided, Flow, Kept, OwnedCall, Passage, ResponseStep, Step};
-use crate::handlers::{Call, Handler as _, Start};
 use crate::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
 use crate::own_fields::{remove_spellings, replace_field};
+use crate::pipeline::{Call, Handler as _, Start};
+use crate::pipeline::{Decided, Flow, Kept, OwnedCall, Passage, ResponseStep, Step};
 use crate::proxy::{Proxy, Subrequest};
 use crate::request_state::HasRequestState;
 use crate::request_state::{Identity, REMOTE_USER};
@@ -32,7 +32,7 @@ static ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
 
 /// Passes on the requests that the authorizer allows. Clones share everything.
 #[derive(Debug, Clone)]
-pub(super) struct ForwardAuth(Arc<Shared>);
+pub(crate) struct ForwardAuth(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -47,7 +47,7 @@ struct Shared {
 
 impl ForwardAuth {
     /// Prepares the connections to an authorizer. None is opened yet.
-    pub(super) fn new(table: &ForwardAuthTable, location: &Location) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(table: &ForwardAuthTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let (proxy, copied) = (table.proxy(location)?, table.copied());
         let (target, name) = (table.url.target.clone(), table.url.to_string());
         Ok(Self(Arc::new(Shared { proxy, target, copied, name })))
@@ -98,7 +98,7 @@ impl ForwardAuth {
             }
             Ok(answer) => {
                 let (method, fields) = (request.method().clone(), request.headers());
-                Some(answer.into_response(&method, fields, &call.routes.buffers))
+                Some(answer.into_response(&method, fields, self.0.proxy.buffers()))
             }
             Err(response) => Some(response),
         };

@@ -13,7 +13,7 @@ use rudy_units::{Time, Timeout, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::field_changes::is_of_connection;
+use crate::field_changes::is_of_connection;
 use crate::proxy::{HostSource, Proxy, ProxyTable, UpstreamUrl};
 use crate::request_state::REMOTE_USER;
 
@@ -62,7 +62,7 @@ short_form!(ForwardAuthTable, SHORT, "the URL of an authorizer (\"http://127.0.0
 
 impl ForwardAuthTable {
     /// Returns the names of the fields to copy.
-    pub(in crate::steps) fn copied(&self) -> Vec<HeaderName> {
+    pub(crate) fn copied(&self) -> Vec<HeaderName> {
         match &self.copy {
             Some(names) => names.as_slice().iter().map(|name| name.0.clone()).collect(),
             None => COPIED.map(HeaderName::from_static).to_vec(),
@@ -70,7 +70,7 @@ impl ForwardAuthTable {
     }
 
     /// Whether one of the copied fields is the user.
-    pub(in crate::steps) fn names_user(&self) -> bool {
+    pub(crate) fn names_user(&self) -> bool {
         self.copied().contains(&REMOTE_USER)
     }
 

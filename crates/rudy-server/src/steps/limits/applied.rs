@@ -11,10 +11,10 @@ use rudy_net::{Reply, Request, Response};
 use super::meter::Meter;
 use super::rate::add_fields;
 use super::{Effect, Settings};
-use crate::handlers::{Call, Start};
+use crate::pipeline::{Call, Start};
+use crate::pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::registry::Registry;
 use crate::request_state::HasRequestState;
-use crate::steps::{Flow, Kept, Passage, ResponseStep, Step};
 
 /// A kind of limit by key.
 pub(super) trait Limit: Debug + Send + Sync + Sized + 'static {

@@ -8,10 +8,10 @@ use rudy_limit::Pace;
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Reply, Response};
 use rudy_units::bytes;
 
-use super::pieces::Pieces;
-use crate::handlers::Call;
+use crate::pipeline::Call;
+use crate::pipeline::Pieces;
+use crate::pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 use crate::request_state::HasResponseState;
-use crate::steps::{Flow, Kept, Passage, ResponseStep, Step};
 
 /// Sends each response with some bytes per second, after some that are sent at full speed.
 #[derive(Debug, Clone, Copy)]

@@ -13,8 +13,8 @@ use rudy_limit::{Key, KeyBuilder, KeyHasher};
 use rudy_net::{Client, Observer, Peer, Request};
 use rudy_units::visible;
 
-use crate::handlers::Call;
 use crate::network::network;
+use crate::pipeline::Call;
 use crate::request_state::HasRequestState;
 use crate::request_state::Identity;
 use crate::routing::with_name;

@@ -15,11 +15,11 @@ use rudy_net::{Client, Request, Response};
 use super::applied::Applied;
 use super::key::KeySource;
 use super::rate::{Over, RateLimit};
-use crate::handlers::Call;
+use crate::pipeline::Call;
 
 /// The limits for failed logins of a site or route.
 #[derive(Debug, Clone, Default)]
-pub(in crate::steps) struct LoginLimits(Arc<[Applied<RateLimit>]>);
+pub(crate) struct LoginLimits(Arc<[Applied<RateLimit>]>);
 
 impl LoginLimits {
     pub(super) fn new(limits: Vec<Applied<RateLimit>>) -> Self {
@@ -31,11 +31,7 @@ impl LoginLimits {
     /// # Errors
     ///
     /// It is over a limit.
-    pub(in crate::steps) fn begin(
-        &self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-    ) -> Result<Attempt, TooManyLogins> {
+    pub(crate) fn begin(&self, request: &Request<'_>, call: &Call<'_>) -> Result<Attempt, TooManyLogins> {
         let (source, now) = (KeySource::of_request(request, call), Instant::now());
         let mut attempt = Attempt { limits: Vec::with_capacity(self.0.len()), may_recall: true, taken: None };
         for applied in &*self.0 {
@@ -57,11 +53,11 @@ impl LoginLimits {
     }
 
     /// Describes the limits for `rudy check --explain`.
-    pub(in crate::steps) fn describe(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn describe(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(Applied::describe)
     }
 
-    pub(in crate::steps) fn set_log(&self, log: &ErrorLog) {
+    pub(crate) fn set_log(&self, log: &ErrorLog) {
         self.0.iter().for_each(|applied| applied.limit.meter.set_log(log));
     }
 }
@@ -69,7 +65,7 @@ impl LoginLimits {
 /// A login, with the keys by which its limits count it. Dropped before its password was verified, it is counted as failed: the client
 /// could have seen that its password is not a remembered one.
 #[derive(Debug)]
-pub(in crate::steps) struct Attempt {
+pub(crate) struct Attempt {
     limits: Vec<(Applied<RateLimit>, Key)>,
     may_recall: bool,
     /// The limits that have counted it, by their positions, once they have.
@@ -78,11 +74,11 @@ pub(in crate::steps) struct Attempt {
 
 /// A login over a limit.
 #[derive(Debug)]
-pub(in crate::steps) struct TooManyLogins(Over);
+pub(crate) struct TooManyLogins(Over);
 
 impl Attempt {
     /// Whether the request may be passed on at once if its password is remembered: another one is counted.
-    pub(in crate::steps) fn may_recall(&self) -> bool {
+    pub(crate) fn may_recall(&self) -> bool {
         self.may_recall
     }
 
@@ -91,7 +87,7 @@ impl Attempt {
     /// # Errors
     ///
     /// Others have used the allowance meanwhile.
-    pub(in crate::steps) fn count(&mut self) -> Result<(), TooManyLogins> {
+    pub(crate) fn count(&mut self) -> Result<(), TooManyLogins> {
         if self.taken.is_some() {
             return Ok(());
         }
@@ -118,10 +114,7 @@ impl Attempt {
     /// # Errors
     ///
     /// Others have used the allowance meanwhile; the password was not verified.
-    pub(in crate::steps) fn verify(
-        mut self,
-        is_correct: impl FnOnce() -> bool,
-    ) -> Result<bool, TooManyLogins> {
+    pub(crate) fn verify(mut self, is_correct: impl FnOnce() -> bool) -> Result<bool, TooManyLogins> {
         self.count()?;
         let is_correct = is_correct();
         if is_correct {
@@ -140,7 +133,7 @@ impl Attempt {
 
 impl TooManyLogins {
     /// Returns the response, and counts the request.
-    pub(in crate::steps) fn reject(
+    pub(crate) fn reject(
         &self,
         request: &Request<'_>,
         path: &RequestPath<'_>,

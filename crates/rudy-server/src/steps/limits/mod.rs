@@ -11,7 +11,6 @@ mod concurrency;
 mod key;
 mod logins;
 mod meter;
-mod pieces;
 mod rate;
 mod status;
 mod table;
@@ -28,14 +27,13 @@ use rudy_config::{Location, OneOrMany, OrOff, Problem};
 use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
 use self::concurrency::ConcurrencyLimit;
-pub(super) use self::concurrency::hold;
 pub use self::key::KeyPart;
 use self::key::KeySettings;
-pub(super) use self::logins::{Attempt, LoginLimits};
+pub(crate) use self::logins::{Attempt, LoginLimits};
 use self::rate::RateLimit;
 pub use self::table::{BandwidthTable, ConcurrencyTable, Events, RateLimitTable, RequestRate};
-use super::{Login, Step, StepsTable};
-use crate::config::Config;
+use super::Login;
+use crate::pipeline::Step;
 use crate::registry::Registry;
 
 /// The maximum number of limits in a list.
@@ -67,11 +65,11 @@ enum Scope {
 
 /// A site, or a route of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The first host and path.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// All hosts and paths.
-    pub(super) identity: String,
+    pub(crate) identity: String,
 }
 
 /// The number of requests that a limit allows.
@@ -93,13 +91,13 @@ struct Effect {
 
 /// The steps for the limits of a site or route.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LimitSteps {
+pub(crate) struct LimitSteps {
     /// Before the login.
-    pub(super) outer: Option<Arc<dyn Step>>,
+    pub(crate) outer: Option<Arc<dyn Step>>,
     /// After the login: the limits by user.
-    pub(super) by_user: Option<Arc<dyn Step>>,
+    pub(crate) by_user: Option<Arc<dyn Step>>,
     /// What the login itself counts.
-    pub(super) logins: LoginLimits,
+    pub(crate) logins: LoginLimits,
 }
 
 impl LimitSteps {
@@ -159,7 +157,7 @@ impl Settings {
 
 impl Limits {
     /// Returns the steps for the rate limits of a site or route.
-    pub(super) fn rates(&self, tables: &[RateLimitTable], place: &Place) -> LimitSteps {
+    pub(crate) fn rates(&self, tables: &[RateLimitTable], place: &Place) -> LimitSteps {
         let limits = tables.iter().enumerate().map(|(number, table)| {
             let settings = table.settings(place, number);
             (settings.position(), Applied::new(&self.rates, &settings, table.effect()))
@@ -169,7 +167,7 @@ impl Limits {
     }
 
     /// Returns the steps for the limits of concurrent requests of a site or route.
-    pub(super) fn concurrency(&self, tables: &[ConcurrencyTable], place: &Place) -> LimitSteps {
+    pub(crate) fn concurrency(&self, tables: &[ConcurrencyTable], place: &Place) -> LimitSteps {
         let limits = tables.iter().enumerate().map(|(number, table)| {
             let settings = table.settings(place, number);
             (settings.position(), Applied::new(&self.concurrency, &settings, table.effect()))
@@ -207,34 +205,33 @@ fn at<L>(position: Position, limits: &[(Position, Applied<L>)]) -> Vec<Applied<L
 }
 
 /// Returns the step that paces responses.
-pub(super) fn bandwidth(table: &BandwidthTable) -> Arc<dyn Step> {
+pub(crate) fn bandwidth(table: &BandwidthTable) -> Arc<dyn Step> {
     Arc::new(Bandwidth { bytes_per_second: table.rate.0, after: table.after.0 })
 }
 
-/// Reports lists that are too long, limits that have the same name and other settings, and those of a login that does not exist.
-pub(crate) fn problems(config: &Config) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let (mut rates, mut concurrency) = (Vec::new(), Vec::new());
-    let place = Place { label: String::new(), identity: String::new() };
-    for (steps, login, location) in places(config) {
-        let of_rates = listed(steps.rate_limit.as_ref()).map(|(at, table)| table.settings(&place, at));
-        check(of_rates, login, &location.key("rate_limit"), &mut rates, &mut problems);
-        let of_concurrency = listed(steps.concurrent_requests.as_ref());
-        let of_concurrency = of_concurrency.map(|(at, table)| table.settings(&place, at));
-        check(of_concurrency, login, &location.key("concurrent_requests"), &mut concurrency, &mut problems);
-    }
-    problems
+/// Finds lists that are too long, limits that have the same name and other settings, and those of a login that does not exist.
+#[derive(Debug, Default)]
+pub(crate) struct LimitCheck {
+    rates: Vec<(Settings, Location)>,
+    concurrency: Vec<(Settings, Location)>,
 }
 
-/// The settings of each site, with the logins of all its routes, and of each route.
-fn places(config: &Config) -> impl Iterator<Item = (&StepsTable, Login, &Location)> {
-    config.sites.iter().flat_map(|site| {
-        let login = |route: &StepsTable| route.admission.login(&site.steps.admission);
-        let routes =
-            site.routes.iter().map(move |route| (&route.steps, login(&route.steps), &route.location));
-        let of_all = routes.clone().fold(login(&site.steps), |all, (_, login, _)| all.or(login));
-        std::iter::once((&site.steps, of_all, &site.location)).chain(routes)
-    })
+impl LimitCheck {
+    /// Reports the problems of the limits of a site or route at `location`.
+    pub(crate) fn check(
+        &mut self,
+        rates: Option<&OrOff<OneOrMany<RateLimitTable>>>,
+        concurrency: Option<&OrOff<OneOrMany<ConcurrencyTable>>>,
+        login: Login,
+        location: &Location,
+        problems: &mut Vec<Problem>,
+    ) {
+        let place = Place { label: String::new(), identity: String::new() };
+        let rates = listed(rates).map(|(at, table)| table.settings(&place, at));
+        check(rates, login, &location.key("rate_limit"), &mut self.rates, problems);
+        let concurrency = listed(concurrency).map(|(at, table)| table.settings(&place, at));
+        check(concurrency, login, &location.key("concurrent_requests"), &mut self.concurrency, problems);
+    }
 }
 
 fn listed<T>(setting: Option<&OrOff<OneOrMany<T>>>) -> impl Iterator<Item = (usize, &T)> {

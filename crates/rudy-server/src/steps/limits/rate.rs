@@ -13,11 +13,11 @@ use super::applied::{Applied, Limit};
 use super::key::KeySource;
 use super::meter::Meter;
 use super::{Max, Settings};
-use crate::handlers::Call;
 use crate::pages;
+use crate::pipeline::Call;
+use crate::pipeline::{Flow, Passage};
 use crate::request_state::Counted;
 use crate::request_state::HasRequestState;
-use crate::steps::{Flow, Passage};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");

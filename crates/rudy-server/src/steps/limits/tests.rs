@@ -9,6 +9,7 @@ use rudy_http::h1::{Event, LazyHead, ServerConnection};
 use rudy_net::{Body, Client, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 
+use super::Limits;
 use crate::config::Config;
 use crate::{App, Resources};
 
@@ -83,7 +84,12 @@ impl Site {
 
     /// The numbers of requests over each limit: rejected, and passed in a dry run.
     fn over(&self) -> Vec<(u64, u64)> {
-        self.resources.limits.status().iter().map(|status| (status.rejected, status.dry_run)).collect()
+        self.resources
+            .of::<Limits>()
+            .status()
+            .iter()
+            .map(|status| (status.rejected, status.dry_run))
+            .collect()
     }
 }
 
@@ -136,7 +142,7 @@ fn a_request_over_the_rate_gets_429_and_the_time_to_wait() {
     );
     assert_eq!(site.status(B, "/fixed"), 200);
     assert_eq!(site.over(), [(1, 0)]);
-    let status = &site.resources.limits.status()[0];
+    let status = &site.resources.of::<Limits>().status()[0];
     assert_eq!((status.top[0].key.as_str(), status.top[0].count), (A, 1));
     assert_eq!((status.name.as_str(), status.max.as_str()), ("the default site", "2/h, 2 at once"));
 }
@@ -377,7 +383,7 @@ fn users_have_an_allowance_each_and_requests_without_a_login_none() {
     assert_eq!([status(A, &[]), status(A, WRONG), status(A, ANN), status(B, ANN)], [401, 401, 200, 200]);
     assert_eq!([status(A, ANN), status(B, ANN), status(A, BOB), status(A, WRONG)], [429, 429, 200, 401]);
     assert_eq!([(); 4].map(|()| site.status(A, "/public")), [200; 4]);
-    let status = &site.resources.limits.status()[0];
+    let status = &site.resources.of::<Limits>().status()[0];
     assert_eq!((status.by.as_str(), status.top[0].key.as_str(), status.top[0].count), ("user", "ann", 2));
 }
 
@@ -395,7 +401,7 @@ fn a_limit_for_failed_logins_counts_no_others() {
     // Over the limit, no password is verified, and it makes no difference that one was verified before.
     assert_eq!([status(A, ANN), status(A, BOB), status(B, BOB), status(A, BOB)], [429, 429, 200, 429]);
     assert_eq!(site.over(), [(5, 0)]);
-    assert_eq!(site.resources.limits.status()[0].max, "3/h failed logins, 3 at once");
+    assert_eq!(site.resources.of::<Limits>().status()[0].max, "3/h failed logins, 3 at once");
 }
 
 #[test]
@@ -594,7 +600,7 @@ fn a_reload_keeps_the_counts_of_limits_that_do_not_change() {
     assert!(over.status() == 429 && over.headers().contains_key("x-new"));
     site.reload(&text("2/h", ""));
     assert_eq!((site.status(A, "/"), site.status(A, "/"), site.status(A, "/")), (200, 200, 429));
-    assert_eq!(site.resources.limits.status().len(), 2, "the former limit is gone");
+    assert_eq!(site.resources.of::<Limits>().status().len(), 2, "the former limit is gone");
 }
 
 /// A site with a slow, a streaming and a file route, and a request at a time.
@@ -607,7 +613,7 @@ fn slow() -> Site {
 }
 
 fn active(site: &Site) -> usize {
-    site.resources.limits.status()[0].active_keys.unwrap()
+    site.resources.of::<Limits>().status()[0].active_keys.unwrap()
 }
 
 #[test]

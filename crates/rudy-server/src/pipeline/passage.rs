@@ -11,16 +11,15 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_limit::Slot;
 use rudy_net::{Client, Reply, Request, Response};
 
-use super::fields::FilledFields;
-use super::limits::hold;
-use super::timeout;
+use super::context::{Context, Routes};
+use super::handler::Call;
+use super::hold::{hold, limit};
 use crate::compression::fields::Wanted;
-use crate::files::access::Access;
-use crate::handlers::Call;
+use crate::field_changes::Change;
+use crate::file_access::Access;
 use crate::pages::Form;
 use crate::request_state::HasResponseState;
 use crate::request_state::{Counted, LoggedIn};
-use crate::routes::{Context, Routes};
 use crate::routing::RouteId;
 
 /// A request on its way to the handler.
@@ -45,27 +44,33 @@ impl Passage<'_> {
 #[derive(Default)]
 pub(crate) struct Kept<'a> {
     /// The codings that the client accepts.
-    pub(super) wanted: Option<Wanted>,
+    pub(crate) wanted: Option<Wanted>,
     /// The origin of the script that sends the request.
-    pub(super) origin: Option<HeaderValue>,
+    pub(crate) origin: Option<HeaderValue>,
     /// The response fields, if they depend on the request.
-    pub(super) filled: Option<FilledFields>,
+    pub(crate) filled: Option<FilledFields>,
     /// The head of the request, for the page of an error.
-    pub(super) head: Option<Box<Request<'a>>>,
+    pub(crate) head: Option<Box<Request<'a>>>,
     /// The limits that have counted or rejected the request.
-    pub(super) counted: Counted,
+    pub(crate) counted: Counted,
     /// The login that the request has passed.
     pub(crate) login: Option<LoggedIn>,
     /// Cookies that an authorizer sets.
-    pub(super) cookies: Vec<HeaderValue>,
+    pub(crate) cookies: Vec<HeaderValue>,
     /// The fields of rate limits.
-    pub(super) allowances: Vec<(HeaderName, String)>,
+    pub(crate) allowances: Vec<(HeaderName, String)>,
     /// They keep the request in progress until its response was sent.
-    pub(super) slots: Vec<Slot>,
+    pub(crate) slots: Vec<Slot>,
     /// When the client gets an error instead of a response, in which form.
-    pub(super) timeout: Option<(Instant, Form)>,
+    pub(crate) timeout: Option<(Instant, Form)>,
     /// Whether the request is for a tunnel over HTTP/2.
-    pub(super) is_tunnel: bool,
+    pub(crate) is_tunnel: bool,
+}
+
+/// Response fields for one request.
+pub(crate) struct FilledFields {
+    pub(crate) plain: Vec<Change<HeaderValue>>,
+    pub(crate) https: Vec<Change<HeaderValue>>,
 }
 
 impl Kept<'_> {
@@ -161,7 +166,7 @@ impl Next {
 }
 
 /// Passes this response back through all steps of a route, as if it were that of the handler.
-pub(crate) fn respond(request: Request<'_>, response: Response, call: Call<'_>) -> Reply {
+pub(super) fn respond(request: Request<'_>, response: Response, call: Call<'_>) -> Reply {
     let passage = Passage { request, instead: Some(Box::new(response)), ..Passage::default() };
     enter(passage, call, 0, 0)
 }
@@ -237,7 +242,7 @@ async fn resume(decision: Waiting, first: usize, at: usize) -> Response {
 /// Passes a response back through the steps that its request has entered, the last one first.
 fn leave(reply: Reply, mut kept: Kept<'_>, call: Call<'_>, entered: Range<usize>) -> Reply {
     let steps = &call.route.handler.steps;
-    let mut response = match timeout::limit(reply, kept.timeout.take()) {
+    let mut response = match limit(reply, kept.timeout.take()) {
         Reply::Now(response) => response,
         Reply::Later(response) => {
             let is_changed = steps[entered.clone()].iter().any(|step| step.for_responses().is_some());

@@ -9,10 +9,10 @@ use rudy_net::{Client, Peer, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::context::Context;
 use crate::network::Network;
 use crate::pages;
 use crate::request_state::HasRequestState;
-use crate::routes::Context;
 
 /// A list of allowed clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -158,7 +158,7 @@ mod tests {
     use rudy_net::{Body, Forwarded};
 
     use super::*;
-    use crate::routes::Routes;
+    use crate::pipeline::Routes;
 
     fn allowed(text: &str) -> AllowedClients {
         #[derive(Deserialize)]

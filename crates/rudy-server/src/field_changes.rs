@@ -2,30 +2,30 @@
 
 use std::fmt;
 
-use http::{HeaderName, HeaderValue};
-use rudy_config::{FieldName, field_table, inline_schema, two_lines};
+use http::{HeaderName, HeaderValue, header};
+use rudy_config::{FieldName, Location, Problem, field_table, inline_schema, two_lines};
 use schemars::json_schema;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::fields::CONNECTION_FIELDS;
-use crate::template::{Piece, Template};
+use crate::routing::PathPattern;
+use crate::routing::template::{Piece, Template};
 
 /// Changes to header fields by name: `{ X-Frame-Options = "DENY", Server = false }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldChanges(pub(super) Vec<FieldChange>);
+pub struct FieldChanges(pub(crate) Vec<FieldChange>);
 
 /// A change to a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FieldChange {
+pub(crate) struct FieldChange {
     /// The name as written.
-    pub(super) key: String,
-    pub(super) name: HeaderName,
-    pub(super) action: Action<Template>,
+    pub(crate) key: String,
+    pub(crate) name: HeaderName,
+    pub(crate) action: Action<Template>,
 }
 
 /// What is changed, with values of type `V`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Action<V> {
+pub(crate) enum Action<V> {
     /// Replaces the field with these lines.
     Set(Vec<V>),
     /// Adds lines.
@@ -40,23 +40,30 @@ pub(super) enum Action<V> {
     Remove,
 }
 
+/// A change to a field, with values of type `V`.
+#[derive(Debug, Clone)]
+pub(crate) struct Change<V> {
+    pub(crate) name: HeaderName,
+    pub(crate) action: Action<V>,
+}
+
 impl FieldChange {
     /// Returns a change that sets a field if a response lacks it.
-    pub(super) fn default(name: &'static str, value: &str) -> Self {
+    pub(crate) fn default(name: &'static str, value: &str) -> Self {
         let (key, value) = (name.to_owned(), Template::literal(value));
         let name = HeaderName::from_bytes(name.as_bytes()).expect("a name of the preset");
         Self { key, name, action: Action::Default(value) }
     }
 
     /// Returns a change that sets a field.
-    pub(super) fn set(name: &HeaderName, value: &str) -> Self {
+    pub(crate) fn set(name: &HeaderName, value: &str) -> Self {
         let action = Action::Set(vec![Template::literal(value)]);
         Self { key: name.to_string(), name: name.clone(), action }
     }
 }
 
 impl<V> Action<V> {
-    pub(super) fn map<W>(&self, value: impl Fn(&V) -> W) -> Action<W> {
+    pub(crate) fn map<W>(&self, value: impl Fn(&V) -> W) -> Action<W> {
         match self {
             Self::Set(values) => Action::Set(values.iter().map(value).collect()),
             Self::Add(values) => Action::Add(values.iter().map(value).collect()),
@@ -67,7 +74,7 @@ impl<V> Action<V> {
     }
 
     /// `None` if a value becomes none.
-    pub(super) fn try_map<W>(&self, value: impl Fn(&V) -> Option<W>) -> Option<Action<W>> {
+    pub(crate) fn try_map<W>(&self, value: impl Fn(&V) -> Option<W>) -> Option<Action<W>> {
         Some(match self {
             Self::Set(values) => Action::Set(values.iter().map(value).collect::<Option<_>>()?),
             Self::Add(values) => Action::Add(values.iter().map(value).collect::<Option<_>>()?),
@@ -77,7 +84,7 @@ impl<V> Action<V> {
         })
     }
 
-    pub(super) fn values(&self) -> Vec<&V> {
+    pub(crate) fn values(&self) -> Vec<&V> {
         match self {
             Self::Set(values) | Self::Add(values) => values.iter().collect(),
             Self::Default(only) => vec![only],
@@ -89,7 +96,7 @@ impl<V> Action<V> {
 
 impl FieldChanges {
     /// Returns these changes after those of `earlier`, which they replace for each field that they set or remove.
-    pub(super) fn after(&self, earlier: &Self) -> Self {
+    pub(crate) fn after(&self, earlier: &Self) -> Self {
         let is_replaced = |change: &&FieldChange| {
             let extends = |action: &_| matches!(action, Action::Add(_) | Action::Replace { .. });
             self.0.iter().any(|own| own.name == change.name && !extends(&own.action))
@@ -98,7 +105,7 @@ impl FieldChanges {
         Self(kept.chain(&self.0).cloned().collect())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
@@ -234,6 +241,57 @@ inline_schema!([] FieldChanges, |_generator| {
 });
 
 /// Whether only the connection sets a field.
-pub(super) fn is_of_connection(name: &HeaderName) -> bool {
+pub(crate) fn is_of_connection(name: &HeaderName) -> bool {
     CONNECTION_FIELDS.contains(name)
+}
+
+/// The fields that [`header`] frames messages and manages connections with. No setting can change them.
+pub(crate) const CONNECTION_FIELDS: [HeaderName; 8] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::DATE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+impl FieldChanges {
+    /// Reports fields that no setting can change, and placeholders that the paths do not define.
+    pub(crate) fn problems(
+        &self,
+        paths: &[PathPattern],
+        location: &Location,
+        of_request: bool,
+    ) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for change in &self.0 {
+            let location = location.key(&change.key);
+            if let Some(why) = change.fault(of_request) {
+                problems
+                    .push(Problem::key(&location, format!("{} cannot be changed", change.key)).label(why));
+            }
+            for template in change.action.values() {
+                if let Err((title, expected)) = template.check_paths(paths) {
+                    problems.push(Problem::value(&location, title).label(expected));
+                }
+            }
+        }
+        problems
+    }
+}
+
+impl FieldChange {
+    /// Why no setting can change the field.
+    fn fault(&self, of_request: bool) -> Option<&'static str> {
+        let of_request_only: &[HeaderName] = &[header::HOST, header::EXPECT];
+        if is_of_connection(&self.name) {
+            Some("the server sets it for each connection, or frames messages with it")
+        } else if of_request && of_request_only.contains(&self.name) {
+            Some("the server has selected the site and the form of the request with it")
+        } else {
+            None
+        }
+    }
 }

@@ -107,7 +107,7 @@ impl FileTypes {
     }
 
     /// Returns the media type for a file name.
-    pub(super) fn of_name(&self, name: &str) -> HeaderValue {
+    pub(crate) fn of_name(&self, name: &str) -> HeaderValue {
         let others = || self.by_extension.get(OTHERS).map(String::as_str);
         let chosen = self.known(name).or_else(others).unwrap_or(ARBITRARY);
         let is_complete = chosen.contains(';');
@@ -115,7 +115,7 @@ impl FileTypes {
     }
 
     /// Returns the coding that a file has already, unless its media type is that of compressed data.
-    pub(super) fn coding(&self, name: &str) -> Coding {
+    pub(crate) fn coding(&self, name: &str) -> Coding {
         match self.known(name) {
             Some(ARBITRARY | "application/gzip" | "application/x-gzip") | None => Coding::Identity,
             Some(_) => media_type::coding_of_name(name),
@@ -123,7 +123,7 @@ impl FileTypes {
     }
 
     /// Whether the extension of a file has a media type other than that of arbitrary data.
-    pub(super) fn is_known(&self, path: &str) -> bool {
+    pub(crate) fn is_known(&self, path: &str) -> bool {
         self.known(path).is_some_and(|known| known != ARBITRARY)
     }
 

@@ -37,7 +37,7 @@ impl Access {
     }
 
     /// Fills `buffer` from the beginning of a file. Fails if the file is shorter.
-    pub(super) fn read(self, file: &File, buffer: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(self, file: &File, buffer: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Blocking => file.read_exact_at(buffer, 0),
             Self::Cached if rudy_net::file::read_cached(file, buffer, 0)? == buffer.len() => Ok(()),
@@ -64,7 +64,7 @@ pub(crate) async fn on_pool<T: Send + 'static>(
 
 /// An open folder in which files are looked up.
 #[derive(Debug)]
-pub(super) struct OpenDirectory {
+pub(crate) struct OpenDirectory {
     fd: OwnedFd,
     /// Major and minor number of the device, and the inode. They identify the folder.
     identity: (u32, u32, u64),
@@ -73,7 +73,7 @@ pub(super) struct OpenDirectory {
 
 impl OpenDirectory {
     /// Opens the folder at `path`.
-    pub(super) fn open(path: &Path, access: Access) -> Result<Self, Errno> {
+    pub(crate) fn open(path: &Path, access: Access) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = match access {
             Access::Blocking => rustix::fs::openat(CWD, path, flags, Mode::empty())?,
@@ -88,12 +88,12 @@ impl OpenDirectory {
         Ok(Self { fd, identity: (device.0, device.1, stat.stx_ino), file_system })
     }
 
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.identity == other.identity
     }
 
     /// Opens `path` below the folder with the given rules for symbolic links.
-    pub(super) fn open_beneath(
+    pub(crate) fn open_beneath(
         &self,
         path: impl AsRef<OsStr>,
         flags: OFlags,

@@ -7,7 +7,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Client, Request};
 
-use crate::routing::{PathPattern, without_port};
+use super::{PathPattern, without_port};
 
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,37 +1,26 @@
 //! Redirects from plain HTTP to HTTPS.
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_config::Problem;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Request, Response};
 
-use crate::acme::is_challenge_path;
-use crate::config::{Config, Site};
 use crate::pages;
 use crate::routing::without_port;
 
-/// The port of `https` URLs without one (RFC 9110 §4.2.2).
-const HTTPS_PORT: u16 = 443;
+/// Where authorities look for the files of challenges (RFC 8555 §8.3).
+pub(crate) const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 
-/// Returns the port to redirect the site's plain requests to: that of its first address with TLS.
-pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Problem>) -> Option<u16> {
-    if !site.redirect_to_https {
-        return None;
-    }
-    // A trusted proxy may provide HTTPS.
-    if site.tls.is_none() && config.client_address.trusted_proxies.is_empty() {
-        let location = site.location.key("redirect_to_https");
-        let problem = Problem::key(&location, "the site has no TLS to redirect to").label("needs HTTPS");
-        problems.push(problem.help("add `tls` to the site, or `trusted_proxies` if a proxy provides HTTPS"));
-    }
-    let mut addresses = config.addresses_of(site).iter().filter(|address| address.tls);
-    let port = addresses.find_map(|address| address.endpoint.port());
-    Some(port.unwrap_or(HTTPS_PORT))
+/// The port of `https` URLs without one (RFC 9110 §4.2.2).
+pub(crate) const HTTPS_PORT: u16 = 443;
+
+/// Whether a path is that of a challenge, which is never redirected.
+pub(crate) fn is_challenge_path(path: &[u8]) -> bool {
+    path.starts_with(CHALLENGE_PATH.as_bytes())
 }
 
 /// Redirects a request for `path` over plain HTTP to the same URL with HTTPS, unless there is no certificate yet. `None` if it may
 /// stay.
-pub(crate) fn redirect(
+pub(super) fn redirect(
     request: &Request<'_>,
     path: &RequestPath<'_>,
     port: u16,

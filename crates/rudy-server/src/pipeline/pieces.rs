@@ -7,7 +7,7 @@ use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange, Piped};
 
 /// Yields the pieces of a body. Those in memory and in files are no longer than the connection can send; files are still sent by
 /// the kernel.
-pub(super) struct Pieces(pub(super) Body);
+pub(crate) struct Pieces(pub(crate) Body);
 
 impl BodyStream for Pieces {
     fn poll_piece(

@@ -1,7 +1,4 @@
-//! Routes requests to handlers.
-
-#[cfg(test)]
-mod tests;
+//! Finds the route of a request, and responds to requests that have none.
 
 use std::sync::Arc;
 
@@ -12,36 +9,22 @@ use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Observer, Reply, Request, RequestBody, Response};
 
-use crate::acme::is_challenge_path;
-use crate::buffer::Buffers;
-use crate::cache::disk_errors;
+use super::handler::Call;
+use super::https_redirect;
+use super::passage::{self, Next};
+use super::step::Target;
 use crate::client_address::set_forwarded_host;
-use crate::dashboard::Live;
 use crate::exchange::{Observers, RouteName, logs_requests, note};
-use crate::files::access::Access;
-use crate::handlers::Call;
+use crate::file_access::Access;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
-use crate::metrics::{Format, Metrics, Sources, render};
-use crate::proxy::Proxy;
 use crate::request_state::HasRequestState;
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected};
-use crate::status::Activity;
-use crate::steps::{Limits, Next, Target};
-use crate::tls::TlsState;
-use crate::topic::Topics;
-use crate::{internal_redirect, pages, steps, tls};
+use crate::{internal_redirect, pages};
 
-/// The routes of a configuration, and the state that handlers share. Clones share everything.
+/// The routes of a configuration. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Routes {
     pub(crate) router: Arc<Router<Target>>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) topics: Arc<Topics>,
-    pub(crate) activity: Arc<Activity>,
-    pub(crate) live: Arc<Live>,
-    pub(crate) buffers: Buffers,
-    pub(crate) tls: Arc<TlsState>,
-    pub(crate) limits: Arc<Limits>,
     pub(crate) observers: Arc<Observers>,
 }
 
@@ -50,32 +33,8 @@ impl Routes {
     #[cfg(test)]
     pub(crate) fn none() -> Self {
         use crate::routing::{Hosts, Listeners};
-        Self {
-            router: Arc::new(Router::new(Listeners::Alike(Hosts::default()), Vec::new())),
-            metrics: Arc::default(),
-            topics: Arc::default(),
-            activity: Arc::default(),
-            live: Arc::default(),
-            buffers: Buffers::default(),
-            tls: Arc::default(),
-            limits: Arc::default(),
-            observers: Arc::default(),
-        }
-    }
-
-    /// Writes the metrics of the process. Takes milliseconds.
-    pub(crate) fn metrics_text(&self, format: Format) -> String {
-        let proxies = self.router.handlers().filter_map(|target| target.handler.proxy());
-        let steps = self.router.handlers().flat_map(|target| &target.steps);
-        let caches: Vec<_> = steps.filter_map(|step| step.cache()).collect();
-        let sources = Sources {
-            metrics: &self.metrics,
-            buffers: &self.buffers,
-            upstreams: Proxy::upstreams(proxies),
-            cache_errors: disk_errors(&caches),
-            limits: self.limits.rejected(),
-        };
-        render(&sources, format)
+        let router = Router::new(Listeners::Alike(Hosts::default()), Vec::new());
+        Self { router: Arc::new(router), observers: Arc::default() }
     }
 }
 
@@ -99,7 +58,7 @@ impl<'a> Context<'a> {
     /// gets one for a report.
     pub(crate) fn observe_waiting(&self, route: &RouteMatch<'_, Target>) {
         let Self { client, routes, received: Some(head), .. } = self else { return };
-        let is_needed = routes.activity.is_on() && client.head.get().is_none();
+        let is_needed = routes.observers.lists_active() && client.head.get().is_none();
         if is_needed && routes.observers.observe_waiting(head, None, client) {
             note_route(client.observer.get(), route);
         }
@@ -113,7 +72,7 @@ impl<'a> Context<'a> {
         let has_record =
             client.observer.get().is_some() || internal_redirect::is_redirected(&request) || logs_requests();
         let request = request.sharing(&client.head);
-        if let (true, Some(head)) = (has_record && routes.activity.is_on(), received)
+        if let (true, Some(head)) = (has_record && routes.observers.lists_active(), received)
             && routes.observers.observe_waiting(head, request.shared(), client)
         {
             note_route(client.observer.get(), route);
@@ -124,7 +83,7 @@ impl<'a> Context<'a> {
     /// Makes the record of an exchange that waits with this head, for a report.
     pub(crate) fn observe_unobserved(&self, head: &Arc<RequestHead<'static>>) {
         let Self { client, routes, .. } = self;
-        if !routes.activity.is_on() {
+        if !routes.observers.lists_active() {
             return;
         }
         routes.observers.observe_waiting(head, Some(head), client);
@@ -147,12 +106,6 @@ impl<'a> Context<'a> {
 
     /// Responds to a request of a client, or to a local redirect of an app.
     pub(crate) fn reply(self, request: Request<'_>) -> Reply {
-        // Any host: an authority may come through a proxy.
-        if is_challenge_path(request.path())
-            && let Some(response) = self.routes.tls.acme.challenges.respond(&request)
-        {
-            return response.into();
-        }
         // RFC 9110 §9.3.7: `OPTIONS *` is about the whole server.
         if request.path() == b"*" && request.method() == Method::OPTIONS {
             return respond_unless_read(&request)
@@ -276,7 +229,7 @@ impl<'a> Context<'a> {
         outer: Option<RouteMatch<'_, Target>>,
     ) -> Reply {
         match outer {
-            Some(route) => steps::respond(request, response, Call { path, route: &route, context: self }),
+            Some(route) => passage::respond(request, response, Call { path, route: &route, context: self }),
             None => response.into(),
         }
     }
@@ -291,7 +244,7 @@ impl<'a> Context<'a> {
         // An internal redirect continues a request that may stay, or finds the page of its error.
         let is_first = !internal_redirect::is_redirected(request);
         if let Some(port) = found.https_port.filter(|_| is_first && self.client.scheme() == Scheme::HTTP)
-            && let Some(redirect) = tls::redirect(request, path, port, found.awaits_certificate)
+            && let Some(redirect) = https_redirect::redirect(request, path, port, found.awaits_certificate)
         {
             return Some(redirect);
         }

@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rudy_config::{Command, Int, Location, OneOrMany, Problem};
+use rudy_config::{Command, Int, Location, OneOrMany, Problem, missing};
 use rudy_units::{Time, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::missing;
-use super::processes::ProcessesTable;
-use crate::fastcgi::process_problems;
+use super::{ProcessesTable, process_problems};
 use crate::upstream::UpstreamAddress;
 
 /// A FastCGI app. Tables with the same settings share one app and its connections.
@@ -106,7 +104,7 @@ impl AppTable {
     pub(crate) fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = self.problems_with_address(location);
         if self.address.is_none() && self.command.is_none() {
-            let problem = missing(location, "address").unless_invalid(&location.key("address"));
+            let problem = missing(&(), location, "address").unless_invalid(&location.key("address"));
             let problem = problem.unless_invalid(&location.key("command"));
             problems.push(problem.help("or `command`, to have Rudy start the app"));
         }

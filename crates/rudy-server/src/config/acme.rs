@@ -3,10 +3,9 @@
 use rudy_config::{Location, OneOrMany, Problem};
 use rudy_net::listen::{Address, Endpoint};
 
-use super::table::ChallengeName;
-use crate::config::{Config, Site};
+use super::{ChallengeName, Config, Site};
+use crate::acme::Wanted;
 use crate::routing::HostPattern;
-use crate::tls::name_of;
 
 /// The ports that authorities connect to.
 const PORTS: [(u16, bool); 2] = [(80, false), (443, true)];
@@ -27,16 +26,19 @@ impl Config {
     pub(crate) fn auto_names(&self) -> Vec<String> {
         let mut names: Vec<_> = self
             .sites_with_auto()
-            .flat_map(|site| site.hosts.iter().filter_map(name_of).map(std::borrow::Cow::into_owned))
+            .flat_map(|site| {
+                site.hosts.iter().filter_map(HostPattern::certificate_name).map(std::borrow::Cow::into_owned)
+            })
             .collect();
         names.sort();
         names.dedup();
         names
     }
 
-    /// Whether an address accepts plain HTTP.
-    pub(super) fn has_http(&self) -> bool {
-        self.addresses().iter().any(|address| !address.tls)
+    /// The certificates to order.
+    pub(crate) fn wanted_certificates(&self) -> Wanted<'_> {
+        let has_http = self.addresses().iter().any(|address| !address.tls);
+        Wanted { names: self.auto_names(), table: &self.acme, has_http }
     }
 }
 

@@ -1,0 +1,84 @@
+//! The settings of who may send requests.
+
+use std::path::PathBuf;
+
+use http::{HeaderName, header};
+use rudy_config::{OneOrMany, OrOff};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::pipeline::AllowedClient;
+use crate::request_state::REMOTE_USER;
+use crate::steps::{AccessRuleTable, BasicAuthTable, CorsTable, ForwardAuthTable, Login, MaintenanceTable};
+use crate::watched_files::folders_of;
+
+/// Who may send requests to a site or a route. A setting of a route replaces that of its site.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AdmissionTable {
+    /// Maintenance: the file that switches it on, or a table. While the file exists, requests get 503 with `Retry-After`. On a
+    /// route, `false` switches off the setting of the site.
+    #[schemars(extend("examples" = ["maintenance"]))]
+    pub maintenance: Option<OrOff<MaintenanceTable>>,
+    /// Clients that may send requests: addresses, networks, `loopback` (this machine, without a proxy) or `anyone`. All others
+    /// get 403. `allow`, `deny` and `access` of a route replace all three of its site.
+    #[schemars(extend("examples" = [["10.0.0.0/8", "loopback"]]))]
+    pub allow: Option<OneOrMany<AllowedClient>>,
+    /// Clients whose requests get 403, also if `allow` includes them. Without `allow`, all others are allowed.
+    #[schemars(extend("examples" = ["192.0.2.0/24"]))]
+    pub deny: Option<OneOrMany<AllowedClient>>,
+    /// Access rules by client address, method, header field and client certificate. The first rule that matches decides. A
+    /// request that no rule matches is rejected with 403 if a rule has `allow`, and is otherwise allowed. On a route, `false`
+    /// switches off the rules of the site.
+    #[schemars(extend("examples" = [[{ "allow": "10.0.0.0/8" }, { "allow": "anyone", "methods": ["GET", "HEAD"] }]]))]
+    pub access: Option<OrOff<OneOrMany<AccessRuleTable>>>,
+    /// Cross-origin requests (CORS): which other sites' scripts may read responses. On a route, `false` switches off the setting
+    /// of the site.
+    #[schemars(extend("examples" = [{ "origins": ["https://example.org"] }]))]
+    pub cors: Option<OrOff<CorsTable>>,
+    /// Basic authentication: the htpasswd file of the users, or a table. The handler gets the user as `Remote-User`, and apps as
+    /// `REMOTE_USER`. On a route, `false` switches off the setting of the site.
+    #[schemars(extend("examples" = ["/etc/rudy/htpasswd"]))]
+    pub basic_auth: Option<OrOff<BasicAuthTable>>,
+    /// Forward authentication: the URL of an authorizer that is asked about each request over HTTP, or a table. A 2xx response allows
+    /// the request, any other response goes to the client. Without a response, the client gets 502, 503 or 504. On a route, `false`
+    /// switches off the setting of the site.
+    #[schemars(extend("examples" = ["http://127.0.0.1:9091/api/authz/forward-auth"]))]
+    pub forward_auth: Option<OrOff<ForwardAuthTable>>,
+}
+
+/// Fields in which a client proves who it is. They name no user.
+const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+
+impl AdmissionTable {
+    /// Returns the login of a route with these settings.
+    pub(crate) fn login(&self, of_site: &Self) -> Login {
+        let passwords = self.basic_auth.as_ref().or(of_site.basic_auth.as_ref()).and_then(OrOff::on);
+        let authorizer = self.forward_auth.as_ref().or(of_site.forward_auth.as_ref()).and_then(OrOff::on);
+        let has_passwords = passwords.is_some();
+        let has_users = has_passwords || authorizer.is_some_and(ForwardAuthTable::names_user);
+        Login { has_passwords, has_authorizer: authorizer.is_some(), has_users }
+    }
+
+    /// Returns the fields in which the logins of these settings name users, without the credentials of clients, which other routes need.
+    pub(crate) fn user_fields(&self) -> impl Iterator<Item = HeaderName> {
+        let passwords = self.basic_auth.as_ref().and_then(OrOff::on).map(|_| REMOTE_USER.clone());
+        let authorizer = self.forward_auth.as_ref().and_then(OrOff::on);
+        let copied = authorizer.into_iter().flat_map(ForwardAuthTable::copied);
+        passwords.into_iter().chain(copied.filter(|name| !CREDENTIALS.contains(name)))
+    }
+
+    /// Whether responses of the server itself depend on these settings.
+    pub(crate) fn changes_errors(&self) -> bool {
+        self.cors.is_some()
+    }
+
+    /// The folders that the steps read: an editor may replace a file by a new one.
+    pub(crate) fn paths_read(&self) -> Vec<PathBuf> {
+        let passwords = self.basic_auth.as_ref().and_then(OrOff::on).map(|table| &table.file);
+        let authorizer = self.forward_auth.as_ref().and_then(OrOff::on);
+        let files =
+            passwords.into_iter().chain(authorizer.and_then(|table| table.trusted_certificates.as_ref()));
+        files.flat_map(|file| folders_of(file)).collect()
+    }
+}
