@@ -7,42 +7,46 @@ use crate::{Outcome, command, test, workspace};
 
 /// Folders, and the modules of `tests/tests` that concern them: a file takes the row with the longest folder that contains it.
 const CONCERNED: &[(&str, &[&str])] = &[
-    ("crates/rudy/", &["tools::cli", "tools::manual"]),
-    ("crates/rudy/src/running/", &["serve::admin", "serve::status"]),
     ("crates/rudy-acme/", &["serve::acme"]),
     ("crates/rudy-admin/", &["serve::admin", "serve::status"]),
     ("crates/rudy-cache/", &["apps::cache"]),
+    ("crates/rudy-caching/", &["apps::cache"]),
+    ("crates/rudy-client/", &["apps::proxy", "apps::fastcgi"]),
     ("crates/rudy-config/", &["tools::cli", "serve::recipes"]),
-    ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
     ("crates/rudy-fastcgi-app/", &["apps::weblog"]),
+    ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
+    ("crates/rudy-files/", &["serve::handlers"]),
+    ("crates/rudy-gateway/", &["apps::fastcgi"]),
+    ("crates/rudy-guard/", &["serve::steps", "serve::limits"]),
+    ("crates/rudy-handlers/", &["serve::handlers", "serve::broadcast"]),
     ("crates/rudy-http/", &["serve::conformance", "serve::machine", "serve::http2"]),
     ("crates/rudy-lab/", &["measure::lab_report"]),
     ("crates/rudy-limit/", &["serve::limits"]),
     ("crates/rudy-load/", &["measure::bench", "tools::get"]),
     ("crates/rudy-log/", &["serve::logs"]),
+    ("crates/rudy-mirror/", &["apps::mirror"]),
     ("crates/rudy-net/", &["serve::conformance", "serve::live", "serve::stop", "serve::http2"]),
     ("crates/rudy-observe/", &["measure::observe"]),
+    ("crates/rudy-pipeline/", &["serve::steps", "serve::handlers"]),
+    ("crates/rudy-pipeline/src/client_address/", &["serve::client_address"]),
+    ("crates/rudy-pipeline/src/compression/", &["serve::compression"]),
+    ("crates/rudy-pipeline/src/routing/", &["serve::hosts", "serve::listeners", "serve::recipes"]),
+    ("crates/rudy-proxy/", &["apps::proxy"]),
     ("crates/rudy-server/", &["serve::handlers", "serve::run"]),
-    ("crates/rudy-server/src/access_log/", &["serve::logs"]),
-    ("crates/rudy-server/src/acme/", &["serve::acme"]),
-    ("crates/rudy-server/src/cache/", &["apps::cache"]),
-    ("crates/rudy-server/src/client_address/", &["serve::client_address"]),
-    ("crates/rudy-server/src/compression/", &["serve::compression"]),
     ("crates/rudy-server/src/config/", &["tools::cli", "serve::recipes"]),
-    ("crates/rudy-server/src/fastcgi/", &["apps::fastcgi"]),
-    ("crates/rudy-server/src/handlers/", &["serve::handlers", "serve::broadcast"]),
-    ("crates/rudy-server/src/metrics/", &["serve::metrics"]),
-    ("crates/rudy-server/src/mirror/", &["apps::mirror"]),
-    ("crates/rudy-server/src/proxy/", &["apps::proxy"]),
-    ("crates/rudy-server/src/routing/", &["serve::hosts", "serve::listeners", "serve::recipes"]),
     ("crates/rudy-server/src/run/", &["serve::run", "serve::reload", "serve::upgrade", "serve::stop"]),
-    ("crates/rudy-server/src/status/", &["serve::status"]),
-    ("crates/rudy-server/src/steps/", &["serve::steps", "serve::limits"]),
-    ("crates/rudy-server/src/tls/", &["serve::https", "serve::tls"]),
-    ("crates/rudy-server/src/upstream/", &["apps::proxy", "apps::fastcgi"]),
+    ("crates/rudy-site-tls/", &["serve::https", "serve::tls"]),
+    ("crates/rudy-site-tls/src/acme/", &["serve::acme"]),
     ("crates/rudy-store/", &["apps::cache"]),
+    ("crates/rudy-system/", &["serve::admin", "serve::run"]),
     ("crates/rudy-tls/", &["serve::https", "serve::tls"]),
     ("crates/rudy-upstream/", &["apps::proxy"]),
+    ("crates/rudy-watch/", &["serve::status"]),
+    ("crates/rudy-watch/src/access_log/", &["serve::logs"]),
+    ("crates/rudy-watch/src/metrics/", &["serve::metrics"]),
+    ("crates/rudy-watch/src/status/", &["serve::status"]),
+    ("crates/rudy/", &["tools::cli", "tools::manual"]),
+    ("crates/rudy/src/running/", &["serve::admin", "serve::status"]),
     ("docs/", &["serve::recipes"]),
     ("examples/weblog/", &["apps::weblog"]),
 ];
@@ -121,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_change_selects_its_crate_and_the_tests_of_its_folder() {
-        let proxy = filter(&["crates/rudy-server/src/proxy/mod.rs".into()]);
-        let expected = "(package(rudy-tests) & binary(apps) & test(/^proxy::/)) | package(rudy-server)";
+        let proxy = filter(&["crates/rudy-proxy/src/lib.rs".into()]);
+        let expected = "(package(rudy-tests) & binary(apps) & test(/^proxy::/)) | package(rudy-proxy)";
         assert_eq!(proxy, expected);
         let of_tests = filter(&["tests/tests/serve/stop.rs".into(), "README.md".into()]);
         assert_eq!(of_tests, "(package(rudy-tests) & binary(serve) & test(/^stop::/))");

@@ -76,15 +76,15 @@ mod tests {
 
     #[test]
     fn false_is_off_and_every_other_value_is_the_setting() {
-        let table = |text| from_text::<Table<Inner>>(text, &()).unwrap().key;
+        let table = |text| from_text::<Table<Inner>>(text).unwrap().key;
         assert_eq!(table(""), None);
         assert_eq!(table("key = false"), Some(OrOff::Off));
         assert_eq!(table("key = { of = 3 }").unwrap().on(), Some(&Inner { of: Int(3) }));
-        let path = from_text::<Table<FilePath>>("key = 'a'", &()).unwrap().key.unwrap();
+        let path = from_text::<Table<FilePath>>("key = 'a'").unwrap().key.unwrap();
         assert_eq!(path.on(), Some(&FilePath::from("a")));
-        let list = from_text::<Table<OneOrMany<Int<1, 9>>>>("key = [1, 2]", &()).unwrap().key.unwrap();
+        let list = from_text::<Table<OneOrMany<Int<1, 9>>>>("key = [1, 2]").unwrap().key.unwrap();
         assert_eq!(list.on().unwrap().as_slice(), [Int(1), Int(2)]);
-        let switch = from_text::<Table<bool>>("key = true", &()).unwrap().key.unwrap();
+        let switch = from_text::<Table<bool>>("key = true").unwrap().key.unwrap();
         assert_eq!(switch.on(), Some(&true));
     }
 
@@ -96,7 +96,7 @@ mod tests {
             ("key = { of = 10 }", "10 is out of range"),
             ("key = { of = 1, or = 2 }", "unknown key"),
         ] {
-            let problems = from_text::<Table<Inner>>(text, &()).unwrap_err();
+            let problems = from_text::<Table<Inner>>(text).unwrap_err();
             let lines: Vec<_> = problems.iter().map(crate::Problem::line).collect();
             assert!(lines.len() == 1 && lines[0].contains(expected), "{text}: {lines:?}");
         }

@@ -3,6 +3,7 @@
 
 mod error_log;
 mod line_writer;
+mod lines;
 mod local_time;
 
 pub use error_log::{ErrorLog, ErrorLogOptions, Kind, Level, Levels, LineFormat};
@@ -10,4 +11,5 @@ pub use line_writer::{
     Compression, Destination, LineWriter, LogFailure, OnLogFailure, Receiver, RotationOptions, lost_lines,
     open_to_append,
 };
+pub use lines::{LINE_BYTES_MAX, Lines, OnLine};
 pub use local_time::{LocalClock, utc};

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod head_tests;
 #[cfg(test)]
+mod step_tests;
+#[cfg(test)]
 mod tests;
 
 use std::io;
@@ -19,21 +21,21 @@ use rudy_net::{
     RequestBody, Response, Service, TlsSite,
 };
 
-use crate::access_log::AccessLogs;
-use crate::cache::{Cache, disk_errors};
-use crate::client_address::{self, set_forwarded_host};
 use crate::compile::compile;
 use crate::config::Config;
-use crate::exchange::{self, Observers};
-use crate::metrics::{Format, Metrics, Sources, render};
-use crate::mirror::Fetch;
-use crate::network::client_subject;
-use crate::pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
-use crate::proxy::{Proxy, ProxyPool, ProxyPools};
-use crate::routing::Router;
-use crate::status::Activity;
-use crate::tls::TlsState;
-use crate::{grpc, steps};
+use crate::grpc;
+use rudy_caching::{Cache, disk_errors};
+use rudy_mirror::Fetch;
+use rudy_pipeline::client_address::{self, set_forwarded_host};
+use rudy_pipeline::exchange::{self, Observers};
+use rudy_pipeline::network::client_subject;
+use rudy_pipeline::routing::Router;
+use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
+use rudy_proxy::{Proxy, ProxyPool, ProxyPools};
+use rudy_site_tls::TlsState;
+use rudy_watch::access_log::AccessLogs;
+use rudy_watch::metrics::{Format, Metrics, Sources, render};
+use rudy_watch::status::Activity;
 
 /// The app of one configuration: routes, limits and logs. A reload replaces it for the next request; an exchange in progress keeps
 /// the parts that it needs of the old one.
@@ -129,7 +131,7 @@ impl App {
             buffers: &resources.of(),
             upstreams: Proxy::upstreams(self.proxies()),
             cache_errors: disk_errors(&caches),
-            limits: resources.of::<steps::Limits>().rejected(),
+            limits: resources.of::<rudy_guard::Limits>().rejected(),
         };
         render(&sources, format)
     }

@@ -9,13 +9,12 @@ use rudy_net::listen::Address;
 
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
-use crate::exchange::{OwnCounters, RouteName};
-use crate::files::{FilesOptions, Folders, is_withheld};
-use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};
-use crate::pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
 use crate::plan::{self, SiteSteps};
-use crate::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
-use crate::tls;
+use rudy_files::{FilesOptions, Folders, is_withheld};
+use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
+use rudy_pipeline::exchange::{OwnCounters, RouteName};
+use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
+use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that
@@ -97,7 +96,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             )
         });
         let tls = config.tls_of(site);
-        let tls = tls.and_then(|definition| tls::site(definition, &resources.of(), &mut problems));
+        let tls = tls.and_then(|definition| rudy_site_tls::site(definition, &resources.of(), &mut problems));
         sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
     }
     if problems.is_empty() { Ok(Router::new(listeners, sites)) } else { Err(problems) }

@@ -1,11 +1,11 @@
 //! Errors of the server for gRPC clients, which read a status in `grpc-status` and cannot read a page.
 
-use crate::request_state::HasResponseState;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use rudy_http::semantics::percent::encode_grpc_message;
 use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Body, Request, Response};
+use rudy_pipeline::request_state::HasResponseState;
 
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -71,7 +71,7 @@ mod tests {
     use rudy_net::RequestBody;
 
     use super::*;
-    use crate::pages;
+    use rudy_pipeline::pages;
 
     fn media_type_of(method: &str, media_type: &str) -> Option<HeaderValue> {
         let request = http::Request::builder().method(method).header(CONTENT_TYPE, media_type);

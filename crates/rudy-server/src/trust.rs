@@ -14,8 +14,8 @@ use rudy_tls::{authority_certificate, sha256};
 use rudy_units::Visible;
 
 use crate::run::Exit;
-use crate::state_dir::state_dir;
-use crate::tls::authority_file;
+use rudy_site_tls::authority_file;
+use rudy_system::state_dir::state_dir;
 
 /// What to do with the local authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

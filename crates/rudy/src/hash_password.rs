@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use rudy_server::passwords::{self, Algorithm};
+use rudy_guard::passwords::{self, Algorithm};
 use rudy_server::run::{Exit, cannot, print};
 
 /// Hash a password for the users of `basic_auth`

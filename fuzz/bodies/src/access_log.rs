@@ -9,7 +9,7 @@ use rudy_http::Limits;
 use rudy_http::h1::{Event, RequestHead, ServerConnection};
 use rudy_log::{Destination, ErrorLog};
 use rudy_net::{Client, EndReason, ExchangeOutcome, Peer};
-use rudy_server::access_log::{AccessLog, AccessLogOptions, Format};
+use rudy_watch::access_log::{AccessLog, AccessLogOptions, Format};
 use tempfile::TempDir;
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be created"));

@@ -60,13 +60,17 @@ pub(crate) struct Reader<'a> {
     invalid: RefCell<Vec<Location>>,
 }
 
-/// Reads a table from a text, for the tests of tables.
-pub fn from_text<T: DeserializeOwned>(text: &str, hints: &dyn Hints) -> Result<T, Vec<Problem>> {
+/// Reads a table from a text, without hints, for the tests of tables.
+///
+/// # Errors
+///
+/// All problems.
+pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Vec<Problem>> {
     let location = Location::none();
     let document =
         DeTable::parse(text).map_err(|error| vec![Problem::value(&location, error.message().to_owned())])?;
     let Outcome { value, problems, .. } =
-        Reader::new(Path::new(""), hints, &[], Vec::new()).read(document.get_ref(), &location);
+        Reader::new(Path::new(""), &(), &[], Vec::new()).read(document.get_ref(), &location);
     value.filter(|_| problems.is_empty()).ok_or(problems)
 }
 

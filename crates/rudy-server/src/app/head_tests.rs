@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::App;
-use crate::Resources;
 use crate::config::Config;
+use rudy_pipeline::Resources;
 
 /// A configuration with all kinds of routes, over one folder.
 struct Server {

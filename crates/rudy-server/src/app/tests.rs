@@ -4,8 +4,8 @@ use http::header;
 use rudy_net::Body;
 
 use super::*;
-use crate::pipeline::{Call, Handler, NoHandler};
-use crate::routing::{Hosts, Listeners, PathPattern, Route, Site};
+use rudy_pipeline::routing::{Hosts, Listeners, PathPattern, Route, Site};
+use rudy_pipeline::{Call, Handler, NoHandler};
 
 fn app(text: &str) -> App {
     let folder = tempfile::tempdir().unwrap();

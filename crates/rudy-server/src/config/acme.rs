@@ -4,8 +4,8 @@ use rudy_config::{Location, OneOrMany, Problem};
 use rudy_net::listen::{Address, Endpoint};
 
 use super::{ChallengeName, Config, Site};
-use crate::acme::Wanted;
-use crate::routing::HostPattern;
+use rudy_pipeline::routing::HostPattern;
+use rudy_site_tls::acme::Wanted;
 
 /// The ports that authorities connect to.
 const PORTS: [(u16, bool); 2] = [(80, false), (443, true)];

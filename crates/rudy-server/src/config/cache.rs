@@ -4,7 +4,7 @@ use rudy_config::OrOff;
 
 use super::HandlerTable;
 use super::{Config, Route, Site};
-use crate::cache::CacheTable;
+use rudy_caching::CacheTable;
 
 impl Config {
     /// Whether a route has a cache.

@@ -3,7 +3,7 @@
 use rudy_config::{Location, Problem};
 
 use super::Config;
-use crate::client_address::Options;
+use rudy_pipeline::client_address::Options;
 
 /// Reports options that conflict with the rest of the configuration.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {

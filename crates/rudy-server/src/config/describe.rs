@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::limits::LimitsTable;
 use super::{AccessLogOptions, Config, EngineOptions, Site};
-use crate::access_log::{Conditions, Format};
-use crate::client_address::{Options as ClientAddress, Source};
-use crate::fastcgi::AppTable;
-use crate::pipeline::HandlerConfig;
+use rudy_gateway::fastcgi::AppTable;
+use rudy_pipeline::HandlerConfig;
+use rudy_pipeline::client_address::{Options as ClientAddress, Source};
+use rudy_watch::access_log::{Conditions, Format};
 
 impl Config {
     /// Describes the listeners, the routes in order, the limits that differ from their defaults, and the notices.

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::HandlerTable;
-use crate::upstream::UpstreamAddress;
+use rudy_client::UpstreamAddress;
 
 impl Config {
     /// Missing sockets of PHP sites: a notice, not an error, because php-fpm may start later.

@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 use super::HandlerTable;
 use super::limits::LimitsTable;
 use super::values::{EngineName, ListenAddress};
-use crate::access_log::{Conditions, Format, StatusRange};
-use crate::acme::AcmeTable;
-use crate::cache::StoreTable;
-use crate::client_address::Source;
-use crate::exchange::RequestIdTable;
-use crate::fastcgi::AuthorizeTable;
-use crate::files::Browse;
-use crate::network::TrustedProxy;
-use crate::php::PhpTable;
-use crate::routing::{HostPattern, PathPattern};
 use crate::step_settings::StepsTable;
-use crate::tls::{HstsTable, TlsTable};
+use rudy_caching::StoreTable;
+use rudy_files::Browse;
+use rudy_gateway::fastcgi::AuthorizeTable;
+use rudy_gateway::php::PhpTable;
+use rudy_pipeline::client_address::Source;
+use rudy_pipeline::exchange::RequestIdTable;
+use rudy_pipeline::network::TrustedProxy;
+use rudy_pipeline::routing::{HostPattern, PathPattern};
+use rudy_site_tls::acme::AcmeTable;
+use rudy_site_tls::{HstsTable, TlsTable};
+use rudy_watch::access_log::{Conditions, Format, StatusRange};
 
 /// The configuration file of Rudy, a web server.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -6,18 +6,20 @@ use rudy_config::Problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::dashboard::DashboardTable;
-use crate::fastcgi::{AppTable, FastcgiTable};
-use crate::files::FilesTable;
-use crate::handlers::{
-    BroadcastTable, DelayTable, InfoTable, MetricsTable, RedirectTable, RespondTable, RewriteTable,
-    StatusTable, StreamTable, TailTable,
+use rudy_files::FilesTable;
+use rudy_gateway::fastcgi::{AppTable, FastcgiTable};
+use rudy_gateway::php::PhpTable;
+use rudy_handlers::{
+    BroadcastTable, DelayTable, RedirectTable, RespondTable, RewriteTable, StreamTable, TailTable,
 };
-use crate::mirror::MirrorTable;
-use crate::php::PhpTable;
-use crate::pipeline::{BuildContext, Handler, HandlerConfig};
-use crate::proxy::ProxyTable;
-use crate::routing::PathPattern;
+use rudy_mirror::MirrorTable;
+use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
+use rudy_proxy::ProxyTable;
+use rudy_watch::dashboard::DashboardTable;
+use rudy_watch::info::InfoTable;
+use rudy_watch::metrics::MetricsTable;
+use rudy_watch::status::StatusTable;
 
 /// Lists all handlers: the key in a route, and the table.
 macro_rules! handlers {

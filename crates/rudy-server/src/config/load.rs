@@ -16,11 +16,11 @@ use super::hints::{TablesHints, not_a_file};
 use super::include::{Included, files_to_include};
 use super::values::ListenAddress;
 use super::{CertificateSource, Config, EngineOptions, Route, Site};
-use crate::access_log::AccessLogOptions;
-use crate::buffer::Options as BufferOptions;
-use crate::client_address;
-use crate::exchange::RequestIdTable;
-use crate::files::{FilesOptions, FilesTable};
+use rudy_client::buffer::Options as BufferOptions;
+use rudy_files::{FilesOptions, FilesTable};
+use rudy_pipeline::client_address;
+use rudy_pipeline::exchange::RequestIdTable;
+use rudy_watch::access_log::AccessLogOptions;
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that `more` finds in what

@@ -4,7 +4,7 @@ use rudy_config::{Location, Problem};
 use rudy_log::Destination;
 
 use super::{AccessLogOptions, Config, Site};
-use crate::access_log::AccessLogsOptions;
+use rudy_watch::access_log::AccessLogsOptions;
 
 impl Config {
     /// Returns the access logs with the places of their settings: that of the server, then those of sites.

@@ -28,35 +28,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::tls::{
-    CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
-};
 pub use engine::EngineOptions;
 pub use handler::HandlerTable;
 pub(crate) use listen::conflicts as conflicting_addresses;
 pub use rudy_config::{Diagnostics, Fields, FilePath, HeaderFieldName, Int, Located, OneOrMany, OrOff};
 use rudy_config::{Location, Placeholders, Sources};
 use rudy_net::listen::Address;
+pub use rudy_site_tls::{
+    CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
+};
 pub use rudy_units::{Size, Time};
 pub use schema::json_schema;
 pub use values::ListenAddress;
 
-pub use crate::access_log::AccessLogOptions;
-pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
-use crate::buffer::Options as BufferOptions;
-use crate::cache::StoreTable;
-pub use crate::exchange::RequestIdTable;
-use crate::fastcgi::{AuthorizeTable, PHP_SUFFIX};
-use crate::files::FilesTable;
-use crate::routing::{HostPattern, PathPattern};
 use crate::step_settings::StepsTable;
+use rudy_caching::StoreTable;
+use rudy_client::buffer::Options as BufferOptions;
+use rudy_files::FilesTable;
+use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
 pub use rudy_log::ErrorLogOptions;
-
-/// Reads a table from a text.
-#[cfg(test)]
-pub(crate) fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Vec<rudy_config::Problem>> {
-    rudy_config::from_text(text, &hints::TablesHints)
-}
+pub use rudy_pipeline::exchange::RequestIdTable;
+use rudy_pipeline::routing::{HostPattern, PathPattern};
+pub use rudy_site_tls::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
+pub use rudy_watch::access_log::AccessLogOptions;
 
 /// Well below the 90 s after which systemd sends SIGKILL, and longer than most requests.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -81,7 +75,7 @@ pub struct Config {
     /// The settings of buffered bodies.
     pub buffer: BufferOptions,
     /// The trusted proxies.
-    pub client_address: crate::client_address::Options,
+    pub client_address: rudy_pipeline::client_address::Options,
     /// The access log.
     pub access_log: Option<AccessLogOptions>,
     /// The error log.
@@ -231,9 +225,9 @@ impl Config {
             engine: EngineOptions::default(),
             http2: true,
             limits: rudy_net::Limits::default(),
-            password_threads: crate::passwords::default_threads(),
+            password_threads: rudy_guard::passwords::default_threads(),
             buffer: BufferOptions::default(),
-            client_address: crate::client_address::Options::default(),
+            client_address: rudy_pipeline::client_address::Options::default(),
             access_log: None,
             error_log: ErrorLogOptions::default(),
             metrics: None,

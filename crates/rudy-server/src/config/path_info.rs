@@ -5,8 +5,8 @@ use rudy_config::OrOff;
 
 use super::HandlerTable;
 use super::{Config, Route, Site};
-use crate::pipeline::HandlerConfig as _;
-use crate::routing::PathPattern;
+use rudy_pipeline::HandlerConfig as _;
+use rudy_pipeline::routing::PathPattern;
 
 /// The front controller of most PHP applications.
 const FRONT_CONTROLLER: &str = "/index.php";

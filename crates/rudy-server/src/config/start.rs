@@ -14,11 +14,11 @@ use rustix::fs::{Access, access};
 
 use super::Config;
 use super::HandlerTable;
-use crate::fastcgi::AppTable;
-use crate::fastcgi::needs_root_to_start_as;
-use crate::state_dir::state_dir;
-use crate::upstream::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
-use crate::user::root_may;
+use rudy_client::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
+use rudy_gateway::fastcgi::AppTable;
+use rudy_gateway::fastcgi::needs_root_to_start_as;
+use rudy_system::state_dir::state_dir;
+use rudy_system::user::root_may;
 
 /// A reason why a start would fail.
 struct Obstacle {

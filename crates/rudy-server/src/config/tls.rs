@@ -7,8 +7,8 @@ use rudy_config::{Location, Problem};
 use rudy_net::listen::Address;
 
 use super::{Config, Site};
-use crate::pipeline::HTTPS_PORT;
-use crate::tls::{Definition, ticket_keys_problem};
+use rudy_pipeline::HTTPS_PORT;
+use rudy_site_tls::{Definition, ticket_keys_problem};
 
 /// What browsers' built-in lists require (hstspreload.org).
 const PRELOAD_MIN: Duration = Duration::from_hours(365 * 24);

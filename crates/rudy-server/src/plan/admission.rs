@@ -1,8 +1,5 @@
 //! The steps that decide who may send requests.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -12,14 +9,14 @@ use rudy_config::{Location, OrOff, Problem};
 
 use super::{Planned, planned};
 use crate::config::{self, Config};
-use crate::passwords::PasswordFile;
-use crate::pipeline::{Resources, Step};
 use crate::step_settings::{AdmissionTable, StepKind};
-use crate::steps::{
+use rudy_guard::passwords::PasswordFile;
+use rudy_guard::{
     AccessRules, BasicAuth, BasicAuthTable, Cors, CorsFields, ForwardAuth, LoginLimits, Maintenance,
     Preflight, WithoutUserFields,
 };
-use crate::watched_files::WatchedFiles;
+use rudy_pipeline::{Resources, Step};
+use rudy_system::watched_files::WatchedFiles;
 
 /// What the steps of a site share.
 pub(super) struct Shared<'r> {

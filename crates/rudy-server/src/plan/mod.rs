@@ -10,17 +10,17 @@ use rudy_config::{OneOrMany, OrOff, Problem};
 
 use self::admission::{Admission, Shared, without_user_fields};
 pub(crate) use self::request_limits::problems as limit_problems;
-use crate::cache::{Cache, CacheStore, CacheTable, Caches};
 use crate::config::{self, Config, HandlerTable};
-use crate::fastcgi::Authorizer;
-use crate::mirror::{Mirror, MirrorTable};
-use crate::pipeline::{Resources, Step};
-use crate::routing::PathPattern;
 use crate::step_settings::{StepKind, StepsTable};
-use crate::steps::{
+use rudy_caching::{Cache, CacheStore, CacheTable, Caches};
+use rudy_gateway::fastcgi::Authorizer;
+use rudy_guard::{
     BodyLimit, Changes, Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, RequestFields,
     RequestTimeout, WithoutForwardingFields, bandwidth,
 };
+use rudy_mirror::{Mirror, MirrorTable};
+use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::{Resources, Step};
 
 /// The steps that all routes of a site share.
 pub(crate) struct SiteSteps<'c> {

@@ -4,7 +4,7 @@ use rudy_config::{Location, Problem};
 
 use crate::config::Config;
 use crate::step_settings::StepsTable;
-use crate::steps::{LimitCheck, Login};
+use rudy_guard::{LimitCheck, Login};
 
 /// Reports the problems of all limits.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {

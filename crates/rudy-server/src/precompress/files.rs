@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
 
-use crate::compression::Compression;
+use rudy_pipeline::compression::Compression;
 
 /// A file, as it was when the folder was listed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use rudy_http::semantics::negotiation::Coding;
 
 use super::files::{SourceFile, modified_ns};
-use crate::compression::{Effort, Encoder, PIECE_BYTES};
+use rudy_pipeline::compression::{Effort, Encoder, PIECE_BYTES};
 
 /// The compressed form of a file.
 #[derive(Debug)]

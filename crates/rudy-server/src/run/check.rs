@@ -11,11 +11,12 @@ use super::exit::{Exit, Failure};
 use super::ownership::{log_files, transfers_buffer_dir, transfers_log};
 use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
+use crate::App;
 use crate::config::Config;
 use crate::config::tls::early_data_notice;
-use crate::tls::TlsState;
-use crate::watched_files::WatchedFiles;
-use crate::{App, Resources};
+use rudy_pipeline::Resources;
+use rudy_site_tls::TlsState;
+use rudy_system::watched_files::WatchedFiles;
 
 /// Prints the effective configuration, or all its problems.
 #[must_use]

@@ -4,8 +4,8 @@ use rudy_config::{Diagnostics, Location, Problem};
 
 use super::sandbox;
 use crate::config::Config;
-use crate::fastcgi::AppTable;
-use crate::user::User;
+use rudy_gateway::fastcgi::AppTable;
+use rudy_system::user::User;
 
 /// Checks for all conflicts. Looking up users may wait for the network.
 pub(super) fn check(config: &Config) -> Result<(), Diagnostics> {

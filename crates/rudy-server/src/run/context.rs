@@ -13,20 +13,23 @@ use rudy_units::visible;
 
 use super::current_app::CurrentApp;
 use super::exit::Failure;
-use crate::access_log::AccessLogs;
-use crate::acme::{self, Renewals};
-use crate::admin::Responder;
-use crate::buffer::Buffers;
-use crate::cache::{self, Caches};
+use crate::App;
 use crate::config::Config;
-use crate::metrics::{Format, MetricsText};
-use crate::proxy::{ProxyPools, UpstreamChange};
-use crate::state_dir::state_dir;
-use crate::status::{Activity, LIMIT_MAX, Selection};
-use crate::steps::Limits;
-use crate::tls::TlsState;
-use crate::watched_files::WatchedFiles;
-use crate::{App, Apps, Metrics, Resources};
+use rudy_caching::Caches;
+use rudy_client::buffer::Buffers;
+use rudy_gateway::fastcgi::Apps;
+use rudy_guard::Limits;
+use rudy_pipeline::Resources;
+use rudy_proxy::{ProxyPools, UpstreamChange};
+use rudy_site_tls::TlsState;
+use rudy_site_tls::acme::{self, Renewals};
+use rudy_system::admin::Responder;
+use rudy_system::state_dir::state_dir;
+use rudy_system::watched_files::WatchedFiles;
+use rudy_watch::access_log::AccessLogs;
+use rudy_watch::metrics::Metrics;
+use rudy_watch::metrics::{Format, MetricsText};
+use rudy_watch::status::{Activity, LIMIT_MAX, Selection};
 
 /// The state that all configurations of a process share. Clones share it too.
 #[derive(Clone)]
@@ -124,7 +127,7 @@ impl Context {
                 Some(successor) if matches!(of_cache, rudy_admin::Request::CachePurge(_)) => {
                     rudy_admin::ask(successor, of_cache).unwrap_or_else(rudy_admin::Response::Error)
                 }
-                _ => cache::respond(of_cache, &app.caches().collect::<Vec<_>>()),
+                _ => rudy_caching::respond(of_cache, &app.caches().collect::<Vec<_>>()),
             },
         }
     }

@@ -12,15 +12,16 @@ use rudy_net::{Client, Peer, RequestBody};
 
 use super::exit::{Exit, Failure};
 use super::print;
+use crate::App;
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
-use crate::internal_redirect::REDIRECTS_MAX;
-use crate::pipeline::{Call, HandlerConfig};
-use crate::pipeline::{Context, Routes};
-use crate::pipeline::{Explained, Target, explain as explain_steps};
-use crate::routing::RouteMatch;
-use crate::routing::template::Subject;
-use crate::{App, Resources};
+use rudy_pipeline::Resources;
+use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
+use rudy_pipeline::routing::RouteMatch;
+use rudy_pipeline::routing::template::Subject;
+use rudy_pipeline::{Call, HandlerConfig};
+use rudy_pipeline::{Context, Routes};
+use rudy_pipeline::{Explained, Target, explain as explain_steps};
 
 /// A request to explain.
 #[derive(Debug, Clone)]

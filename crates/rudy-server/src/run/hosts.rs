@@ -8,7 +8,7 @@ use rudy_net::listen::{Address, BoundAddress, Endpoint, InheritedSockets};
 use rudy_tls::Names;
 
 use super::announce::is_loopback;
-use crate::routing::{HostPattern, own_hosts};
+use rudy_pipeline::routing::{HostPattern, own_hosts};
 
 /// A host that `--host` allows.
 #[derive(Debug, Clone, PartialEq, Eq)]

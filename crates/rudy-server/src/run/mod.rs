@@ -40,15 +40,15 @@ use rudy_net::listen::{Address, Endpoint, InheritedSockets};
 use self::exit::Failure;
 use self::hosts::{allowed_hosts, hosts_of_certificate};
 use self::server::Server;
-use crate::HostPattern;
-use crate::access_log::Format;
 use crate::config::HandlerTable;
 use crate::config::{AccessLogOptions, AcmeTable, CertificateSource, Config, Site, TlsTable, json_schema};
-use crate::files::{FilesOptions, FilesTable};
-use crate::mirror::MirrorTable;
-use crate::proxy::{ProxyTable, UpstreamUrl};
-use crate::routing::machine_name;
-use crate::steps::ErrorPagesTable;
+use rudy_files::{FilesOptions, FilesTable};
+use rudy_guard::ErrorPagesTable;
+use rudy_mirror::MirrorTable;
+use rudy_pipeline::routing::HostPattern;
+use rudy_pipeline::routing::machine_name;
+use rudy_proxy::{ProxyTable, UpstreamUrl};
+use rudy_watch::access_log::Format;
 
 /// The port of `rudy serve --tls` without `--listen`.
 const DEFAULT_TLS_PORT: u16 = 8443;

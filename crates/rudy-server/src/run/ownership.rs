@@ -16,9 +16,9 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, 
 use rustix::process::geteuid;
 
 use crate::config::Config;
-use crate::openat2;
-use crate::state_dir::{self, state_dir};
-use crate::user::User;
+use rudy_system::openat2;
+use rudy_system::state_dir::{self, state_dir};
+use rudy_system::user::User;
 
 /// Folders that systemd creates for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`,
 /// `CacheDirectory=`.

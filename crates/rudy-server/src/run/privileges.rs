@@ -19,7 +19,7 @@ use rustix::thread::{
 use super::exit::Failure;
 use super::ownership::{transfer_ownership, transfer_state_folder};
 use crate::config::Config;
-use crate::user::{User, may_change_user};
+use rudy_system::user::{User, may_change_user};
 
 /// The warning if Rudy runs as root without a configured `user`.
 pub(super) const RUNS_AS_ROOT: &str = "Rudy runs as root, which is not necessary: set `user = \"www-data\"` in the configuration, `--user www-data`, or `User=` in its systemd unit";

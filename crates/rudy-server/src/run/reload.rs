@@ -9,8 +9,8 @@ use super::exit::Failure;
 use super::server::{Server, open_access_logs};
 use super::service_manager::State;
 use super::{Source, announce, conflicts, outcome};
-use crate::access_log::AccessLogs;
 use crate::config::Config;
+use rudy_watch::access_log::AccessLogs;
 
 impl Server {
     /// Reloads the configuration. Requests in progress finish with the old one.

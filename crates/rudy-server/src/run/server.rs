@@ -26,12 +26,12 @@ use super::service_manager::{self, State};
 use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
 use super::{Options, announce, privileges, sandbox};
-use crate::access_log::AccessLogs;
-use crate::acme::Renewals;
-use crate::admin::AdminSocket;
 use crate::config::Config;
-use crate::openat2;
-use crate::watched_files::INTERVAL;
+use rudy_site_tls::acme::Renewals;
+use rudy_system::admin::AdminSocket;
+use rudy_system::openat2;
+use rudy_system::watched_files::INTERVAL;
+use rudy_watch::access_log::AccessLogs;
 
 /// A running server.
 pub(super) struct Server {

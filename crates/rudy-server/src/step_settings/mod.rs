@@ -14,15 +14,15 @@ use serde::Deserialize;
 
 pub use self::admission::AdmissionTable;
 pub(crate) use self::kind::StepKind;
-use crate::cache::CacheTable;
-use crate::compression::CompressionSetting;
-use crate::field_changes::{FieldChange, FieldChanges};
-use crate::media_types::{Charset, FileTypes, MediaTypeTable};
-use crate::routing::PathPattern;
-use crate::steps::{
+use rudy_caching::CacheTable;
+use rudy_guard::{
     BandwidthTable, Changes, Compressor, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
     ResponseFields,
 };
+use rudy_pipeline::compression::CompressionSetting;
+use rudy_pipeline::field_changes::{FieldChange, FieldChanges};
+use rudy_pipeline::media_types::{Charset, FileTypes, MediaTypeTable};
+use rudy_pipeline::routing::PathPattern;
 
 /// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

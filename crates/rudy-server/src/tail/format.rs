@@ -8,7 +8,8 @@ use rudy_log::LocalClock;
 use rudy_units::{is_interpreted, visible_json};
 use serde::Serialize;
 
-use crate::follow::{LINE_BYTES_MAX, Line};
+use rudy_handlers::follow::Line;
+use rudy_log::LINE_BYTES_MAX;
 
 /// The maximum width of the column of names, in characters.
 const NAME_WIDTH_MAX: usize = 40;

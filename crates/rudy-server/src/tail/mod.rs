@@ -14,8 +14,8 @@ use rudy_units::visible;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::format::{Destination, LineFormatter};
-use crate::follow::{Event, Follower, Pattern, Stopper};
 use crate::run::Exit;
+use rudy_handlers::follow::{Event, Follower, Pattern, Stopper};
 
 /// The options of `rudy tail`.
 #[derive(Debug, Clone)]

@@ -651,7 +651,7 @@ listing_entries = 7
     );
     let config = load(&[("rudy.toml", &text)]).unwrap();
     let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
-    let usual = crate::files::FilesOptions::default();
+    let usual = rudy_files::FilesOptions::default();
     assert_eq!((&*files.options.index[0], files.options.fallback.as_deref()), ("a.html", Some("app.html")));
     assert_eq!((files.options.cache_size, files.options.revalidate_after.as_secs()), (1 << 20, 5));
     assert!(files.options.compression != usual.compression);

@@ -1,13 +1,13 @@
 //! First guesses of users: accepted, or rejected with the correct line.
 
-use crate::access_log::Format;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_log::Destination;
 use rudy_net::listen::Endpoint;
+use rudy_watch::access_log::Format;
 
 use super::*;
-use crate::compression::{CompressionSetting, Of};
-use crate::files::Browse;
+use rudy_files::Browse;
+use rudy_pipeline::compression::{CompressionSetting, Of};
 
 /// A configuration with one site, with these lines before and in the site.
 fn with_site(main: &str, site: &str) -> Result<Config, String> {

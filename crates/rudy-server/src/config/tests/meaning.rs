@@ -257,7 +257,7 @@ fn a_php_site_needs_three_lines() {
     let route = "[[site.route]]\npath = '/b/*'\nphp = { root = 'app', address = 'unix:none.sock', follow_symlinks = true }";
     std::fs::write(&file, format!("[[site]]\nphp = 'app'\n{route}")).unwrap();
     let config = Config::load(&file).unwrap();
-    App::new(&config, &crate::Resources::default()).unwrap();
+    App::new(&config, &rudy_pipeline::Resources::default()).unwrap();
     let text = config.describe().replace(&format!("{}/", folder.path().display()), "");
     for line in [
         "  1  /b/*  php  app, links followed, run by unix:none.sock",

@@ -8,7 +8,7 @@ mod meaning;
 use super::*;
 use crate::App;
 use crate::config::HandlerTable;
-use crate::pipeline::HandlerConfig;
+use rudy_pipeline::HandlerConfig;
 
 /// Writes the files to an empty folder and loads the first one. Errors name the files without the folder.
 fn load(files: &[(&str, &str)]) -> Result<Config, String> {
@@ -19,7 +19,8 @@ fn load(files: &[(&str, &str)]) -> Result<Config, String> {
         std::fs::write(path, text).unwrap();
     }
     let config = Config::load(&folder.path().join(files[0].0));
-    let config = config.and_then(|config| App::new(&config, &crate::Resources::default()).map(|_| config));
+    let config =
+        config.and_then(|config| App::new(&config, &rudy_pipeline::Resources::default()).map(|_| config));
     config.map_err(|errors| errors.render(false).replace(&format!("{}/", folder.path().display()), ""))
 }
 

@@ -25,7 +25,7 @@ use self::paths::{PathAccess, paths_of_config, system_paths};
 use super::exit::Failure;
 use super::privileges::single_thread;
 use crate::config::Config;
-use crate::sandboxed;
+use rudy_system::sandboxed;
 
 /// The notice for kernels with Landlock before ABI 3 (Linux 6.2).
 pub(super) const PARTIAL: &str =

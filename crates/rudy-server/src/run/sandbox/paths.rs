@@ -11,10 +11,10 @@ use rudy_log::Destination;
 use rudy_net::listen::Endpoint;
 
 use crate::config::{Config, TlsTable};
-use crate::pipeline::HandlerConfig;
-use crate::state_dir::{self, state_dir};
 use crate::step_settings::StepsTable;
-use crate::watched_files::folders_of;
+use rudy_pipeline::HandlerConfig;
+use rudy_system::state_dir::{self, state_dir};
+use rudy_system::watched_files::folders_of;
 
 /// A file or folder, and the access that Rudy needs.
 #[derive(Debug)]

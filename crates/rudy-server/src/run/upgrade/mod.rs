@@ -30,7 +30,7 @@ use super::outcome;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
 use super::signals::{Action, Stop};
-use crate::admin::AdminSocket;
+use rudy_system::admin::AdminSocket;
 
 /// The environment variable with the id of the process to replace. If it is set, standard input is the channel to that process.
 const PREDECESSOR_VARIABLE: &str = "RUDY_UPGRADE";

@@ -1,0 +1,78 @@
+//! Requests that do not use the cache, and those that invalidate what it has stored.
+
+use std::sync::Arc;
+
+use http::{Method, Request as HttpRequest};
+use rudy_cache::{CacheStatus, Forward, Key};
+use rudy_net::{Observer, Reply, Request, Response};
+use tokio::task::spawn_blocking;
+
+use super::Shared;
+use super::store::OpenStore;
+use rudy_pipeline::Call;
+use rudy_pipeline::Next;
+
+/// Passes a request on, without looking for a stored response or storing one.
+pub(super) fn pass(
+    shared: &Arc<Shared>,
+    reason: Forward,
+    request: Request<'_>,
+    call: Call<'_>,
+    next: Next,
+) -> Reply {
+    let (shared, observer) = (shared.clone(), call.context.client.observer.get().cloned());
+    next.call(request, call).map(move |mut response| {
+        add_forwarded(&shared, reason, &mut response, observer.as_ref());
+        response
+    })
+}
+
+/// Passes a request on whose method may change the resource. What is stored for its URL is invalid after it (RFC 9111 §4.4), before
+/// the client receives the response.
+pub(super) fn write_through(
+    shared: &Arc<Shared>,
+    open: &Arc<OpenStore>,
+    request: Request<'_>,
+    call: Call<'_>,
+    next: Next,
+) -> Reply {
+    if request.method().is_safe() {
+        return pass(shared, Forward::Method, request, call, next);
+    }
+    let (shared, open) = (shared.clone(), open.clone());
+    let (method, key) = (request.method().clone(), key(&shared, &request, &call));
+    let observer = call.context.client.observer.get().cloned();
+    let reply = next.call(request, call);
+    Reply::Later(Box::pin(async move {
+        let mut response = reply.response().await;
+        let keys = invalidated(&shared, method, &key, &response);
+        if !keys.is_empty() {
+            // An error means a panic, which is logged.
+            let _ = spawn_blocking(move || open.invalidate(&keys)).await;
+        }
+        add_forwarded(&shared, Forward::Method, &mut response, observer.as_ref());
+        response
+    }))
+}
+
+fn add_forwarded(
+    shared: &Shared,
+    reason: Forward,
+    response: &mut Response,
+    observer: Option<&Arc<dyn Observer>>,
+) {
+    let forward_status = Some(response.status());
+    let status = CacheStatus { forward: Some(reason), forward_status, ..CacheStatus::default() };
+    shared.add_status(response, &status, observer);
+}
+
+/// Returns the key of a request with a body.
+pub(super) fn key(shared: &Shared, request: &Request<'_>, call: &Call<'_>) -> Key {
+    super::subject::key(&shared.policy, request, call.context.client)
+}
+
+fn invalidated(shared: &Shared, method: Method, key: &Key, response: &Response) -> Vec<Key> {
+    let mut request = HttpRequest::new(());
+    *request.method_mut() = method;
+    shared.policy.invalidated(&request, &super::fetch::view(response), key)
+}

@@ -1,0 +1,283 @@
+//! The store that all caches of a configuration share: the table `[cache]`, and the store itself.
+
+use std::convert::Infallible;
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+use rudy_admin::RunningServer;
+use rudy_cache::Key;
+use rudy_cache::index::Capacity;
+use rudy_config::{FilePath, Int, OneOrMany};
+use rudy_log::ErrorLog;
+use rudy_store::{DiskFailure, DiskLog, Options, Purge, PurgeError, Store, Target};
+use rudy_units::Size;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::control::{NO_CACHE, purge_of};
+use super::flights::Flights;
+use super::marks::Marks;
+use rudy_pipeline::compression::StoredVariants;
+use rudy_pipeline::registry::Registry;
+use rudy_system::state_dir;
+
+/// Where the responses of `cache` are stored, and how many.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreTable {
+    /// Folder of the cache, relative to this file. It belongs to Rudy alone. The default is `$CACHE_DIRECTORY` (set by systemd),
+    /// `/var/cache/rudy` for root, or `~/.cache/rudy`.
+    #[schemars(example = &"/var/cache/rudy")]
+    pub path: Option<FilePath>,
+    /// Maximum disk space for stored responses. The default is 10 GiB. The least used ones are removed first.
+    #[schemars(extend("examples" = ["50G"]))]
+    pub size: Option<Size<1>>,
+    /// Maximum number of stored responses. The default is 1,000,000. Each needs up to 256 bytes of memory.
+    #[schemars(example = 100_000)]
+    pub objects: Option<Int<1, 100_000_000>>,
+    /// Maximum size of a response. The default is 1 GiB.
+    #[schemars(extend("examples" = ["100M"]))]
+    pub object_bytes: Option<Size<1>>,
+    /// Memory for small responses that are used often. The default is 64 MiB. Compressed copies use up to a quarter of it in addition.
+    #[schemars(extend("examples" = ["256M"]))]
+    pub memory: Option<Size>,
+    /// Hexadecimal digits in the name of each folder level. The default is `[1, 2]`: 4,096 folders. A change empties the cache.
+    #[schemars(example = [2, 2])]
+    pub levels: Option<OneOrMany<Int<1, 2>>>,
+    /// Name of the cache in `Cache-Status`. The default is `Rudy`.
+    #[schemars(extend("examples" = ["edge-1"]))]
+    pub name: Option<String>,
+}
+
+/// Compressed copies use up to a quarter of `memory` besides it, as for files.
+const COMPRESSED_SHARE: u64 = 4;
+
+/// The maximum number of folder levels.
+const LEVELS_MAX: usize = 3;
+
+impl StoreTable {
+    /// Returns the folder. `None` if it is not set and there is no default.
+    #[must_use]
+    pub fn folder(&self) -> Option<PathBuf> {
+        if let Some(path) = &self.path {
+            return Some(path.0.clone());
+        }
+        let first = |name| env::var_os(name).and_then(|paths| env::split_paths(&paths).next());
+        let absolute = |name| first(name).filter(|path: &PathBuf| path.is_absolute());
+        if let Some(folder) = absolute("CACHE_DIRECTORY") {
+            return Some(folder);
+        }
+        if rustix::process::geteuid().is_root() {
+            return Some("/var/cache/rudy".into());
+        }
+        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        cache.map(|cache| cache.join("rudy"))
+    }
+
+    /// Returns what is wrong with a value, by its key.
+    #[must_use]
+    pub fn problem(&self) -> Option<(&'static str, String)> {
+        let levels = self.levels.as_ref().map_or(0, |levels| levels.as_slice().len());
+        if levels > LEVELS_MAX {
+            return Some((
+                "levels",
+                format!("{levels} folder levels are too many\nexpected at most {LEVELS_MAX}"),
+            ));
+        }
+        let name = self.name.as_deref()?;
+        let is_token = name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric() || "-_.:/*".contains(character));
+        let why = "is not a name for `Cache-Status`\nexpected a letter, then letters, digits and -_.:/*";
+        (!is_token).then(|| ("name", format!("\"{}\" {why}", name.escape_debug())))
+    }
+
+    /// Returns the name of the cache in `Cache-Status`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("Rudy")
+    }
+
+    /// Returns the options of the store.
+    pub fn options(&self, folder: &Path) -> Options {
+        let mut options = Options::new(folder);
+        if let Some(levels) = &self.levels {
+            let digits = levels.as_slice().iter().map(|digits| u8::try_from(digits.as_u16()).unwrap_or(1));
+            options.levels = digits.collect();
+        }
+        let Capacity { bytes, objects } = options.capacity;
+        options.capacity = Capacity {
+            bytes: self.size.map_or(bytes, |size| size.0),
+            objects: self.objects.map_or(objects, Int::as_u32),
+        };
+        options.object_bytes_max = self.object_bytes.map_or(options.object_bytes_max, |size| size.0);
+        options.memory_bytes = self.memory.map_or(options.memory_bytes, |size| size.0);
+        options
+    }
+}
+
+/// A store for a configuration. It is opened when a server starts, but not when a configuration is only checked.
+#[derive(Debug)]
+pub struct CacheStore {
+    pub(super) table: StoreTable,
+    opened: OnceLock<Arc<OpenStore>>,
+}
+
+/// An open store, and what its caches remember beside it.
+#[derive(Debug)]
+pub struct OpenStore {
+    /// The files.
+    pub store: Store,
+    pub(super) flights: Arc<Flights>,
+    pub(super) marks: Marks,
+    /// Compressed bodies of stored responses.
+    pub(super) variants: Arc<StoredVariants>,
+    pub(super) object_bytes_max: u64,
+    pub(super) folder: PathBuf,
+    /// The process that replaces this one, and stores.
+    successor: ArcSwapOption<RunningServer>,
+    pub(super) log: ErrorLog,
+}
+
+impl CacheStore {
+    /// Prepares the store of a table. Nothing is opened yet.
+    #[must_use]
+    pub fn new(table: &StoreTable) -> Self {
+        Self { table: table.clone(), opened: OnceLock::new() }
+    }
+
+    /// Returns the store if it is open.
+    pub fn get(&self) -> Option<&Arc<OpenStore>> {
+        self.opened.get()
+    }
+
+    /// Opens the store, unless it is open.
+    pub fn open(&self, log: &ErrorLog) -> io::Result<()> {
+        if self.opened.get().is_some() {
+            return Ok(());
+        }
+        let folder = self.table.folder().ok_or_else(|| {
+            io::Error::other("find a folder for the cache: set `path` in [cache] of the configuration")
+        })?;
+        let options = Options {
+            log: Some(Arc::new(DiskErrors(log.of_server(), folder.clone()))),
+            ..self.table.options(&folder)
+        };
+        let object_bytes_max = options.object_bytes_max;
+        let variants = Arc::new(StoredVariants::new(options.memory_bytes / COMPRESSED_SHARE));
+        create_folder(&folder)?;
+        let store = Store::open(options)
+            .map_err(|error| io::Error::other(format!("open the cache {}: {error}", folder.display())))?;
+        if !store.is_writer() {
+            log.notice(&format!(
+                "another process uses the cache {}: this one reads from it, and stores when the other one has stopped",
+                folder.display()
+            ));
+        }
+        let open = OpenStore {
+            store,
+            flights: Arc::default(),
+            marks: Marks::default(),
+            variants,
+            object_bytes_max,
+            folder,
+            successor: ArcSwapOption::empty(),
+            log: log.clone(),
+        };
+        // Two threads that open it at a time are no case: one thread starts the server.
+        self.opened.get_or_init(|| Arc::new(open));
+        Ok(())
+    }
+}
+
+/// Logs errors of the disk, which are misses for clients.
+#[derive(Debug)]
+struct DiskErrors(ErrorLog, PathBuf);
+
+impl DiskLog for DiskErrors {
+    fn failed(&self, failure: DiskFailure, error: &io::Error) {
+        let (kind, effect) = match failure {
+            DiskFailure::Read => ("cannot read the cache", "requests the responses again"),
+            DiskFailure::Write => ("cannot write to the cache", "passes responses on without storing them"),
+        };
+        self.0.recurring_error(kind, &format!("{kind} {}: {error}; Rudy {effect}", self.1.display()));
+    }
+}
+
+impl OpenStore {
+    /// Returns its folder, which only this user can read.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Purges objects. Later requests neither find them nor join a request that was sent before. Blocks.
+    pub(super) fn purge(&self, purges: &[Purge]) -> Result<(), PurgeError> {
+        self.store.purge(purges)?;
+        let key = |purge: &Purge| match &purge.target {
+            Target::Key(key) => Some(key.clone()),
+            // The keys of a tag are known when the responses arrive.
+            Target::Prefix(_) | Target::Tag(_) | Target::TagOfSite { .. } => None,
+        };
+        match purges.iter().map(key).collect::<Option<Vec<_>>>() {
+            Some(keys) => self.flights.close(&keys),
+            None => self.flights.close_all(),
+        }
+        Ok(())
+    }
+
+    /// Removes all objects of keys that a request has changed, as [`Self::purge`] does. Blocks.
+    pub(super) fn invalidate(&self, keys: &[Key]) {
+        self.store.invalidate(keys);
+        self.flights.close(keys);
+        let Some(successor) = &*self.successor.load() else { return };
+        // If the new process has ended, this one stores again, and removes the objects then.
+        let rejected = keys.iter().filter_map(|key| rudy_admin::ask(successor, &purge_of(key)).err());
+        for why in rejected.filter(|why| !why.ends_with(NO_CACHE)) {
+            let message = format!("the new process may send what a request has changed here: {why}");
+            self.log.recurring_error("the new process has not purged what a request has changed", &message);
+        }
+    }
+
+    /// Lets the process that replaces this one store. It purges what requests change here.
+    pub fn release(&self, successor: Arc<RunningServer>) {
+        self.successor.store(Some(successor));
+        self.store.release();
+    }
+
+    /// Stores again, after the process that replaced this one has ended.
+    pub fn reclaim(&self) {
+        self.successor.store(None);
+        self.store.reclaim();
+    }
+}
+
+/// Creates a folder that only this user can read: responses may be for clients of one network only.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    state_dir::create(folder).map_err(|error| {
+        let what =
+            format!("create the folder of the cache {} (`path` in [cache]): {error}", folder.display());
+        io::Error::new(error.kind(), format!("{what}; set another one there, or with `rudy mirror --cache`"))
+    })
+}
+
+/// The stores of all configurations in use. A configuration with the same table uses the same store.
+#[derive(Debug, Default)]
+pub struct Caches(Registry<StoreTable, CacheStore>);
+
+impl Caches {
+    /// Returns the store of a table.
+    pub fn store(&self, table: &StoreTable) -> Arc<CacheStore> {
+        let create = || Ok::<_, Infallible>(Arc::new(CacheStore::new(table)));
+        let Ok(store) = self.0.get_or_create(table, create);
+        store
+    }
+
+    /// Returns the open stores.
+    pub fn open(&self) -> Vec<Arc<OpenStore>> {
+        self.0.values().iter().filter_map(|store| store.get().cloned()).collect()
+    }
+}

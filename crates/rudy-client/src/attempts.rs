@@ -1,0 +1,123 @@
+//! Attempts to send a request, over any protocol: each on another connection, until there is a response or another one would not help.
+
+use std::mem::take;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rudy_net::{Observer, poll_time};
+
+use super::failure::Failure;
+use super::retries::FailedAttempt;
+use super::{Checkout, Connection, Exchange, Protocol, Selection, Upload, Upstream, Wanted};
+use rudy_pipeline::exchange::note;
+
+/// The start of an attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    /// The time of the first attempt.
+    pub at: Instant,
+    /// The number of this attempt, from 1.
+    pub attempt: u32,
+}
+
+/// A request that may be sent more than once.
+pub trait Outgoing: Sync {
+    /// How a request is written and a response is read.
+    type Protocol: Protocol;
+
+    /// Returns the observer of the exchange with the client, if the response is for it.
+    fn observer(&self) -> Option<&Arc<dyn Observer>>;
+
+    /// Returns whether the request may be processed twice (RFC 9110 §9.2.2).
+    fn is_repeatable(&self) -> bool;
+
+    /// Returns whether another member may serve what one has failed to serve.
+    fn has_others(&self) -> bool;
+
+    /// Waits for a connection on which the request can be sent.
+    fn checkout<'a>(
+        &'a self,
+        selection: &'a mut Selection,
+        start: Start,
+    ) -> impl Future<Output = Result<CheckoutOf<Self::Protocol>, FailureOf<Self::Protocol>>> + Send + 'a;
+
+    /// Begins to send the request.
+    fn begin(
+        &self,
+        checkout: CheckoutOf<Self::Protocol>,
+        upload: Upload,
+        start: Start,
+    ) -> Result<Box<Exchange<Self::Protocol>>, FailureOf<Self::Protocol>>;
+
+    /// Logs that an attempt has failed, with the level `debug`.
+    fn log_attempt(&self, start: Start, failure: &FailureOf<Self::Protocol>);
+
+    /// Returns whether the member that has failed so may serve the request on another connection.
+    fn is_possible(&self, _member: u64, _failure: &FailureOf<Self::Protocol>) -> bool {
+        true
+    }
+}
+
+/// A connection of this protocol.
+type CheckoutOf<P> = Checkout<<P as Protocol>::Connection>;
+
+/// A failure of this protocol.
+type FailureOf<P> = Failure<<P as Protocol>::Cause>;
+
+/// The head of a response, and the exchange that receives its body.
+type Responded<P> = (<P as Protocol>::Head, Box<Exchange<P>>);
+
+impl<C: Connection> Upstream<C> {
+    /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
+    ///
+    /// Some failures allow another attempt, on another connection and maybe to another member: see
+    /// [`RetryBudget::allows`](super::retries::RetryBudget::allows).
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or no response.
+    pub async fn send<R: Outgoing<Protocol: Protocol<Connection = C>>>(
+        &self,
+        request: &R,
+        upload: &mut Upload,
+        selection: &mut Selection,
+    ) -> Result<Responded<R::Protocol>, FailureOf<R::Protocol>> {
+        self.retries.add_request();
+        let mut start = Start { at: poll_time(), attempt: 0 };
+        loop {
+            start.attempt += 1;
+            let checkout = request.checkout(selection, start).await?;
+            let mut exchange = request.begin(checkout, take(upload), start)?;
+            let failure = match exchange.head().await {
+                Ok(response) => {
+                    note(request.observer(), |notes| notes.upstream_responded(poll_time()));
+                    return Ok((response, exchange));
+                }
+                Err(cause) => exchange.failure(cause),
+            };
+            request.log_attempt(start, &failure);
+            let (cause, member) = (&failure.cause, exchange.member());
+            let failed = FailedAttempt {
+                cause,
+                number: start.attempt,
+                may_have_been_dead: exchange.may_have_been_dead()
+                    && selection.wanted != Wanted::New
+                    && cause.ends_connection(),
+                is_repeatable: request.is_repeatable(),
+                has_others: request.has_others(),
+            };
+            selection.wanted = Wanted::New;
+            selection.is_exclusive |= cause.needs_own_connection();
+            // An upstream that restarts has announced it, and serves the request on a new connection.
+            if !failed.may_have_been_dead && !cause.is_about_connection() {
+                selection.tried.push(member);
+            }
+            match exchange.take_upload() {
+                Some(body) if request.is_possible(member, &failure) && self.retries.allows(&failed) => {
+                    *upload = body;
+                }
+                _ => return Err(failure),
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Describes a request to an upstream in log lines.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{Method, Uri};
+use rudy_log::ErrorLog;
+use rudy_net::Peer;
+
+use super::{Failure, ProtocolCause};
+use rudy_pipeline::network::client_subject;
+
+/// The upstream, the request and its client, for log lines. Formatted only if there is something to log.
+#[derive(Debug, Clone)]
+pub struct RequestInfo {
+    /// The name of the upstream.
+    pub upstream: Arc<str>,
+    /// The method.
+    pub method: Method,
+    /// The target as the client has sent it.
+    pub uri: Uri,
+    /// The client.
+    pub client: Peer,
+    /// The log of the route.
+    pub log: Option<ErrorLog>,
+}
+
+impl RequestInfo {
+    /// Logs why there is no response, or why it was cut off.
+    pub fn log_failure<P: ProtocolCause>(&self, failure: &Failure<P>) {
+        let Some(log) = &self.log else { return };
+        let line = format!("{self}: {failure}");
+        if failure.is_client_error() {
+            log.client((&*failure.kind(), &*client_subject(self.client)), &line);
+        } else {
+            let member = failure.member().map_or_else(|| self.upstream.to_string(), ToString::to_string);
+            log.recurring_error((&*failure.kind(), &*member), &line);
+        }
+    }
+}
+
+impl fmt::Display for RequestInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { upstream, method, uri, client, .. } = self;
+        write!(f, "{upstream}: {method} {} from {client}", uri.path())
+    }
+}

@@ -1,0 +1,19 @@
+//! The clocks for the cache and for time stamps of files.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Returns the milliseconds of the coarse monotonic clock. It is a few milliseconds late, but fast enough to read for every request.
+#[must_use]
+pub fn monotonic_ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    // Both are positive: the clock starts at 0 at boot.
+    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
+}
+
+/// Returns the nanoseconds since 1970, as in the time stamps of files.
+pub(super) fn unix_ns() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+}

@@ -1,0 +1,165 @@
+//! The folders of a server and their caches, shared by all sites, routes and generations of the configuration.
+//!
+//! The first request for a folder opens it. A thread closes unused folders and files, so the disk space of a deleted file is freed
+//! without further requests. The thread runs only while something is open.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::options::{FilesError, FilesOptions};
+use super::root::{self, Directory, Root};
+use super::{Shared, clock};
+use rudy_system::file_access::OpenDirectory;
+
+/// How long an unused file or folder stays open, as with `open_file_cache inactive` of nginx.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How many times within the idle timeout the thread looks for unused files.
+const SWEEPS: u32 = 4;
+
+/// Maximum number of open folders: a quarter of the usual soft limit of 1024 descriptors. A request for one more closes the least
+/// recently used one. Opening it again takes a few microseconds.
+const OPEN_FOLDERS_MAX: usize = 256;
+
+/// The folders of a server, for the lifetime of the process. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Folders(Arc<Registry>);
+
+#[derive(Debug)]
+struct Registry {
+    state: Mutex<State>,
+    idle_timeout: Duration,
+    open_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By absolute path and `follow_symlinks`.
+    roots: HashMap<(PathBuf, bool), Weak<Root>>,
+    /// By folder and options.
+    files: HashMap<(PathBuf, FilesOptions), Weak<Shared>>,
+    /// The open folders, in the order in which they were opened.
+    open: Vec<Weak<Directory>>,
+    /// Whether the thread that closes unused folders and files runs.
+    is_swept: bool,
+}
+
+impl Default for Folders {
+    fn default() -> Self {
+        Self::with_bounds(IDLE_TIMEOUT, OPEN_FOLDERS_MAX)
+    }
+}
+
+impl Folders {
+    pub(super) fn with_bounds(idle_timeout: Duration, open_max: usize) -> Self {
+        Self(Arc::new(Registry { state: Mutex::default(), idle_timeout, open_max }))
+    }
+
+    /// Returns the folder at `path`, which the first request opens. Fails if that would fail.
+    pub fn root(&self, path: &Path, follow_symlinks: bool) -> Result<Arc<Root>, FilesError> {
+        root::check(path, follow_symlinks)?;
+        let absolute = std::path::absolute(path).map_err(|error| FilesError::Root(path.to_owned(), error))?;
+        let mut state = self.lock();
+        let known = state.roots.entry((absolute.clone(), follow_symlinks)).or_default();
+        if let Some(root) = known.upgrade() {
+            return Ok(root);
+        }
+        let root = Arc::new(Root::new(absolute, follow_symlinks, self.clone()));
+        *known = Arc::downgrade(&root);
+        Ok(root)
+    }
+
+    /// Returns the cache of a folder with these options: that of another route or generation, or a new one from `create`.
+    pub(super) fn files(
+        &self,
+        root: &Root,
+        options: FilesOptions,
+        create: impl FnOnce(FilesOptions) -> Result<Shared, FilesError>,
+    ) -> Result<Arc<Shared>, FilesError> {
+        let key = (root.path().to_owned(), options);
+        let mut state = self.lock();
+        if let Some(shared) = state.files.get(&key).and_then(Weak::upgrade) {
+            return Ok(shared);
+        }
+        let shared = Arc::new(create(key.1.clone())?);
+        state.files.insert(key, Arc::downgrade(&shared));
+        Ok(shared)
+    }
+
+    /// Removes folders and caches that no generation uses any more.
+    pub fn forget_unused(&self) {
+        let mut state = self.lock();
+        state.roots.retain(|_, root| root.strong_count() > 0);
+        state.files.retain(|_, shared| shared.strong_count() > 0);
+    }
+
+    /// Stores the descriptor of `directory`. At the limit, closes the least recently used folder.
+    pub(super) fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OpenDirectory>) {
+        let mut state = self.lock();
+        if directory.open.swap(Some(opened)).is_some() {
+            return;
+        }
+        state.open.retain(|other| other.strong_count() > 0);
+        if state.open.len() >= self.0.open_max {
+            let used = |other: &Weak<Directory>| other.upgrade().map_or(0, |other| other.used_ms());
+            let oldest = (0..state.open.len()).min_by_key(|&index| used(&state.open[index]));
+            if let Some(oldest) = oldest.and_then(|index| state.open.remove(index).upgrade()) {
+                oldest.open.store(None);
+            }
+        }
+        state.open.push(Arc::downgrade(directory));
+        if !state.is_swept {
+            // If the thread cannot be started, the next opened folder tries again.
+            state.is_swept = self.start_sweeping().is_ok();
+        }
+    }
+
+    fn start_sweeping(&self) -> std::io::Result<()> {
+        let registry = Arc::downgrade(&self.0);
+        let period = self.0.idle_timeout / SWEEPS;
+        let run = move || {
+            loop {
+                thread::sleep(period);
+                let Some(registry) = registry.upgrade() else { return };
+                if !Self(registry).sweep(clock::monotonic_ms()) {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("files".to_owned()).spawn(run).map(drop)
+    }
+
+    /// Closes folders and files that were last used before the idle timeout. Returns whether any is still open.
+    pub(super) fn sweep(&self, now_ms: u64) -> bool {
+        let idle_ms = u64::try_from(self.0.idle_timeout.as_millis()).unwrap_or(u64::MAX);
+        let mut state = self.lock();
+        state.open.retain(|directory| {
+            let Some(directory) = directory.upgrade() else { return false };
+            let is_used = directory.used_ms() >= now_ms.saturating_sub(idle_ms);
+            if !is_used {
+                directory.open.store(None);
+            }
+            is_used
+        });
+        let all: Vec<_> = state.files.values().filter_map(Weak::upgrade).collect();
+        // Closing a deleted file frees its blocks, which is slow.
+        drop(state);
+        let mut has_files = false;
+        for files in all {
+            // A file in use is checked every `revalidate_after`.
+            let unused_ms = idle_ms.saturating_add(files.revalidate_after_ms);
+            has_files |= files.entries.close_unused(now_ms.saturating_sub(unused_ms));
+        }
+        let mut state = self.lock();
+        state.is_swept = has_files || !state.open.is_empty();
+        state.is_swept
+    }
+
+    /// Ignores poisoning: a panic leaves the lists consistent.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,393 @@
+//! The configuration of the `files` handler and its errors.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use http::HeaderValue;
+use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, count, field_value, short_form, two_lines};
+use rudy_units::{Size, Time, as_size, as_time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+
+use super::Files;
+use super::browse::{Browse, ListingTemplate};
+use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
+use rudy_pipeline::compression::{Compression, CompressionSetting};
+use rudy_pipeline::media_types::FileTypes;
+use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
+
+/// Serves files from a folder: a table, or the folder alone.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+#[schemars(extend("examples" = [{ "root": "/srv/www", "browse": true }]))]
+pub struct FilesTable {
+    /// Folder to serve, relative to the configuration file. In a route such as `/docs/*`, Rudy looks up the part that
+    /// `*` matches; in other routes, the whole path.
+    #[schemars(example = &"public")]
+    pub root: FilePath,
+    /// How to serve the folder.
+    #[serde(rename = "$options")]
+    #[schemars(flatten)]
+    pub options: FilesOptions,
+}
+
+short_form!(FilesTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
+    visit_bytes(folder: &[u8]) => Ok(FilesTable::of(std::ffi::OsStr::from_bytes(folder)));
+});
+
+impl FilesTable {
+    /// Returns the table of a folder with default options.
+    #[must_use]
+    pub fn of(root: impl Into<PathBuf>) -> Self {
+        Self { root: FilePath(root.into()), options: FilesOptions::default() }
+    }
+}
+
+impl HandlerConfig for FilesTable {
+    /// Returns the folder, and the options that decide which of its files are sent.
+    fn describe(&self) -> String {
+        let options = &self.options;
+        let switches = [
+            (options.browse.is_on(), "listed"),
+            (options.serve_hidden, "hidden files too"),
+            (options.follow_symlinks, "links followed"),
+        ];
+        let mut details = vec![self.root.display().to_string()];
+        details.extend(switches.iter().filter(|(on, _)| *on).map(|(_, name)| (*name).to_owned()));
+        if !options.try_files.is_empty() {
+            details.push(format!("tries {}", options.try_files.join(" ")));
+        }
+        details.extend(options.fallback.iter().map(|page| format!("else {page}")));
+        details.join(", ")
+    }
+
+    fn paths_read(&self) -> Vec<PathBuf> {
+        let template = self.options.browse.template().map(Path::to_owned);
+        [self.root.0.clone()].into_iter().chain(template).collect()
+    }
+
+    /// Opens the folder. Checks it even if the options are invalid, so that all errors are reported at once.
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        let options = FilesOptions { on_php_site: route.on_php_site, ..self.options.clone() };
+        let mut options = options.of_route(route);
+        let mut invalid = options.problems();
+        invalid.extend(options.read_template().err());
+        let mut problems: Vec<_> = invalid.iter().map(|error| error.problem(route.location)).collect();
+        let options = if invalid.is_empty() { options } else { FilesOptions::default() };
+        match Files::open(&self.root, options, &route.resources.of()) {
+            Ok(files) if problems.is_empty() => return Ok(Box::new(files)),
+            Ok(_) => {}
+            Err(error) => problems.push(error.problem(route.location)),
+        }
+        Err(problems)
+    }
+}
+
+/// How to serve a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FilesOptions {
+    /// Index files of folders, tried in order.
+    #[serde(deserialize_with = "below_root::many")]
+    pub index: Vec<String>,
+    /// Lists folders that have no index file: `true`, or the file of a template for the page.
+    #[schemars(extend("examples" = [true, "listing.html"]))]
+    pub browse: Browse,
+    /// The template, when it was read.
+    #[serde(skip)]
+    pub listing: Option<ListingTemplate>,
+    /// The media types of the route and its site.
+    #[serde(skip)]
+    pub types: FileTypes,
+    /// Files to try, in order, instead of the path alone. `{path}` is the path of the request, as in `["{path}",
+    /// "{path}.html"]`.
+    #[serde(deserialize_with = "below_root::many")]
+    #[schemars(example = ["{path}", "{path}.html"])]
+    pub try_files: Vec<String>,
+    /// File to serve when nothing is found, relative to `root`: the page of a single-page application. A missing path
+    /// with the extension of a known media type, such as `/app.js`, still gets 404.
+    #[serde(deserialize_with = "below_root::one")]
+    #[schemars(example = &"index.html")]
+    pub fallback: Option<String>,
+    /// `Cache-Control` by file name. The first pattern that matches applies.
+    #[schemars(extend("examples" = [[{ "pattern": "*.css", "value": "max-age=3600" }]]))]
+    pub cache_control: Vec<CacheRule>,
+    /// Serves files and folders whose names begin with a dot. `/.well-known/` is always served.
+    pub serve_hidden: bool,
+    /// Serves PHP source files (`.php`, `.phtml`, `.phar` and similar; on a site that runs PHP also `.inc` and backup
+    /// copies of editors). Otherwise they get 404.
+    pub serve_source: bool,
+    /// Whether the site runs PHP, so that includes and copies beside its scripts are source too.
+    #[serde(skip)]
+    pub on_php_site: bool,
+    /// Follows symbolic links that lead out of `root`. Otherwise they get 404, as do all absolute links.
+    pub follow_symlinks: bool,
+    /// Sends `name.br`, `name.zst` or `name.gz` instead of `name` if the client accepts it.
+    pub precompressed: bool,
+    /// Compression of files while they are sent: `true`, `false`, or a table. The default is the setting of the route or site,
+    /// or `true` without one.
+    #[schemars(example = false)]
+    pub compression: Option<CompressionSetting>,
+    /// Maximum memory for cached file contents. 0 disables the cache. A quarter of it is for compressed copies of
+    /// larger files. Routes with the same folder and options share one cache.
+    #[serde(with = "as_size")]
+    #[schemars(with = "Size")]
+    pub cache_size: u64,
+    /// Maximum size of a cached file, at most an eighth of `cache_size`. Larger files are read from disk for each
+    /// response.
+    #[serde(with = "as_size")]
+    #[schemars(with = "Size")]
+    pub cache_max_file_size: u64,
+    /// Maximum number of larger files to keep open. A file is closed when it is unused for a minute.
+    #[serde(deserialize_with = "count::<_, 0, 1_000_000>")]
+    #[schemars(with = "Int<0, 1_000_000>")]
+    pub open_files: usize,
+    /// Time for which a cached response is used without checking the file for changes.
+    #[serde(with = "as_time")]
+    #[schemars(with = "Time")]
+    pub revalidate_after: Duration,
+    /// Maximum number of entries in a directory listing.
+    #[serde(deserialize_with = "count::<_, 1, 1_000_000>")]
+    #[schemars(with = "Int<1, 1_000_000>")]
+    pub listing_entries: usize,
+}
+
+impl Default for FilesOptions {
+    fn default() -> Self {
+        Self {
+            index: vec!["index.html".into()],
+            browse: Browse::Off,
+            listing: None,
+            types: FileTypes::default(),
+            try_files: Vec::new(),
+            fallback: None,
+            cache_control: Vec::new(),
+            serve_hidden: false,
+            serve_source: false,
+            on_php_site: false,
+            follow_symlinks: false,
+            precompressed: true,
+            compression: None,
+            cache_size: 64 * 1024 * 1024,
+            // Beyond this, sendfile costs less than the copy out of memory.
+            cache_max_file_size: 64 * 1024,
+            // A quarter of the usual soft limit of 1024.
+            open_files: 256,
+            revalidate_after: Duration::from_secs(1),
+            listing_entries: 5000,
+        }
+    }
+}
+
+/// A `Cache-Control` value for some files.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CacheRule {
+    /// Pattern for the path of a file below `root`. `*` also matches slashes, so `*.css` matches all style sheets.
+    #[serde(deserialize_with = "pattern")]
+    #[schemars(example = &"*.css")]
+    pub pattern: String,
+    /// Value of `Cache-Control`, such as `max-age=31536000, immutable`.
+    #[serde(deserialize_with = "field_value")]
+    #[schemars(with = "String", example = "max-age=31536000, immutable")]
+    pub value: HeaderValue,
+}
+
+/// Why a folder cannot be served.
+#[derive(Debug)]
+pub enum FilesError {
+    /// The folder cannot be opened.
+    Root(PathBuf, io::Error),
+    /// A pattern of a `cache_control` rule is not a valid glob.
+    Pattern(globset::Error),
+    /// The template of listings cannot be used.
+    Template(PathBuf, String),
+    /// The path of this option is not below the root.
+    Path(&'static str, String),
+    /// The path of this option has a placeholder that does not exist.
+    Placeholder(&'static str, String, String),
+}
+
+impl fmt::Display for FilesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(path, error) => {
+                write!(f, "cannot open the folder {}: {error}", path.display())?;
+                let is_socket = path.to_string_lossy().contains("unix:/");
+                let hint = "; a socket is an address: `php = { root = \"...\", address = \"unix:...\" }`";
+                f.write_str(if is_socket { hint } else { "" })
+            }
+            Self::Pattern(error) => write!(f, "invalid glob in `cache_control`: {error}"),
+            Self::Template(path, why) => write!(f, "cannot use the template {}: {why}", path.display()),
+            Self::Path(option, path) => {
+                write!(f, "{option}: \"{path}\" is not a path below the root, such as \"pages/home.html\"")
+            }
+            Self::Placeholder(option, path, unknown) => {
+                write!(f, "{option}: \"{path}\" has the unknown placeholder `{unknown}`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FilesError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Root(_, error) => Some(error),
+            Self::Pattern(error) => Some(error),
+            Self::Path(..) | Self::Template(..) | Self::Placeholder(..) => None,
+        }
+    }
+}
+
+impl FilesError {
+    /// Returns the diagnostic; `place` is that of the table.
+    #[must_use]
+    pub fn problem(&self, location: &Location) -> Problem {
+        let key = match self {
+            Self::Root(..) => "root",
+            Self::Pattern(_) => "cache_control",
+            Self::Template(..) => "browse",
+            Self::Path(option, _) | Self::Placeholder(option, ..) => option,
+        };
+        let problem = Problem::value(&location.key(key), self.to_string());
+        match self {
+            Self::Placeholder("try_files", ..) => {
+                problem.label("the only placeholder is `{path}`, the path of the request").help(TRY_FILES)
+            }
+            Self::Placeholder(..) => problem.label("expected a path without placeholders"),
+            Self::Path("try_files", path) if path.contains(PATH) => problem.help(TRY_FILES),
+            _ => problem,
+        }
+    }
+}
+
+impl FilesOptions {
+    /// Applies the keys of a site that belong to its `root`.
+    pub fn set_on_site(
+        &mut self,
+        index: Option<&OneOrMany<String>>,
+        browse: Option<&Browse>,
+        fallback: Option<&str>,
+    ) {
+        if let Some(index) = index {
+            self.index = index.as_slice().iter().map(|path| below_root::stripped(path)).collect();
+        }
+        self.browse = browse.cloned().unwrap_or_default();
+        self.fallback = fallback.map(below_root::stripped);
+    }
+
+    /// Uses the settings of the route or site for what the folder has no own setting.
+    #[must_use]
+    pub fn of_route(self, route: &BuildContext<'_>) -> Self {
+        let compression = self.compression.or_else(|| route.compression.cloned());
+        Self { compression, types: route.types.clone(), ..self }
+    }
+
+    /// Reads the template of listings.
+    pub(super) fn read_template(&mut self) -> Result<(), FilesError> {
+        if let Some(file) = self.browse.template() {
+            let read = ListingTemplate::read(file);
+            self.listing = Some(read.map_err(|why| FilesError::Template(file.to_owned(), why))?);
+        }
+        Ok(())
+    }
+
+    /// Returns how to compress files; `None` for not at all.
+    pub(super) fn compressed(&self) -> Option<Cow<'_, Compression>> {
+        match &self.compression {
+            None => Some(Cow::Owned(Compression::default())),
+            Some(CompressionSetting(table)) => table.as_ref().map(Cow::Borrowed),
+        }
+    }
+
+    /// Iterates over the files that options name literally, each with its option.
+    pub fn named_pages(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let literals = self.try_files.iter().filter(|path| !path.contains(PATH));
+        (literals.map(|path| ("try_files", path.as_str())))
+            .chain(self.fallback.iter().map(|path| ("fallback", path.as_str())))
+    }
+
+    /// Returns errors that would otherwise only show at the first request.
+    #[must_use]
+    pub fn problems(&self) -> Vec<FilesError> {
+        let paths = (self.index.iter().map(|path| ("index", path)))
+            .chain(self.try_files.iter().map(|path| ("try_files", path)))
+            .chain(self.fallback.iter().map(|path| ("fallback", path)));
+        // Only `try_files` replaces `{path}`.
+        let is_valid = |option: &str, path: &str| match option {
+            "try_files" => is_below(&path.replace(PATH, "path")),
+            _ => is_below(path) && !path.contains(PATH),
+        };
+        let problem = |(option, path): (&'static str, &String)| match unknown_placeholder(path) {
+            Some(unknown) => Some(FilesError::Placeholder(option, path.clone(), unknown.to_owned())),
+            None => (!is_valid(option, path)).then(|| FilesError::Path(option, path.clone())),
+        };
+        paths.filter_map(problem).collect()
+    }
+}
+
+/// Paths below the root. They can begin with a slash, as in a request: `/404.html`.
+mod below_root {
+    use serde::{Deserialize, Deserializer};
+
+    use rudy_config::OneOrMany;
+
+    pub(super) fn stripped(path: &str) -> String {
+        path.strip_prefix('/').unwrap_or(path).to_owned()
+    }
+
+    pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+        String::deserialize(deserializer).map(|path| Some(stripped(&path)))
+    }
+
+    pub(super) fn many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+        let paths = OneOrMany::<String>::deserialize(deserializer)?;
+        Ok(paths.as_slice().iter().map(|path| stripped(path)).collect())
+    }
+}
+
+fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let pattern = String::deserialize(deserializer)?;
+    match Glob::new(&pattern) {
+        Ok(_) => Ok(pattern),
+        Err(error) => Err(D::Error::custom(two_lines("invalid pattern", error.kind()))),
+    }
+}
+
+/// Returns whether a path in the options, which is not percent-encoded, is below the root.
+fn is_below(path: &str) -> bool {
+    let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['\\', '\0']);
+    path.split('/').all(is_name)
+}
+
+/// The compiled rules of `cache_control`.
+#[derive(Debug)]
+pub(super) struct CacheRules {
+    patterns: GlobSet,
+    values: Vec<HeaderValue>,
+}
+
+impl CacheRules {
+    pub(super) fn new(rules: &[CacheRule]) -> Result<Self, FilesError> {
+        let mut patterns = GlobSetBuilder::new();
+        for rule in rules {
+            // A leading slash means the root, as in a request.
+            let pattern = rule.pattern.strip_prefix('/').unwrap_or(&rule.pattern);
+            patterns.add(Glob::new(pattern).map_err(FilesError::Pattern)?);
+        }
+        let patterns = patterns.build().map_err(FilesError::Pattern)?;
+        Ok(Self { patterns, values: rules.iter().map(|rule| rule.value.clone()).collect() })
+    }
+
+    /// Returns the value for the file at `path` below the root.
+    pub(super) fn value(&self, path: &str) -> Option<&HeaderValue> {
+        self.patterns.matches(path).first().map(|&first| &self.values[first])
+    }
+}

@@ -1,0 +1,76 @@
+//! A connection to an app. It carries one request at a time.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use rudy_fastcgi::gateway::{Event, GatewayConnection};
+use rudy_fastcgi::{Fault, Limits, RequestId, Role};
+
+use super::failure::{AppCause, Cause};
+use rudy_client::{Socket, SocketConnection, poll_decode};
+
+/// How much is read at a time: four records of php-fpm, which writes responses in pieces of 8 KiB.
+const READ_BYTES: usize = 32 * 1024;
+
+/// A socket with its protocol state. It has no buffer between requests.
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: Socket,
+    protocol: GatewayConnection,
+    /// The beginning of an incomplete record.
+    incomplete: Vec<u8>,
+}
+
+impl SocketConnection for Connection {
+    fn new(socket: Socket) -> Self {
+        Self { socket, protocol: GatewayConnection::new(), incomplete: Vec::new() }
+    }
+
+    fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+}
+
+impl Connection {
+    /// Begins a request and appends its first record to `out`.
+    pub(super) fn begin(&mut self, role: Role, out: &mut BytesMut) -> RequestId {
+        self.protocol.begin(role, true, out)
+    }
+
+    /// Appends a query for the app's limits (`FCGI_GET_VALUES`) to `out`.
+    pub(super) fn query_values(&mut self, out: &mut BytesMut) {
+        self.protocol.query_values(out);
+    }
+
+    /// Sends as many bytes as the socket accepts.
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.socket.poll_write(cx, bytes)
+    }
+
+    /// Reads once, and passes the decoded events to `on_event`.
+    pub(super) fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        limits: &Limits,
+        mut on_event: impl FnMut(Event<'_>) -> Result<(), Cause>,
+    ) -> Poll<Result<(), Cause>> {
+        let Self { socket, protocol, incomplete } = self;
+        poll_decode(cx, socket, incomplete, READ_BYTES, |bytes| {
+            let mut bytes = bytes.ok_or(AppCause::Fault(Fault::Closed))?;
+            loop {
+                let (used, event) = protocol.decode(bytes, limits).map_err(AppCause::Fault)?;
+                bytes = &bytes[used..];
+                match event {
+                    Event::More => return Ok(bytes),
+                    event => on_event(event)?,
+                }
+            }
+        })
+    }
+
+    /// Returns whether the app has ended the request and sent nothing after it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.protocol.is_idle() && self.incomplete.is_empty()
+    }
+}

@@ -1,0 +1,144 @@
+//! The failures that only requests to an app have.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use http::{HeaderName, StatusCode};
+use rudy_fastcgi::cgi::HeadError;
+use rudy_fastcgi::{Fault, ProtocolStatus};
+
+use rudy_client::{self, Description, ProtocolCause, error};
+use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
+use rudy_system::file_access::Access;
+use rudy_system::sandboxed::hint;
+
+pub(super) type Cause = rudy_client::Cause<AppCause>;
+pub(crate) type Failure = rudy_client::Failure<AppCause>;
+
+/// Why there is no response of an app, or why it is incomplete.
+#[derive(Debug)]
+pub enum AppCause {
+    /// The app has no running process, with the reason.
+    NotRunning(String),
+    /// The app violated the protocol, or closed the connection too early.
+    Fault(Fault),
+    /// The head of the response is invalid.
+    Head(HeadError),
+    /// The path of a script, and why Rudy cannot check whether it exists.
+    Script(PathBuf, io::Error),
+    /// The app requested a file that cannot be sent.
+    Sendfile {
+        /// The status for the client.
+        status: StatusCode,
+        /// The header field of the app's response.
+        name: HeaderName,
+        /// The value of the field.
+        value: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// Too many local redirects; the last target.
+    TooManyRedirects(String),
+    /// The app rejected the request.
+    Rejected(ProtocolStatus),
+    /// The app does not implement the authorizer role.
+    NotAnAuthorizer,
+    /// An authorizer set an invalid variable.
+    Variable {
+        /// The name of the variable.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// An authorizer sent status 200 with this application status instead of 0.
+    AppStatus(u32),
+    /// An authorizer sent status 200 but no regular end of the request.
+    NoEndOfRequest,
+    /// An authorizer allowed a request with a body of more than this many bytes.
+    BodyTooLong(usize),
+}
+
+/// Returns whether only the pool for blocking work can check if a script exists.
+pub(crate) fn would_block(failure: &Failure, access: Access) -> bool {
+    matches!(&failure.cause, Cause::Protocol(AppCause::Script(_, error)) if access.must_wait(error))
+}
+
+impl ProtocolCause for AppCause {
+    const UPSTREAM: &'static str = "the app";
+    const MISSING: &'static str = "nothing";
+
+    fn is_connection_failure(&self) -> bool {
+        matches!(self, Self::Fault(Fault::Closed))
+    }
+
+    fn describe(&self) -> Description {
+        let (explanation, kind) = match self {
+            Self::NotRunning(_) => (error::NOT_RUNNING, "the app is not running"),
+            Self::Fault(Fault::Closed) => (error::CLOSED, "the app closed the connection"),
+            Self::Script(_, error) => {
+                let denied = error.kind() == io::ErrorKind::PermissionDenied;
+                let status = if denied { StatusCode::FORBIDDEN } else { StatusCode::INTERNAL_SERVER_ERROR };
+                let explanation = "The server cannot check whether this file exists.";
+                return (status, explanation, "cannot check whether a script exists");
+            }
+            Self::Sendfile { status, .. } => {
+                let is_missing = *status == StatusCode::NOT_FOUND;
+                let missing = "The requested URL was not found on this server.";
+                let explanation = if is_missing { missing } else { error::INVALID };
+                return (*status, explanation, "the app requested a file that cannot be sent");
+            }
+            Self::Rejected(ProtocolStatus::Overloaded) => {
+                return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, "the app rejects requests");
+            }
+            Self::Rejected(_) | Self::NotAnAuthorizer => (error::INVALID, "the app rejects requests"),
+            Self::TooManyRedirects(_) => (error::INVALID, "too many local redirects"),
+            // The log names the cause as another kind.
+            Self::NoEndOfRequest => (error::INVALID, "the app did not end its response"),
+            _ => (error::INVALID, "invalid response of the app"),
+        };
+        (StatusCode::BAD_GATEWAY, explanation, kind)
+    }
+}
+
+impl fmt::Display for AppCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRunning(why) => f.write_str(why),
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Head(error) => error.fmt(f),
+            Self::Script(path, error) => write!(
+                f,
+                "cannot check whether {} exists: {error}; Rudy's user needs execute permission on each \
+                 parent folder{}",
+                path.display(),
+                hint(error)
+            ),
+            Self::Sendfile { name, value, why, .. } => {
+                write!(f, "{name} names \"{}\", {why}", rudy_units::visible(value))
+            }
+            Self::TooManyRedirects(target) => {
+                write!(f, "more than {REDIRECTS_MAX} local redirects, the last one to {target}")
+            }
+            Self::Rejected(status) => write!(f, "the app rejected the request: {status:?}"),
+            Self::NotAnAuthorizer => f.write_str(
+                "the app does not support the authorizer role (FCGI_UNKNOWN_ROLE): `authorize` needs an app \
+                 that implements it",
+            ),
+            Self::Variable { name, why } => write!(f, "the app set Variable-{name}, {why}"),
+            Self::AppStatus(app_status) => write!(
+                f,
+                "the authorizer ended its 200 response with application status {app_status}, expected 0"
+            ),
+            Self::NoEndOfRequest => f.write_str(
+                "the authorizer sent 200 but did not end the request (FCGI_END_REQUEST), so the request is \
+                 denied",
+            ),
+            Self::BodyTooLong(max) => write!(
+                f,
+                "the authorizer sent 200 with a body of more than {max} bytes, which no client sees: is \
+                 this the right app?"
+            ),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Applications behind FastCGI, and PHP sites.
+
+pub mod fastcgi;
+pub mod php;

@@ -1,0 +1,154 @@
+//! The step that asks an authorizer over HTTP whether a request is allowed: `auth_request` of nginx, `forward_auth` of Caddy and Traefik.
+
+mod table;
+
+use std::io;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use rudy_config::{Location, Problem};
+use rudy_http::h1::LazyHead;
+use rudy_http::semantics::field::ChangeFields as _;
+use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::percent::encode_query;
+use rudy_net::{Client, Reply, Request, Response};
+
+pub use self::table::{AuthorizerUrl, ForwardAuthTable};
+use rudy_pipeline::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
+use rudy_pipeline::own_fields::{remove_spellings, replace_field};
+use rudy_pipeline::request_state::HasRequestState;
+use rudy_pipeline::request_state::{Identity, REMOTE_USER};
+use rudy_pipeline::{Call, Handler as _, Start};
+use rudy_pipeline::{Decided, Flow, Kept, OwnedCall, Passage, ResponseStep, Step};
+use rudy_proxy::{Proxy, Subrequest};
+
+/// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
+static FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+static FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+static FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+static ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
+static ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
+static ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
+
+/// Passes on the requests that the authorizer allows. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct ForwardAuth(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    proxy: Proxy,
+    /// The path of the requests to the authorizer.
+    target: String,
+    /// The fields that it sets for the handler.
+    copied: Vec<HeaderName>,
+    /// Its URL, for `rudy check`.
+    name: String,
+}
+
+impl ForwardAuth {
+    /// Prepares the connections to an authorizer. None is opened yet.
+    pub fn new(table: &ForwardAuthTable, location: &Location) -> Result<Self, Vec<Problem>> {
+        let (proxy, copied) = (table.proxy(location)?, table.copied());
+        let (target, name) = (table.url.target.clone(), table.url.to_string());
+        Ok(Self(Arc::new(Shared { proxy, target, copied, name })))
+    }
+
+    /// Returns the request to the authorizer: a GET without a body.
+    fn subrequest(&self, request: &Request<'_>, path: &RequestPath<'_>, client: &Client<'_>) -> Subrequest {
+        let mut head = LazyHead::clone(request).into_owned();
+        let ours = [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL];
+        for name in ours.into_iter().chain(&self.0.copied) {
+            remove_spellings(name, &mut head);
+        }
+        // The response must not depend on what the client has stored of another resource.
+        for name in BODY_FIELDS.iter().chain(&CONDITIONAL_FIELDS) {
+            head.remove(name);
+        }
+        let mut subrequest = self.0.proxy.subrequest(&self.0.target, head, client);
+        // The path by which the route was found: another spelling of it must not get another decision.
+        let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
+        let uri = path.encoded_from(0) + &query.unwrap_or_default();
+        let host = subrequest.head.get(&FORWARDED_HOST).unwrap_or_default();
+        let scheme = client.scheme();
+        let url = [scheme.as_str().as_bytes(), b"://", host, uri.as_bytes()].concat();
+        let method = request.method().as_str().as_bytes();
+        for (name, value) in [
+            (&FORWARDED_METHOD, method),
+            (&ORIGINAL_METHOD, method),
+            (&FORWARDED_URI, uri.as_bytes()),
+            (&ORIGINAL_URI, uri.as_bytes()),
+            (&ORIGINAL_URL, &url),
+        ] {
+            // The parts were valid in the request.
+            if let Ok(value) = HeaderValue::from_bytes(value) {
+                subrequest.head.set(name.clone(), value);
+            }
+        }
+        subrequest
+    }
+
+    async fn decide(self, mut passage: Passage<'static>, subrequest: Subrequest, call: OwnedCall) -> Decided {
+        let request = &mut passage.request;
+        let response = match self.0.proxy.ask(subrequest, request).await {
+            Ok(answer) if answer.status().is_success() => {
+                let fields = answer.into_fields();
+                passage.kept.cookies = fields.get_all(header::SET_COOKIE).iter().cloned().collect();
+                self.identify(request, &fields, &call.client);
+                None
+            }
+            Ok(answer) => {
+                let (method, fields) = (request.method().clone(), request.headers());
+                Some(answer.into_response(&method, fields, self.0.proxy.buffers()))
+            }
+            Err(response) => Some(response),
+        };
+        Decided { call, passage, response }
+    }
+
+    /// Replaces the copied fields of an allowed request.
+    fn identify(&self, request: &mut Request<'_>, fields: &HeaderMap, client: &Client<'_>) {
+        for name in &self.0.copied {
+            replace_field(name, fields.get_all(name).iter().cloned(), request);
+        }
+        request.state_mut().was_allowed = true;
+        let user = self.0.copied.contains(&REMOTE_USER).then(|| fields.get(&REMOTE_USER)).flatten();
+        if let Some(identity) = user.and_then(Identity::of_authorizer) {
+            identity.identify(request, client);
+        }
+    }
+}
+
+impl ResponseStep for ForwardAuth {
+    /// Adds the cookies of the authorizer, such as a session that was prolonged.
+    fn response(&self, mut response: Response, kept: &mut Kept<'_>, _: &Call<'_>) -> Reply {
+        for cookie in std::mem::take(&mut kept.cookies) {
+            response.add(header::SET_COOKIE, cookie);
+        }
+        response.into()
+    }
+}
+
+impl Step for ForwardAuth {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
+        let subrequest = self.subrequest(&passage.request, call.path, call.context.client);
+        let passage = passage.take();
+        Flow::Wait(Box::pin(self.clone().decide(passage, subrequest, OwnedCall::of(call))))
+    }
+
+    fn for_responses(&self) -> Option<&dyn ResponseStep> {
+        Some(self)
+    }
+
+    fn acts_on(&self, _: &Request<'_>) -> Option<&'static str> {
+        Some("forward authentication: the authorizer is not asked")
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let copied: Vec<_> = self.0.copied.iter().map(HeaderName::as_str).collect();
+        vec![format!("authorization: {} must allow the request, and sets {}", self.0.name, copied.join(", "))]
+    }
+
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.0.proxy.start(start)
+    }
+}

@@ -1,0 +1,172 @@
+//! The fields that only proxies set. Applications trust them: they read the address of the client, a host, a scheme, a path or a
+//! certificate there. So those of clients are removed, and those of trusted proxies stay.
+//!
+//! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
+//! `request_headers` sets comes after it.
+
+use rudy_http::semantics::field::NameStarts;
+use rudy_net::Request;
+
+use rudy_pipeline::Call;
+use rudy_pipeline::client_address;
+use rudy_pipeline::own_fields::is_same_variable;
+use rudy_pipeline::request_state::HasRequestState;
+use rudy_pipeline::{Flow, Passage, Step};
+
+/// How the names of families of these fields begin: `X-Forwarded-Prefix`, `X-Original-URL`, `X-SSL-Client-Verify` and so on.
+const PREFIXES: [&str; 5] = ["x-forwarded", "x-original-", "x-ssl-", "ssl-client-", "client-cert"];
+
+/// The other fields: of nginx's examples, of CDNs and load balancers, and those that frameworks read without being told (IIS and Symfony,
+/// Rack, `WebLogic`, gunicorn).
+const NAMES: [&str; 28] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-visitor",
+    "client-ip",
+    "fastly-client-ip",
+    "fastly-ssl",
+    "forwarded",
+    "forwarded-for",
+    "front-end-https",
+    "proxy-client-ip",
+    "true-client-ip",
+    "wl-proxy-client-ip",
+    "wl-proxy-ssl",
+    "x-accel-mapping",
+    "x-arr-clientcert",
+    "x-arr-ssl",
+    "x-azure-clientip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-host",
+    "x-real-ip",
+    "x-real-port",
+    "x-remote-addr",
+    "x-remote-ip",
+    "x-rewrite-url",
+    "x-scheme",
+    "x-sendfile-type",
+];
+
+/// How all of them begin, in every spelling.
+const STARTS: NameStarts = NameStarts::of(&PREFIXES).union(NameStarts::of(&NAMES));
+
+/// Removes the fields, unless the peer is a trusted proxy.
+#[derive(Debug)]
+pub struct WithoutForwardingFields(pub client_address::Options);
+
+impl Step for WithoutForwardingFields {
+    fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
+        let request = &mut passage.request;
+        let may_have_some = request.may_have_any(STARTS) || !request.has_plain_names();
+        if may_have_some && request.fields().any(|(name, _)| is_of_proxies(name) || resembles_framing(name)) {
+            remove(request, self.0.trusts(&call.context.client.peer));
+        }
+        Flow::Continue
+    }
+
+    /// Nothing: all applications get requests without them.
+    fn describe(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other
+/// spellings are removed from requests of trusted proxies, too: a proxy replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its
+/// client, which is the same variable for CGI and WSGI.
+fn remove(request: &mut Request<'_>, is_trusted: bool) {
+    let removed = request
+        .remove_if(|name| resembles_framing(name) || is_of_proxies(name) && !(is_trusted && is_dashed(name)));
+    if let Some(name) = removed.into_iter().find(|name| is_of_proxies(name.as_str().as_bytes())) {
+        request.state_mut().came_through_proxy = Some(name);
+    }
+}
+
+/// Whether only proxies set a field, in any spelling that is the same variable for an application.
+fn is_of_proxies(text: &[u8]) -> bool {
+    // Nearly all other names end here: a comparison of each with all would cost as much as routing the request.
+    let may_be = match text {
+        [b'x' | b'X', ..] => true,
+        [first, second, ..] => matches!(
+            (first.to_ascii_lowercase(), second.to_ascii_lowercase()),
+            (b'c', b'f' | b'l')
+                | (b'f', b'a' | b'o' | b'r')
+                | (b'p' | b't', b'r')
+                | (b's', b's')
+                | (b'w', b'l')
+        ),
+        _ => false,
+    };
+    let begins = |prefix: &&str| {
+        let start = text.get(..prefix.len());
+        start.is_some_and(|start| is_same_variable(start, prefix.as_bytes()))
+    };
+    may_be
+        && (PREFIXES.iter().any(begins) || NAMES.iter().any(|other| is_same_variable(text, other.as_bytes())))
+}
+
+/// Whether a field is `Transfer-Encoding` or `Content-Length` for an application that turns underscores into hyphens, or the reverse: it would
+/// read another body than the server has sent, and the rest of it as the next request.
+fn resembles_framing(name: &[u8]) -> bool {
+    let is_framing =
+        [&b"content-length"[..], b"transfer-encoding"].iter().any(|framing| is_same_variable(name, framing));
+    is_framing && !is_dashed(name)
+}
+
+fn is_dashed(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn left(names: &[&'static str], is_trusted: bool) -> Vec<String> {
+        let mut request = Request::default();
+        for name in names {
+            request.headers_mut().append(*name, HeaderValue::from_static("1"));
+        }
+        remove(&mut request, is_trusted);
+        request.headers().keys().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn fields_that_only_proxies_set_are_removed_in_every_spelling() {
+        for name in [
+            "x-real-ip",
+            "x_real_ip",
+            "x.real_ip",
+            "x-forwarded-port",
+            "x-forwarded-prefix",
+            "x-forwarded-ssl",
+            "x-forwarded-server",
+            "x-forwarded",
+            "x_forwarded-for",
+            "x-original-url",
+            "x-rewrite-url",
+            "x-client-ip",
+            "true-client-ip",
+            "forwarded",
+            "ssl-client-cert",
+            "x-ssl-client-verify",
+            "client-cert-chain",
+        ] {
+            assert!(left(&[name], false).is_empty(), "{name}");
+            let is_kept = !name.contains(['_', '.']);
+            assert_eq!(left(&[name], true).len(), usize::from(is_kept), "{name}");
+        }
+        for name in PREFIXES.into_iter().chain(NAMES) {
+            assert!(left(&[name], false).is_empty(), "{name}");
+        }
+        for name in ["content_length", "transfer_encoding", "transfer.encoding"] {
+            assert!([false, true].iter().all(|is_trusted| left(&[name], *is_trusted).is_empty()), "{name}");
+        }
+        let framing = ["content-length", "transfer-encoding", "content_encoding"];
+        assert_eq!(left(&framing, false), framing);
+        let others = ["accept", "cookie", "x-real", "x-requested-with", "x-forward", "client", "via", "te"];
+        assert_eq!(left(&others, false), others);
+    }
+}

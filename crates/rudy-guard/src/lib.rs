@@ -1,0 +1,43 @@
+//! The steps that surround handlers, each a file here.
+//!
+//! A step decides on a request and may change it; a step for responses also changes what comes back. The [pipeline](rudy_pipeline) calls
+//! them, in the order of their kinds.
+
+mod access;
+mod basic_auth;
+mod body_limit;
+mod compress;
+mod cors;
+mod derived_heads;
+mod error_pages;
+mod fields;
+mod forward_auth;
+mod forwarding_fields;
+mod identity;
+mod limits;
+mod login;
+mod maintenance;
+pub mod passwords;
+mod timeout;
+
+pub use self::access::AccessRules;
+pub use self::access::{AccessRuleTable, FieldPatterns, MethodName};
+pub use self::basic_auth::BasicAuth;
+pub use self::basic_auth::{BasicAuthTable, Realm};
+pub use self::body_limit::BodyLimit;
+pub use self::compress::{Compress, Compressor};
+pub use self::cors::CorsTable;
+pub use self::cors::{Cors, CorsFields, Preflight};
+pub use self::error_pages::ErrorPagesTable;
+pub use self::error_pages::{ErrorPages, Pages};
+pub use self::fields::{Changes, RequestFields, ResponseFields};
+pub use self::forward_auth::ForwardAuth;
+pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
+pub use self::forwarding_fields::WithoutForwardingFields;
+pub use self::identity::WithoutUserFields;
+pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
+pub use self::limits::{LimitCheck, LimitSteps, Limits, LoginLimits, Place, bandwidth};
+pub use self::login::Login;
+pub use self::maintenance::Maintenance;
+pub use self::maintenance::MaintenanceTable;
+pub use self::timeout::RequestTimeout;

@@ -1,0 +1,101 @@
+//! The `rewrite` handler: responds with another path of the site, without telling the client.
+
+use http::{StatusCode, Uri};
+use rudy_config::{Problem, short_form};
+use rudy_http::semantics::path::RequestPath;
+use rudy_net::{Reply, Request};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::redirect::check_target;
+use rudy_pipeline::internal_redirect;
+use rudy_pipeline::methods::APP_METHODS;
+use rudy_pipeline::pages;
+use rudy_pipeline::routing::template::{Subject, Template};
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
+
+/// Responds with another path of the site: a table, or the path alone.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+#[schemars(extend("examples" = ["/index.php"]))]
+pub struct RewriteTable {
+    /// Path to respond with, such as `/index.php` or `/product.php?id={1}`. `{path}`, `{rest}`, `{query}`, `{host}` and groups
+    /// of a `regex:` path are filled in. Without a question mark, the query of the request is kept. The route of the new path
+    /// responds, with its own authorization.
+    #[schemars(example = "/product.php?id={1}")]
+    pub to: String,
+}
+
+short_form!(RewriteTable, SHORT, "a path (\"/index.php\") or a table", r#"{ "type": "string" }"#, {
+    visit_str(to: &str) => Ok(RewriteTable { to: to.to_owned() });
+});
+
+impl HandlerConfig for RewriteTable {
+    fn describe(&self) -> String {
+        format!("to {}", self.to)
+    }
+
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        let template = Template::parse(&self.to).and_then(|template| {
+            check_target(&template, route.paths)?;
+            if self.to.starts_with('/') || self.to.starts_with("{path}") {
+                return Ok(template);
+            }
+            let expected = "expected \"/...\"; `redirect` leads to other hosts".to_owned();
+            Err(("a rewrite leads to a path of the same site".to_owned(), expected))
+        });
+        match template {
+            Ok(template) => Ok(Box::new(Rewrite(template))),
+            Err((title, expected)) => {
+                Err(vec![Problem::value(&route.location.key("to"), title).label(expected)])
+            }
+        }
+    }
+}
+
+/// A rewrite to a path made from the request.
+#[derive(Debug)]
+struct Rewrite(Template);
+
+impl RewriteTable {
+    /// Returns the URI and the canonical path that a request is rewritten to.
+    pub fn target(&self, subject: &Subject<'_>) -> Result<(Uri, RequestPath<'static>), String> {
+        let template = Template::parse(&self.to).map_err(|(title, _)| title)?;
+        Rewrite(template).target(subject)
+    }
+}
+
+impl Rewrite {
+    fn target(&self, subject: &Subject<'_>) -> Result<(Uri, RequestPath<'static>), String> {
+        let uri = subject.request.uri();
+        let mut target = self.0.fill(subject)?;
+        if let (false, Some(query)) = (target.contains('?'), uri.query()) {
+            target = format!("{target}?{query}");
+        }
+        let path = RequestPath::parse(target.split('?').next().unwrap_or_default());
+        let path = path.map_err(|error| format!("Bad request: {error}."))?.into_owned();
+        let mut parts = uri.clone().into_parts();
+        parts.path_and_query =
+            Some(target.parse().map_err(|_| "The new path is not valid in a URL.".to_owned())?);
+        let uri = Uri::from_parts(parts).map_err(|error| error.to_string())?;
+        Ok((uri, path))
+    }
+}
+
+impl Handler for Rewrite {
+    fn call(&self, mut request: Request<'_>, call: Call<'_>) -> Reply {
+        match self.target(&call.subject(&request)) {
+            Ok((uri, path)) => {
+                internal_redirect::rewrite(&mut request, uri);
+                call.context.redirect(request, path)
+            }
+            Err(explanation) => pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into(),
+        }
+    }
+
+    fn methods(&self) -> &'static str {
+        APP_METHODS
+    }
+}

@@ -1,0 +1,159 @@
+//! What routes, steps and handlers note about an exchange.
+
+use std::any::Any;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// The notes about an exchange. What is unknown stays `None`.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// The route that the request has reached; the last one after internal redirects.
+    pub route: Option<Arc<RouteName>>,
+    /// The name of the authenticated user.
+    pub user: Option<Box<str>>,
+    /// The last request to an upstream or app.
+    pub upstream: Option<UpstreamNote>,
+    /// How a cache has handled the request, such as `hit`.
+    pub cache: Option<&'static str>,
+    /// The limit that has rejected or delayed the request.
+    pub limit: Option<Box<str>>,
+}
+
+impl Notes {
+    /// Notes that a request to an upstream or app waits for a connection.
+    pub fn upstream_requested(&mut self, now: Instant) {
+        let upstream = self.upstream.get_or_insert(UpstreamNote {
+            address: None,
+            attempts: 0,
+            requested: now,
+            connected: None,
+            responded: None,
+        });
+        upstream.attempts += 1;
+        (upstream.connected, upstream.responded) = (None, None);
+    }
+
+    /// Notes that the request has a connection to this address.
+    pub fn upstream_connected(&mut self, address: UpstreamName, now: Instant) {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.address = Some(address);
+            upstream.connected = Some(now);
+        }
+    }
+
+    /// Notes the address of the connection that the request has had before a report was made.
+    pub fn upstream_is(&mut self, address: UpstreamName, now: Instant) {
+        if self.upstream.is_none() {
+            self.upstream_requested(now);
+        }
+        if let Some(upstream) = &mut self.upstream {
+            upstream.address = Some(address);
+        }
+    }
+
+    /// Notes that the head of the response has arrived.
+    pub fn upstream_responded(&mut self, now: Instant) {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.responded = Some(now);
+        }
+    }
+}
+
+/// The request to an upstream or app.
+#[derive(Debug)]
+pub struct UpstreamNote {
+    /// The address of the last connection.
+    pub address: Option<UpstreamName>,
+    /// The number of attempts.
+    pub attempts: u32,
+    /// The time of the first attempt.
+    requested: Instant,
+    /// When the last attempt had a connection.
+    connected: Option<Instant>,
+    /// When the head of the response had arrived.
+    responded: Option<Instant>,
+}
+
+impl UpstreamNote {
+    /// Returns the time from the first attempt to the connection of the last one.
+    #[must_use]
+    pub fn connect_time(&self) -> Option<Duration> {
+        Some(self.connected?.saturating_duration_since(self.requested))
+    }
+
+    /// Returns the time from the connection to the head of the response.
+    #[must_use]
+    pub fn wait_time(&self) -> Option<Duration> {
+        Some(self.responded?.saturating_duration_since(self.connected?))
+    }
+}
+
+/// An upstream or app in logs.
+#[derive(Debug, Clone)]
+pub enum UpstreamName {
+    /// An address: a copy takes no lock and no counter that workers share.
+    Ip(SocketAddr),
+    /// Something else with a name.
+    Other(Arc<dyn Named>),
+}
+
+/// What has a name in logs.
+pub trait Named: fmt::Debug + fmt::Display + Send + Sync {}
+
+impl<T: fmt::Debug + fmt::Display + Send + Sync> Named for T {}
+
+impl fmt::Display for UpstreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Other(name) => name.fmt(f),
+        }
+    }
+}
+
+/// The counters of a route of a configuration, of which the metrics know the type.
+#[derive(Debug, Default)]
+pub struct OwnCounters {
+    /// Set by the first request, or by a reload that keeps the route.
+    pub counters: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// The number of routes of the configuration that have their own.
+    pub of_configuration: Arc<AtomicUsize>,
+}
+
+impl OwnCounters {
+    /// Those of another route of the same configuration.
+    pub fn beside(other: &Self) -> Self {
+        Self { counters: OnceLock::new(), of_configuration: other.of_configuration.clone() }
+    }
+}
+
+/// The names of a route in logs and metrics.
+#[derive(Debug, Default)]
+pub struct RouteName {
+    /// The first host of the site; empty for the default site.
+    pub site: String,
+    /// The first path of the route. `None` for responses that the server makes without a route.
+    pub path: Option<String>,
+    /// The place of the site in the configuration. `None` without one.
+    pub site_number: Option<usize>,
+    /// The counters of its requests.
+    pub counters: OwnCounters,
+}
+
+impl RouteName {
+    /// The names of a route, without counters.
+    #[must_use]
+    pub fn new(site: String, path: Option<String>) -> Self {
+        Self { site, path, site_number: None, counters: OwnCounters::default() }
+    }
+}
+
+impl fmt::Display for RouteName {
+    /// As in the list of `rudy upstreams`: `example.org/api/*`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.site, self.path.as_deref().unwrap_or_default())
+    }
+}

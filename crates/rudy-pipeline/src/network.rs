@@ -1,0 +1,196 @@
+//! IP addresses and networks as text.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use rudy_config::written_as_text;
+use rudy_net::Peer;
+
+/// The number of bits before an IPv4 address that is mapped to IPv6.
+const MAPPED_BITS: u8 = 96;
+/// The number of bits of an IPv6 address that belong to a client: usually the network of a household.
+const CLIENT_BITS: u32 = 64;
+
+/// An address or network: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. IPv4 mapped to IPv6 is treated as IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    /// The address, with zeros after the prefix.
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Network {
+    fn new(address: IpAddr, prefix: u8) -> Self {
+        let address = match address {
+            IpAddr::V4(address) => IpAddr::V4((address.to_bits() & mask_v4(prefix)).into()),
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() & mask_v6(prefix)).into()),
+        };
+        Self { address, prefix }
+    }
+
+    /// Whether the network contains an address.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => other.to_bits() & mask_v4(self.prefix) == own.to_bits(),
+            (IpAddr::V6(own), IpAddr::V6(other)) => other.to_bits() & mask_v6(self.prefix) == own.to_bits(),
+            _ => false,
+        }
+    }
+}
+
+/// Formats the network of a client.
+#[must_use]
+pub fn network(client: Peer, v6_bits: u32) -> String {
+    match client {
+        Peer::Ip(address) => match address.ip().to_canonical() {
+            IpAddr::V6(address) if v6_bits < 128 => {
+                let mask = u128::MAX.checked_shl(128 - v6_bits).unwrap_or(0);
+                format!("{}/{v6_bits}", Ipv6Addr::from_bits(address.to_bits() & mask))
+            }
+            address => address.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// Returns the subject of lines about a client in the error log.
+#[must_use]
+pub fn client_subject(client: Peer) -> String {
+    network(client, CLIENT_BITS)
+}
+
+fn mask_v4(prefix: u8) -> u32 {
+    u32::MAX.checked_shl(Ipv4Addr::BITS - u32::from(prefix)).unwrap_or(0)
+}
+
+fn mask_v6(prefix: u8) -> u128 {
+    u128::MAX.checked_shl(Ipv6Addr::BITS - u32::from(prefix)).unwrap_or(0)
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected an address, or a network such as \"10.0.0.0/8\"".to_owned();
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let written: IpAddr = address.parse().map_err(|_| expected())?;
+        let bits: u8 = if written.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix.map(str::parse) {
+            None => bits,
+            Some(Ok(prefix)) if prefix <= bits => prefix,
+            Some(_) => return Err(format!("expected a number from 0 to {bits} behind the slash")),
+        };
+        let address = written.to_canonical();
+        let mapped_bits = if address.is_ipv4() && written.is_ipv6() { MAPPED_BITS } else { 0 };
+        let prefix = prefix.checked_sub(mapped_bits).ok_or_else(expected)?;
+        Ok(Self::new(address, prefix))
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = if self.address.is_ipv4() { 32 } else { 128 };
+        if self.prefix == bits { self.address.fmt(f) } else { write!(f, "{}/{}", self.address, self.prefix) }
+    }
+}
+
+/// A trusted proxy: an address, a network, or all connections to a Unix socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrustedProxy {
+    /// An address or network.
+    Network(Network),
+    /// All connections to a Unix socket.
+    Unix,
+}
+
+impl FromStr for TrustedProxy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "unix" {
+            return Ok(Self::Unix);
+        }
+        text.parse().map(Self::Network).map_err(|expected: String| format!("{expected}, or \"unix\""))
+    }
+}
+
+impl fmt::Display for TrustedProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) => network.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+written_as_text!(TrustedProxy, "an address (\"10.0.0.0/8\")",
+    { "type": "string", "description": "An IP address, a network in CIDR notation, or `unix` (all connections to a Unix socket).", "examples": ["127.0.0.1", "10.0.0.0/8", "2001:db8::/32", "unix"] });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_read_and_written_back() {
+        for (text, written) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1/32", "192.0.2.1"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("10.1.2.3/8", "10.0.0.0/8"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("::1", "::1"),
+            ("2001:db8::1/32", "2001:db8::/32"),
+            ("::/0", "::/0"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("::ffff:10.0.0.1/104", "10.0.0.0/8"),
+            ("unix", "unix"),
+        ] {
+            let proxy: TrustedProxy = text.parse().unwrap();
+            assert_eq!(proxy.to_string(), written);
+            assert_eq!(written.parse(), Ok(proxy));
+        }
+        for (text, expected) in [
+            ("", "expected an address"),
+            ("10.0.0/8", "expected an address"),
+            ("localhost", "or \"unix\""),
+            ("10.0.0.1:80", "expected an address"),
+            ("[::1]", "expected an address"),
+            ("10.0.0.0/33", "from 0 to 32"),
+            ("::/129", "from 0 to 128"),
+            ("10.0.0.0/", "from 0 to 32"),
+            ("10.0.0.0/255.0.0.0", "from 0 to 32"),
+            ("::ffff:10.0.0.1/95", "expected an address"),
+        ] {
+            let error = text.parse::<TrustedProxy>().unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_network_has_the_addresses_that_begin_as_it_does() {
+        let contains = |network: &str, address: &str| {
+            network.parse::<Network>().unwrap().contains(address.parse().unwrap())
+        };
+        for (network, address, expected) in [
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("::ffff:192.0.2.1", "192.0.2.1", true),
+            ("10.0.0.0/9", "10.127.255.255", true),
+            ("10.0.0.0/9", "10.128.0.0", false),
+            ("0.0.0.0/0", "203.0.113.7", true),
+            ("0.0.0.0/0", "2001:db8::1", false),
+            ("::/0", "2001:db8::1", true),
+            ("::/0", "::ffff:10.0.0.1", false),
+            ("2001:db8::/33", "2001:db8:7fff::1", true),
+            ("2001:db8::/33", "2001:db8:8000::1", false),
+        ] {
+            assert_eq!(contains(network, address), expected, "{address} in {network}");
+        }
+    }
+}

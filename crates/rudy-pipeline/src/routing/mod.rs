@@ -1,0 +1,438 @@
+//! Finds the handler for a request: the site by host, then the route by path.
+
+#[cfg(test)]
+mod tests;
+
+mod host;
+mod listeners;
+mod path;
+pub mod template;
+
+pub use host::HostPattern;
+use host::includes;
+use host::is_own_host;
+pub use host::{Hosts, explain_rejected, machine_name, own_hosts, with_name, without_port};
+pub use listeners::Listeners;
+pub use path::PathPattern;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
+use rudy_net::listen::Address;
+use rudy_net::{Client, LocalAddress, Peer, Request, Tls, TlsSite};
+
+/// The routes of all sites, with handlers of type `H`.
+#[derive(Debug)]
+pub struct Router<H> {
+    listeners: Listeners,
+    sites: Vec<Site<H>>,
+}
+
+/// The routes of a site, and its TLS settings.
+#[derive(Debug)]
+pub struct Site<H> {
+    /// The routes in their order: the first that matches has the request.
+    pub routes: Vec<Route<H>>,
+    /// The route of responses that the server makes before it has found another one.
+    pub outer: Route<H>,
+    /// Redirects of single paths, before the routes, and their route.
+    pub redirects: Option<(Arc<dyn ExactPaths>, Route<H>)>,
+    /// `None` for a site without TLS.
+    pub tls: Option<Arc<ArcSwap<TlsSite>>>,
+    /// Whether an authority signs the certificates: some may be missing.
+    pub is_auto: bool,
+    /// The port of HTTPS, if requests over plain HTTP are redirected there.
+    pub https_port: Option<u16>,
+}
+
+/// A set of paths, such as those that a file of redirects names.
+pub trait ExactPaths: fmt::Debug + Send + Sync {
+    /// Whether a path is one of them.
+    fn contains(&self, path: &RequestPath<'_>) -> bool;
+}
+
+/// Paths and their handler.
+#[derive(Debug)]
+pub struct Route<H> {
+    /// The paths.
+    pub paths: Vec<PathPattern>,
+    /// The suffix of the scripts that the handler runs, each of which also has the paths below its own.
+    pub script_suffix: Option<String>,
+    /// What responds to their requests.
+    pub handler: H,
+}
+
+/// The most scripts that the path of a request may name, such as two in `/a.php/b.php/c`. The title of a wiki page may end with
+/// `.php`; more are a burden, because each needs a search of its own.
+const SCRIPTS_MAX: usize = 8;
+
+/// The place of a route and of its pattern in a router. What waits keeps it: a request must not get another route by what a step has
+/// changed, such as its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouteId {
+    site: usize,
+    route: InSite,
+    pattern: usize,
+}
+
+/// The place of a route in its site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InSite {
+    Listed(usize),
+    Redirects,
+    Outer,
+}
+
+/// The route that matches a request, and the pattern that matched.
+#[derive(Debug)]
+pub struct RouteMatch<'r, H> {
+    /// Where the route is.
+    pub id: RouteId,
+    /// The pattern that matches the path.
+    pub pattern: &'r PathPattern,
+    /// What responds to the request.
+    pub handler: &'r H,
+    /// The port of HTTPS, if requests over plain HTTP are redirected there.
+    pub https_port: Option<u16>,
+    /// Whether there is no certificate for the host yet, so that HTTPS fails.
+    pub awaits_certificate: bool,
+    /// Whether the site requires client certificates, which plain HTTP has none of.
+    pub needs_certificate: bool,
+    site: &'r Site<H>,
+}
+
+impl<'r, H> RouteMatch<'r, H> {
+    /// Returns the numbers of the site and of the route in it, which is `None` for those that the server adds.
+    #[must_use]
+    pub fn numbers(&self) -> (usize, Option<usize>) {
+        let route = if let InSite::Listed(number) = self.id.route { Some(number) } else { None };
+        (self.id.site, route)
+    }
+
+    /// Returns the route of the site for responses of the server itself.
+    #[must_use]
+    pub fn outer(&self) -> RouteMatch<'r, H> {
+        self.site.route_match(RouteId { route: InSite::Outer, pattern: 0, ..self.id })
+    }
+
+    /// Returns the part of a request's path that the handler uses: below the folder for `/docs/*`, the whole path for others.
+    #[must_use]
+    pub fn below<'p>(&self, path: &'p RequestPath<'_>) -> PathBelow<'p> {
+        path.below(self.pattern.mount())
+    }
+
+    /// Returns `value` if the site has other routes.
+    pub fn if_has_other_routes<T>(&self, value: T) -> Option<T> {
+        (self.site.routes.len() > 1).then_some(value)
+    }
+
+    /// Checks that the path also leads to this route for applications that remove the parameters of each segment, such as Tomcat and
+    /// Jetty: for them, `/admin;x/y` is `/admin/y`. It may lead to a route whose handler `is_harmless`, and a pattern that contains
+    /// parameters is an exception.
+    pub fn check_parameters(
+        &self,
+        path: &RequestPath<'_>,
+        is_harmless: impl Fn(&H) -> bool,
+    ) -> Result<(), PathError> {
+        let Some(bare) = path.without_parameters()?.filter(|_| !self.pattern.has_parameters()) else {
+            return Ok(());
+        };
+        let route = self.site.governing(bare.as_bytes(), SCRIPTS_MAX);
+        let is_safe = |number: usize| {
+            self.id.route == InSite::Listed(number) || is_harmless(&self.site.routes[number].handler)
+        };
+        if route.is_ok_and(|(number, _)| is_safe(number)) { Ok(()) } else { Err(PathError::Parameters) }
+    }
+
+    /// Returns the path in the site of a file in the handler's folder if another route matches it.
+    #[must_use]
+    pub fn path_on_other_route(&self, path: &RequestPath<'_>, file: &str) -> Option<RequestPath<'static>> {
+        let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
+        let target = RequestPath::from_decoded(format!("{mount}/{file}"));
+        let (number, _) = self.site.first(target.as_bytes())?;
+        (self.id.route != InSite::Listed(number)).then_some(target)
+    }
+}
+
+impl<H> Route<H> {
+    fn matching_pattern(&self, path: &[u8]) -> Option<usize> {
+        self.paths.iter().position(|pattern| pattern.matches(path))
+    }
+
+    fn matches(&self, path: &[u8]) -> bool {
+        self.matching_pattern(path).is_some()
+    }
+}
+
+/// A request without a route.
+#[derive(Debug)]
+pub struct Missing<'r, H> {
+    /// Why there is no route.
+    pub reason: NotFound,
+    /// The route for responses of the server itself, if there is a site for them.
+    pub outer: Option<RouteMatch<'r, H>>,
+}
+
+/// Why a request has no route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotFound {
+    /// No site has this host.
+    Host,
+    /// Flags do not allow this host.
+    RejectedHost,
+    /// The handshake of the connection was not with the site of this host, or with a certificate for it.
+    OtherSite,
+    /// The request is early data, which the site does not accept, or not with this method.
+    TooEarly,
+    /// The site requires client certificates, and the connection is not encrypted.
+    NeedsCertificate,
+    /// The site has no route for this path.
+    Path,
+    /// The path can be read in two ways that lead to different routes, or one of them to none.
+    Ambiguous(PathError),
+}
+
+impl fmt::Display for NotFound {
+    /// The status of the response, and why.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("421: no site has this host"),
+            Self::RejectedHost => f.write_str("421: the flags do not allow this host"),
+            Self::OtherSite => f.write_str("421: the connection belongs to another site"),
+            Self::TooEarly => f.write_str("425: the request is early data"),
+            Self::NeedsCertificate => f.write_str("421: the site requires client certificates"),
+            Self::Path => f.write_str("404: no route has this path"),
+            Self::Ambiguous(error) => write!(f, "400: {error}"),
+        }
+    }
+}
+
+impl<H> Site<H> {
+    fn route(&self, place: InSite) -> &Route<H> {
+        match (place, &self.redirects) {
+            (InSite::Listed(number), _) => &self.routes[number],
+            (InSite::Redirects, Some((_, route))) => route,
+            (InSite::Redirects, None) | (InSite::Outer, _) => &self.outer,
+        }
+    }
+
+    fn route_match(&self, id: RouteId) -> RouteMatch<'_, H> {
+        let route = self.route(id.route);
+        RouteMatch {
+            id,
+            pattern: &route.paths[id.pattern],
+            handler: &route.handler,
+            https_port: self.https_port,
+            awaits_certificate: false,
+            needs_certificate: false,
+            site: self,
+        }
+    }
+
+    /// Returns the place of the route of a path, and the number of its pattern that matches.
+    ///
+    /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
+    /// the same route in both readings, so that it can neither bypass the route `/admin/*` nor leave its own route. A pattern that
+    /// contains the encoded slash itself is an exception.
+    fn find(&self, path: &RequestPath<'_>) -> Result<(InSite, usize), NotFound> {
+        if self.redirects.as_ref().is_some_and(|(map, _)| map.contains(path)) {
+            return Ok((InSite::Redirects, 0));
+        }
+        let (number, pattern) = self.governing(path.as_bytes(), SCRIPTS_MAX)?;
+        if !self.routes[number].paths[pattern].has_encoded_slash()
+            && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
+            && !self.governing(decoded.as_bytes(), SCRIPTS_MAX).is_ok_and(|(other, _)| other == number)
+        {
+            return Err(NotFound::Ambiguous(PathError::EncodedSlash));
+        }
+        Ok((InSite::Listed(number), pattern))
+    }
+
+    /// Returns the numbers of the first route that matches the path, and of the pattern that does.
+    fn first(&self, path: &[u8]) -> Option<(usize, usize)> {
+        let mut routes = self.routes.iter().enumerate();
+        routes.find_map(|(number, route)| Some((number, route.matching_pattern(path)?)))
+    }
+
+    /// Returns the first route that matches the path, unless the path is a script with path info: `/x.php/info` runs `/x.php`, and
+    /// must not pass by a rule for it. Then, of the routes of the path and of the script,
+    ///
+    /// - that of the path is used if it is an exception: the other one also matches the path, or its pattern names the script;
+    /// - that of the script is used if the script is an exception: the other one also matches the script;
+    /// - none is used otherwise, because neither rule includes the other.
+    ///
+    /// Whether the script exists is not checked: the route would depend on the file system. So the rule also applies to a folder
+    /// with the name of a script.
+    fn governing(&self, path: &[u8], scripts_max: usize) -> Result<(usize, usize), NotFound> {
+        let found = self.first(path).ok_or(NotFound::Path)?;
+        let route = &self.routes[found.0];
+        let pattern = &route.paths[found.1];
+        let script =
+            route.script_suffix.as_ref().and_then(|suffix| last_script(path, pattern.mount(), suffix));
+        let Some(script) = script.filter(|script| !pattern.names_path_info_of(script)) else {
+            return Ok(found);
+        };
+        let left = scripts_max.checked_sub(1).ok_or(NotFound::Path)?;
+        let of_script = self.governing(script, left)?;
+        if of_script.0 == found.0 || self.routes[of_script.0].matches(path) {
+            Ok(found)
+        } else if route.matches(script) {
+            Ok(of_script)
+        } else {
+            Err(NotFound::Path)
+        }
+    }
+
+    fn has_early_data(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.load().has_early_data)
+    }
+
+    fn requires_certificates(&self) -> bool {
+        let usage = self.tls.as_ref().and_then(|tls| tls.load().client_certificates);
+        usage.is_some_and(|usage| usage.is_required)
+    }
+
+    fn has_certificate_for(&self, host: &[u8]) -> bool {
+        let name = String::from_utf8_lossy(without_port(host)).to_ascii_lowercase();
+        self.tls.as_ref().is_some_and(|tls| tls.load().has_certificate_for(name.trim_matches(['[', ']'])))
+    }
+
+    /// Whether a request for this host may use a connection. The client must have been accepted by the same policy. A client that
+    /// sent a server name must have received a certificate that is valid for the host (RFC 9110 §7.4); one that sent none has accepted
+    /// the certificate for other reasons.
+    fn may_use(&self, tls: &Tls, host: &[u8]) -> bool {
+        let Some(own) = &self.tls else { return false };
+        own.load().policy == tls.policy
+            && tls.server_name.as_deref().is_none_or(|name| {
+                name.as_bytes().eq_ignore_ascii_case(without_port(host)) || includes(&tls.names, host)
+            })
+    }
+}
+
+/// Returns the longest start of a path that is the path of a script, and is followed by a slash. What a route's folder contains is
+/// not searched.
+fn last_script<'p>(path: &'p [u8], mount: usize, suffix: &str) -> Option<&'p [u8]> {
+    let ends = (mount + 1..path.len()).rev().filter(|end| path[*end] == b'/');
+    ends.map(|end| &path[..end]).find(|script| script[mount..].ends_with(suffix.as_bytes()))
+}
+
+impl<H> Router<H> {
+    /// Returns the TLS settings of a listener for a server name, or for a client that sent none and has connected to `local`. A name without
+    /// a site of its own gets the default site if its certificate is valid for the name.
+    #[must_use]
+    pub fn tls_site(
+        &self,
+        server_name: Option<&str>,
+        listener: &Address,
+        local: &LocalAddress<'_>,
+    ) -> Option<Arc<TlsSite>> {
+        let hosts = self.listeners.hosts_at(Some(listener))?;
+        let Some(name) = server_name else {
+            return Some(self.sites.get(Self::unnamed_site(hosts, local)?)?.tls.as_ref()?.load_full());
+        };
+        let (number, is_default) = hosts.find_or_default(name)?;
+        let site = self.sites.get(number)?;
+        let tls = site.tls.as_ref()?.load_full();
+        (!(is_default || site.is_auto) || tls.has_certificate_for(name)).then_some(tls)
+    }
+
+    /// The routes of these sites, which the listeners find by number.
+    #[must_use]
+    pub fn new(listeners: Listeners, sites: Vec<Site<H>>) -> Self {
+        Self { listeners, sites }
+    }
+
+    /// Returns a route that was found in this router.
+    #[must_use]
+    pub fn at(&self, id: RouteId) -> RouteMatch<'_, H> {
+        self.sites[id.site].route_match(id)
+    }
+
+    /// Iterates over the handlers of all sites.
+    pub fn handlers(&self) -> impl Iterator<Item = &H> {
+        self.sites.iter().flat_map(|site| site.routes.iter().chain([&site.outer])).map(|route| &route.handler)
+    }
+
+    /// Returns the hosts that the listener of a client serves.
+    fn hosts(&self, client: &Client<'_>) -> Option<&Hosts> {
+        self.listeners.hosts_at(client.listener.as_ref().map(|address| &***address))
+    }
+
+    /// Returns the number of the site of a host, even if a connection must not be used for it.
+    fn site<'h>(&self, host: &impl Fn() -> &'h [u8], client: &Client<'_>) -> Result<usize, NotFound> {
+        let hosts = self.hosts(client).ok_or(NotFound::Host)?;
+        let not_found = if hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
+        hosts.find(host).filter(|site| *site < self.sites.len()).ok_or(not_found)
+    }
+
+    /// Whether the listener of a client serves a host.
+    pub fn has_site(&self, host: &str, client: &Client<'_>) -> bool {
+        self.site(&|| host.as_bytes(), client).is_ok()
+    }
+
+    /// Whether a request is from this machine, for a host that neither a site nor this machine has. The owner of the name could let it
+    /// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding). No browser connects to a Unix socket.
+    pub fn is_foreign_host(&self, request: &Request<'_>, client: &Client<'_>) -> bool {
+        let is_near = matches!(client.peer, Peer::Ip(_)) && client.peer.is_local();
+        let is_known = |host| is_own_host(host) || self.listeners.all().any(|hosts| hosts.has_name(host));
+        is_near && !is_known(request.host())
+    }
+
+    /// Returns the number of the site for clients that name none: that of the address to which they have connected, because an address is never sent
+    /// as a server name (RFC 6066 §3), or the default site, or the only one.
+    fn unnamed_site(hosts: &Hosts, local: &LocalAddress<'_>) -> Option<usize> {
+        let of_address = || hosts.at_address(local.get()?.ip());
+        of_address().or_else(|| hosts.find(|| b"")).or_else(|| hosts.only())
+    }
+
+    fn outer_of(&self, site: usize) -> Option<RouteMatch<'_, H>> {
+        Some(self.sites.get(site)?.route_match(RouteId { site, route: InSite::Outer, pattern: 0 }))
+    }
+
+    /// Returns the route of the host's site for responses of the server itself.
+    pub fn outer<'h>(&self, host: impl Fn() -> &'h [u8], client: &Client<'_>) -> Option<RouteMatch<'_, H>> {
+        let site = self.site(&host, client);
+        site.map_or_else(|_| self.outer_of_connection(client), |site| self.outer_of(site))
+    }
+
+    /// Returns the route for responses to requests whose host is unknown, or has no site: that of the site to which the connection was
+    /// made, as far as that is known.
+    pub fn outer_of_connection(&self, client: &Client<'_>) -> Option<RouteMatch<'_, H>> {
+        let hosts = self.hosts(client)?;
+        let name = client.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+        let named = name.and_then(|name| Some(hosts.find_or_default(name)?.0));
+        named
+            .or_else(|| Self::unnamed_site(hosts, &client.local_address))
+            .and_then(|site| self.outer_of(site))
+    }
+
+    /// Returns the first route of the host's site that matches the path. Only sites that the listener of the client serves are found.
+    pub fn find<'h>(
+        &self,
+        host: impl Fn() -> &'h [u8],
+        path: &RequestPath<'_>,
+        client: &Client<'_>,
+    ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
+        let number = match self.site(&host, client) {
+            Ok(number) => number,
+            Err(reason) => return Err(Missing { reason, outer: self.outer_of_connection(client) }),
+        };
+        let (site, missing) =
+            (&self.sites[number], |reason| Missing { reason, outer: self.outer_of(number) });
+        let tls = client.tls.as_deref();
+        if tls.is_some_and(|tls| !site.may_use(tls, host())) {
+            return Err(missing(NotFound::OtherSite));
+        }
+        if tls.is_some_and(|tls| tls.is_early) && !site.has_early_data() {
+            return Err(missing(NotFound::TooEarly));
+        }
+        let (route, pattern) = site.find(path).map_err(missing)?;
+        Ok(RouteMatch {
+            awaits_certificate: tls.is_none() && site.is_auto && !site.has_certificate_for(host()),
+            needs_certificate: tls.is_none() && site.requires_certificates(),
+            ..site.route_match(RouteId { site: number, route, pattern })
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! Texts with placeholders for parts of a request: the targets of redirects and rewrites, and the values of header fields.
+
+use std::fmt;
+
+use http::{HeaderName, HeaderValue, header};
+use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::percent::encode_query;
+use rudy_net::{Client, Request};
+
+use super::{PathPattern, without_port};
+
+/// A text with placeholders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(Vec<Piece>);
+
+/// A piece of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// A text without placeholders.
+    Literal(String),
+    /// The path of the request, encoded.
+    Path,
+    /// The part of the path that `*` matches, encoded.
+    Rest,
+    /// The query with its question mark, or with `&` where the text has a query already; or nothing.
+    Query,
+    /// The host without its port.
+    Host,
+    /// A group of the regular expression of the route, encoded.
+    Group(String),
+    /// The method of the request.
+    Method,
+    /// `http` or `https`.
+    Scheme,
+    /// The address of the client.
+    Client,
+    /// A header field of the request.
+    Field(HeaderName),
+}
+
+/// The placeholders of a target, for messages.
+pub const TARGET_PLACEHOLDERS: &str = "expected {path}, {rest}, {query} (with its question mark or `&`), {host}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
+
+/// Why a text is not a template: a title, and what was expected.
+pub type Invalid = (String, String);
+
+/// The request that placeholders stand for.
+pub struct Subject<'a> {
+    /// The request.
+    pub request: &'a Request<'a>,
+    /// Its canonical path.
+    pub path: &'a RequestPath<'a>,
+    /// The pattern of the route.
+    pub pattern: &'a PathPattern,
+    /// Who has sent it.
+    pub client: &'a Client<'a>,
+}
+
+/// A part of a text with placeholders.
+pub enum Part<'a> {
+    /// A text without placeholders.
+    Literal(String),
+    /// The name between the braces.
+    Placeholder(&'a str),
+}
+
+/// Splits a text at its placeholders. A brace that does not begin one is a brace, as in JSON.
+#[must_use]
+pub fn split(text: &str) -> Vec<Part<'_>> {
+    let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
+    while let Some((before, after)) = rest.split_once('{') {
+        literal.push_str(before);
+        let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter));
+        let Some(end) = end.filter(|end| *end > 0 && after[*end..].starts_with('}')) else {
+            literal.push('{');
+            rest = after;
+            continue;
+        };
+        if !literal.is_empty() {
+            parts.push(Part::Literal(std::mem::take(&mut literal)));
+        }
+        parts.push(Part::Placeholder(&after[..end]));
+        rest = &after[end + 1..];
+    }
+    literal.push_str(rest);
+    if !literal.is_empty() {
+        parts.push(Part::Literal(literal));
+    }
+    parts
+}
+
+impl Template {
+    /// Reads a text.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let pieces = split(text).into_iter().map(|part| match part {
+            Part::Literal(literal) => Ok(Piece::Literal(literal)),
+            Part::Placeholder(name) => Piece::parse(name),
+        });
+        pieces.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns a text without placeholders.
+    #[must_use]
+    pub fn literal(text: &str) -> Self {
+        Self(vec![Piece::Literal(text.to_owned())])
+    }
+
+    /// Returns the pieces.
+    #[must_use]
+    pub fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    /// Returns the text if it has no placeholders.
+    #[must_use]
+    pub fn as_fixed(&self) -> Option<&str> {
+        match &self.0[..] {
+            [] => Some(""),
+            [Piece::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Checks that the paths of a route define the placeholders.
+    pub fn check_paths(&self, paths: &[PathPattern]) -> Result<(), Invalid> {
+        for piece in &self.0 {
+            match piece {
+                Piece::Rest if !paths.iter().all(PathPattern::is_prefix) => {
+                    let title = "{rest} requires a route whose path ends in `/*`".to_owned();
+                    return Err((title, "expected a route such as \"/old/*\"".to_owned()));
+                }
+                Piece::Group(name) if !paths.iter().all(|path| path.has_group(name)) => {
+                    let title = format!("{{{name}}} is no placeholder, and no group of the route's path");
+                    return Err((title, TARGET_PLACEHOLDERS.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in the placeholders of a target, which has none for header fields. Fails as [`Self::fill_value`].
+    pub fn fill(&self, subject: &Subject<'_>) -> Result<String, String> {
+        Ok(String::from_utf8_lossy(&self.fill_value(subject)?).into_owned())
+    }
+
+    /// Fills in the placeholders of the value of a field, which is bytes. Fails, with an explanation for the client, if the request has
+    /// no valid host.
+    pub fn fill_value(&self, subject: &Subject<'_>) -> Result<Vec<u8>, String> {
+        let (mut text, mut in_query) = (Vec::new(), false);
+        for piece in &self.0 {
+            piece.fill(subject, in_query, &mut text)?;
+            in_query |= matches!(piece, Piece::Literal(literal) if literal.contains('?'));
+        }
+        Ok(text)
+    }
+}
+
+/// Returns whether a name in braces is a placeholder of every route, or no placeholder, so that a group cannot have it.
+#[must_use]
+pub fn is_reserved(name: &str) -> bool {
+    !matches!(Piece::parse(name), Ok(Piece::Group(_)))
+}
+
+impl Piece {
+    fn parse(name: &str) -> Result<Self, Invalid> {
+        Ok(match name {
+            "path" => Self::Path,
+            "rest" => Self::Rest,
+            "query" => Self::Query,
+            "host" => Self::Host,
+            "method" => Self::Method,
+            "scheme" => Self::Scheme,
+            "client" => Self::Client,
+            _ => match name.strip_prefix("header.") {
+                Some(field) => Self::Field(
+                    HeaderName::try_from(field)
+                        .map_err(|_| (format!("\"{field}\" is not a field name"), String::new()))?,
+                ),
+                None if name.contains(['.', '-']) => {
+                    return Err((format!("unknown placeholder {{{name}}}"), TARGET_PLACEHOLDERS.to_owned()));
+                }
+                None => Self::Group(name.to_owned()),
+            },
+        })
+    }
+
+    /// Appends the value. `in_query` is whether the text has a query already.
+    fn fill(&self, subject: &Subject<'_>, in_query: bool, text: &mut Vec<u8>) -> Result<(), String> {
+        let Subject { request, path, pattern, client } = subject;
+        // A part of the path must not become another parameter, as in nginx.
+        let encoded = |part: &str| if in_query { encode_in_query(part) } else { part.to_owned() };
+        let mut push = |part: &str| text.extend_from_slice(part.as_bytes());
+        match self {
+            Self::Literal(literal) => push(literal),
+            Self::Path => push(&encoded(&path.encoded_from(0))),
+            Self::Rest => {
+                let rest = path.encoded_from(pattern.mount());
+                push(&encoded(rest.strip_prefix('/').unwrap_or(&rest)));
+            }
+            Self::Query => {
+                if let Some(query) = request.uri().query() {
+                    push(if in_query { "&" } else { "?" });
+                    push(&encode_query(query));
+                }
+            }
+            Self::Host => push(valid_host(request)?),
+            Self::Group(name) => {
+                let group = pattern.group(path, name).unwrap_or_default();
+                // Two slashes would start a host.
+                let starts_host = text.is_empty() || text.ends_with(b"/");
+                let group = if starts_host { group.trim_start_matches('/') } else { &group };
+                text.extend_from_slice(encoded(group).as_bytes());
+            }
+            Self::Method => push(request.method().as_str()),
+            Self::Scheme => push(client.scheme().as_str()),
+            Self::Client => match client.address().ip() {
+                Some(address) => push(&address.to_string()),
+                None => push("unix"),
+            },
+            Self::Field(name) => {
+                let lines: Vec<_> =
+                    request.headers().get_all(name).iter().map(HeaderValue::as_bytes).collect();
+                let separator: &[u8] = if *name == header::COOKIE { b"; " } else { b", " };
+                text.extend_from_slice(&lines.join(separator));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Encodes what separates parameters, and the plus sign, which is a space in a query.
+fn encode_in_query(part: &str) -> String {
+    part.replace('&', "%26").replace(';', "%3B").replace('+', "%2B")
+}
+
+/// Returns the host of the request if all its characters are valid.
+fn valid_host<'r>(request: &'r Request<'_>) -> Result<&'r str, String> {
+    let host = without_port(request.host());
+    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
+    match std::str::from_utf8(host) {
+        Ok(host) if !host.is_empty() && host.as_bytes().iter().all(letter) => Ok(host),
+        _ => Err("The Host header is missing or invalid.".to_owned()),
+    }
+}
+
+impl fmt::Display for Template {
+    /// As it was written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Literal(text) => f.write_str(text),
+            Piece::Path => f.write_str("{path}"),
+            Piece::Rest => f.write_str("{rest}"),
+            Piece::Query => f.write_str("{query}"),
+            Piece::Host => f.write_str("{host}"),
+            Piece::Group(name) => write!(f, "{{{name}}}"),
+            Piece::Method => f.write_str("{method}"),
+            Piece::Scheme => f.write_str("{scheme}"),
+            Piece::Client => f.write_str("{client}"),
+            Piece::Field(name) => write!(f, "{{header.{name}}}"),
+        })
+    }
+}

@@ -1,0 +1,298 @@
+//! The upstreams of a proxy: their connections, and the attempts to send a request to them.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use http::Method;
+use rudy_config::Int;
+use rudy_http::h1::client::RequestHead;
+use rudy_log::ErrorLog;
+use rudy_net::Observer;
+use rudy_upstream::{Change, Member, MemberOptions};
+use tokio::task::JoinSet;
+
+use super::connection::Connection;
+use super::ejection::FailureStatuses;
+use super::exchange::{Exchange, Http, Timeouts};
+use super::failure::{Attempt, Cause, Failure, HttpCause, Phase};
+use super::health;
+use super::http2::{Connections, Speaks};
+use super::received::Head;
+use super::service::Service;
+use super::table::{ProxyTable, UpstreamTable};
+use super::tls::UpstreamTls;
+use super::upgrade::Offer;
+use super::url::{Destination, UpstreamUrl};
+use rudy_client::{
+    Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
+    UpstreamOptions, Wanted, background_runtime, entry_of,
+};
+use rudy_pipeline::debug_request;
+
+/// The upstreams of one table.
+#[derive(Debug)]
+pub struct ProxyPool {
+    pub(super) upstream: Arc<Upstream<Connection>>,
+    retry_non_idempotent: bool,
+    /// The statuses of responses that are failures of the upstream.
+    failure_statuses: FailureStatuses,
+    /// The URLs of the table. Members have the index of theirs in their id: see [`entry_of`].
+    urls: Arc<[UpstreamUrl]>,
+    /// What resolves names.
+    resolver: Resolver,
+    /// Why no member is known, if the last lookup of SRV records has failed.
+    pub(super) unresolved: ArcSwapOption<String>,
+    /// What the operator has drained. Targets of SRV records may leave and return.
+    drained: Mutex<BTreeSet<String>>,
+    /// What `https` upstreams need.
+    tls: Option<Arc<UpstreamTls>>,
+    /// The health checks, and the lookups of SRV records. They end with the pool.
+    tasks: OnceLock<JoinSet<()>>,
+}
+
+impl ProxyPool {
+    /// Creates the pool of a table for this number of workers; `tls` has what `https` upstreams need. No connection is opened yet.
+    pub(super) fn new(
+        table: &ProxyTable,
+        tls: Option<Arc<UpstreamTls>>,
+        resolver: Resolver,
+        workers: usize,
+    ) -> Arc<Self> {
+        let options = UpstreamOptions {
+            workers,
+            queue: table.queue.as_usize(),
+            queue_timeout: table.queue_timeout.0,
+            connect_timeout: table.connect_timeout.0,
+            idle_timeout: table.idle_timeout.0,
+            requests_per_member: None,
+            choice: table.choice.of_pool(table.hash_balance_factor.map(Int::as_u32)),
+            circuit: table.ejection.circuit(table.slow_start.map_or(Duration::ZERO, |time| time.0)),
+        };
+        let tls_of = |url: &UpstreamUrl| tls.as_ref().and_then(|tls| tls.of(url));
+        let versions = table.urls().map(|url| match tls_of(url) {
+            Some(tls) => Speaks::Negotiated(tls.with_http2()),
+            None if url.is_http2() => Speaks::Http2,
+            None => Speaks::Http1,
+        });
+        let connections = Connections::new(versions.collect());
+        let tls_of_members = table.urls().map(tls_of).collect();
+        let upstream = Arc::new(Upstream::new(options, None, connections).with_tls(tls_of_members));
+        for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
+            let Destination::Address(address) = &url.destination else { continue };
+            let member = MemberOptions {
+                limit: table.connections.as_usize(),
+                weight: weight.as_u32(),
+                hash: rudy_upstream::hash(url.to_string().as_bytes()),
+                priority: 0,
+                is_retired: false,
+            };
+            upstream.pool().add(id, Endpoint::new(address, &resolver), member, Instant::now());
+        }
+        Arc::new(Self {
+            upstream,
+            retry_non_idempotent: table.retry_non_idempotent,
+            failure_statuses: table.ejection.statuses(),
+            urls: table.urls().cloned().collect(),
+            resolver,
+            unresolved: ArcSwapOption::empty(),
+            drained: Mutex::default(),
+            tls,
+            tasks: OnceLock::new(),
+        })
+    }
+
+    /// Begins to look up the names among its addresses, to check its upstreams, and to log which of them get no requests.
+    ///
+    /// # Errors
+    ///
+    /// The system cannot create the threads.
+    pub(super) fn start(self: &Arc<Self>, table: &ProxyTable, log: &ErrorLog) -> io::Result<()> {
+        let (urls, changes) = (self.urls.clone(), log.clone());
+        let on_change = move |member: &Member<Endpoint>, change: Change<'_>| {
+            if let Some(url) = urls.get(entry_of(member.id())) {
+                log_change(&changes, &url.of_member(member.address()), change);
+            }
+        };
+        self.upstream.pool().on_change(Box::new(on_change));
+        let mut tasks = JoinSet::new();
+        for (entry, url) in (0..).zip(&*self.urls) {
+            if let Some(name) = url.service() {
+                let service = Service::new(self, entry, name, table, log);
+                tasks.spawn_on(service.follow(self.resolver.clone()), &background_runtime()?);
+            } else if let Some(checks) = health::checks(&self.upstream, entry, url, table) {
+                tasks.spawn_on(checks, &background_runtime()?);
+            }
+        }
+        self.tasks.get_or_init(|| tasks);
+        self.upstream.look_up_names(log)
+    }
+
+    /// Returns whether one of its upstreams uses TLS.
+    pub fn uses_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Replaces what `https` upstreams need if its files have changed, and closes the connections that were made with the old settings,
+    /// after their requests. Returns a line for the log.
+    pub fn replace_changed_tls(&self) -> Option<Result<String, String>> {
+        let name = self.urls.first()?;
+        let replaced = self.tls.as_ref()?.replace_changed(name);
+        if let Some(Ok(_)) = replaced {
+            self.upstream.pool().renew();
+            self.upstream.shared().shut_down();
+        }
+        replaced
+    }
+
+    /// Returns whether upstreams come from SRV records.
+    pub(super) fn has_service(&self) -> bool {
+        self.urls.iter().any(|url| url.service().is_some())
+    }
+
+    /// Returns the URLs of the upstreams that the operator has drained.
+    pub(super) fn drained_names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.drained.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the URL to which a member belongs.
+    pub(super) fn url_of(&self, member: u64) -> Option<&UpstreamUrl> {
+        self.urls.get(entry_of(member))
+    }
+
+    /// Returns an error if no upstream gets requests, because the operator has drained all or none is known.
+    fn check_members(&self) -> Result<(), Cause> {
+        let pool = self.upstream.pool();
+        if pool.is_retired() {
+            return Err(CheckoutError::Drained.into());
+        }
+        let unresolved = self.unresolved.load_full().filter(|_| pool.member_count() == 0);
+        unresolved.map_or(Ok(()), |why| Err(CheckoutError::Unresolved(why).into()))
+    }
+
+    /// Sends a request and waits for the head of the response: see [`Upstream::send`]. `offer` is a request for a tunnel, and `selection` has
+    /// the key that selects the upstream: see [`UpstreamChoice`](super::UpstreamChoice).
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or no response.
+    pub(super) async fn send(
+        &self,
+        head: &RequestHead<'_>,
+        upload: &mut Upload,
+        offer: Option<&Offer>,
+        selection: &mut Selection,
+        timeouts: &Timeouts,
+        observer: Option<&Arc<dyn Observer>>,
+    ) -> Result<(Head, Box<Exchange>), Failure> {
+        let request = Attempts { pool: self, head, offer, timeouts: *timeouts, observer };
+        selection.wanted = if request.is_repeatable() { Wanted::Any } else { Wanted::Alive };
+        self.upstream.send(&request, upload, selection).await
+    }
+
+    fn is_h2c(&self, member: u64) -> bool {
+        self.url_of(member).is_some_and(UpstreamUrl::is_http2)
+    }
+
+    /// Returns a connection on which the upstream accepts a tunnel: that of HTTP/2, or else one of HTTP/1.1.
+    async fn accept_tunnels(
+        &self,
+        mut checkout: Checkout<Connection>,
+        method: &Method,
+        start: Start,
+    ) -> Result<Checkout<Connection>, Failure> {
+        let Connection::Http2(stream) = checkout.connection() else { return Ok(checkout) };
+        // A tunnel takes the place of the body that a POST has.
+        if stream.accepts_tunnels() && *method != Method::POST {
+            return Ok(checkout);
+        }
+        if !stream.is_https() {
+            return Err(not_connected(HttpCause::NoTunnels.into(), start));
+        }
+        let reopened = self.upstream.reopen(checkout).await;
+        reopened.map_err(|error| not_connected(error.into(), start))
+    }
+}
+
+/// The attempts to send a request.
+struct Attempts<'a> {
+    pool: &'a ProxyPool,
+    head: &'a RequestHead<'a>,
+    offer: Option<&'a Offer>,
+    timeouts: Timeouts,
+    observer: Option<&'a Arc<dyn Observer>>,
+}
+
+impl Outgoing for Attempts<'_> {
+    type Protocol = Http;
+
+    fn observer(&self) -> Option<&Arc<dyn Observer>> {
+        self.observer
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.head.method.is_idempotent() || self.pool.retry_non_idempotent
+    }
+
+    fn has_others(&self) -> bool {
+        self.pool.upstream.pool().member_count() > 1
+    }
+
+    async fn checkout<'a>(
+        &'a self,
+        selection: &'a mut Selection,
+        start: Start,
+    ) -> Result<Checkout<Connection>, Failure> {
+        let Self { pool, head, offer, observer, .. } = *self;
+        let checkout = pool.upstream.checkout(selection, observer, || pool.check_members()).await;
+        let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
+        let (method, attempt) = (head.method, start.attempt);
+        debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
+        if offer.is_some() {
+            checkout = Box::pin(pool.accept_tunnels(checkout, method, start)).await?;
+        }
+        Ok(checkout)
+    }
+
+    fn begin(
+        &self,
+        checkout: Checkout<Connection>,
+        upload: Upload,
+        start: Start,
+    ) -> Result<Box<Exchange>, Failure> {
+        let Self { pool, head, offer, timeouts, .. } = *self;
+        Ok(Http::begin(checkout, head, upload, offer, timeouts, pool.failure_statuses, start)?)
+    }
+
+    fn log_attempt(&self, Start { attempt, .. }: Start, failure: &Failure) {
+        debug_request!(target: "proxy", self.observer, attempt, "{} request: {failure}", self.head.method);
+    }
+
+    fn is_possible(&self, member: u64, failure: &Failure) -> bool {
+        // Without TLS, the upstream does not choose its version.
+        !failure.cause.needs_own_connection() || !self.pool.is_h2c(member)
+    }
+}
+
+/// Logs that an upstream gets no requests, or gets them again.
+fn log_change(log: &ErrorLog, url: &str, change: Change<'_>) {
+    match change {
+        Change::Ejected { why } => {
+            let message = format!("{url} is ejected and gets no requests: {why}");
+            log.recurring_error(("an upstream is ejected", &*url.to_string()), &message);
+        }
+        Change::Returned => log.notice(&format!("{url} gets requests again")),
+        Change::Unhealthy { why } => {
+            log.error(&format!("{url} is unhealthy and gets no requests: the health check failed: {why}"));
+        }
+        Change::Healthy => log.notice(&format!("{url} is healthy")),
+    }
+}
+
+fn not_connected(cause: Cause, start: Start) -> Failure {
+    let Start { at, attempt: number } = start;
+    let attempt = Attempt { number, endpoint: None, phase: Phase::Connecting, elapsed: at.elapsed() };
+    Failure { cause, attempt: Some(Box::new(attempt)) }
+}

@@ -1,0 +1,205 @@
+//! The `tls` table of a site.
+
+use std::fmt;
+use std::path::Path;
+
+use rudy_config::{FilePath, Located, Location, Problem, missing, short_form};
+use rudy_tls::Names;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files;
+
+/// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
+/// files.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct TlsTable {
+    /// Where the certificate comes from: `auto`, from the authority of `[acme]`, for each of the `hosts`; `self-signed`, which browsers
+    /// warn about; `internal`, signed by a local authority that `rudy certificates trust` installs.
+    pub source: Option<CertificateSource>,
+    /// File with the certificate of the site, followed by those of its issuers, in PEM.
+    #[schemars(example = &"cert.pem")]
+    pub certificate: Option<FilePath>,
+    /// File with the private key of the certificate, in PEM, without a password.
+    #[schemars(example = &"key.pem")]
+    pub key: Option<FilePath>,
+    /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
+    #[schemars(example = &"ocsp.der")]
+    pub ocsp: Option<FilePath>,
+    /// Further certificates for the same names with keys of other types. A client receives the first that it supports:
+    /// ECDSA, Ed25519, RSA.
+    #[schemars(extend("examples" = [[{ "certificate": "rsa.pem", "key": "rsa-key.pem" }]]))]
+    pub certificates: Vec<Located<CertificateTable>>,
+    /// Minimum protocol version: `1.2` or `1.3`. The default is `1.2`.
+    pub min_version: MinVersion,
+    /// Accepts early data (0-RTT) from clients that return: safe requests are answered without waiting for the handshake. The
+    /// default is `false`.
+    pub early_data: bool,
+    /// Asks clients for certificates. By default, one is required.
+    #[schemars(extend("examples" = [{ "authority": "clients.pem" }]))]
+    pub client_certificates: Option<ClientCertificatesTable>,
+}
+
+short_form!(TlsTable, SHORT, "\"auto\", \"self-signed\", \"internal\" or a table", r#"{ "enum": ["auto", "self-signed", "internal"] }"#, {
+    visit_str(name: &str) => {
+        let source = [CertificateSource::Auto, CertificateSource::SelfSigned, CertificateSource::Internal].into_iter();
+        let source = source.into_iter().find(|source| source.to_string() == name);
+        let source = source.ok_or_else(|| serde::de::Error::custom(format!(
+            "unknown certificate source \"{name}\"\nexpected \"auto\", \"self-signed\", \"internal\", or a table with `certificate` and `key`"
+        )))?;
+        Ok(TlsTable { source: Some(source), ..TlsTable::default() })
+    };
+});
+
+/// Where a certificate comes from, if not from files of the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CertificateSource {
+    /// From the authority of `[acme]`, and renewed in time.
+    Auto,
+    /// Signed with its own key.
+    SelfSigned,
+    /// Signed by a local authority, which `rudy certificates trust` installs.
+    Internal,
+}
+
+impl fmt::Display for CertificateSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::SelfSigned => "self-signed",
+            Self::Internal => "internal",
+        })
+    }
+}
+
+/// The files of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateTable {
+    /// File with the certificate of the site, followed by those of its issuers, in PEM.
+    #[schemars(example = &"cert.pem")]
+    pub certificate: FilePath,
+    /// File with the private key of the certificate, in PEM, without a password.
+    #[schemars(example = &"key.pem")]
+    pub key: FilePath,
+    /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
+    #[schemars(example = &"ocsp.der")]
+    pub ocsp: Option<FilePath>,
+}
+
+/// The client certificates that a site accepts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCertificatesTable {
+    /// File with the certificates of the authorities that issue client certificates, or with such certificates themselves, in PEM.
+    #[schemars(example = &"clients.pem")]
+    pub authority: FilePath,
+    /// File with the revocation lists of these authorities, in PEM. With it, each authority needs a current list.
+    #[schemars(example = &"revoked.pem")]
+    pub crl: Option<FilePath>,
+    /// Whether clients without a certificate are rejected. The default is `true`; with `false`, apps decide by
+    /// `SSL_CLIENT_VERIFY`.
+    #[serde(default = "yes")]
+    pub required: bool,
+    /// Whether apps receive the certificate itself, as `SSL_CLIENT_CERT`. The default is `false`.
+    #[serde(default)]
+    pub forward: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A protocol version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum MinVersion {
+    /// TLS 1.2.
+    #[default]
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+impl From<MinVersion> for rudy_tls::Version {
+    fn from(version: MinVersion) -> Self {
+        match version {
+            MinVersion::Tls12 => Self::Tls12,
+            MinVersion::Tls13 => Self::Tls13,
+        }
+    }
+}
+
+impl TlsTable {
+    /// The files of all certificates, with their locations in the table at `location`.
+    pub(super) fn files(&self, location: &Location) -> Vec<(Location, CertificateTable)> {
+        let own = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let (certificate, key) = (certificate.clone(), key.clone());
+                Some((location.clone(), CertificateTable { certificate, key, ocsp: self.ocsp.clone() }))
+            }
+            _ => None,
+        };
+        let more = self.certificates.iter().map(|files| (files.location.clone(), files.value.clone()));
+        own.into_iter().chain(more).collect()
+    }
+
+    /// All files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let more = self.certificates.iter().flat_map(|files| {
+            let CertificateTable { certificate, key, ocsp } = &files.value;
+            [Some(certificate), Some(key), ocsp.as_ref()]
+        });
+        let own = [self.certificate.as_ref(), self.key.as_ref(), self.ocsp.as_ref()];
+        let clients = self.client_certificates.iter();
+        let clients = clients.flat_map(|clients| [Some(&clients.authority), clients.crl.as_ref()]);
+        own.into_iter().chain(more).chain(clients).flatten().map(|file| &**file)
+    }
+
+    /// Returns the names in the certificate from a file. `None` without one that can be read.
+    #[must_use]
+    pub fn names(&self) -> Option<Names> {
+        let (_, files) = self.files(&Location::none()).into_iter().next()?;
+        files::certificate(&files, &Location::none()).ok().map(|certificate| certificate.names)
+    }
+
+    /// Returns the problems that the schema cannot express.
+    pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
+        let mut problems = self.problems_of_source(location);
+        if self.early_data && self.client_certificates.is_some() {
+            let title = "`early_data` and `client_certificates` exclude each other";
+            let problem = Problem::key(&location.key("early_data"), title.to_owned());
+            let clients = location.key("client_certificates");
+            problems.push(problem.label("before the client is known").also(&clients, "decides who it is"));
+        }
+        problems
+    }
+
+    fn problems_of_source(&self, location: &Location) -> Vec<Problem> {
+        let given = [("certificate", &self.certificate), ("key", &self.key), ("ocsp", &self.ocsp)];
+        let has_own = given.iter().any(|(_, file)| file.is_some());
+        if self.source.is_some() {
+            let conflict = |key| {
+                let problem =
+                    Problem::key(&location.key(key), format!("`source` and `{key}` exclude each other"));
+                problem
+                    .label("a certificate from files")
+                    .also(&location.key("source"), "a certificate that Rudy makes or orders")
+            };
+            let files = given.iter().filter(|(_, file)| file.is_some()).map(|(key, _)| conflict(key));
+            return files.chain((!self.certificates.is_empty()).then(|| conflict("certificates"))).collect();
+        }
+        if !has_own && !self.certificates.is_empty() {
+            return Vec::new();
+        }
+        given[..2]
+            .iter()
+            .filter(|(_, file)| file.is_none())
+            .map(|(key, _)| missing(&(), location, key))
+            .collect()
+    }
+}

@@ -1,0 +1,9 @@
+//! What the server needs of the operating system: files that are read without blocking a worker, watched files, the state folder, users, and its side of the admin socket.
+
+pub mod admin;
+pub mod file_access;
+pub mod openat2;
+pub mod sandboxed;
+pub mod state_dir;
+pub mod user;
+pub mod watched_files;

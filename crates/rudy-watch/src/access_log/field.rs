@@ -1,0 +1,276 @@
+//! The fields of a line, by name.
+
+use http::{HeaderName, StatusCode, Version, header};
+use rudy_http::semantics::path::RequestPath;
+use rudy_net::{EndReason, Peer};
+
+use super::micros;
+use rudy_pipeline::exchange::{Finished, RequestInfo, UpstreamNote};
+
+/// The field of the W3C recommendation Trace Context.
+pub(super) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The value of a field in a line.
+pub(super) enum Value<'a> {
+    /// Text of a client, which must be escaped.
+    Text(&'a [u8]),
+    /// Texts of a client with spaces between them.
+    Texts([&'a [u8]; 3]),
+    /// Text that needs no escape.
+    Plain(&'a str),
+    Address(Peer),
+    Number(u64),
+    Flag(bool),
+    Status(StatusCode),
+}
+
+/// The time of a request, formatted.
+pub(super) struct Times<'a> {
+    /// As in the common log format.
+    pub(super) local: &'a str,
+    /// As in RFC 3339.
+    pub(super) rfc3339: &'a str,
+}
+
+macro_rules! fields {
+    ($($name:literal: $variant:ident,)+) => {
+        /// A field of a line.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub(super) enum Field {
+            $(#[doc = concat!("`", $name, "`")] $variant,)+
+            /// `header.NAME`: a field of the request.
+            Header(HeaderName),
+        }
+
+        impl Field {
+            /// The names without those of request fields.
+            pub(super) const NAMES: &[&str] = &[$($name),+];
+
+            fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+
+            /// Returns the name, without the prefix `header.`.
+            pub(super) fn name(&self) -> &str {
+                match self {
+                    $(Self::$variant => $name,)+
+                    Self::Header(name) => name.as_str(),
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    "time": Time,
+    "time_local": TimeLocal,
+    "client": Client,
+    "client_port": ClientPort,
+    "proxy": Proxy,
+    "connection": Connection,
+    "tls": Tls,
+    "cipher": Cipher,
+    "tls_group": TlsGroup,
+    "early_data": EarlyData,
+    "client_certificate": ClientCertificate,
+    "request": Request,
+    "method": Method,
+    "target": Target,
+    "path": Path,
+    "version": Version,
+    "scheme": Scheme,
+    "host": Host,
+    "referer": Referer,
+    "user_agent": UserAgent,
+    "request_id": RequestId,
+    "traceparent": Traceparent,
+    "user": User,
+    "site": Site,
+    "route": Route,
+    "upstream": Upstream,
+    "attempts": Attempts,
+    "upstream_connect_us": UpstreamConnect,
+    "upstream_wait_us": UpstreamWait,
+    "cache": Cache,
+    "limit": Limit,
+    "rejected": Rejected,
+    "status": Status,
+    "request_body_bytes": RequestBodyBytes,
+    "body_bytes": BodyBytes,
+    "duration_us": Duration,
+    "wait_us": Wait,
+    "ended": Ended,
+}
+
+/// Request fields with credentials, which no log may contain.
+const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+
+impl Field {
+    /// Parses a name.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such field.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        let Some(field) = name.strip_prefix("header.") else {
+            return Self::named(name).ok_or_else(|| {
+                format!(
+                    "no field is named {{{name}}}; expected header.NAME or one of: {}",
+                    Self::NAMES.join(", ")
+                )
+            });
+        };
+        let field = HeaderName::try_from(field).map_err(|_| format!("\"{field}\" is not a field name"))?;
+        if SECRET.contains(&field) {
+            return Err(format!("{{{name}}} is a secret of the client, which no log may contain"));
+        }
+        Ok(Self::Header(field))
+    }
+
+    /// Returns the request field that the value is read from.
+    pub(super) fn request_field(&self) -> Option<HeaderName> {
+        match self {
+            Self::Host => Some(header::HOST),
+            Self::Referer => Some(header::REFERER),
+            Self::UserAgent => Some(header::USER_AGENT),
+            Self::Traceparent => Some(TRACEPARENT.clone()),
+            Self::Header(name) => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    /// Passes the value to `put`: `None` if it is unknown.
+    pub(super) fn with_value(
+        &self,
+        exchange: &Finished<'_>,
+        times: &Times<'_>,
+        put: impl FnOnce(Option<Value<'_>>),
+    ) {
+        let Finished { client, request, notes, outcome, .. } = *exchange;
+        let upstream = notes.upstream.as_ref();
+        // Values that are computed here.
+        let (path, scheme, field, address);
+        let value = match self {
+            Self::Time => Some(Value::Plain(times.rfc3339)),
+            Self::TimeLocal => Some(Value::Plain(times.local)),
+            Self::Client => Some(Value::Address(client.address())),
+            Self::ClientPort => client.address().port().map(|port| Value::Number(port.into())),
+            Self::Proxy => client.forwarded.as_ref().map(|_| Value::Address(client.peer)),
+            Self::Connection => Some(Value::Number(client.connection_number)),
+            Self::Tls | Self::Cipher | Self::TlsGroup | Self::EarlyData | Self::ClientCertificate => {
+                self.tls_value(exchange)
+            }
+            Self::Request => request.map(|request| {
+                let version = version_text(request.version()).as_bytes();
+                Value::Texts([request.method().as_str().as_bytes(), request.target(), version])
+            }),
+            Self::Method => request.map(|request| Value::Text(request.method().as_str().as_bytes())),
+            Self::Target => request.map(|request| Value::Text(request.target())),
+            Self::Path => {
+                // The canonical path, which routes match: all spellings of a path have the same value here.
+                let sent = request.map(RequestInfo::path).filter(|path| *path != b"*");
+                path = sent.and_then(|path| RequestPath::parse(path).ok());
+                path.as_ref().map(|path| Value::Text(path.as_bytes()))
+            }
+            Self::Version => request.map(|request| Value::Text(version_text(request.version()).as_bytes())),
+            Self::Scheme => {
+                scheme = client.scheme();
+                Some(Value::Text(scheme.as_str().as_bytes()))
+            }
+            Self::Host | Self::Referer | Self::UserAgent | Self::Header(_) => {
+                field = self.request_field();
+                field.as_ref().and_then(|name| exchange.request_field(name)).map(Value::Text)
+            }
+            Self::Traceparent => {
+                exchange.request_field(&TRACEPARENT).filter(|value| is_traceparent(value)).map(Value::Text)
+            }
+            Self::RequestId => exchange.id.map(|id| Value::Text(id.as_bytes())),
+            Self::User => notes.user.as_deref().map(|user| Value::Text(user.as_bytes())),
+            Self::Site => notes.route.as_ref().map(|route| Value::Text(route.site.as_bytes())),
+            Self::Route => notes
+                .route
+                .as_ref()
+                .and_then(|route| route.path.as_ref())
+                .map(|path| Value::Text(path.as_bytes())),
+            Self::Upstream => {
+                address = upstream.and_then(|upstream| Some(upstream.address.as_ref()?.to_string()));
+                address.as_ref().map(|address| Value::Text(address.as_bytes()))
+            }
+            Self::Attempts => upstream.map(|upstream| Value::Number(upstream.attempts.into())),
+            Self::UpstreamConnect => upstream_time(upstream, UpstreamNote::connect_time),
+            Self::UpstreamWait => upstream_time(upstream, UpstreamNote::wait_time),
+            Self::Cache => notes.cache.map(|status| Value::Text(status.as_bytes())),
+            Self::Limit => notes.limit.as_deref().map(|limit| Value::Text(limit.as_bytes())),
+            Self::Rejected => exchange.rejection.map(|reason| Value::Text(reason.as_bytes())),
+            Self::Status => outcome.status.map(Value::Status),
+            Self::RequestBodyBytes => Some(Value::Number(exchange.request_body_bytes)),
+            Self::BodyBytes => Some(Value::Number(outcome.body_bytes)),
+            Self::Duration => Some(Value::Number(micros(outcome.duration))),
+            Self::Wait => Some(Value::Number(micros(outcome.wait))),
+            Self::Ended => Some(Value::Text(ended_word(outcome.end_reason).as_bytes())),
+        };
+        put(value);
+    }
+
+    fn tls_value<'a>(&self, exchange: &Finished<'a>) -> Option<Value<'a>> {
+        let tls = exchange.client.tls.as_deref()?;
+        match self {
+            Self::Cipher => Some(Value::Text(tls.cipher.as_bytes())),
+            Self::TlsGroup => {
+                Some(tls.group).filter(|group| !group.is_empty()).map(|group| Value::Text(group.as_bytes()))
+            }
+            Self::EarlyData => tls.is_early.then_some(Value::Flag(true)),
+            Self::ClientCertificate => {
+                tls.client_certificate.as_ref().map(|certificate| Value::Text(certificate.subject.as_bytes()))
+            }
+            _ => Some(Value::Text(tls.version.as_bytes())),
+        }
+    }
+}
+
+fn upstream_time<'a>(
+    upstream: Option<&UpstreamNote>,
+    time: impl FnOnce(&UpstreamNote) -> Option<std::time::Duration>,
+) -> Option<Value<'a>> {
+    upstream.and_then(time).map(|time| Value::Number(micros(time)))
+}
+
+/// Whether a value has the form of version 00 (Trace Context, section 3.2.2), with ids that are not zero.
+fn is_traceparent(value: &[u8]) -> bool {
+    let parts: Vec<_> = value.split(|byte| *byte == b'-').collect();
+    let is_hex = |part: &[u8]| part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_id = |part: &[u8]| part.iter().any(|byte| *byte != b'0');
+    let [version, trace, parent, flags, ..] = parts[..] else { return false };
+    // Later versions may have more parts.
+    (parts.len() == 4 || version != b"00")
+        && version != b"ff"
+        && [(version, 2), (trace, 32), (parent, 16), (flags, 2)]
+            .into_iter()
+            .all(|(part, length)| part.len() == length && is_hex(part))
+        && is_id(trace)
+        && is_id(parent)
+}
+
+/// Returns the version as in a request line.
+fn version_text(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// Returns the word for how an exchange ended.
+pub(super) fn ended_word(end_reason: EndReason) -> &'static str {
+    match end_reason {
+        EndReason::Completed => "complete",
+        EndReason::PeerGone => "peer_gone",
+        EndReason::PeerStalled => "peer_stalled",
+        EndReason::Aborted => "cut",
+        EndReason::ServerStopped => "stopped",
+        EndReason::Killed => "killed",
+    }
+}

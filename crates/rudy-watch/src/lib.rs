@@ -1,0 +1,7 @@
+//! What shows the work of the server: access logs, metrics, active requests, the dashboard.
+
+pub mod access_log;
+pub mod dashboard;
+pub mod info;
+pub mod metrics;
+pub mod status;
