@@ -18,7 +18,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("rudy-server", 21),
     ("rudy-store", 8),
     ("rudy-tls", 9),
-    ("rudy-units", 2),
     ("rudy-upstream", 7),
 ];
 
