@@ -14,7 +14,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("rudy-http", 3),
     ("rudy-lab", 9),
     ("rudy-net", 15),
-    ("rudy-observe", 3),
     ("rudy-server", 21),
     ("rudy-store", 8),
     ("rudy-tls", 9),
