@@ -5,42 +5,7 @@ use std::fmt;
 use http::header::InvalidHeaderValue;
 use http::{HeaderValue, StatusCode};
 
-use crate::lookup::Decision;
-
-/// Why a request is forwarded: the parameter `fwd` (RFC 9211 §2.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forward {
-    /// The cache was not used.
-    Bypass,
-    /// The method requires it.
-    Method,
-    /// No response is stored for the URI.
-    UriMiss,
-    /// Responses are stored for the URI, but none matches by `Vary`.
-    VaryMiss,
-    /// A fresh response is stored, but the client requires a newer one.
-    Request,
-    /// The stored response is stale.
-    Stale,
-    /// The stored response lacks the requested part.
-    Partial,
-}
-
-impl Forward {
-    /// Returns the token of the parameter.
-    #[must_use]
-    pub fn token(self) -> &'static str {
-        match self {
-            Self::Bypass => "bypass",
-            Self::Method => "method",
-            Self::UriMiss => "uri-miss",
-            Self::VaryMiss => "vary-miss",
-            Self::Request => "request",
-            Self::Stale => "stale",
-            Self::Partial => "partial",
-        }
-    }
-}
+use crate::lookup::{Decision, Forward};
 
 /// How the cache handled a request.
 ///

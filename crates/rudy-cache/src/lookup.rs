@@ -4,7 +4,6 @@ use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE};
 use http::{Method, Request};
 use rudy_http::semantics::date::HttpDate;
 
-use crate::cache_status::Forward;
 use crate::directives::RequestDirectives;
 use crate::policy::Policy;
 use crate::seconds::Seconds;
@@ -32,6 +31,41 @@ pub enum Decision {
     Forward(Forward),
     /// Respond with 504: the client wants a response from the cache only (§5.2.1.7).
     OnlyIfCached,
+}
+
+/// Why a request is forwarded: the parameter `fwd` (RFC 9211 §2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forward {
+    /// The cache was not used.
+    Bypass,
+    /// The method requires it.
+    Method,
+    /// No response is stored for the URI.
+    UriMiss,
+    /// Responses are stored for the URI, but none matches by `Vary`.
+    VaryMiss,
+    /// A fresh response is stored, but the client requires a newer one.
+    Request,
+    /// The stored response is stale.
+    Stale,
+    /// The stored response lacks the requested part.
+    Partial,
+}
+
+impl Forward {
+    /// Returns the token of the parameter.
+    #[must_use]
+    pub fn token(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::UriMiss => "uri-miss",
+            Self::VaryMiss => "vary-miss",
+            Self::Request => "request",
+            Self::Stale => "stale",
+            Self::Partial => "partial",
+        }
+    }
 }
 
 /// A stored response that matches a request.

@@ -7,7 +7,7 @@ use rudy_http::semantics::date::HttpDate;
 
 use crate::Seconds;
 use crate::directives::{RequestDirectives, ResponseDirectives};
-use crate::key::QueryRules;
+use crate::query::QueryRules;
 
 /// The settings of a cache. Its methods are the decisions.
 ///

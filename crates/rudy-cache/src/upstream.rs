@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
 use rudy_http::semantics::range;
 
-use crate::cache_status::Forward;
+use crate::lookup::Forward;
 use crate::lookup::{Decision, Selected};
 use crate::stored::Stored;
 use crate::vary::accept_encoding;

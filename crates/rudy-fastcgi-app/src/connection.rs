@@ -1,18 +1,16 @@
 //! A connection from a web server, whose requests run concurrently and share it for their responses.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use rudy_fastcgi::application::{ApplicationConnection, Event};
+use rudy_fastcgi::application::Event;
 use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::record::{encode_end, encode_unknown_type};
 use rudy_fastcgi::{Fault, ProtocolStatus, RequestId, Role};
 use rudy_http::syntax::parse_digits;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc::{Sender, error::TrySendError};
-use tokio::sync::{Notify, watch};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::Piece;
@@ -20,152 +18,12 @@ use crate::context::{AbortSignal, Context, Log};
 use crate::exchange::Exchange;
 use crate::listen::{Halves, Reader};
 use crate::request::from_params;
-use crate::{App, Body, BodyError, Handler};
+use crate::shared::{OpenRequest, RequestKey, Shared, State, Stream};
+use crate::{App, Body, Handler};
 
 /// How long to wait for the rest of unread bodies before closing a connection. Closing with unread input would reset the
 /// connection, and the client might lose the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The state shared by the requests of one connection.
-pub(super) struct Shared {
-    state: Mutex<State>,
-    /// The lock is fair, so responses take turns record by record.
-    writer: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// Notified when a request has ended.
-    ended: Notify,
-}
-
-struct State {
-    protocol: ApplicationConnection,
-    requests: BTreeMap<RequestId, OpenRequest>,
-    /// Number of requests that have ended, but whose last output is not written yet.
-    unwritten: usize,
-    /// Number of requests so far.
-    serial: u64,
-    /// Whether a request without `keep_connection` has ended.
-    closes_when_idle: bool,
-    /// Those of them whose bodies are incomplete. No more than may be open, because the state machine still decodes them.
-    draining: Vec<RequestId>,
-    /// Whether a request without `keep_connection` was rejected. The state machine skips its body without an event, so
-    /// only the web server's close or [`DRAIN_TIMEOUT`] ends the wait. A flag, because the number of rejected requests has
-    /// no limit.
-    drains_rejected: bool,
-}
-
-/// A request that has not ended.
-struct OpenRequest {
-    key: RequestKey,
-    keep_connection: bool,
-    role: Role,
-    /// Whether the parameters are complete. If so, its exchange ends the request.
-    has_params: bool,
-    /// Whether it is running.
-    has_permit: bool,
-    stdin_ended: bool,
-    stdin: Option<Sender<Piece>>,
-    data: Option<Sender<Piece>>,
-    abort: watch::Sender<bool>,
-}
-
-/// Identifies a request. The web server may reuse the id, but the serial number is unique.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RequestKey {
-    id: RequestId,
-    serial: u64,
-}
-
-impl RequestKey {
-    pub(super) fn id(&self) -> RequestId {
-        self.id
-    }
-}
-
-impl Shared {
-    fn new(writer: Box<dyn AsyncWrite + Send + Unpin>) -> Self {
-        let state = State {
-            protocol: ApplicationConnection::new(),
-            requests: BTreeMap::new(),
-            unwritten: 0,
-            serial: 0,
-            closes_when_idle: false,
-            draining: Vec::new(),
-            drains_rejected: false,
-        };
-        Self { state: Mutex::new(state), writer: tokio::sync::Mutex::new(writer), ended: Notify::new() }
-    }
-
-    /// Writes complete records. If a write fails, all requests are cancelled.
-    pub(super) async fn write(&self, out: &mut BytesMut) {
-        if out.is_empty() {
-            return;
-        }
-        if self.writer.lock().await.write_all(out).await.is_err() {
-            self.state().abort_all();
-        }
-        out.clear();
-    }
-
-    /// Ends a request after its last output, `out`.
-    pub(super) async fn end(&self, key: &RequestKey, app_status: u32, out: &mut BytesMut) {
-        let is_open = {
-            // End it before the write: the web server may reuse the id as soon as it has read the record.
-            let mut state = self.state();
-            let is_open = state.requests.get(&key.id).is_some_and(|open_request| open_request.key == *key);
-            if is_open {
-                state.end(key.id, app_status, ProtocolStatus::RequestComplete, out);
-                state.unwritten += 1;
-            } else {
-                out.clear();
-            }
-            is_open
-        };
-        self.write(out).await;
-        self.state().unwritten -= usize::from(is_open);
-        self.ended.notify_one();
-    }
-
-    /// Marks a request as running.
-    pub(super) fn begin(&self, key: &RequestKey) {
-        if let Some(open_request) = self.state().requests.get_mut(&key.id)
-            && open_request.key == *key
-        {
-            open_request.has_permit = true;
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Ends a request. If the connection will be closed, the request stays open in the state machine, which reports the
-    /// end of its body: the connection has to be drained up to there.
-    fn end(&mut self, id: RequestId, app_status: u32, status: ProtocolStatus, out: &mut BytesMut) {
-        let Some(open_request) = self.requests.remove(&id) else { return };
-        if open_request.keep_connection {
-            self.protocol.end(id, app_status, status, out);
-            return;
-        }
-        encode_end(id, app_status, status, out);
-        self.closes_when_idle = true;
-        // An authorizer gets no body (section 6.3).
-        if !open_request.stdin_ended && open_request.role != Role::Authorizer {
-            self.draining.push(id);
-        }
-    }
-
-    /// Cancels all requests.
-    fn abort_all(&mut self) {
-        self.requests.retain(|_, open_request| {
-            open_request.abort.send_replace(true);
-            // Dropping the senders ends the bodies for their readers.
-            open_request.stdin = None;
-            open_request.data = None;
-            open_request.has_params
-        });
-    }
-}
 
 /// Serves one connection until it is closed and all its requests have ended.
 pub(super) async fn serve<H: Handler>(
@@ -227,12 +85,6 @@ enum Action {
     Nothing,
     Params(RequestId, Params),
     Piece(RequestId, Stream, Piece),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stream {
-    Stdin,
-    Data,
 }
 
 impl<H: Handler> Connection<H> {
@@ -366,7 +218,7 @@ fn handle_event<H>(
         Event::Begin { id, role, keep_connection } => {
             state.serial += 1;
             let open_request = OpenRequest {
-                key: RequestKey { id, serial: state.serial },
+                key: RequestKey::new(id, state.serial),
                 keep_connection,
                 role,
                 has_params: false,
@@ -413,22 +265,6 @@ fn handle_event<H>(
 /// Copies a piece, because a slice would keep the whole input buffer in memory.
 fn piece(id: RequestId, stream: Stream, data: &[u8]) -> Action {
     Action::Piece(id, stream, Piece::Data(Bytes::copy_from_slice(data)))
-}
-
-impl OpenRequest {
-    /// Opens a stream to the handler.
-    fn open_stream(&mut self, stream: Stream, expected: Option<u64>) -> Body {
-        let (sender, body) = Body::pieces(expected, BodyError::Aborted);
-        *self.stream(stream) = Some(sender);
-        body
-    }
-
-    fn stream(&mut self, stream: Stream) -> &mut Option<Sender<Piece>> {
-        match stream {
-            Stream::Stdin => &mut self.stdin,
-            Stream::Data => &mut self.data,
-        }
-    }
 }
 
 /// The length of the file to filter (section 6.4).

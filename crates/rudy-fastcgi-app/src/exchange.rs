@@ -13,8 +13,8 @@ use http_body::Body as _;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::connection::{RequestKey, Shared};
 use crate::context::{AbortSignal, Log};
+use crate::shared::{RequestKey, Shared};
 use crate::{Body, Handler};
 
 /// A request that waits for a permit to run.

@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod body;
 mod connection;
 mod context;
@@ -53,13 +54,14 @@ mod exchange;
 mod listen;
 pub mod purge;
 mod request;
+mod shared;
 #[cfg(test)]
 mod tests;
 
+pub use self::address::Listen;
 pub use self::body::{Body, BodyError, BodySender};
 pub use self::context::{AbortSignal, Log, RequestExt};
 pub use self::error::ServeError;
-pub use self::listen::Listen;
 pub use rudy_fastcgi::pairs::Params;
 pub use rudy_fastcgi::{Limits, Role};
 

@@ -1,12 +1,9 @@
-//! Listen addresses and sockets: inherited, TCP or Unix.
+//! Listening sockets: inherited, TCP or Unix.
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -14,19 +11,7 @@ use rudy_socket_file::SocketFile;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{tcp, unix};
 
-use crate::ServeError;
-
-/// Where an app listens.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Listen {
-    /// The socket on descriptor 0, which the parent process has opened (Unix or TCP, section 2.2).
-    #[default]
-    Descriptor,
-    /// A TCP address. Port 0 selects any free port.
-    Tcp(SocketAddr),
-    /// A Unix socket. Replaces a stale socket file, on which no process listens.
-    Unix(PathBuf),
-}
+use crate::{Listen, ServeError};
 
 /// The environment variable with the addresses of permitted peers (section 3.2).
 const PEERS: &str = "FCGI_WEB_SERVER_ADDRS";
@@ -234,43 +219,9 @@ fn peers(list: &str) -> Result<Vec<IpAddr>, ServeError> {
     list.split(',').map(parse).collect()
 }
 
-/// Parses `unix:PATH` or an IP address with a port.
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("unix:") {
-            Some("") => Err("`unix:` needs the path of a socket, such as `unix:/run/app.sock`".to_owned()),
-            Some(path) => Ok(Self::Unix(path.into())),
-            None => text.parse().map(Self::Tcp).map_err(|_| {
-                format!("`{text}` is not an address: expected one such as `127.0.0.1:9000`, or `unix:PATH`")
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Descriptor => f.write_str("descriptor 0"),
-            Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_parsed_and_invalid_ones_rejected() {
-        assert_eq!("unix:/run/app".parse(), Ok(Listen::Unix("/run/app".into())));
-        assert_eq!("[::1]:9000".parse(), Ok(Listen::Tcp("[::1]:9000".parse().expect("an address"))));
-        for invalid in ["localhost:9000", "9000", "unix:", ""] {
-            assert!(invalid.parse::<Listen>().is_err(), "{invalid}");
-        }
-    }
 
     #[test]
     fn permitted_peers_are_separated_by_commas() {

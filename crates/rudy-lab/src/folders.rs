@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rudy_tls::KeyType;
 use tempfile::TempDir;
 
 use crate::plan::{Contents, Plan};
+use crate::programs;
 
 /// The files that all runs of an experiment share. Removed on drop.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Placeholders<'_> {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let known = [
             ("rudy", path(&rudy)),
-            ("programs", path(&programs())),
+            ("programs", path(&programs::folder())),
             ("port", self.port.to_string()),
             ("folder", path(self.folders.files())),
             ("built", path(self.folders.built())),
@@ -82,12 +83,6 @@ impl Placeholders<'_> {
             .chain(pids)
             .fold(text.to_owned(), |text, (word, value)| text.replace(&format!("{{{word}}}"), &value))
     }
-}
-
-/// The placeholders for this program and for built programs.
-pub(crate) fn programs() -> PathBuf {
-    let rudy = std::env::current_exe().unwrap_or_default();
-    rudy.parent().map(Path::to_owned).unwrap_or_default()
 }
 
 /// The number of cores that this process may use.

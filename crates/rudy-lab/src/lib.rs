@@ -4,7 +4,6 @@
 //! each workload and round, in an order that changes. It writes a folder of [records](record), a line after each
 //! run, so that an interruption loses nothing.
 
-mod background;
 mod burn;
 mod compare;
 mod experiment;
@@ -14,6 +13,7 @@ mod list;
 mod machine;
 mod messages;
 pub mod plan;
+mod programs;
 pub mod record;
 mod report;
 mod run;

@@ -1,7 +1,7 @@
 //! Describes the machine, and detects other activity during a run.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rudy_load::Interrupt;
@@ -9,6 +9,7 @@ use rudy_observe::Hardware;
 
 use crate::folders::cores;
 use crate::plan::Plan;
+use crate::programs::find;
 use crate::record::Machine;
 use crate::variant::tool;
 
@@ -63,24 +64,6 @@ pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, S
     versions.chain([own]).collect()
 }
 
-/// Folders of servers that are not in every user's `PATH`.
-const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-
-/// Whether the requirements of a variant are met.
-pub(crate) fn is_installed(program: &str) -> bool {
-    program.contains('{') || find(program).is_some()
-}
-
-/// The path of a program: a path relative to the current folder, or a name in `PATH` and the system folders.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return std::path::absolute(name).ok().filter(|path| path.exists());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
-}
-
 /// Other CPU usage during a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shares {
@@ -115,14 +98,6 @@ mod tests {
     fn this_machine_has_a_kernel_and_memory() {
         let machine = describe();
         assert!(!machine.kernel.is_empty() && machine.memory_bytes > 0 && machine.cores > 0);
-    }
-
-    #[test]
-    fn a_program_is_found_by_its_name_or_its_path() {
-        assert!(find("sh").is_some_and(|path| path.is_absolute() && path.ends_with("sh")));
-        assert_eq!(find("/bin/sh"), Some(PathBuf::from("/bin/sh")));
-        assert_eq!((find("/bin/no-such-program"), find("no-such-program")), (None, None));
-        assert!(is_installed("{rudy}") && !is_installed("no-such-program"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use rudy_stats::validity::{self, Metric};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
@@ -149,6 +150,35 @@ pub struct Warning {
     pub sentence: String,
     /// The names of the affected metrics.
     pub concerns: Vec<String>,
+}
+
+impl Warning {
+    /// A warning with the names of the affected metrics; one about failures with an example.
+    pub(crate) fn of(warning: &validity::Warning, failure: Option<&str>) -> Self {
+        let of = |metric, names: &[&str]| {
+            let names = if warning.affects(metric) { names } else { &[] };
+            names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+        };
+        let concerns = [
+            of(Metric::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
+            of(Metric::Latency, &["schedule_delay_p50_ns", "schedule_delay_p99_ns", "schedule_delay_max_ns"]),
+            of(Metric::Rate, &["requests_per_s", "max_rate_per_s"]),
+            of(
+                Metric::CpuPerRequest,
+                &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request", "cpu_s"],
+            ),
+            of(Metric::Memory, &["private_bytes", "private_bytes_per_connection"]),
+            // Requests that were not sent have not succeeded either.
+            if matches!(warning, validity::Warning::RateNotKept { .. }) {
+                vec!["nines".to_owned(), "errors".to_owned()]
+            } else {
+                Vec::new()
+            },
+        ];
+        let example = failure.filter(|_| matches!(warning, validity::Warning::Failed { .. }));
+        let example = example.map(|example| format!("; for example: {example}")).unwrap_or_default();
+        Self { sentence: format!("{warning}{example}"), concerns: concerns.concat() }
+    }
 }
 
 /// A second of a workload.

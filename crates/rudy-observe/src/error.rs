@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use crate::Target;
+use crate::target::Target;
 
 /// Why something cannot be read, and what to do about it.
 #[derive(Debug)]

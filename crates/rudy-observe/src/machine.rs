@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::process::{field, read, ticks};
+use crate::folder::read;
+use crate::process::{field, ticks};
 
 /// A sample of the machine. Times are sums over all cores since boot.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use rudy_cache::index::ObjectId;
@@ -15,95 +14,7 @@ use crate::layout::{OBJECTS, TEMPORARY, parse_name};
 use crate::load::{Absent, Read, load};
 use crate::purge::list::{self, State};
 use crate::purge::{Effect, Entry, Purge, Target};
-
-/// What the thread has to do.
-#[derive(Debug, Default)]
-pub(crate) struct Signal {
-    work: Mutex<Work>,
-    changed: Condvar,
-    is_indexed: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Work {
-    scan: bool,
-    apply: bool,
-    stop: bool,
-}
-
-enum Task {
-    Scan,
-    Apply,
-    Stop,
-}
-
-impl Signal {
-    /// Requests a scan.
-    pub(crate) fn scan(&self) {
-        self.is_indexed.store(false, Ordering::Release);
-        self.work().scan = true;
-        self.changed.notify_all();
-    }
-
-    /// Requests the application of new purges.
-    pub(crate) fn apply(&self) {
-        self.work().apply = true;
-        self.changed.notify_all();
-    }
-
-    pub(crate) fn stop(&self) {
-        self.work().stop = true;
-        self.changed.notify_all();
-    }
-
-    /// Whether the index has all objects in the folder.
-    pub(crate) fn is_indexed(&self) -> bool {
-        self.is_indexed.load(Ordering::Acquire)
-    }
-
-    /// Waits until a condition holds after a task of the thread, or the thread stops.
-    pub(crate) fn wait_until(&self, condition: impl Fn() -> bool) {
-        let mut work = self.work();
-        while !condition() && !work.stop {
-            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.work().stop
-    }
-
-    /// Notifies the waiting threads of the end of a task.
-    fn end_of_task(&self) {
-        let _work = self.work();
-        self.changed.notify_all();
-    }
-
-    /// Waits for the next task. At `deadline`, it is to apply purges.
-    fn next(&self, deadline: Option<Instant>) -> Task {
-        let mut work = self.work();
-        loop {
-            if work.stop {
-                return Task::Stop;
-            }
-            if std::mem::take(&mut work.scan) {
-                return Task::Scan;
-            }
-            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if std::mem::take(&mut work.apply) || rest == Some(Duration::ZERO) {
-                return Task::Apply;
-            }
-            work = match rest {
-                None => self.changed.wait(work).unwrap_or_else(PoisonError::into_inner),
-                Some(rest) => self.changed.wait_timeout(work, rest).unwrap_or_else(PoisonError::into_inner).0,
-            };
-        }
-    }
-
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::signal::Task;
 
 /// After an error of the disk, the thread waits before it tries again to apply purges, or to forget them.
 const RETRY: Duration = Duration::from_secs(10);
@@ -111,7 +22,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// How often a process that only reads tries to take the lock of the folder.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs until [`Signal::stop`].
+/// Runs until [`Signal::stop`](crate::signal::Signal::stop).
 pub(crate) fn run(inner: &Arc<Inner>) {
     let mut retry_at = None;
     loop {
@@ -168,8 +79,7 @@ fn scan(inner: &Arc<Inner>) {
         ControlFlow::Continue(())
     });
     if result.is_continue() {
-        inner.signal.is_indexed.store(true, Ordering::Release);
-        inner.signal.end_of_task();
+        inner.signal.end_of_scan();
     }
 }
 

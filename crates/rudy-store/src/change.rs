@@ -16,8 +16,8 @@ use crate::inner::{Counters, Inner, Writing};
 use crate::layout::TEMPORARY;
 use crate::load::{Absent, Read, load};
 use crate::object::{Body, Object};
-use crate::purge::{Effect, Epoch};
-use crate::record::{NAMES_MAX, Record};
+use crate::purge::Effect;
+use crate::record::{Epoch, NAMES_MAX, Record};
 
 /// Why a complete response was not stored.
 #[derive(Debug)]

@@ -2,9 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::AtomicU64;
-
-use crate::inner::{Counters, Inner};
 
 /// What the disk did not do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,17 +16,4 @@ pub enum DiskFailure {
 pub trait DiskLog: fmt::Debug + Send + Sync {
     /// Is called for each error.
     fn failed(&self, failure: DiskFailure, error: &io::Error);
-}
-
-impl Inner {
-    pub(crate) fn failed(&self, failure: DiskFailure, error: &io::Error) {
-        let counter: &AtomicU64 = match failure {
-            DiskFailure::Read => &self.counters.read_errors,
-            DiskFailure::Write => &self.counters.write_errors,
-        };
-        Counters::add(counter);
-        if let Some(log) = &self.options.log {
-            log.failed(failure, error);
-        }
-    }
 }

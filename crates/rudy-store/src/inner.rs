@@ -14,15 +14,16 @@ use rudy_cache::Key;
 use rudy_cache::index::{Index, ObjectId};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::background::Signal;
-use crate::disk::{Access, Disk, WouldBlock, read_at};
+use crate::disk::{Access, Disk, WouldBlock};
 use crate::failure::DiskFailure;
-use crate::layout::{Ids, LOCK, Layout, STATE, key_half};
+use crate::layout::{Ids, LOCK, Layout, key_half};
 use crate::load::{Read, load};
 use crate::object::Object;
 use crate::options::Options;
 use crate::purge::list::{self, State};
-use crate::purge::{Effect, Epoch, Purges};
+use crate::purge::{Effect, Purges};
+use crate::record::Epoch;
+use crate::signal::Signal;
 
 /// The number of locks for the files of objects. Changes to the objects of a key have the same one.
 const STRIPES: usize = 64;
@@ -125,6 +126,18 @@ impl Inner {
         };
         inner.replace_purges(state.purges);
         inner
+    }
+
+    /// Counts and logs an error of the disk.
+    pub(crate) fn failed(&self, failure: DiskFailure, error: &io::Error) {
+        let counter: &AtomicU64 = match failure {
+            DiskFailure::Read => &self.counters.read_errors,
+            DiskFailure::Write => &self.counters.write_errors,
+        };
+        Counters::add(counter);
+        if let Some(log) = &self.options.log {
+            log.failed(failure, error);
+        }
     }
 
     pub(crate) fn is_writer(&self) -> bool {
@@ -286,7 +299,7 @@ impl Inner {
             return Ok(());
         }
         let known = self.purges().numbers();
-        match numbers_on_disk(&self.disk, access) {
+        match list::numbers_on_disk(&self.disk, access) {
             Ok(numbers) if numbers == known => return Ok(()),
             Ok(_) if access == Access::Cached => return Err(WouldBlock),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(WouldBlock),
@@ -297,15 +310,6 @@ impl Inner {
         }
         Ok(())
     }
-}
-
-/// Returns the numbers of the next purge and the last forgotten one in the file of the state.
-fn numbers_on_disk(disk: &Disk, access: Access) -> io::Result<(u64, u64)> {
-    let file = disk.read(STATE, access)?;
-    let mut numbers = [0; 16];
-    read_at(&file, &mut numbers, list::NUMBERS_AT, access)?;
-    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at + byte]));
-    Ok((number(0), number(8)))
 }
 
 /// Takes the lock of a folder. `None` if another process has it, or it cannot be created.

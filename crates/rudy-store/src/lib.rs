@@ -77,6 +77,7 @@ mod open;
 mod options;
 mod purge;
 mod record;
+mod signal;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -91,6 +92,7 @@ pub use lookup::Found;
 pub use object::{Body, ContentId, Object};
 pub use open::{OpenError, is_foreign};
 pub use options::{Options, SMALL_BYTES_MAX};
-pub use purge::{Epoch, Purge, PurgeError, SITE, Target};
+pub use purge::{Purge, PurgeError, SITE, Target};
+pub use record::Epoch;
 pub use store::{Listed, Stats, Store};
 pub use verify::{Dropped, Verified, verify};

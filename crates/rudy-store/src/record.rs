@@ -10,8 +10,6 @@ use bytes::{Buf, BufMut, TryGetError};
 use http::HeaderName;
 use rudy_cache::Stored;
 
-use crate::purge::Epoch;
-
 const VERSION: u8 = 1;
 
 /// The limit of the sets of field names on which the responses of a key depend. An origin normally has one.
@@ -19,6 +17,10 @@ const NAME_SETS_MAX: usize = 4;
 
 /// The limit of the names in a set: more are not stored.
 pub(crate) const NAMES_MAX: usize = 32;
+
+/// When a request was sent to the origin, in relation to purges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub(crate) u64);
 
 /// The metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,7 +21,8 @@ use crate::object::Object;
 use crate::open::{self, OpenError};
 use crate::options::Options;
 use crate::purge::list::{self, State, TARGET_BYTES_MAX};
-use crate::purge::{Effect, Epoch, PENDING_MAX, Purge, PurgeError, Target};
+use crate::purge::{Effect, PENDING_MAX, Purge, PurgeError, Target};
+use crate::record::Epoch;
 
 /// The store of a process. All of its threads share it.
 ///

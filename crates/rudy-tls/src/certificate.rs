@@ -14,8 +14,8 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
 use crate::Names;
+use crate::crypto::provider;
 use crate::sections::{any_authorities, certificates, has_private_key, private_key};
-use crate::site::provider;
 
 /// A certificate chain and the private key of its first certificate.
 #[derive(Debug, Clone)]

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
+use crate::client_hello::CHALLENGE_PROTOCOL;
 use crate::{Certificate, Policy, SiteSettings, TlsSite, sha256};
-
-/// The protocol that the authority asks for (RFC 8737 §6.2).
-pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// Creates the settings for the handshake of an authority, with a certificate for `name` that contains `digest`.
 ///
@@ -26,9 +24,9 @@ pub fn challenge_site(name: &str, digest: &[u8; 32]) -> Result<TlsSite, Box<dyn 
     let settings = SiteSettings { certificates: vec![certificate], ..SiteSettings::default() };
     let mut site = TlsSite::new(settings, &Arc::default())?;
     let config = Arc::make_mut(&mut site.config);
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![CHALLENGE_PROTOCOL.to_vec()];
     config.send_tls13_tickets = 0;
     site.config_for_chacha = site.config.clone();
-    site.policy = Policy(sha256(PROTOCOL));
+    site.policy = Policy(sha256(CHALLENGE_PROTOCOL));
     Ok(site)
 }

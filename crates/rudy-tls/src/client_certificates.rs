@@ -13,9 +13,9 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
 use crate::certificate::{time, to_pem};
 use crate::client_verifier::ClientVerifier;
+use crate::crypto::{provider, sha256};
 use crate::in_words;
 use crate::sections::{authorities, revocation_lists};
-use crate::site::{provider, sha256};
 use crate::subject::{distinguished_name, hex};
 
 /// What a site does with client certificates.

@@ -5,8 +5,10 @@ use std::io::Read;
 use rustls::CipherSuite;
 use rustls::server::Acceptor;
 
-use crate::challenge;
-use crate::site::provider;
+use crate::crypto::provider;
+
+/// The protocol that an authority asks for in a challenge (RFC 8737 §6.2).
+pub(crate) const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// The alert for a server name without a site (RFC 6066 §3): a record with a fatal `unrecognized_name`.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -52,7 +54,7 @@ impl ClientHello {
                         prefers_chacha: prefers_chacha(hello.cipher_suites()),
                         is_challenge: hello
                             .alpn()
-                            .is_some_and(|protocols| protocols.eq([challenge::PROTOCOL])),
+                            .is_some_and(|protocols| protocols.eq([CHALLENGE_PROTOCOL])),
                     }));
                 }
                 Ok(None) if read == 0 => return Ok(None),

@@ -11,7 +11,7 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 use x509_parser::prelude::{FromDer, ParsedExtension, X509Certificate, X509Version};
 
 use crate::RevocationLists;
-use crate::site::provider;
+use crate::crypto::{is_signed, provider};
 
 /// Accepts, besides what webpki accepts:
 ///
@@ -169,14 +169,6 @@ fn has_issued(authority: &X509Certificate<'_>, certificate: &X509Certificate<'_>
         && may_sign
         && !is_limited
         && is_signed(&certificate.tbs_certificate, &certificate.signature_value.data, authority)
-}
-
-/// Whether the key of a certificate has signed `data`.
-pub(crate) fn is_signed(data: impl AsRef<[u8]>, signature: &[u8], signer: &X509Certificate<'_>) -> bool {
-    let key = &signer.public_key().subject_public_key.data;
-    // An algorithm rejects the keys and signatures of the others.
-    let mut algorithms = provider().signature_verification_algorithms.all.iter();
-    algorithms.any(|algorithm| algorithm.verify_signature(key, data.as_ref(), signature).is_ok())
 }
 
 /// Checks the use of the key, as OpenSSL does for a TLS client, and that all critical extensions are known (RFC 5280 §4.2).

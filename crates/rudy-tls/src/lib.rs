@@ -9,6 +9,7 @@ mod client;
 mod client_certificates;
 mod client_hello;
 mod client_verifier;
+mod crypto;
 mod generate;
 mod handshake;
 mod key_log;
@@ -30,14 +31,15 @@ pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError, explain_rejection,
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
+pub use crypto::sha256;
 pub use generate::{authority, certificate_request, self_signed, self_signed_with, signed_by_authority};
 pub use handshake::PendingHandshake;
 pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 pub use single_use::SingleUseSessions;
-pub use site::{Policy, SiteSettings, TlsSite, Version, sha256};
-pub use tickets::{TICKET_KEY_BYTES, TicketKey, TicketKeys, Ticketer};
+pub use site::{SiteSettings, TlsSite, Version};
+pub use tickets::{Policy, TICKET_KEY_BYTES, TicketKey, TicketKeys, Ticketer};
 
 use std::sync::Arc;
 

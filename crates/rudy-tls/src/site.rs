@@ -1,18 +1,17 @@
 //! The TLS settings of a site.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use aws_lc_rs::digest;
-use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
 use crate::client_hello::normalized;
+use crate::crypto::{provider, sha256};
 use crate::single_use::SessionsOfPolicy;
 use crate::{
-    Certificate, ClientCertificateUse, ClientCertificates, KeyLogFile, Names, SingleUseSessions, TicketKeys,
-    Ticketer,
+    Certificate, ClientCertificateUse, ClientCertificates, KeyLogFile, Names, Policy, SingleUseSessions,
+    TicketKeys, Ticketer,
 };
 
 /// The maximum early data of a connection: a record, as in nginx. A request without a body is a tenth of it.
@@ -45,11 +44,6 @@ pub struct SiteSettings {
     /// known only when the handshake is complete.
     pub early_data: Option<SingleUseSessions>,
 }
-
-/// The hash of everything that decides whether a client is accepted: the minimum version, and what client certificates
-/// are requested and used. A session of another policy is never resumed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Policy(pub [u8; 32]);
 
 /// What handshakes for a site need.
 #[derive(Debug)]
@@ -151,30 +145,6 @@ impl SiteSettings {
         let clients = self.client_certificates.as_ref().map_or(&[][..], |clients| &clients.digest);
         Policy(sha256(&[&version, clients].concat()))
     }
-}
-
-/// Returns the SHA-256 hash.
-#[must_use]
-pub fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
-    hash
-}
-
-/// The cryptography. The group of post-quantum key exchange is preferred (`prefer-post-quantum`), and AES with 128 bits, which costs less
-/// CPU than with 256.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
-        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-        // The first random number takes a tenth of a second, which the first client would wait. A failure recurs in its handshake.
-        let _ = provider.secure_random.fill(&mut [0]);
-        provider.cipher_suites.sort_by_key(|suite| {
-            let name = suite.suite().as_str().unwrap_or_default();
-            ["AES_128", "AES_256", ""].map(|cipher| name.contains(cipher)).iter().position(|found| *found)
-        });
-        Arc::new(provider)
-    });
-    PROVIDER.clone()
 }
 
 /// Returns the names that all certificates are valid for.

@@ -11,8 +11,6 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
 use rustls::server::ProducesTickets;
 
-use crate::Policy;
-
 /// A ticket is the name of its key, a nonce, and the encrypted state with its time of issue.
 const NAME_BYTES: usize = 16;
 const NONCE_BYTES: usize = 12;
@@ -80,6 +78,11 @@ impl TicketKeys {
         self.0.store(Arc::new(keys));
     }
 }
+
+/// The hash of everything that decides whether a client is accepted: the minimum version, and what client certificates
+/// are requested and used. A session of another policy is never resumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Policy(pub [u8; 32]);
 
 /// Encrypts and decrypts the tickets of sites with one TLS policy.
 ///

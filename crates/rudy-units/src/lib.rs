@@ -9,15 +9,15 @@
 #![forbid(unsafe_code)]
 
 mod format;
+mod number;
 mod rate;
 mod size;
 mod text;
 mod time;
 mod unit;
 
-pub use format::{
-    bytes, count, digits, duration, float, grouped, per_second, rate, rough, round, share, share_down,
-};
+pub use format::{bytes, duration, float, per_second, rate, rough, share, share_down};
+pub use number::{count, digits, grouped, round};
 pub use rate::{Count, RATE_MAX, Rate, parse_decimal};
 pub use size::{Size, as_size};
 pub use text::{Visible, VisibleStream, counted, is_interpreted, visible, visible_json, visible_lines};

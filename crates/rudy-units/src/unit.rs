@@ -1,6 +1,6 @@
 //! A unit that is data: of a column of a report, or of an axis.
 
-use crate::format::{digits, grouped, round, three};
+use crate::number::{digits, grouped, round, three};
 
 /// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

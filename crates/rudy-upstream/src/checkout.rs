@@ -1,16 +1,32 @@
 //! How a request checks out a connection.
 
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::choice::Choice;
 use crate::member::Member;
+use crate::options::{CheckoutOptions, Preference};
 use crate::permit::{Permit, PooledConnection};
-use crate::pool::{Checkout, CheckoutOptions, Pool, Preference, QueueFull};
+use crate::pool::Pool;
 use crate::queue::{Assignment, Queue};
 use crate::queued::QueuedCheckout;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::IdleConnection;
+
+/// The result of a checkout.
+#[derive(Debug)]
+pub enum Checkout<A, C> {
+    /// A connection, or a permit to open one.
+    Ready(PooledConnection<A, C>),
+    /// The request waits in the queue.
+    Queued(QueuedCheckout<A, C>),
+}
+
+/// The queue already holds [`Options::queue`](crate::Options::queue) requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueFull;
 
 /// What a slow checkout found.
 pub(crate) enum Found<A, C> {
@@ -201,3 +217,11 @@ impl<A, C> Pool<A, C> {
         PooledConnection { connection: assignment.connection.map(|(connection, _)| connection), permit }
     }
 }
+
+impl fmt::Display for QueueFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the queue for a connection to the upstream is full")
+    }
+}
+
+impl Error for QueueFull {}

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::choice::{self, Candidate, Choice};
 use crate::member::Member;
-use crate::pool::CheckoutOptions;
+use crate::options::CheckoutOptions;
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The state of the choices of one worker.

@@ -10,7 +10,7 @@ use crate::choice::Candidate;
 use crate::circuit::{Availability, Circuit, CircuitOptions, WHOLE};
 use crate::decide::MemberState;
 use crate::instant::AtomicInstant;
-use crate::pool::Options;
+use crate::options::Options;
 use crate::slowness;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,

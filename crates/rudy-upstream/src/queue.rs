@@ -8,7 +8,7 @@ use std::{iter, mem};
 
 use crate::decide;
 use crate::member::Member;
-use crate::pool::{CheckoutOptions, Preference};
+use crate::options::{CheckoutOptions, Preference};
 
 #[derive(Debug)]
 pub(crate) struct Queue<A, C> {

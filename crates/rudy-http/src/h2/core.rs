@@ -8,12 +8,12 @@ use bytes::{BufMut, BytesMut};
 use super::allowance::Allowance;
 use super::frame::{begin_block, put_ping, put_reset, put_window_update};
 use super::growth::Growth;
-use super::hpack::Decoder;
 use super::reader::FrameReader;
 use super::settings::{OwnSettings, PeerSettings, put_settings_ack};
 use super::stream::{Receiving, Sending, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{ConnectionError, ErrorCode, Limits};
+use crate::hpack::Decoder;
 
 /// What the handling of a frame needs.
 pub(super) struct Turn<'t> {

@@ -7,7 +7,6 @@
 //! Streams are numbers. The caller keeps what belongs to them, and passes the number with each call.
 
 pub mod client;
-pub mod hpack;
 
 mod allowance;
 mod body;
@@ -16,7 +15,6 @@ mod error;
 mod field;
 mod frame;
 mod growth;
-mod limits;
 mod priority;
 mod reader;
 mod server;
@@ -26,6 +24,8 @@ mod window;
 
 pub use error::{ConnectionError, ErrorCode};
 pub use frame::PREFACE;
-pub use limits::Limits;
 pub use priority::Priority;
 pub use server::{Event, HeadBuffers, ServerConnection};
+
+pub use crate::hpack;
+pub use crate::limits::http2::Limits;

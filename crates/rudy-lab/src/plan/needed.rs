@@ -4,9 +4,8 @@ use std::ffi::OsStr;
 use std::iter;
 use std::path::Path;
 
-use crate::{folders, machine};
-
 use super::{Companion, Plan, Program, Variant};
+use crate::programs;
 
 impl Plan {
     /// The plan without the variants whose requirements are missing.
@@ -52,13 +51,13 @@ impl Plan {
             let own = name.strip_prefix("{programs}/");
             let path = own.map_or_else(
                 || name.clone(),
-                |own| folders::programs().join(own).to_string_lossy().into_owned(),
+                |own| programs::folder().join(own).to_string_lossy().into_owned(),
             );
             let why = own.map_or_else(
                 || "is not installed".to_owned(),
-                |own| format!("does not exist; build it with `{}`", build(own, &folders::programs())),
+                |own| format!("does not exist; build it with `{}`", build(own, &programs::folder())),
             );
-            (!machine::is_installed(&path)).then(|| format!("{path} {why}"))
+            (!programs::is_installed(&path)).then(|| format!("{path} {why}"))
         })
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use rudy_load::Interrupt;
 
 use super::progress::say;
-use crate::folders::{self, Folders};
+use crate::folders::Folders;
 use crate::plan::{Plan, Program};
+use crate::programs;
 use crate::variant::{StartError, tool};
 
 /// Timeout of a build: a large program with many libraries takes minutes.
@@ -34,7 +35,7 @@ fn one(program: &Program, folders: &Folders, interrupt: &Interrupt) -> Result<()
     let words: Vec<String> = program
         .build
         .iter()
-        .map(|word| fill(&folders::programs(), "{programs}", word))
+        .map(|word| fill(&programs::folder(), "{programs}", word))
         .map(|word| fill(&target, "{target}", &fill(&source, "{source}", &word)))
         .collect();
     let used = tool::run(&words, &folder, WITHIN, interrupt);

@@ -24,7 +24,6 @@ use self::options::Refusal;
 use self::progress::Progress;
 use self::results::{Log, Results};
 use self::single::Bench;
-pub(crate) use self::validity::recorded;
 #[cfg(test)]
 pub(crate) use self::validity::warnings;
 use crate::folders::Folders;

@@ -2,11 +2,11 @@
 //! and of the server, and asks [`check`].
 
 use rudy_observe::ThreadTimes;
-use rudy_stats::validity::{Metric, ThreadUse, Warning, check};
+use rudy_stats::validity::{ThreadUse, check};
 
 use crate::machine::Shares;
 use crate::plan::{Kind, OutputFormat};
-use crate::record;
+use crate::record::Warning;
 use crate::workload::Measurement;
 
 /// Each thread as fractions of the time that was observed. Empty if nothing was observed twice.
@@ -46,39 +46,12 @@ pub(crate) fn warnings(
     measurement: &Measurement,
     server: Option<ThreadUse>,
     shares: Option<Shares>,
-) -> Vec<record::Warning> {
+) -> Vec<Warning> {
     let mut conditions = measurement.conditions.clone();
     conditions.server = server;
     conditions.background_cpu_share = shares.map(|shares| shares.background);
     conditions.steal_share = shares.map(|shares| shares.steal);
-    check(&conditions).iter().map(|warning| recorded(warning, measurement.failure.as_deref())).collect()
-}
-
-/// A warning with the names of the affected metrics; one about failures with an example.
-pub(crate) fn recorded(warning: &Warning, failure: Option<&str>) -> record::Warning {
-    let of = |metric, names: &[&str]| {
-        let names = if warning.affects(metric) { names } else { &[] };
-        names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
-    };
-    let concerns = [
-        of(Metric::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
-        of(Metric::Latency, &["schedule_delay_p50_ns", "schedule_delay_p99_ns", "schedule_delay_max_ns"]),
-        of(Metric::Rate, &["requests_per_s", "max_rate_per_s"]),
-        of(
-            Metric::CpuPerRequest,
-            &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request", "cpu_s"],
-        ),
-        of(Metric::Memory, &["private_bytes", "private_bytes_per_connection"]),
-        // Requests that were not sent have not succeeded either.
-        if matches!(warning, Warning::RateNotKept { .. }) {
-            vec!["nines".to_owned(), "errors".to_owned()]
-        } else {
-            Vec::new()
-        },
-    ];
-    let example = failure.filter(|_| matches!(warning, Warning::Failed { .. }));
-    let example = example.map(|example| format!("; for example: {example}")).unwrap_or_default();
-    record::Warning { sentence: format!("{warning}{example}"), concerns: concerns.concat() }
+    check(&conditions).iter().map(|warning| Warning::of(warning, measurement.failure.as_deref())).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use super::cores;
 use super::left::end_whatever_is_left;
 use super::output::Output;
-use crate::machine;
+use crate::programs;
 
 /// Starts a command in its own process group on these cores, so that Ctrl-C on the terminal does not reach
 /// it. If `is_run`, stdout is separate; otherwise it is part of the output.
@@ -41,6 +41,6 @@ pub(super) fn spawn(
 
 /// The path of a program. A relative path refers to the current folder of the lab, not of the variant.
 pub(super) fn program(name: &str) -> String {
-    let path = machine::find(name).or_else(|| std::path::absolute(name).ok().filter(|_| name.contains('/')));
+    let path = programs::find(name).or_else(|| std::path::absolute(name).ok().filter(|_| name.contains('/')));
     path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }

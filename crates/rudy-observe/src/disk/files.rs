@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::Error;
-use crate::process::{Folder, field};
+use crate::folder::Folder;
+use crate::process::field;
 
 /// A file that is open for writing.
 #[derive(Debug, Clone, PartialEq, Eq)]

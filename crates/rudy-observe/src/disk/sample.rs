@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use super::files::{self, OpenFile};
 use super::io::Io;
 use crate::Error;
-use crate::process::{Folder, Stat, all};
+use crate::folder::Folder;
+use crate::process::{Stat, all};
 
 /// A sample of one process or of all.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::Process;
-use crate::process::Folder;
+use crate::folder::Folder;
 
 /// A tool that prints thread dumps, for a JVM.
 #[derive(Debug, Clone, PartialEq, Eq)]

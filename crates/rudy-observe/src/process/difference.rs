@@ -151,7 +151,8 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::process::{Descriptors, Memory};
+    use crate::descriptors::Descriptors;
+    use crate::process::Memory;
 
     fn thread(tid: u32, cpu_ms: u64, user_ms: u64, system_ms: u64) -> Thread {
         Thread {

@@ -1,14 +1,12 @@
 //! An observed process.
 
 mod clock;
-mod descriptors;
 mod difference;
 mod family;
-mod folder;
+mod find;
 mod memory;
 mod run_delay;
 mod stack;
-mod target;
 mod thread;
 
 use std::collections::HashMap;
@@ -17,20 +15,19 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use self::clock::cpu_time;
-pub use self::descriptors::Descriptors;
 pub use self::difference::{Difference, ThreadDifference};
 pub use self::family::{Relative, relative, relatives};
-pub(crate) use self::folder::{Folder, read};
+pub(crate) use self::find::all;
 pub use self::memory::Memory;
 pub use self::run_delay::{RunDelay, ThreadTime, ThreadTimes};
 pub(crate) use self::stack::{KernelStack, Source};
-pub use self::target::Target;
-pub(crate) use self::target::all;
 pub(crate) use self::thread::Stat;
 pub use self::thread::Thread;
 use self::thread::{Scheduled, switches};
 use crate::Error;
-use crate::sockets::Remotes;
+use crate::descriptors::{self, Descriptors};
+use crate::folder::Folder;
+use crate::sockets::{Remotes, Sockets};
 
 /// An observed process.
 #[derive(Debug)]
@@ -40,7 +37,7 @@ pub struct Process {
     /// The threads of the last sample, by id.
     known: HashMap<u32, Thread>,
     /// Remote addresses to which it had connections.
-    pub(crate) remotes: Remotes,
+    remotes: Remotes,
     /// The read buffer.
     buffer: Vec<u8>,
 }
@@ -125,6 +122,19 @@ impl Process {
     pub fn descriptors(&mut self) -> Result<Descriptors, Error> {
         self.check_runs()?;
         Descriptors::read(&self.folder, &mut self.buffer)
+    }
+
+    /// Finds its sockets. The cost grows with the sockets of the network namespace and with its descriptors:
+    /// about 160 ms for twenty thousand.
+    ///
+    /// Descriptors and tables are not read atomically; a socket that appears or disappears in between may be
+    /// missing.
+    pub fn sockets(&mut self) -> Result<Sockets, Error> {
+        let limit = self.descriptors()?.limit;
+        let sockets = Sockets::find(&self.folder, limit, &mut self.remotes)?;
+        // The process may have ended meanwhile, so the descriptors may be incomplete.
+        self.check_runs()?;
+        Ok(sockets)
     }
 
     /// The proportional set size: private pages, and a share of the shared ones. Expensive, because the

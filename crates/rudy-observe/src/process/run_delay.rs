@@ -5,8 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use super::Folder;
 use super::thread::Scheduled;
+use crate::folder::Folder;
 
 /// Reads how long the thread that created it was ready to run and had no core.
 ///

@@ -9,26 +9,13 @@ use rustix::fs::getxattr;
 
 use super::table::{Row, socket_inode, udp_inode, unix_inode};
 use super::{Socket, Sockets, State};
-use crate::process::Folder;
-use crate::{Descriptors, Error, Process};
+use crate::folder::Folder;
+use crate::{Descriptors, Error};
 
-impl Process {
-    /// Finds its sockets. The cost grows with the sockets of the network namespace and with its descriptors:
-    /// about 160 ms for twenty thousand.
-    ///
-    /// Descriptors and tables are not read atomically; a socket that appears or disappears in between may be
-    /// missing.
-    pub fn sockets(&mut self) -> Result<Sockets, Error> {
-        let sockets = self.read_sockets()?;
-        // The process may have ended meanwhile, so the descriptors may be incomplete.
-        self.check_runs()?;
-        Ok(sockets)
-    }
-
-    fn read_sockets(&mut self) -> Result<Sockets, Error> {
+impl Sockets {
+    /// Finds the sockets of a process, whose number of descriptors has a limit.
+    pub(crate) fn find(folder: &Folder, limit: Option<u64>, remotes: &mut Remotes) -> Result<Self, Error> {
         let at = Instant::now();
-        let limit = self.descriptors()?.limit;
-        let (folder, remotes) = (&self.folder, &mut self.remotes);
         let numbers = folder.list("fd")?;
         let mut inodes = Inodes::of(folder, &numbers);
         let tables = Tables::read(folder, &mut inodes)?;
@@ -41,7 +28,7 @@ impl Process {
             .into_iter()
             .filter(|socket| listeners.accept(socket) || remotes.know(socket))
             .collect();
-        Ok(Sockets {
+        Ok(Self {
             at,
             descriptors: Descriptors { open: Some(numbers.len() as u64), limit },
             with_descriptor: tables.with_descriptor,

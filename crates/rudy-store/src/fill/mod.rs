@@ -29,7 +29,7 @@ use crate::head::{HEAD_BYTES, checksum_of_pieces};
 use crate::inner::Inner;
 use crate::object::Object;
 use crate::options::SMALL_BYTES_MAX;
-use crate::purge::Epoch;
+use crate::record::Epoch;
 
 /// Receives the body of an object. Dropping it aborts the transfer: readers get [`FillAborted::Incomplete`], and nothing is stored.
 pub struct Fill {

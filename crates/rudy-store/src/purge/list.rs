@@ -28,7 +28,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"RUDYSTA1");
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The offset of `next` and `forgotten`.
-pub(crate) const NUMBERS_AT: u64 = 32;
+const NUMBERS_AT: u64 = 32;
 
 /// The content of the file.
 #[derive(Debug)]
@@ -137,6 +137,15 @@ fn entry(input: &mut &[u8]) -> Result<Entry, InvalidRecord> {
 
 /// The limit of the bytes of a target. URIs are shorter. The file has room for [`super::PENDING_MAX`] of them.
 pub(crate) const TARGET_BYTES_MAX: usize = 16 * 1024 - 64;
+
+/// Returns the numbers of the next purge and the last forgotten one in the file of the state.
+pub(crate) fn numbers_on_disk(disk: &Disk, access: Access) -> io::Result<(u64, u64)> {
+    let file = disk.read(STATE, access)?;
+    let mut numbers = [0; 16];
+    read_at(&file, &mut numbers, NUMBERS_AT, access)?;
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at + byte]));
+    Ok((number(0), number(8)))
+}
 
 /// Writes the file, and returns when it is on the disk.
 pub(crate) fn write(disk: &Disk, bytes: &[u8]) -> io::Result<()> {

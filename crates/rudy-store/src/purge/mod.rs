@@ -18,10 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use rudy_cache::Key;
 
 use self::hidden::Hidden;
-
-/// When a request was sent to the origin, in relation to purges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Epoch(pub(crate) u64);
+use crate::record::Epoch;
 
 /// A purge.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
 use super::Problem;
 use crate::certificate::time;
-use crate::client_verifier::is_signed;
+use crate::crypto::is_signed;
 use crate::sections::revocation_lists;
 use crate::subject::distinguished_name;
 

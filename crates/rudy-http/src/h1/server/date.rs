@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::h2::hpack::encode_stateless;
+use crate::hpack::encode_stateless;
 
 /// An encoded `Date` field line with its CRLF (RFC 9110 §6.6.1).
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName};
 
 use crate::h1::encode::put_field;
-use crate::h2::hpack::encode_stateless;
+use crate::hpack::encode_stateless;
 use crate::semantics::reason::reason_phrase;
 
 /// A response head with an encoded status line and encoded fields.

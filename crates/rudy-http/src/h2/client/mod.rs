@@ -26,10 +26,10 @@ pub use self::request::Request;
 
 use super::core::Core;
 use super::frame::{PREFACE, put_go_away};
-use super::hpack::Encoder;
 use super::settings::OwnSettings;
 use super::{ConnectionError, ErrorCode};
 use crate::Limits;
+use crate::hpack::Encoder;
 
 /// The largest number of a stream.
 const STREAM_MAX: u32 = 0x7fff_ffff;

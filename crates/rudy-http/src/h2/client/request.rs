@@ -5,7 +5,7 @@ use http::{Method, header};
 use crate::h1::BodyLength;
 use crate::h1::client::{RequestError, RequestHead};
 use crate::h2::field::is_for_connection;
-use crate::h2::hpack::Indexing;
+use crate::hpack::Indexing;
 
 /// Shorter cookies are never added to a table: an attacker who controls other fields could guess them by the size of blocks
 /// (RFC 7541 §7.1).

@@ -8,9 +8,9 @@ use super::{ClientConnection, Request};
 use crate::h1::{BodyLength, LengthError};
 use crate::h2::ErrorCode;
 use crate::h2::frame::{begin_block, end_block, put_ping};
-use crate::h2::hpack::Indexing;
 use crate::h2::stream::{Receiving, Sending, Stream};
 use crate::h2::window::SendWindow;
+use crate::hpack::Indexing;
 
 /// The payload of [`ClientConnection::ping`].
 const PING: [u8; 8] = *b"rudyping";

@@ -10,8 +10,8 @@ use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::client::RequestHead;
 use crate::h2::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind, put_head};
-use crate::h2::hpack::encode_stateless;
 use crate::h2::{ConnectionError, ErrorCode};
+use crate::hpack::encode_stateless;
 
 /// A connection, and what a server does to it.
 pub(super) struct Server {

@@ -9,8 +9,8 @@ use super::ServerConnection;
 use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
 use crate::h2::ErrorCode;
 use crate::h2::frame::end_block;
-use crate::h2::hpack::encode_stateless;
 use crate::h2::stream::{Draining, Receiving, Sending};
+use crate::hpack::encode_stateless;
 use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {

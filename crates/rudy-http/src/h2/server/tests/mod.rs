@@ -24,8 +24,8 @@ use super::{Event, HeadBuffers, ServerConnection};
 use crate::Limits;
 use crate::h1::{DateLine, ResponseHead};
 use crate::h2::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind, put_head};
-use crate::h2::hpack::{Decoder, encode_stateless};
 use crate::h2::{ConnectionError, ErrorCode};
+use crate::hpack::{Decoder, encode_stateless};
 
 /// A connection, and what a client does to it.
 struct Client {

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use rudy_stats::compare::Summary;
 use rudy_stats::validity::{Conditions, check};
 
-use crate::experiment::Experiment;
+use super::Experiment;
 use crate::record::Warning;
-use crate::run;
 
 /// Adds a warning to the runs of compared variants of which one had more background CPU than the other, by the medians
 /// over the rounds.
-pub(crate) fn warn(experiment: &mut Experiment) {
+pub(super) fn warn(experiment: &mut Experiment) {
     let mut warnings: BTreeMap<(String, String), Vec<Warning>> = BTreeMap::new();
     for comparison in &experiment.plan().comparisons {
         for workload in &comparison.workloads {
@@ -44,7 +43,7 @@ fn warnings_of(shares: [Option<f64>; 2]) -> Vec<Warning> {
     let [Some(one), Some(other)] = shares else { return Vec::new() };
     let background_cpu_of_variants = Some((one.min(other), one.max(other)));
     let conditions = Conditions { background_cpu_of_variants, ..Conditions::default() };
-    check(&conditions).iter().map(|warning| run::recorded(warning, None)).collect()
+    check(&conditions).iter().map(|warning| Warning::of(warning, None)).collect()
 }
 
 #[cfg(test)]

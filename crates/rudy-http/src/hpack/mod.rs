@@ -7,7 +7,7 @@
 //! Field lines that are the same for many connections can be encoded once with [`encode_stateless`].
 //!
 //! ```
-//! use rudy_http::h2::hpack::{Decoder, Encoder, Indexing, encode_stateless};
+//! use rudy_http::hpack::{Decoder, Encoder, Indexing, encode_stateless};
 //!
 //! let (mut encoder, mut block) = (Encoder::default(), bytes::BytesMut::new());
 //! encoder.begin_block(&mut block);
@@ -19,7 +19,7 @@
 //! decoder.decode(&block, &mut Vec::new(), &mut |name, value| fields.push((name.to_vec(), value.to_vec())))?;
 //! assert_eq!(fields[0], (b":status".to_vec(), b"200".to_vec()));
 //! assert_eq!(fields[1], (b"server".to_vec(), b"Rudy".to_vec()));
-//! # Ok::<(), rudy_http::h2::hpack::DecodeError>(())
+//! # Ok::<(), rudy_http::hpack::DecodeError>(())
 //! ```
 
 #[cfg(test)]

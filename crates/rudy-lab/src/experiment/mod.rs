@@ -1,12 +1,13 @@
 //! Reads a folder of results.
 
+mod background;
+
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::background;
 use crate::plan::Plan;
 use crate::record::{Head, Outcome, PLAN, RESULTS, Record, Run};
 

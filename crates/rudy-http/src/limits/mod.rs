@@ -1,8 +1,8 @@
 //! Limits on the memory and time that one peer can use.
 
-use std::time::Duration;
+pub(crate) mod http2;
 
-use crate::h2;
+use std::time::Duration;
 
 /// The limits of one HTTP connection: how much a peer may send, how slowly, and for how long.
 ///
@@ -46,7 +46,7 @@ pub struct Limits {
     /// Maximum number of requests on one connection before it is closed; `None` is unlimited.
     pub requests_per_connection: Option<u64>,
     /// The limits of HTTP/2 connections.
-    pub http2: h2::Limits,
+    pub http2: http2::Limits,
 }
 
 impl Limits {
@@ -67,7 +67,7 @@ impl Limits {
             body_bytes: u64::MAX,
             // Some servers send an extension with each chunk, and a stream has any number of chunks.
             chunk_extension_bytes: 1024 * 1024,
-            http2: h2::Limits::FOR_RESPONSES,
+            http2: http2::Limits::FOR_RESPONSES,
             ..Self::default()
         }
     }
@@ -91,7 +91,7 @@ impl Default for Limits {
             send_stall_timeout: Duration::from_secs(30),
             half_close_timeout: Duration::from_secs(15),
             requests_per_connection: None,
-            http2: h2::Limits::default(),
+            http2: http2::Limits::default(),
         }
     }
 }

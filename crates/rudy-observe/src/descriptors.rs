@@ -1,7 +1,7 @@
 //! The number of open descriptors of a process, and its limit.
 
-use super::folder::Folder;
 use crate::Error;
+use crate::folder::Folder;
 
 /// The open descriptors of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    pub(super) fn read(folder: &Folder, buffer: &mut Vec<u8>) -> Result<Self, Error> {
+    pub(crate) fn read(folder: &Folder, buffer: &mut Vec<u8>) -> Result<Self, Error> {
         folder.read("limits", buffer)?;
         let limit = limit(buffer).ok_or_else(|| folder.unexpected("limits", "a line `Max open files`"))?;
         Ok(Self { open: open(folder)?, limit: Some(limit).filter(|limit| *limit < UNLIMITED) })
@@ -23,7 +23,7 @@ impl Descriptors {
 
 /// Since Linux 6.2, the size of the folder is their number, which avoids listing twenty thousand names.
 /// Before, it is 0.
-pub(super) fn open(folder: &Folder) -> Result<Option<u64>, Error> {
+pub(crate) fn open(folder: &Folder) -> Result<Option<u64>, Error> {
     let size = folder.size("fd")?;
     if size > 0 {
         return Ok(Some(size));
