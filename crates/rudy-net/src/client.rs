@@ -10,7 +10,7 @@ use http::uri::Scheme;
 use rudy_http::h1::RequestHead;
 use rudy_tls::Tls;
 
-use crate::listen::Address;
+use crate::listen_address::Address;
 use crate::{LocalAddress, Observer};
 
 /// The client of a request: the two ends of its connection, and its encryption.

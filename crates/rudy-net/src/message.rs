@@ -181,13 +181,13 @@ impl Response {
         self.head.status()
     }
 
-    /// Whether the response is the one to a request that was rejected with this status.
     /// Whether more follows than the connection takes at once, so that the response is not complete yet.
     #[must_use]
     pub fn takes_time(&self) -> bool {
         self.upgrade.is_some() || !self.body.is_small()
     }
 
+    /// Whether the response is the one to a request that was rejected with this status.
     pub(crate) fn is_for_status(&self, status: StatusCode) -> bool {
         self.status() == status || self.error_status == Some(status)
     }

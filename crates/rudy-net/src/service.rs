@@ -1,16 +1,17 @@
 //! The interface between connections and the service that responds to requests.
 
-use std::any::Any;
-use std::fmt::Debug;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::StatusCode;
 use rudy_http::h1::{Rejection, RequestHead};
+use rudy_tls::{ClientHello, TlsSite};
 
-use crate::close::LingerLimits;
-use crate::listen::Address;
-use crate::{Client, ClientHello, Forwarded, LocalAddress, Peer, Reply, Request, Response, TlsSite};
+use crate::client::{Client, Forwarded, Peer};
+use crate::limits::Limits;
+use crate::listen_address::Address;
+use crate::local_address::LocalAddress;
+use crate::message::{Reply, Request, Response};
+use crate::observer::{ExchangeOutcome, Observer};
 
 /// Responds to requests. One value serves many connections concurrently, on every engine.
 pub trait Service: Send + Sync + 'static {
@@ -85,99 +86,15 @@ pub trait Service: Send + Sync + 'static {
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome);
 }
 
-/// Observes an exchange. The service and the connection share it.
-pub trait Observer: Any + Debug + Send + Sync {
-    /// Called when `bytes` of the request body have arrived for the service.
-    fn body_received(&self, bytes: u64) {
-        let _ = bytes;
-    }
+/// Provides the current service. An engine calls it for each accepted connection and each request head, so a
+/// reload takes effect on all connections. An exchange in progress continues with its service.
+pub trait ServiceSource: Send + Sync + 'static {
+    /// The type of the service.
+    type Service: Service;
+    /// A handle to the service for one request: an `Arc`, or a cheaper guard.
+    type Current: Deref<Target = Self::Service>;
 
-    /// Called once, at the end of the exchange.
-    fn finished(&self, outcome: &ExchangeOutcome);
-}
-
-/// The outcome of an exchange.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExchangeOutcome {
-    /// The status sent; `None` if the peer was gone before the response.
-    pub status: Option<StatusCode>,
-    /// Bytes of the response body without framing. For an aborted response this includes bytes that were
-    /// ready but not sent.
-    pub body_bytes: u64,
-    /// Time from the complete request head to the first byte of the response.
-    pub wait: Duration,
-    /// Time from the complete request head to the last byte of the response.
-    pub duration: Duration,
-    /// Why the exchange ended.
-    pub end_reason: EndReason,
-}
-
-/// Why an exchange ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndReason {
-    /// The kernel has the whole response.
-    Completed,
-    /// The peer closed or reset the connection.
-    PeerGone,
-    /// The peer did not read, or read too slowly.
-    PeerStalled,
-    /// The response body failed on the server's side, so the response was aborted.
-    Aborted,
-    /// The server stopped during the exchange.
-    ServerStopped,
-    /// An operator ended the exchange.
-    Killed,
-}
-
-/// The limits of connections: of each, and of all together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// The limits of each connection.
-    pub http: rudy_http::Limits,
-    /// Maximum number of open connections. Above it, a new connection evicts the longest-idle connection of
-    /// the address with the most connections; if none is idle, the new one receives 503 and is closed. `None`
-    /// means as many as the descriptor limit allows.
-    pub connections: Option<usize>,
-    /// Maximum number of open connections from one address. `None` (the default) means no limit, because many
-    /// users may share an address.
-    pub connections_per_address: Option<usize>,
-    /// Maximum number of unfinished TLS handshakes of a worker thread. Above it, the oldest one is closed.
-    pub handshakes: usize,
-    /// How long a closing connection may keep sending before it is dropped, once its peer has acknowledged the response.
-    pub linger_timeout: Duration,
-    /// How many bytes a closing connection may still send.
-    pub linger_bytes: u64,
-    /// How long a trusted proxy may take from the accept to the end of its PROXY protocol header, if the
-    /// listener requires one.
-    pub proxy_header_timeout: Duration,
-}
-
-impl Limits {
-    /// Returns the limits for closing a connection.
-    #[must_use]
-    pub fn linger(&self) -> LingerLimits {
-        let rudy_http::Limits { send_stall_timeout, send_rate_min, rate_grace, .. } = self.http;
-        let (time, bytes) = (self.linger_timeout, self.linger_bytes);
-        LingerLimits { time, bytes, send_stall_timeout, send_rate_min, rate_grace }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            http: rudy_http::Limits::default(),
-            connections: None,
-            connections_per_address: None,
-            // A client takes one or two round trips: with this number it may take a second on a worker that serves
-            // thousands of new clients per second.
-            handshakes: 4096,
-            linger_timeout: Duration::from_secs(5),
-            // As large as the default body limit. A client that sends an unread body reads the response only
-            // after sending it; an earlier close would be a reset, which destroys the response.
-            linger_bytes: 16 * 1024 * 1024,
-            // A proxy sends its header at once, from the same network. This allows for a packet that is lost
-            // twice.
-            proxy_header_timeout: Duration::from_secs(5),
-        }
-    }
+    /// Returns the current service. Called for every request, on the connection's thread: must be cheap, and
+    /// must not block.
+    fn current(&self) -> Self::Current;
 }

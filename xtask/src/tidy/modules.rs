@@ -13,7 +13,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("rudy-fastcgi-app", 4),
     ("rudy-http", 3),
     ("rudy-lab", 9),
-    ("rudy-net", 15),
     ("rudy-observe", 3),
     ("rudy-server", 21),
     ("rudy-store", 8),

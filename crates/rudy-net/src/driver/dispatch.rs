@@ -7,7 +7,7 @@ use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 
 use super::Connection;
 use super::record::Record;
-use crate::engine::ServiceSource;
+use crate::service::ServiceSource;
 use crate::{Client, Reply, Request, RequestBody, Service};
 
 impl<S: ServiceSource> Connection<S> {

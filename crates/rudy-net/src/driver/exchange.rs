@@ -15,11 +15,11 @@ use super::poll_context::{Budget, PollContext};
 use super::pump::Pump;
 use super::record::{Record, Unobserved};
 use super::upload::Upload;
-use super::{Connection, State, Upgrade};
+use super::{Connection, State};
 use crate::close::CloseMode;
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, ExchangePhase, Observer, Response};
+use crate::service::ServiceSource;
+use crate::{Body, EndReason, ExchangePhase, Observer, Response, Upgrade};
 
 /// A service that has not responded yet.
 pub(super) struct Handler {

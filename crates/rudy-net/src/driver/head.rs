@@ -11,14 +11,15 @@ use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, 
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
-use super::poll_context::{Budget, PollContext, yield_now};
+use super::poll_context::{Budget, PollContext};
 use super::record::{Record, report_closed};
 use super::upload::Upload;
 use super::{Connection, State};
 use crate::body::GATHERED_BYTES;
 use crate::close::CloseMode;
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
+use crate::yield_now::yield_now;
 use crate::{Body, EndReason, Reply, RequestBody, Response};
 
 /// Pipelined responses are written when they reach this size.

@@ -12,8 +12,8 @@ use tokio::io::ReadBuf;
 use super::Connection;
 use super::poll_context::PollContext;
 use super::upload::{Upload, UploadFault};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
 use crate::transport::{PeerClose, peer_close};
 
 /// How often to query the kernel for a disconnect while nothing is read from the connection.

@@ -16,7 +16,7 @@ pub(super) struct Linger {
 
 impl Linger {
     pub(super) fn new(io: Stream, mode: CloseMode, limits: &Limits, timer: Timer) -> Self {
-        Self { closing: Closing::new(io, mode, limits.linger(), Instant::now()), timer }
+        Self { closing: Closing::new(io, mode, limits.into(), Instant::now()), timer }
     }
 
     /// Ready when the close need not wait any more; dropping the value completes it.

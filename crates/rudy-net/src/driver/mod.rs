@@ -39,8 +39,6 @@ use http::StatusCode;
 use rudy_http::h1::SuspendedConnection;
 
 pub use self::http2::http2_stored_bytes;
-pub(crate) use self::poll_context::{PARTIAL_READ_BYTES, yield_now};
-pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
 
 use self::exchange::{Exchange, Handler};
 use self::http2::Http2;
@@ -52,15 +50,16 @@ use self::proxy_header::ProxyHeader;
 use self::record::report_answered;
 use self::upgrade::Tunnel;
 use crate::active::ActiveEntry;
+use crate::address_key::AddressKey;
 use crate::close::{CloseMode, close_at_once};
-use crate::engine::{AddressKey, ServiceSource};
-use crate::listen::Address;
+use crate::listen_address::Address;
 use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
 use crate::timers::Timer;
 use crate::tls::{PlainHttp, TlsStream, Unfinished};
 use crate::transport::Stream;
-use crate::{Client, ClientHello, Limits, Peer, Response, Service, Worker};
+use crate::{Client, ClientHello, Limits, Peer, Response, Service, Upgrade, Worker};
 
 /// Serves a connection with this peer and number from its first byte to its close. If the future is
 /// dropped earlier, it closes the connection without waiting.

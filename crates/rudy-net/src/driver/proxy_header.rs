@@ -8,9 +8,11 @@ use tokio::io::ReadBuf;
 
 use super::record::report_closed;
 use super::{Connection, State};
+use crate::address_key::AddressKey;
 use crate::close::CloseMode;
-use crate::engine::{AddressKey, ServiceSource, UNAVAILABLE};
 use crate::proxy_header::{ParseStatus, ProxiedClient, parse};
+use crate::service::ServiceSource;
+use crate::unavailable::UNAVAILABLE;
 use crate::{Client, Limits, Peer};
 
 /// Counts a connection for an address. Returns `false` if the address has reached its limit.

@@ -8,7 +8,7 @@ use rudy_http::h1::RequestHead;
 
 use super::Connection;
 use crate::active::ActiveEntry;
-use crate::engine::ServiceSource;
+use crate::service::ServiceSource;
 use crate::timers::Timer;
 use crate::{Client, EndReason, ExchangeOutcome, ExchangePhase, Forwarded, Observer, Service, Worker};
 

@@ -9,7 +9,7 @@ use rudy_http::h1::{DateLine, Phase, Rejection, RequestHead};
 use super::exchange::Exchange;
 use super::record::Record;
 use super::{Connection, State};
-use crate::engine::ServiceSource;
+use crate::service::ServiceSource;
 use crate::{Body, Client, EndReason, Response, Service};
 
 impl<S: ServiceSource> Connection<S> {

@@ -10,9 +10,9 @@ use tokio::io::ReadBuf;
 
 use super::Connection;
 use super::poll_context::PollContext;
-use crate::engine::ServiceSource;
 use crate::request_body::BodySender;
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
 use crate::{RequestBody, RequestBodyError};
 
 /// A request body in transfer.

@@ -21,9 +21,10 @@ use super::reject::Rejecter;
 use super::spawner::Spawner;
 use super::worker_runner::{OpenConnection, WorkerRunner};
 use super::{Problem, ServiceSource};
-use crate::close::{CloseMode, close_at_once, close_listener};
+use crate::close::{CloseMode, close_at_once};
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
+use crate::shutdown::close_listener;
 use crate::transport::Stream;
 use crate::{Peer, Service};
 

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Problem;
-use super::addresses::{AddressCounts, AddressKey};
+use super::addresses::AddressCounts;
 use super::descriptors::{HOW_TO_RAISE_DESCRIPTORS, connections_within_descriptors};
-use crate::Limits;
+use crate::address_key::AddressKey;
+use crate::limits::Limits;
 
 /// Counts the open connections of all cores.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use crate::driver::Connection;
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::Pump;
 use crate::driver::record::{Record, Unobserved};
-use crate::engine::ServiceSource;
 use crate::request_body::BodySender;
+use crate::service::ServiceSource;
 use crate::{ExchangePhase, RequestBody, RequestBodyError, Response};
 
 /// An exchange whose response is not sent.

@@ -14,9 +14,10 @@ use super::stored::StoredBytes;
 use super::{Fault, Http2};
 use crate::driver::poll_context::{Budget, PollContext};
 use crate::driver::record::{Record, report_closed};
-use crate::driver::{Connection, PARTIAL_READ_BYTES, internal_error};
-use crate::engine::ServiceSource;
+use crate::driver::{Connection, internal_error};
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
+use crate::transport::PARTIAL_READ_BYTES;
 use crate::{EndReason, Reply, RequestBodyError};
 
 /// What the handling of an event needs.

@@ -29,8 +29,8 @@ use super::record::{Record, report_closed};
 use super::{Connection, State};
 use crate::EndReason;
 use crate::close::CloseMode;
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
 
 /// How long a client may take to acknowledge that the connection ends. A network whose round trip is longer loses no response, but
 /// the client repeats the requests in transit.

@@ -16,8 +16,8 @@ use crate::driver::output::RawPiece;
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::{Filled, Pump};
 use crate::driver::{Connection, internal_error};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
 use crate::transport::{PeerClose, peer_close};
 use crate::{Body, EndReason};
 

@@ -13,8 +13,8 @@ use super::input::Turn;
 use crate::driver::poll_context::PollContext;
 use crate::driver::record::Record;
 use crate::driver::{Connection, internal_error};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
 use crate::{EndReason, Response};
 
 impl Http2 {

@@ -10,8 +10,8 @@ use super::stored::StoredBytes;
 use crate::Service;
 use crate::driver::output::Output;
 use crate::driver::{Connection, State};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
+use crate::service::ServiceSource;
 
 /// How much of the output the kernel takes before it is acknowledged. With more, urgent responses wait behind others; with less,
 /// the kernel runs dry between two polls.

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use rudy_http::h1::RequestHead;
 
-use crate::engine::ServiceSource;
 use crate::listen::Address;
+use crate::service::ServiceSource;
 use crate::timers::TimerFd;
 use crate::transport::Stream;
 use crate::{
