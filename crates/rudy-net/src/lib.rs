@@ -48,6 +48,6 @@ pub use pipe::Piped;
 pub use request_body::{RequestBody, RequestBodyError};
 pub use rudy_tls::{ClientHello, Tls, TlsSite};
 pub use service::Service;
-pub use upgrade::{Upgrade, Upgraded, UpgradedIo};
+pub use upgrade::{Upgrade, Upgraded, UpgradedConnection, UpgradedIo};
 pub use worker::{ConnectionStates, Counter, Counters, Question, Worker};
 pub use worker_thread::{WorkerThread, current_runtime};

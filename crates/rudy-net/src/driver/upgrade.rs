@@ -1,10 +1,12 @@
 //! Connections that change to another protocol.
 
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
 use super::State;
@@ -15,8 +17,92 @@ use crate::close::{CloseMode, close_at_once};
 use crate::limits::Limits;
 use crate::timers::Timer;
 use crate::transport::Stream;
-use crate::upgrade::{Upgrade, Upgraded, UpgradedIo};
+use crate::upgrade::{Upgrade, Upgraded, UpgradedConnection};
 use crate::worker::Worker;
+
+/// The connection, for the handler of the new protocol. Dropping it returns the connection to the driver,
+/// which closes it.
+///
+/// The worker's counters include its bytes.
+struct BorrowedConnection {
+    /// `None` only after `drop`.
+    io: Option<Stream>,
+    worker: Arc<Worker>,
+    /// The place among the active exchanges.
+    entry: Option<Arc<ActiveEntry>>,
+    give_back: Option<oneshot::Sender<Stream>>,
+}
+
+impl BorrowedConnection {
+    fn io(&mut self) -> io::Result<&mut Stream> {
+        self.io.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl UpgradedConnection for BorrowedConnection {
+    fn is_stopping(&self) -> bool {
+        self.worker.is_stopping()
+    }
+}
+
+impl Drop for BorrowedConnection {
+    fn drop(&mut self) {
+        if let (Some(io), Some(give_back)) = (self.io.take(), self.give_back.take())
+            && let Err(io) = give_back.send(io)
+        {
+            // The driver is gone: the server is stopping, or there was a panic.
+            close_at_once(io, CloseMode::Reset);
+        }
+    }
+}
+
+impl AsyncRead for BorrowedConnection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(self.io()?.poll_read(cx, buffer))?;
+        let read = buffer.filled().len() - before;
+        self.worker.counters.received_bytes.add(read as u64);
+        if let Some(entry) = &self.entry {
+            entry.add_received(read);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for BorrowedConnection {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(self.io()?.poll_write(cx, slices, false))?;
+        self.worker.counters.sent_bytes.add(written as u64);
+        if let Some(entry) = &self.entry {
+            entry.add_sent(written);
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io()?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io()?.poll_shutdown(cx)
+    }
+}
 
 /// A connection in another protocol.
 pub(super) struct Tunnel {
@@ -39,7 +125,13 @@ impl Tunnel {
         limits: Arc<Limits>,
         timer: Timer,
     ) -> Self {
-        let (io, back) = UpgradedIo::new(io, worker.clone(), entry.clone());
+        let (give_back, back) = oneshot::channel();
+        let io = Box::new(BorrowedConnection {
+            io: Some(io),
+            worker: worker.clone(),
+            entry: entry.clone(),
+            give_back: Some(give_back),
+        });
         // `upgrade` is called at the first poll, where a panic ends only the connection.
         let future = Box::pin(async move { upgrade(Upgraded { unread, io }).await });
         Self { future: Some(future), back, close_mode: CloseMode::Linger, worker, entry, limits, timer }
@@ -71,17 +163,17 @@ impl Tunnel {
         }
         let timer = self.worker.timers.timer(None);
         let linger = |io| State::Linger(Box::new(Linger::new(io, self.close_mode, &self.limits, timer)));
-        // The connection is returned in any case, by the drop of `UpgradedIo`.
+        // The connection is returned in any case, by the drop of `BorrowedConnection`.
         Poll::Ready(back.map_or(State::Head, linger))
     }
 }
 
 impl Drop for Tunnel {
-    /// A tunnel dropped before its end means that the server is stopping. `UpgradedIo` may have been dropped
+    /// A tunnel dropped before its end means that the server is stopping. `BorrowedConnection` may have been dropped
     /// before.
     fn drop(&mut self) {
         drop(self.future.take());
-        // From here on, `UpgradedIo` cannot return the connection, and resets it itself.
+        // From here on, `BorrowedConnection` cannot return the connection, and resets it itself.
         self.back.close();
         if let Ok(io) = self.back.try_recv() {
             close_at_once(io, CloseMode::Reset);
