@@ -40,6 +40,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-server/src/steps/", &["serve::steps", "serve::limits"]),
     ("crates/rudy-server/src/tls/", &["serve::https", "serve::tls"]),
     ("crates/rudy-server/src/upstream/", &["apps::proxy", "apps::fastcgi"]),
+    ("crates/rudy-service/", &["serve::conformance", "serve::handlers"]),
     ("crates/rudy-store/", &["apps::cache"]),
     ("crates/rudy-tls/", &["serve::https", "serve::tls"]),
     ("crates/rudy-upstream/", &["apps::proxy"]),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 
-use crate::client::Peer;
+use rudy_service::Peer;
 
 /// The key of an address, by which its connections are counted.
 ///

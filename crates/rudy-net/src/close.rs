@@ -16,11 +16,10 @@ use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use rudy_service::{Deadline, Limits};
 use rustix::net::RecvFlags;
 
 use self::peer_wait::PeerWait;
-use crate::deadline::Deadline;
-use crate::limits::Limits;
 pub use crate::shutdown::stop_writing;
 use crate::shutdown::{reset_on_close, stop_reading};
 use crate::transport::Stream;

@@ -11,13 +11,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rudy_service::Piped;
 use rudy_tls::{ClientHello, Tls, TlsSite};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::pipe::Piped;
 use crate::scratch::Scratch;
 use crate::shutdown::stop_writing;
 

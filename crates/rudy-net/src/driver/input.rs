@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use rudy_http::Limits;
 use rudy_http::h1::{Phase, Rejection};
+use rudy_service::ServiceSource;
 use tokio::io::ReadBuf;
 
 use super::Connection;
 use super::poll_context::PollContext;
 use super::upload::{Upload, UploadFault};
 use crate::scratch::Scratch;
-use crate::service::ServiceSource;
 use crate::transport::{PeerClose, peer_close};
 
 /// How often to query the kernel for a disconnect while nothing is read from the connection.

@@ -3,7 +3,8 @@
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::Limits;
+use rudy_service::Limits;
+
 use crate::close::{CloseMode, Closing};
 use crate::timers::Timer;
 use crate::transport::Stream;

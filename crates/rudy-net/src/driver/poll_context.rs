@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
+use rudy_service::{EndReason, Observer, context};
 
-use crate::context;
+use crate::Counters;
 use crate::yield_now::yield_now;
-use crate::{Counters, EndReason, Observer};
 
 /// Maximum number of bytes that a connection receives and sends in one poll of its task: a tenth of a
 /// millisecond's work for a file. Otherwise a fast reader of a large file would block the other connections of

@@ -4,6 +4,7 @@ use std::io::IoSlice;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use rudy_service::{Client, Limits, Peer, ServiceSource};
 use tokio::io::ReadBuf;
 
 use super::record::report_closed;
@@ -11,9 +12,7 @@ use super::{Connection, State};
 use crate::address_key::AddressKey;
 use crate::close::CloseMode;
 use crate::proxy_header::{ParseStatus, ProxiedClient, parse};
-use crate::service::ServiceSource;
 use crate::unavailable::UNAVAILABLE;
-use crate::{Client, Limits, Peer};
 
 /// Counts a connection for an address. Returns `false` if the address has reached its limit.
 pub(crate) type CountForAddress<'a> = dyn FnMut(&Limits, &Peer) -> bool + 'a;

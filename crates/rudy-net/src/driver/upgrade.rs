@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use rudy_service::{Limits, Upgrade, Upgraded, UpgradedConnection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
@@ -14,10 +15,8 @@ use super::linger::Linger;
 use super::poll_context::{Budget, PollContext};
 use crate::active::ActiveEntry;
 use crate::close::{CloseMode, close_at_once};
-use crate::limits::Limits;
 use crate::timers::Timer;
 use crate::transport::Stream;
-use crate::upgrade::{Upgrade, Upgraded, UpgradedConnection};
 use crate::worker::Worker;
 
 /// The connection, for the handler of the new protocol. Dropping it returns the connection to the driver,

@@ -4,11 +4,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rudy_service::Limits;
+
 use super::Problem;
 use super::addresses::AddressCounts;
 use super::descriptors::{HOW_TO_RAISE_DESCRIPTORS, connections_within_descriptors};
 use crate::address_key::AddressKey;
-use crate::limits::Limits;
 
 /// Counts the open connections of all cores.
 #[derive(Debug)]

@@ -27,10 +27,10 @@ use std::time::Duration;
 pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
 pub use report::{Problem, Report, Reporter};
+pub use rudy_service::ServiceSource;
 
 use self::threads::Threads;
 use crate::listen::{Address, BoundAddress, Listener};
-pub use crate::service::ServiceSource;
 use crate::worker::Worker;
 
 /// The options of an engine.

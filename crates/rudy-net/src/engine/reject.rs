@@ -4,11 +4,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_service::Limits;
 use rustix::net::SendFlags;
 use tokio::sync::Semaphore;
 
 use crate::close::{CloseMode, LingerLimits, close, close_at_once};
-use crate::limits::Limits;
 use crate::transport::Stream;
 use crate::unavailable::UNAVAILABLE;
 

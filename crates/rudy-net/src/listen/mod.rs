@@ -17,10 +17,10 @@ use std::{fmt, io};
 pub use error::ListenError;
 pub use inherited::InheritedSockets;
 pub use rudy_observe::Owner;
+pub use rudy_service::listen_address::{Address, AddressError, Endpoint};
 use rudy_socket_file::SocketFile;
 use socket2::SockRef;
 
-pub use crate::listen_address::{Address, AddressError, Endpoint};
 use crate::shutdown::close_listener;
 
 /// Length of the queue of accepted connections for each socket. The kernel uses the smaller of this and
