@@ -8,8 +8,8 @@ use http::StatusCode;
 use rudy_http::Limits;
 use rudy_http::h1::{Event, RequestHead, ServerConnection};
 use rudy_log::{Destination, ErrorLog};
-use rudy_net::{Client, EndReason, ExchangeOutcome, Peer};
 use rudy_server::access_log::{AccessLog, AccessLogOptions, Format};
+use rudy_service::{Client, EndReason, ExchangeOutcome, Peer};
 use tempfile::TempDir;
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be created"));
