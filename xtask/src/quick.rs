@@ -35,6 +35,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-server/", &["serve::handlers", "serve::run"]),
     ("crates/rudy-server/src/config/", &["tools::cli", "serve::recipes"]),
     ("crates/rudy-server/src/run/", &["serve::run", "serve::reload", "serve::upgrade", "serve::stop"]),
+    ("crates/rudy-service/", &["serve::conformance", "serve::handlers"]),
     ("crates/rudy-site-tls/", &["serve::https", "serve::tls"]),
     ("crates/rudy-site-tls/src/acme/", &["serve::acme"]),
     ("crates/rudy-store/", &["apps::cache"]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, Request as HttpRequest};
 use rudy_cache::{CacheStatus, Forward, Key};
-use rudy_net::{Observer, Reply, Request, Response};
+use rudy_service::{Observer, Reply, Request, Response};
 use tokio::task::spawn_blocking;
 
 use super::Shared;

@@ -229,9 +229,11 @@ fn describe(key: &[u8], stored: &rudy_cache::Stored, body_bytes: u64) -> CacheOb
 }
 
 /// The response to an HTTP request that purges.
-pub(super) fn purged(result: Result<(), PurgeError>, headers: &http::HeaderMap) -> rudy_net::Response {
+pub(super) fn purged(result: Result<(), PurgeError>, headers: &http::HeaderMap) -> rudy_service::Response {
     match result {
-        Ok(()) => rudy_net::Response::text(StatusCode::OK, "text/plain; charset=utf-8", "200 OK\nPurged.\n"),
+        Ok(()) => {
+            rudy_service::Response::text(StatusCode::OK, "text/plain; charset=utf-8", "200 OK\nPurged.\n")
+        }
         Err(error) => rudy_pipeline::pages::error(
             StatusCode::SERVICE_UNAVAILABLE,
             headers,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_LENGTH, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
-use rudy_net::{Body, Head, Response};
+use rudy_service::{Body, Head, Response};
 use rudy_store::{Epoch, Object, SITE};
 use tokio::task::spawn_blocking;
 

@@ -3,7 +3,7 @@
 //! The lifecycle of a request:
 //!
 //! 1. [`prepared`]: if a response to the same URL was sent by this worker before and is fresh, its encoded head is used again. This
-//!    needs no [`Request`](rudy_net::Request).
+//!    needs no [`Request`](rudy_service::Request).
 //! 2. [`subject`] determines the key and the fields that count. Requests that must not use the cache pass it ([`bypass`]), and those
 //!    with unsafe methods invalidate what is stored.
 //! 3. [`rudy_store`] finds the stored objects for the key, and [`rudy_cache`] decides. [`reply`] makes the response from an object.
@@ -36,7 +36,7 @@ use std::time::SystemTime;
 use http::HeaderName;
 use http::HeaderValue;
 use rudy_cache::{CacheStatus, HttpDate, Policy};
-use rudy_net::{Head, Observer, Response};
+use rudy_service::{Head, Observer, Response};
 use rudy_store::Object;
 
 pub use self::control::{disk_errors, respond};

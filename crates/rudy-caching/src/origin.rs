@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use http::uri::Scheme;
-use rudy_net::{LocalAddress, Request, Response};
+use rudy_service::{LocalAddress, Request, Response};
 
 use rudy_pipeline::Call;
 use rudy_pipeline::internal_redirect::copy_head;

@@ -11,7 +11,7 @@ use http_body::Body as _;
 use rudy_cache::{CacheStatus, Content, HttpDate, Seconds, Verdict};
 use rudy_http::h1::{PreparedHead, RequestHead};
 use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_net::{Body, Client, Request, Response};
+use rudy_service::{Body, Client, Request, Response};
 use rudy_store::{self as store, Object};
 
 use super::store::OpenStore;

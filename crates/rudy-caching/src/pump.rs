@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rudy_cache::{Content, Span};
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange, poll_time};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange, poll_time};
 use rudy_store::{Fill, Finished, Object};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;

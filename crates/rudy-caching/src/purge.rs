@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 use rudy_store::{Purge, Target};
 use tokio::task::spawn_blocking;
 

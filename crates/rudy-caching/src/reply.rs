@@ -10,7 +10,7 @@ use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use rudy_cache::{Content, HttpDate, Seconds, Span, Stored, Verdict};
 use rudy_http::semantics::range::{self, Ranges};
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange, Response};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange, Response};
 use rudy_store::{self as store, FillReader, Object, Piece};
 use tokio::sync::watch;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::uri::Scheme;
 use http::{HeaderValue, Method};
 use rudy_cache::{Forward, Policy};
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 use rudy_store::Access;
 
 use super::origin::Origin;

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, U
 use http_body::Body as _;
 use rudy_cache::{Key, Policy, variable_name};
 use rudy_http::semantics::negotiation::preferred_language;
-use rudy_net::{Client, Observer, Request};
+use rudy_service::{Client, Observer, Request};
 
 use super::table::{CacheTable, names};
 use rudy_pipeline::request_state::HasRequestState;
@@ -267,7 +267,7 @@ fn without_index(name: &[u8]) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::RequestBody;
+    use rudy_service::RequestBody;
 
     use super::*;
 
@@ -281,7 +281,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let request = request.body(RequestBody::empty()).map(Request::from).unwrap();
-        rules.subject(&Policy::default(), &request, &Client::new(rudy_net::Peer::Unix, 1, 1))
+        rules.subject(&Policy::default(), &request, &Client::new(rudy_service::Peer::Unix, 1, 1))
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_application_receives_the_host_that_is_in_the_key() {
-        let client = Client::new(rudy_net::Peer::Unix, 1, 1);
+        let client = Client::new(rudy_service::Peer::Unix, 1, 1);
         for (target, host, expected) in [
             ("/a", "A.Test", "a.test"),
             ("/a", "a.test:80", "a.test"),

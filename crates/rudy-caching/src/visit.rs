@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use http::StatusCode;
 use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored};
-use rudy_net::Response;
+use rudy_service::Response;
 use rudy_store::{Access, Found, Object};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -335,7 +335,7 @@ mod tests {
     use http::header::{CACHE_CONTROL, ETAG, HOST};
     use rudy_http::semantics::path::RequestPath;
     use rudy_log::ErrorLog;
-    use rudy_net::{Body, Client, Peer, Reply, Request, poll_time};
+    use rudy_service::{Body, Client, Peer, Reply, Request, poll_time};
 
     use super::*;
     use crate::Cache;

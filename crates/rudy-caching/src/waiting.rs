@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
-use rudy_net::{Response, collect_interim, send_interim};
+use rudy_service::{Response, collect_interim, send_interim};
 use rudy_store::{FillReader, Object};
 use tokio::sync::{mpsc, oneshot};
 

@@ -4,7 +4,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rudy_net::{Observer, poll_time};
+use rudy_service::{Observer, poll_time};
 
 use super::failure::Failure;
 use super::retries::FailedAttempt;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::error::CheckoutError;
 use super::{Connection, Dial, Endpoint, Upstream, sweep, worker};
-use rudy_net::{Deadline, Observer, poll_time};
 use rudy_pipeline::exchange::note;
+use rudy_service::{Deadline, Observer, poll_time};
 use rudy_upstream::{
     Checkout as Requested, CheckoutOptions, Permit, PooledConnection, Preference, QueuedCheckout,
 };

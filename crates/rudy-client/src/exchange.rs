@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use rudy_net::{Deadline, Piped, poll_time};
+use rudy_service::{Deadline, Piped, poll_time};
 
 use super::failure::{Attempt, Cause, Failure, Phase, ProtocolCause};
 use super::{Checkout, Connection, SendError, Sending, Upload};
@@ -253,7 +253,7 @@ impl<P: Protocol> Exchange<P> {
 
     /// Sends and receives. Ready when something was received or the response is complete.
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause<P::Cause>>> {
-        if let (Some(observer), Some(checkout)) = (rudy_net::asking(), &mut self.checkout) {
+        if let (Some(observer), Some(checkout)) = (rudy_service::asking(), &mut self.checkout) {
             note(Some(&observer), |notes| notes.upstream_is(checkout.endpoint().into(), poll_time()));
         }
         let progress = self.poll_send_and_receive(cx);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_net::{RequestBodyError, Response};
+use rudy_service::{RequestBodyError, Response};
 
 use super::{CheckoutError, Endpoint, SendError, UploadError, error};
 use crate::buffer::{BufferError, StoreError};

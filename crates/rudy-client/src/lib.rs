@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use rudy_log::ErrorLog;
-use rudy_net::Piped;
+use rudy_service::Piped;
 use rudy_tls::ClientTls;
 use rudy_upstream::{Choice, CircuitOptions, OnEnd, Options, Pool};
 use tokio::task::JoinSet;
@@ -117,7 +117,7 @@ pub trait Connection: Send + Sized + 'static {
         false
     }
 
-    /// Returns the next piece of a body in a pipe: see [`BodyStream::take_piped`](rudy_net::BodyStream::take_piped).
+    /// Returns the next piece of a body in a pipe: see [`BodyStream::take_piped`](rudy_service::BodyStream::take_piped).
     fn take_piped(&mut self, _max: u64) -> Option<Piped> {
         None
     }

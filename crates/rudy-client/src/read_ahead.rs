@@ -4,7 +4,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use rudy_net::Piped;
+use rudy_service::Piped;
 
 use crate::buffer::{Buffer, BufferError};
 
@@ -16,7 +16,7 @@ pub(crate) trait PieceSource {
     /// Returns the next piece; `None` at the end.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Failure>>>;
 
-    /// Returns the next piece in a pipe: see [`BodyStream::take_piped`](rudy_net::BodyStream::take_piped).
+    /// Returns the next piece in a pipe: see [`BodyStream::take_piped`](rudy_service::BodyStream::take_piped).
     fn take_piped(&mut self, _max: u64) -> Option<Piped> {
         None
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{Method, Uri};
 use rudy_log::ErrorLog;
-use rudy_net::Peer;
+use rudy_service::Peer;
 
 use super::{Failure, ProtocolCause};
 use rudy_pipeline::network::client_subject;

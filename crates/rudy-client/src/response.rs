@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderName, Method, StatusCode, header};
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Piped, Response};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Piped, Response};
 
 use super::read_ahead::{PieceSource, ReadAhead};
 use super::{Cause, Exchange, Failure, Protocol};

@@ -213,7 +213,7 @@ impl Sending {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use rudy_net::RequestBody;
+    use rudy_service::RequestBody;
     use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpListener;
 

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use rudy_net::{Piped, close, current_runtime};
+use rudy_net::close;
+use rudy_service::{Piped, current_runtime};
 use rudy_tls::ClientSession;
 use rustix::io::Errno;
 use rustix::net::{

@@ -1,6 +1,6 @@
 //! The index of the current worker in lists of per-worker values.
 
-use rudy_net::WorkerThread;
+use rudy_service::WorkerThread;
 
 /// Returns the number of the current worker. On a thread that is no worker, such as that of health checks, it is larger than all numbers:
 /// a list has one more value than there are workers, which those threads share.

@@ -18,7 +18,7 @@ use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::Span;
-use rudy_net::{Body, BodyPiece, FileRange, Response};
+use rudy_service::{Body, BodyPiece, FileRange, Response};
 
 use super::find::OtherRoutes;
 use super::root::{Opened, Root, Stat};

@@ -45,7 +45,7 @@ use rudy_http::semantics::negotiation;
 use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_http::semantics::percent::encode_query;
 use rudy_log::ErrorLog;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
 pub use browse::Browse;

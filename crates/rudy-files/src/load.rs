@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use http::HeaderValue;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 
 use super::entry::{self, Coded, Content, Dependency, Entry, Representation};
 use super::failure::Failure;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 
 use super::entry::{Dependency, Entry};
 use super::failure::Failure;

@@ -11,7 +11,7 @@ use rudy_http::semantics::conditional::{self, Verdict};
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::range::{self, Ranges, Span};
-use rudy_net::{Body, BodyPiece, Reply, Request, Response};
+use rudy_service::{Body, BodyPiece, Reply, Request, Response};
 
 use super::Files;
 use super::cache::{Compressed, CompressedKey};

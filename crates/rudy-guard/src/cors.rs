@@ -14,7 +14,7 @@ use http::{HeaderValue, Method, StatusCode};
 use rudy_config::{HeaderFieldName, Location, OneOrMany, Problem};
 use rudy_http::semantics::field::ChangeFields;
 use rudy_http::syntax::members;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -307,8 +307,8 @@ mod tests {
             for (name, value) in given {
                 request = request.header(*name, *value);
             }
-            let response =
-                cors.preflight(&request.body(rudy_net::RequestBody::empty()).map(Request::from).unwrap())?;
+            let response = cors
+                .preflight(&request.body(rudy_service::RequestBody::empty()).map(Request::from).unwrap())?;
             assert_eq!(response.status(), 204);
             let mut lines: Vec<_> = response
                 .headers()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, StatusCode};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::field::ChangeFields;
-use rudy_net::{Head, Reply, Request, Response};
+use rudy_service::{Head, Reply, Request, Response};
 
 use super::derived_heads::DerivedHeads;
 use rudy_pipeline::Call;

@@ -5,7 +5,7 @@
 //! `request_headers` sets comes after it.
 
 use rudy_http::semantics::field::NameStarts;
-use rudy_net::Request;
+use rudy_service::Request;
 
 use rudy_pipeline::Call;
 use rudy_pipeline::client_address;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::{FilePath, short_form};
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;

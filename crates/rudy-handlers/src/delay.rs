@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rudy_config::{Fields, FilePath, Location, Problem};
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -100,7 +100,7 @@ mod tests {
     use std::time::Instant;
 
     use http::StatusCode;
-    use rudy_net::{Body, RequestBody, Response};
+    use rudy_service::{Body, RequestBody, Response};
 
     use super::*;
     use rudy_config::from_text;

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_config::{Location, Problem, short_form};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_net::{Body, Reply, Request, Response};
+use rudy_service::{Body, Reply, Request, Response};
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -246,7 +246,7 @@ fn no_host() -> Invalid {
 #[cfg(test)]
 mod tests {
     use rudy_http::semantics::path::RequestPath;
-    use rudy_net::{Client, Peer, RequestBody};
+    use rudy_service::{Client, Peer, RequestBody};
 
     use super::*;
 

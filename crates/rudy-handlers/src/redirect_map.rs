@@ -7,7 +7,7 @@ use std::path::Path;
 use http::{HeaderValue, StatusCode};
 use rudy_config::{Location, Problem};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 
 use super::redirect::{RedirectStatus, check_target, redirection};
 use rudy_pipeline::methods::reject_unknown_method;

@@ -11,7 +11,7 @@ use rudy_config::{Fields, FilePath, Int, Location, Problem, short_form};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_net::{Body, Reply, Request, Response};
+use rudy_service::{Body, Reply, Request, Response};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -202,7 +202,7 @@ fn read(path: &Path) -> Result<Bytes, String> {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::RequestBody;
+    use rudy_service::RequestBody;
 
     use super::*;
     use rudy_config::from_text;

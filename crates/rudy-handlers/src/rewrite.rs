@@ -3,7 +3,7 @@
 use http::{StatusCode, Uri};
 use rudy_config::{Problem, short_form};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 
 use schemars::JsonSchema;
 use serde::Deserialize;

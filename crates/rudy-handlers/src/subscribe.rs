@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rudy_config::{Location, Problem};
 use rudy_http::h1::PreparedHead;
-use rudy_net::{Body, Request, Response};
+use rudy_service::{Body, Request, Response};
 use rudy_units::Time;
 
 use super::StreamFormat;
@@ -94,7 +94,7 @@ fn last_event_id(request: &Request<'_>) -> Option<StartAt> {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::RequestBody;
+    use rudy_service::RequestBody;
 
     use super::*;
     use crate::topic::Id;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rudy_config::{FilePath, Int, Location, OneOrMany, Problem};
 use rudy_log::ErrorLog;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -291,7 +291,7 @@ mod tests {
     use std::path::Path;
     use std::task::{Context, Poll, Wake, Waker};
 
-    use rudy_net::{Body, BodyPiece, BodyStream, Client, Peer, RequestBody};
+    use rudy_service::{Body, BodyPiece, BodyStream, Client, Peer, RequestBody};
 
     use super::*;
     use rudy_config::from_text;

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rudy_http::semantics::conditional::{Current, Verdict, evaluate};
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
-use rudy_net::{Body, BodyPiece, Response, poll_time};
+use rudy_service::{Body, BodyPiece, Response, poll_time};
 
 use super::fields::{self, CHECKSUMS};
 use super::memory::{Counted, Memory, SMALL_BYTES, Text};

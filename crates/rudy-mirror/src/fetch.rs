@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rudy_config::{Location, Problem};
 use rudy_http::h1::LazyHead;
 use rudy_log::ErrorLog;
-use rudy_net::{Client, Reply, Request, RequestBody, Response};
+use rudy_service::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
 
 use super::forms::Forms;

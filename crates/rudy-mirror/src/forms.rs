@@ -6,7 +6,7 @@
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use rudy_http::semantics::negotiation::media_type_weights;
-use rudy_net::Response;
+use rudy_service::Response;
 
 use super::Preset;
 

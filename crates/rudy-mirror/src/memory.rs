@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 

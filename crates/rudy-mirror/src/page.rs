@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 use rudy_units::{Size, count, counted};
 
 use super::{Preset, RepositoryUrl, Resource};

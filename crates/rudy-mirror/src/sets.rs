@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Method, StatusCode};
 use quick_cache::sync::Cache;
-use rudy_net::{Body, Response, poll_time};
+use rudy_service::{Body, Response, poll_time};
 use tokio::time::timeout;
 
 use super::{Preset, Resource};

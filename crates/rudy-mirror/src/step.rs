@@ -9,7 +9,7 @@ use rudy_cache::is_error;
 use rudy_config::OneOrMany;
 use rudy_http::semantics::percent::encode_non_ascii;
 use rudy_log::ErrorLog;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 
 use super::document::{self, ClientRequest, Space};
 use super::forms::{Forms, essence};

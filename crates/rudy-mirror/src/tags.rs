@@ -6,7 +6,7 @@ use std::sync::Weak;
 
 use quick_cache::sync::Cache;
 use rudy_http::semantics::etag::EntityTag;
-use rudy_net::Response;
+use rudy_service::Response;
 
 use super::memory::Counted;
 use super::preset::Format;

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_log::ErrorLog;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Response};
 use serde_json::Value;
 
 use super::memory::Memory;

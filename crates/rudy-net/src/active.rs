@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::Observer;
+use rudy_service::Observer;
 
 /// Maximum number of exchanges that are copied under the lock, for which the worker may have to wait: a tenth of a
 /// millisecond.
@@ -194,8 +194,9 @@ impl Drop for ActiveEntry {
 
 #[cfg(test)]
 mod tests {
+    use rudy_service::ExchangeOutcome;
+
     use super::*;
-    use crate::ExchangeOutcome;
 
     #[derive(Debug)]
     struct Number(usize);

@@ -12,15 +12,16 @@
 
 mod peer_wait;
 
-use std::io;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use rustix::net::{RecvFlags, Shutdown};
+use rudy_service::{Deadline, Limits};
+use rustix::net::RecvFlags;
 
 use self::peer_wait::PeerWait;
-use crate::Deadline;
+pub use crate::shutdown::stop_writing;
+use crate::shutdown::{reset_on_close, stop_reading};
 use crate::transport::Stream;
 
 /// Maximum number of bytes to discard when the close cannot wait: a request, or the buffered part of an
@@ -56,6 +57,14 @@ pub struct LingerLimits {
     pub rate_grace: Duration,
 }
 
+impl From<&Limits> for LingerLimits {
+    fn from(limits: &Limits) -> Self {
+        let rudy_http::Limits { send_stall_timeout, send_rate_min, rate_grace, .. } = limits.http;
+        let (time, bytes) = (limits.linger_timeout, limits.linger_bytes);
+        Self { time, bytes, send_stall_timeout, send_rate_min, rate_grace }
+    }
+}
+
 /// Closes a connection. Errors are ignored, because they no longer affect any exchange.
 ///
 /// The future must be polled on a tokio runtime with time. If it is dropped before its end, polled or not, it
@@ -80,15 +89,6 @@ pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> im
 /// input that arrives later causes a reset.
 pub fn close_at_once(io: impl AsFd, mode: CloseMode) {
     finish_close(&io, mode, false, false);
-}
-
-/// Closes a listening TCP socket: its port is free when this returns, and its queued connections are reset.
-///
-/// The shutdown frees the port. A close alone does not while another process also has the socket, even
-/// briefly: a reader of `/proc/PID/fd` such as `ss -p`, or a child between fork and exec.
-pub(crate) fn close_listener(listener: impl AsFd) {
-    // Fails if the socket does not listen; then it does not block the port.
-    let _ = rustix::net::shutdown(&listener, Shutdown::Both);
 }
 
 /// A connection that is closing. If dropped before its end, it takes the remaining steps without waiting.
@@ -202,28 +202,10 @@ fn drain_without_waiting(socket: impl AsFd) {
     }
 }
 
-/// Takes the first step alone, for a shared socket.
-pub fn stop_writing(socket: impl AsFd) -> io::Result<()> {
-    Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
-}
-
-/// Takes the third step.
-fn stop_reading(socket: impl AsFd) {
-    // Fails if the connection is broken; then no input can arrive.
-    let _ = rustix::net::shutdown(socket, Shutdown::Read);
-}
-
-/// Makes the close send a reset. That is the only way to show a truncation to a peer for which the end of the
-/// connection is the end of the body.
-fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
-    socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO))
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::io::{ErrorKind, Read, Write};
-    use std::net::TcpListener;
+    use std::io::{self, ErrorKind, Read, Write};
     use std::os::fd::BorrowedFd;
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
@@ -441,14 +423,5 @@ mod tests {
             close_at_once(socket, CloseMode::NoLinger);
             assert_eq!(rustix::io::ioctl_fionread(&again).unwrap(), left, "{sent}");
         }
-    }
-
-    #[test]
-    fn the_port_of_a_closed_listener_is_free_even_while_its_socket_is_shared() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let _held = listener.try_clone().unwrap();
-        close_listener(listener);
-        TcpListener::bind(address).unwrap();
     }
 }

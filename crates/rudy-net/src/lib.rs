@@ -1,42 +1,24 @@
 //! Network I/O of the server: listeners, engines (the concurrency models), the driver between transports and
 //! protocol state machines, closing, and the limits that span connections.
 //!
-//! The content comes from a [`Service`], which responds to a [`Request`] with a [`Response`].
+//! The content comes from a [`Service`](rudy_service::Service).
 
 mod active;
-mod body;
-mod client;
+mod address_key;
 pub mod close;
-mod context;
-mod deadline;
 mod driver;
 pub mod engine;
-pub mod file;
 pub mod listen;
-mod local_address;
-mod message;
-mod pipe;
 pub mod proxy_header;
-mod request_body;
 mod scratch;
-mod service;
+mod shutdown;
 mod timers;
 mod tls;
 pub mod transport;
+mod unavailable;
 mod worker;
-mod worker_thread;
+mod yield_now;
 
 pub use active::{ActiveExchange, ExchangePhase};
-pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
-pub use client::{Client, Forwarded, Peer};
-pub use context::{asking, collect_interim, poll_time, send_interim, wake_at, without_interim};
-pub use deadline::Deadline;
-pub use driver::{Upgrade, Upgraded, UpgradedIo, http2_stored_bytes};
-pub use local_address::LocalAddress;
-pub use message::{Head, Reply, Request, Response};
-pub use pipe::Piped;
-pub use request_body::{RequestBody, RequestBodyError};
-pub use rudy_tls::{ClientHello, Tls, TlsSite};
-pub use service::{EndReason, ExchangeOutcome, Limits, Observer, Service};
+pub use driver::http2_stored_bytes;
 pub use worker::{ConnectionStates, Counter, Counters, Question, Worker};
-pub use worker_thread::{WorkerThread, current_runtime};

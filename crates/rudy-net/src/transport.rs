@@ -11,14 +11,19 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rudy_service::Piped;
+use rudy_tls::{ClientHello, Tls, TlsSite};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::close::stop_writing;
 use crate::scratch::Scratch;
-use crate::{ClientHello, Piped, Tls, TlsSite};
+use crate::shutdown::stop_writing;
+
+/// A read of fewer bytes costs more than its bytes, and should complete something. A packet of a client has more, unless it is
+/// the end of a message.
+pub(crate) const PARTIAL_READ_BYTES: usize = 256;
 
 /// A byte stream with the operations that a server needs. Its descriptor is that of the socket.
 pub trait Transport: AsFd + Send + Sync {

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 use rudy_net::listen::BoundAddress;
-use rudy_net::{Client, ExchangeOutcome, Limits, Peer, Reply, Request, Response, Service};
+use rudy_service::{Client, ExchangeOutcome, Limits, Peer, Reply, Request, Response, Service};
 
 use crate::counting::HELD;
 use crate::support::{engine_of, eventually, listen, sum};

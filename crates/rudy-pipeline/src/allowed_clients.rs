@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use http::{HeaderName, StatusCode};
 use rudy_config::{OneOrMany, written_as_text};
-use rudy_net::{Client, Peer, Request, Response};
+use rudy_service::{Client, Peer, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -155,7 +155,7 @@ mod tests {
     use std::sync::Arc;
 
     use http::HeaderValue;
-    use rudy_net::{Body, Forwarded};
+    use rudy_service::{Body, Forwarded};
 
     use super::*;
     use crate::Routes;

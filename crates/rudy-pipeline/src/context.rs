@@ -7,7 +7,7 @@ use http::{Method, StatusCode, header};
 use http_body::Body as _;
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
-use rudy_net::{Client, Observer, Reply, Request, RequestBody, Response};
+use rudy_service::{Client, Observer, Reply, Request, RequestBody, Response};
 
 use super::handler::Call;
 use super::https_redirect;

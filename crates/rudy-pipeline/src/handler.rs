@@ -9,7 +9,7 @@ use http::StatusCode;
 use rudy_config::{Location, Problem};
 use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_log::ErrorLog;
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 
 use super::context::Context;
 use super::passage::OwnedCall;

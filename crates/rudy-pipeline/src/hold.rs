@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use http::StatusCode;
 use rudy_limit::Slot;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Deadline, Piped, Reply, Response, Upgrade};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Deadline, Piped, Reply, Response, Upgrade};
 
 use super::pieces::Pieces;
 use crate::pages::{self, Form};

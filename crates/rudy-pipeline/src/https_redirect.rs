@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 
 use crate::pages;
 use crate::routing::without_port;

@@ -11,7 +11,7 @@ use http::header::{
 };
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, StatusCode, Uri};
-use rudy_net::{Reply, Request, RequestBody, Response};
+use rudy_service::{Reply, Request, RequestBody, Response};
 
 use crate::request_state::{HasRequestState, HasResponseState};
 

@@ -3,7 +3,7 @@
 //! The state machine of HTTP accepts any token as a method (RFC 9110 §9.1), so that a gateway can pass on unknown ones.
 
 use http::{HeaderValue, Method, StatusCode, header};
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 
 use crate::pages;
 
@@ -98,7 +98,7 @@ fn not_implemented(request: &Request<'_>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::RequestBody;
+    use rudy_service::RequestBody;
 
     use super::*;
 

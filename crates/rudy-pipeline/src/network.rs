@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use rudy_config::written_as_text;
-use rudy_net::Peer;
+use rudy_service::Peer;
 
 /// The number of bits before an IPv4 address that is mapped to IPv6.
 const MAPPED_BITS: u8 = 96;

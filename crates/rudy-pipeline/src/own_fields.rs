@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue, header};
 use rudy_http::h1::LazyHead;
 use rudy_http::syntax::members;
-use rudy_net::Request;
+use rudy_service::Request;
 
 /// Replaces a field of a request, in every spelling, by one with these values. The client cannot have a proxy drop it.
 pub fn replace_field(

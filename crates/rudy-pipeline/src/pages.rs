@@ -6,7 +6,7 @@ use http::header::{ACCEPT, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::semantics::negotiation::choose_media_type;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_net::Response;
+use rudy_service::Response;
 use serde_json::json;
 
 /// The form in which a client wants an error.
@@ -102,7 +102,7 @@ pub fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use http::header::CONTENT_TYPE;
-    use rudy_net::Body;
+    use rudy_service::Body;
 
     use super::*;
 

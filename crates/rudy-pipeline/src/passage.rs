@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::Slot;
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_service::{Client, Reply, Request, Response};
 
 use super::context::{Context, Routes};
 use super::handler::Call;

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange, Piped};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange, Piped};
 
 /// Yields the pieces of a body. Those in memory and in files are no longer than the connection can send; files are still sent by
 /// the kernel.

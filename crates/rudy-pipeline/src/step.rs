@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 
 use super::context::Context;
 use super::handler::{Call, Handler, Start};

@@ -9,7 +9,7 @@ use rudy_config::written_as_text;
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::syntax::is_token;
-use rudy_net::Peer;
+use rudy_service::Peer;
 use rudy_units::visible;
 use rudy_upstream::{Choice, hash};
 

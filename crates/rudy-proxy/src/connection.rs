@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use http::HeaderMap;
-use rudy_net::Piped;
+use rudy_service::Piped;
 
 use super::http1::Http1Connection;
 use super::http2::{Connections, Http2Stream};

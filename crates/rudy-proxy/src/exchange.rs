@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, SEC_WEBSOCKET_ACCEPT};
 use rudy_http::h1::client::{Fault, RequestHead};
-use rudy_net::poll_time;
+use rudy_service::poll_time;
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;

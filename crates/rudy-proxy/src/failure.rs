@@ -212,7 +212,7 @@ mod tests {
     use std::time::Duration;
 
     use http::HeaderMap;
-    use rudy_net::Body;
+    use rudy_service::Body;
 
     use super::*;
     use rudy_client::Endpoint;
@@ -244,9 +244,9 @@ mod tests {
         ] {
             let failed =
                 |number| FailedAttempt { cause, number, may_have_been_dead, is_repeatable, has_others };
-            assert_eq!(RetryBudget::new().allows(&failed(1)), is_sent_again, "{:?}", failed(1));
+            assert_eq!(RetryBudget::default().allows(&failed(1)), is_sent_again, "{:?}", failed(1));
             let is_still = is_sent_again && may_have_been_dead;
-            assert_eq!(RetryBudget::new().allows(&failed(3)), is_still, "{:?}", failed(3));
+            assert_eq!(RetryBudget::default().allows(&failed(3)), is_still, "{:?}", failed(3));
         }
     }
 

@@ -9,7 +9,7 @@ use http::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::{KnownField, NameStarts};
-use rudy_net::{Client, Peer};
+use rudy_service::{Client, Peer};
 
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 
@@ -151,7 +151,7 @@ fn add_certificate(head: &mut LazyHead<'_>, client: &Client<'_>) {
 mod tests {
     use std::sync::Arc;
 
-    use rudy_net::Forwarded;
+    use rudy_service::Forwarded;
 
     use super::*;
 

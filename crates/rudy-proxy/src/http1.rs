@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rudy_http::Limits;
 use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
-use rudy_net::{Piped, poll_time};
+use rudy_service::{Piped, poll_time};
 
 use super::failure::{Cause, HttpCause};
 use super::fields::ResponseFields;

@@ -59,7 +59,7 @@ use rudy_http::h1::{BodyLength, LazyHead};
 use rudy_http::semantics::field::KnownField;
 use rudy_log::ErrorLog;
 use rudy_net::proxy_header::{self, ProxiedClient};
-use rudy_net::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
+use rudy_service::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_tls::PendingHandshake;
 
 pub use self::choice::{HashKey, UpstreamChoice};

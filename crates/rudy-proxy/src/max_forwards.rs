@@ -4,7 +4,7 @@ use http::Method;
 use http::header::{HeaderValue, MAX_FORWARDS};
 use rudy_http::h1::LazyHead;
 use rudy_http::syntax::parse_digits_saturating;
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 
@@ -33,7 +33,7 @@ fn hops(head: &LazyHead<'_>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::RequestBody;
+    use rudy_service::RequestBody;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use http::Method;
 use rudy_config::Int;
 use rudy_http::h1::client::RequestHead;
 use rudy_log::ErrorLog;
-use rudy_net::Observer;
+use rudy_service::Observer;
 use rudy_upstream::{Change, Member, MemberOptions};
 use tokio::task::JoinSet;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::h1::client::{ResponseEvent, ResponseHead};
 use rudy_http::h1::{Framing, ReceivedHead};
-use rudy_net::send_interim;
+use rudy_service::send_interim;
 
 use super::exchange::Http;
 use super::failure::{Cause, HttpCause};
@@ -22,7 +22,7 @@ pub(super) const INTERIM_MAX: u32 = 100;
 /// The head of a response.
 pub(super) struct Head {
     /// The status, and the fields without those of the connection.
-    pub(super) fields: rudy_net::Head,
+    pub(super) fields: rudy_service::Head,
     /// The length of the body, if known.
     pub(super) length: Option<u64>,
     /// The protocol that the connection changes to, with status 101.
@@ -45,7 +45,7 @@ impl Head {
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
         let upgrade = if head.status() == 101 { upgrade() } else { None };
-        Self { fields: rudy_net::Head::Received(received), length, upgrade, kept_for }
+        Self { fields: rudy_service::Head::Received(received), length, upgrade, kept_for }
     }
 
     pub(super) fn status(&self) -> StatusCode {

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 
 use http::{Method, StatusCode, header};
-use rudy_net::{Body, RequestBody, Response};
+use rudy_service::{Body, RequestBody, Response};
 
 use super::exchange::{Exchange, Switched};
 use super::failure::{Failure, HttpCause};

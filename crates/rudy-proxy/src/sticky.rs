@@ -17,7 +17,7 @@ use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use http::uri::Scheme;
 use rudy_config::{TextVisitor, short_form, written_as_text};
 use rudy_http::h1::LazyHead;
-use rudy_net::Client;
+use rudy_service::Client;
 use rudy_units::{Time, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -225,7 +225,7 @@ fn read_or_create(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::Peer;
+    use rudy_service::Peer;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h1::{BodyLength, LazyHead};
-use rudy_net::{Client, RequestBody, Response, without_interim};
+use rudy_service::{Client, RequestBody, Response, without_interim};
 
 use super::exchange::Exchange;
 use super::failure::{Cause, Failure};

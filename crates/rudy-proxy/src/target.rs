@@ -13,7 +13,7 @@ use http::{StatusCode, Uri};
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 
 use rudy_pipeline::Call;
 use rudy_pipeline::pages;

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use http::{HeaderName, HeaderValue};
 use rudy_http::h1::LazyHead;
-use rudy_net::{Client, Deadline, poll_time};
+use rudy_service::{Client, Deadline, poll_time};
 use rudy_tls::PendingHandshake;
 
 use super::ProxyRequest;

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as _;
-use rudy_net::{BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded, UpgradedIo, poll_time};
+use rudy_service::{
+    BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded, UpgradedIo, poll_time,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;

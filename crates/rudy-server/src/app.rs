@@ -15,11 +15,12 @@ use rudy_admin::UpstreamStatus;
 use rudy_config::Diagnostics;
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_log::ErrorLog;
-use rudy_net::listen::Address;
-use rudy_net::{
-    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request,
-    RequestBody, Response, Service, TlsSite,
+use rudy_service::listen_address::Address;
+use rudy_service::{
+    Client, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request, RequestBody,
+    Response, Service,
 };
+use rudy_tls::{ClientHello, TlsSite};
 
 use crate::compile::compile;
 use crate::config::Config;

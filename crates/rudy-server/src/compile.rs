@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rudy_config::{Diagnostics, Location, Problem};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::listen::Address;
+use rudy_service::listen_address::Address;
 
 use crate::config::HandlerTable;
 use crate::config::{self, Config};

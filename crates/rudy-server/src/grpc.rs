@@ -4,8 +4,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use rudy_http::semantics::percent::encode_grpc_message;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_net::{Body, Request, Response};
 use rudy_pipeline::request_state::HasResponseState;
+use rudy_service::{Body, Request, Response};
 
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -68,7 +68,7 @@ fn grpc_status(status: StatusCode) -> u16 {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use rudy_net::RequestBody;
+    use rudy_service::RequestBody;
 
     use super::*;
     use rudy_pipeline::pages;

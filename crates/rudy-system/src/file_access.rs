@@ -41,7 +41,7 @@ impl Access {
     pub fn read(self, file: &File, buffer: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Blocking => file.read_exact_at(buffer, 0),
-            Self::Cached if rudy_net::file::read_cached(file, buffer, 0)? == buffer.len() => Ok(()),
+            Self::Cached if rudy_service::file::read_cached(file, buffer, 0)? == buffer.len() => Ok(()),
             // The rest is not cached, or the file was truncated.
             Self::Cached => Err(io::ErrorKind::WouldBlock.into()),
         }

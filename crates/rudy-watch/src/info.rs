@@ -7,7 +7,7 @@ use std::{process, thread};
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
 use rudy_http::semantics::negotiation::choose_media_type;
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_service::{Client, Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -119,8 +119,9 @@ fn as_json(facts: Facts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rudy_net::Worker;
     use rudy_net::engine::Model;
-    use rudy_net::{Body, Forwarded, Peer, RequestBody, Worker};
+    use rudy_service::{Body, Forwarded, Peer, RequestBody};
 
     use super::*;
     use rudy_config::from_text;

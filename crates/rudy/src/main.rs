@@ -32,10 +32,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use rudy_log::Destination;
 use rudy_net::engine::Model;
-use rudy_net::listen::{Address, Endpoint};
 use rudy_server::config::{AcmeTable, CertificateSource, TlsTable};
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
 use rudy_server::{HostPattern, UpstreamUrl};
+use rudy_service::listen_address::{Address, Endpoint};
 
 use crate::values::unsupported;
 

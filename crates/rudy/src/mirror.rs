@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, Command, CommandFactory as _, ValueHint};
 use rudy_log::Destination;
-use rudy_net::listen::Address;
 use rudy_server::run::{AllowedHost, Options, Source, serve};
 use rudy_server::{MirrorTable, Preset, RepositoryUrl, Wildcard};
+use rudy_service::listen_address::Address;
 use rudy_units::Time;
 
 use crate::{CommandLine, loopback, values};

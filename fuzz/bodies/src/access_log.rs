@@ -8,7 +8,7 @@ use http::StatusCode;
 use rudy_http::Limits;
 use rudy_http::h1::{Event, RequestHead, ServerConnection};
 use rudy_log::{Destination, ErrorLog};
-use rudy_net::{Client, EndReason, ExchangeOutcome, Peer};
+use rudy_service::{Client, EndReason, ExchangeOutcome, Peer};
 use rudy_watch::access_log::{AccessLog, AccessLogOptions, Format};
 use tempfile::TempDir;
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::sync::LazyLock;
 
 use http::StatusCode;
-use rudy_net::{Client, Peer, Reply, RequestBody, Service};
 use rudy_server::App;
 use rudy_server::Resources;
 use rudy_server::config::Config;
+use rudy_service::{Client, Peer, Reply, RequestBody, Service};
 
 /// Routes for a closed folder, a pattern, and everything else.
 const ROUTES: &str = "[[site]]

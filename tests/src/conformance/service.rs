@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use http::request;
 use http_body::Body as _;
-use rudy_net::engine::ServiceSource;
-use rudy_net::listen::Address;
-use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Client, ClientHello, ExchangeOutcome, Head, Limits, LocalAddress,
-    Reply, Request, RequestBody, Response, Service, TlsSite, Upgraded,
+use rudy_service::listen_address::Address;
+use rudy_service::{
+    Body, BodyError, BodyPiece, BodyStream, Client, ExchangeOutcome, Head, Limits, LocalAddress, Reply,
+    Request, RequestBody, Response, Service, ServiceSource, Upgraded,
 };
+use rudy_tls::{ClientHello, TlsSite};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::site::{self, ResponseBody, SiteResponse, WholeBody};

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rudy_http::Limits;
 use rudy_net::engine::Engine;
-use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
+use rudy_net::listen::{BoundAddress, InheritedSockets, Listener};
+use rudy_service::listen_address::Address;
 use rustls::{ClientConfig, ClientConnection};
 
 use super::service::{Site, Sites};

@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-limit", 1),
     ("rudy-fastcgi-app", 2),
     ("rudy-log", 2),
+    ("rudy-service", 2),
     ("rudy-net", 2),
     ("rudy-load", 3),
     ("rudy-system", 3),
@@ -45,12 +46,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy", 10),
 ];
 
-/// Allowed dependencies within a layer: a cache decides by the fields of HTTP, the head of a CGI response has their syntax, and an
-/// objective such as `p99<20ms` and the axis of a chart have units.
+/// Allowed dependencies within a layer: a cache decides by the fields of HTTP, the head of a CGI response has their syntax, an
+/// objective such as `p99<20ms` and the axis of a chart have units, and a connection calls a service.
 const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
     ("rudy-cache", "rudy-http"),
     ("rudy-charts", "rudy-units"),
     ("rudy-fastcgi", "rudy-http"),
+    ("rudy-net", "rudy-service"),
     ("rudy-stats", "rudy-units"),
 ];
 

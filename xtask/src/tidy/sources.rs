@@ -2,8 +2,9 @@
 
 use super::File;
 
-/// The only file that closes connections, so that none leaks and every error response arrives (RFC 9112 §9.6).
-const CLOSE: &str = "crates/rudy-net/src/close.rs";
+/// The only file with calls that close connections. `close.rs` beside it makes them, so that none leaks and every error response arrives
+/// (RFC 9112 §9.6).
+const CLOSE: &str = "crates/rudy-net/src/shutdown.rs";
 
 /// Calls that close a socket or one direction of it, change how it closes, or leak its descriptor. Without `poll_shutdown`, which a
 /// type that wraps a socket must forward, and without drops, which are not visible in the text.
@@ -47,7 +48,7 @@ pub(super) fn closes(sources: &[File]) -> Vec<String> {
         .filter(|file| file.path.starts_with("crates/") && file.path.contains("/src/"))
         .filter(|file| file.path != CLOSE)
         .flat_map(|file| lines_with(file, outside_tests(file), CLOSING))
-        .map(|place| format!("{place}: only {CLOSE} closes connections"))
+        .map(|place| format!("{place}: only {CLOSE} has calls that close connections"))
         .collect()
 }
 

@@ -148,6 +148,7 @@ const NAMED: &[&str] = &[
     "crates/rudy-net/",
     "crates/rudy-observe/",
     "crates/rudy-server/",
+    "crates/rudy-service/",
     "crates/rudy-socket-file/",
     "crates/rudy-stats/",
     "crates/rudy-units/",

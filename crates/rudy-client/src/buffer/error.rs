@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use rudy_net::RequestBodyError;
+use rudy_service::RequestBodyError;
 use rudy_units::Size;
 
 /// Why bytes cannot be stored in the file of a body. They stay in memory.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Body;
-use rudy_net::RequestBodyError;
+use rudy_service::RequestBodyError;
 
 use super::{Buffer, BufferError, Buffers, MEMORY_BYTES_MAX, StoreError, StoredBody};
 

@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use http_body::{Body, Frame, SizeHint};
 use proptest::prelude::*;
-use rudy_net::RequestBodyError;
+use rudy_service::RequestBodyError;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 

@@ -93,7 +93,7 @@ fn the_thread_pool_reads_a_file_that_is_not_cached() {
             is_evicted()
         })
     };
-    if !evicts(20, &|| !rudy_net::file::is_cached(&file, 0, 1)) {
+    if !evicts(20, &|| !rudy_service::file::is_cached(&file, 0, 1)) {
         eprintln!("skipped: {} does not evict pages", site.folder.path().display());
         return;
     }

@@ -4,7 +4,7 @@ use std::io::Seek;
 use std::sync::Arc;
 
 use rudy_log::ErrorLog;
-use rudy_net::Head;
+use rudy_service::Head;
 
 use super::*;
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Body, BodyPiece, FileRange, Reply, Request};
+use rudy_service::{Body, BodyPiece, FileRange, Reply, Request};
 use tempfile::TempDir;
 
 use super::{Browse, Files, FilesOptions, Folders, Outcome};

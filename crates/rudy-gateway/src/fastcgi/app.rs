@@ -7,7 +7,7 @@ use std::time::Instant;
 use rudy_fastcgi::{Limits, Role};
 use rudy_http::h1::LazyHead;
 use rudy_log::ErrorLog;
-use rudy_net::{Observer, Peer};
+use rudy_service::{Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};
 
 use super::AppTable;

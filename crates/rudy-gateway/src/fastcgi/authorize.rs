@@ -12,7 +12,7 @@ use rudy_config::{Location, Problem};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Request, Response};
+use rudy_service::{Client, Request, Response};
 
 use super::AuthorizeTable;
 use super::app::App;

@@ -52,7 +52,7 @@ use rudy_config::{FilePath, Location, Problem};
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_http::semantics::path::{PathBelow, PathError};
-use rudy_net::{Client, Reply, Request, RequestBody, Response};
+use rudy_service::{Client, Reply, Request, RequestBody, Response};
 
 use self::app::App;
 pub use self::app_table::AppTable;
@@ -438,7 +438,7 @@ mod tests {
         let mut request = AppRequest {
             shared: Fastcgi::build(&FastcgiTable::default(), None, None, &Resources::default()).0,
             request: Request::default(),
-            client: Client::new(rudy_net::Peer::Unix, 1, 1),
+            client: Client::new(rudy_service::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
             routes: Arc::new(Routes::none()),
         };

@@ -174,7 +174,7 @@ mod tests {
     use std::io::{Read, Seek};
 
     use http::Method;
-    use rudy_net::Peer;
+    use rudy_service::Peer;
 
     use super::*;
 

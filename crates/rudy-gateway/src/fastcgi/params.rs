@@ -10,7 +10,7 @@ use http::uri::Scheme;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Request};
+use rudy_service::{Client, Request};
 
 use super::script::Script;
 use super::tls::encode_tls;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use rudy_log::ErrorLog;
-use rudy_net::Observer;
+use rudy_service::Observer;
 use rudy_upstream::Member;
 
 use super::connection::Connection;

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 
 use http::{Method, StatusCode};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
-use rudy_net::{Body, Response};
+use rudy_service::{Body, Response};
 
 use super::exchange::Exchange;
 use super::failure::{AppCause, Failure};
@@ -64,7 +64,7 @@ impl AppResponse {
             ResponseKind::Document(status) => status,
             ResponseKind::LocalRedirect(_) => StatusCode::FOUND,
         };
-        let mut response = Response::with_head(rudy_net::Head::Received(head.fields.with_status(status)));
+        let mut response = Response::with_head(rudy_service::Head::Received(head.fields.with_status(status)));
         let is_unbuffered = head.has_instructions && take_unbuffered(&mut response);
         if has_no_body(method, status) {
             // A live stream does not end soon.

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_http::semantics::path::RequestPath;
 use rudy_log::ErrorLog;
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 
 use super::FastcgiTable;
 use super::failure::{AppCause, Failure};
@@ -186,7 +186,7 @@ fn apply_app_fields(mut response: Response, status: StatusCode, fields: &HeaderM
             }
         }
     }
-    if is_whole && let rudy_net::Head::Fields(file_status, _) = &mut response.head {
+    if is_whole && let rudy_service::Head::Fields(file_status, _) = &mut response.head {
         *file_status = status;
     }
     response
@@ -265,7 +265,7 @@ mod tests {
             let request = Request::default();
             let sent = runtime.block_on(sendfile.send(&request, &kind, &fields, &file));
             match sent.map(|response| response.body) {
-                Ok(rudy_net::Body::Bytes(bytes)) => bytes.to_vec(),
+                Ok(rudy_service::Body::Bytes(bytes)) => bytes.to_vec(),
                 Ok(_) => panic!("a small file is in memory"),
                 Err(_) => b"(none)".to_vec(),
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rudy_http::h1::LazyHead;
-use rudy_net::{Peer, poll_time};
+use rudy_service::{Peer, poll_time};
 
 use super::app::App;
 use super::failure::{Cause, Failure};

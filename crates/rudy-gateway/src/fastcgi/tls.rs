@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use jiff::{Timestamp, tz::TimeZone};
-use rudy_net::Tls;
 use rudy_tls::ClientCertificate;
+use rudy_tls::Tls;
 
 /// Passes all variables to `push`.
 pub(super) fn encode_tls(tls: &Tls, push: &mut impl FnMut(&str, &[u8])) {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 use rudy_config::{FilePath, Location, Problem, missing, short_form};
-use rudy_net::{Reply, Request};
+use rudy_service::{Reply, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -5,7 +5,7 @@ mod table;
 
 use http::StatusCode;
 use rudy_config::OneOrMany;
-use rudy_net::Request;
+use rudy_service::Request;
 
 use self::rule::Rule;
 pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};

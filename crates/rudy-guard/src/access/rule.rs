@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::{HeaderName, Method};
 use rudy_config::OneOrMany;
-use rudy_net::{Client, Peer, Request};
+use rudy_service::{Client, Peer, Request};
 
 use super::table::AccessRuleTable;
 use rudy_pipeline::AllowedClient;

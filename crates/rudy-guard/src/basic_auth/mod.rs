@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_log::{ErrorLog, Kind};
-use rudy_net::{Client, Request, Response};
+use rudy_service::{Client, Request, Response};
 
 use self::credentials::credentials;
 pub use self::table::{BasicAuthTable, Realm};

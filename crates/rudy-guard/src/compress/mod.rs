@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_net::{Body, Reply, Response};
+use rudy_service::{Body, Reply, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use rudy_client::{HeadOnlyBody, is_of_events};

@@ -10,7 +10,7 @@ use http::StatusCode;
 use minijinja::{Environment, context};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 
 pub use self::table::ErrorPagesTable;
 use rudy_pipeline::Call;

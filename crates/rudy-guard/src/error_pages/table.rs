@@ -213,7 +213,7 @@ inline_schema!([] ErrorPagesTable, |_generator| {
 
 /// Checks that a template can be rendered: it may use an unknown variable.
 pub(super) fn check(pages: &Pages, name: &str) -> Result<(), String> {
-    let request = rudy_net::Request::default();
+    let request = rudy_service::Request::default();
     let rendered = pages.render(name, StatusCode::NOT_FOUND, "", &request);
     rendered.map(drop).map_err(|error| error.to_string())
 }

@@ -11,7 +11,7 @@ use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::ChangeFields as _;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_service::{Client, Reply, Request, Response};
 
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 use rudy_pipeline::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};

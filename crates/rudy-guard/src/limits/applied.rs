@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use rudy_admin::LimitStatus;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 
 use super::meter::Meter;
 use super::rate::add_fields;

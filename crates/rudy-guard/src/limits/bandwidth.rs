@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use http::Method;
 use rudy_limit::Pace;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Reply, Response};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Reply, Response};
 use rudy_units::bytes;
 
 use rudy_pipeline::Call;
@@ -126,7 +126,7 @@ mod tests {
     use std::time::Duration;
 
     use http::StatusCode;
-    use rudy_net::FileRange;
+    use rudy_service::FileRange;
 
     use super::*;
 

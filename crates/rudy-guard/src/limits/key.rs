@@ -10,7 +10,7 @@ use http::header::COOKIE;
 use rudy_config::{OneOrMany, written_as_text};
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, KeyBuilder, KeyHasher};
-use rudy_net::{Client, Observer, Peer, Request};
+use rudy_service::{Client, Observer, Peer, Request};
 use rudy_units::visible;
 
 use rudy_pipeline::Call;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, Slot};
 use rudy_log::ErrorLog;
-use rudy_net::{Client, Request, Response};
+use rudy_service::{Client, Request, Response};
 
 use super::applied::Applied;
 use super::key::KeySource;

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, header};
 use rudy_admin::LimitStatus;
 use rudy_http::semantics::field::ChangeFields as _;
 use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 
 use super::applied::{Applied, Limit};
 use super::key::KeySource;

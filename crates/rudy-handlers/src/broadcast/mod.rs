@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderValue, Method, StatusCode, header};
 use rudy_config::{Int, Problem};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;

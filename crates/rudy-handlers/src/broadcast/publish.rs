@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_net::{RequestBody, Response};
+use rudy_service::{RequestBody, Response};
 
 use crate::topic::{Batch, History, Topic};
 use rudy_log::{LINE_BYTES_MAX, Lines};

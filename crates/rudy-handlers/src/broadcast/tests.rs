@@ -1,7 +1,7 @@
 //! Publishing and subscribing, without sockets. Tests with bodies are in `tests/tests/serve/broadcast.rs`.
 
 use rudy_config::Location;
-use rudy_net::{Body, Client, Peer, RequestBody};
+use rudy_service::{Body, Client, Peer, RequestBody};
 
 use super::*;
 use rudy_config::from_text;

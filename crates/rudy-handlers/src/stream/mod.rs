@@ -15,7 +15,7 @@ use rudy_config::{Int, Location, Problem};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::syntax::parse_digits;
-use rudy_net::{Body, Reply, Request, Response};
+use rudy_service::{Body, Reply, Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;

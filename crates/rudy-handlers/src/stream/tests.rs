@@ -3,7 +3,7 @@
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use rudy_net::{BodyPiece, BodyStream, RequestBody};
+use rudy_service::{BodyPiece, BodyStream, RequestBody};
 
 use super::*;
 use rudy_config::from_text;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use rudy_net::{BodyError, BodyPiece, BodyStream};
+use rudy_service::{BodyError, BodyPiece, BodyStream};
 
 use super::Settings;
 
@@ -84,7 +84,7 @@ impl BodyStream for Ticks {
         }
         // Only the chunk that overflows the queue matters.
         if let Some(overflow) = self.due_time(self.next_chunk().saturating_add(self.settings.queue - 1)) {
-            rudy_net::wake_at(overflow);
+            rudy_service::wake_at(overflow);
         }
         Poll::Pending
     }

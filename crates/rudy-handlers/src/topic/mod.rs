@@ -14,7 +14,7 @@ use bytes::Bytes;
 pub use framing::{Framing, Id};
 pub use ring::{Batch, History};
 use ring::{Read, Ring};
-use rudy_net::{BodyError, BodyPiece, BodyStream};
+use rudy_service::{BodyError, BodyPiece, BodyStream};
 pub use topics::Topics;
 use wakers::{WAKE_BATCH, Wakers};
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
+use rudy_service::{Client, Reply, Request, RequestBody, Service, ServiceSource};
 
 use super::Connection;
 use super::record::Record;
-use crate::engine::ServiceSource;
-use crate::{Client, Reply, Request, RequestBody, Service};
 
 impl<S: ServiceSource> Connection<S> {
     /// Passes a request to the service, with the body that `attach` creates. `number` counts the requests of the connection. The reply is

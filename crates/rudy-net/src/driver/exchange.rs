@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use http::StatusCode;
 use rudy_http::h1::{Phase, Rejection};
+use rudy_service::{Body, EndReason, Observer, Response, ServiceSource, Upgrade};
 
 use super::input::{Input, InputFault};
 use super::output::Output;
@@ -15,11 +16,10 @@ use super::poll_context::{Budget, PollContext};
 use super::pump::Pump;
 use super::record::{Record, Unobserved};
 use super::upload::Upload;
-use super::{Connection, State, Upgrade};
+use super::{Connection, State};
+use crate::ExchangePhase;
 use crate::close::CloseMode;
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, ExchangePhase, Observer, Response};
 
 /// A service that has not responded yet.
 pub(super) struct Handler {

@@ -8,18 +8,17 @@ use std::time::Instant;
 use bytes::{Buf, Bytes, BytesMut};
 use http::StatusCode;
 use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, Timeout};
+use rudy_service::{Body, EndReason, GATHERED_BYTES, Reply, RequestBody, Response, ServiceSource};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
-use super::poll_context::{Budget, PollContext, yield_now};
+use super::poll_context::{Budget, PollContext};
 use super::record::{Record, report_closed};
 use super::upload::Upload;
 use super::{Connection, State};
-use crate::body::GATHERED_BYTES;
 use crate::close::CloseMode;
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, Reply, RequestBody, Response};
+use crate::yield_now::yield_now;
 
 /// Pipelined responses are written when they reach this size.
 const OUTPUT_FULL_BYTES: usize = 64 * 1024;

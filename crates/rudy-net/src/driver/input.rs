@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use rudy_http::Limits;
 use rudy_http::h1::{Phase, Rejection};
+use rudy_service::ServiceSource;
 use tokio::io::ReadBuf;
 
 use super::Connection;
 use super::poll_context::PollContext;
 use super::upload::{Upload, UploadFault};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::transport::{PeerClose, peer_close};
 

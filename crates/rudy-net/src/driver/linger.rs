@@ -3,7 +3,8 @@
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::Limits;
+use rudy_service::Limits;
+
 use crate::close::{CloseMode, Closing};
 use crate::timers::Timer;
 use crate::transport::Stream;
@@ -16,7 +17,7 @@ pub(super) struct Linger {
 
 impl Linger {
     pub(super) fn new(io: Stream, mode: CloseMode, limits: &Limits, timer: Timer) -> Self {
-        Self { closing: Closing::new(io, mode, limits.linger(), Instant::now()), timer }
+        Self { closing: Closing::new(io, mode, limits.into(), Instant::now()), timer }
     }
 
     /// Ready when the close need not wait any more; dropping the value completes it.

@@ -37,10 +37,13 @@ use std::time::Instant;
 
 use http::StatusCode;
 use rudy_http::h1::SuspendedConnection;
+use rudy_service::listen_address::Address;
+use rudy_service::{
+    Client, Limits, LocalAddress, LocalAddressCache, Peer, Response, Service, ServiceSource, Upgrade,
+};
+use rudy_tls::ClientHello;
 
 pub use self::http2::http2_stored_bytes;
-pub(crate) use self::poll_context::{PARTIAL_READ_BYTES, yield_now};
-pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
 
 use self::exchange::{Exchange, Handler};
 use self::http2::Http2;
@@ -51,16 +54,14 @@ pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
 use self::record::report_answered;
 use self::upgrade::Tunnel;
+use crate::Worker;
 use crate::active::ActiveEntry;
+use crate::address_key::AddressKey;
 use crate::close::{CloseMode, close_at_once};
-use crate::engine::{AddressKey, ServiceSource};
-use crate::listen::Address;
-use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
 use crate::tls::{PlainHttp, TlsStream, Unfinished};
 use crate::transport::Stream;
-use crate::{Client, ClientHello, Limits, Peer, Response, Service, Worker};
 
 /// Serves a connection with this peer and number from its first byte to its close. If the future is
 /// dropped earlier, it closes the connection without waiting.

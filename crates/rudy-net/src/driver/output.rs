@@ -11,13 +11,12 @@ use std::time::Instant;
 use bytes::{Buf, Bytes, BytesMut};
 use rudy_http::Limits;
 use rudy_http::h1::Pace;
+use rudy_service::file::{is_cached, read_into_cache};
+use rudy_service::{EndReason, FileRange, GATHERED_BYTES, Piped};
 
 use super::poll_context::PollContext;
 use super::record::Record;
-use crate::body::GATHERED_BYTES;
-use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
-use crate::{EndReason, FileRange, Piped};
 
 /// The framed output of a connection. While it is not empty no further body is framed: a frame that has begun
 /// is always completed, even if its body is dropped.

@@ -2,15 +2,15 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
+use rudy_service::{EndReason, Observer, context};
 
-use crate::context;
-use crate::{Counters, EndReason, Observer};
+use crate::Counters;
+use crate::yield_now::yield_now;
 
 /// Maximum number of bytes that a connection receives and sends in one poll of its task: a tenth of a
 /// millisecond's work for a file. Otherwise a fast reader of a large file would block the other connections of
@@ -20,10 +20,6 @@ const POLL_BYTES_MAX: u64 = 512 * 1024;
 /// What a request costs of it, besides its bytes: 128 requests use it up. A request of 14 bytes is more work
 /// than 4 KiB of a body.
 const REQUEST_BYTES: u64 = 4 * 1024;
-
-/// A read of fewer bytes costs more than its bytes, and should complete something. A packet of a client has more, unless it is
-/// the end of a message.
-pub(crate) const PARTIAL_READ_BYTES: usize = 256;
 
 /// What a connection may still do in this poll of its task, whatever its states and protocols are. All that
 /// work in the poll share it, and the time at which the poll began.
@@ -149,14 +145,4 @@ impl<'a, 'b> PollContext<'a, 'b> {
     pub(crate) fn yield_now<R>(&mut self) -> Poll<R> {
         yield_now(self.cx)
     }
-}
-
-/// See [`PollContext::yield_now`].
-///
-/// Not `wake_by_ref`: the runtime polls a task that wakes itself up to 61 times before it checks its sockets,
-/// and new requests would wait. After `yield_now` the task continues behind that check.
-pub(crate) fn yield_now<R>(cx: &mut Context<'_>) -> Poll<R> {
-    // The first poll is always pending, and registers the waker with the runtime.
-    let _ = pin!(tokio::task::yield_now()).poll(cx);
-    Poll::Pending
 }

@@ -4,14 +4,15 @@ use std::io::IoSlice;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use rudy_service::{Client, Limits, Peer, ServiceSource};
 use tokio::io::ReadBuf;
 
 use super::record::report_closed;
 use super::{Connection, State};
+use crate::address_key::AddressKey;
 use crate::close::CloseMode;
-use crate::engine::{AddressKey, ServiceSource, UNAVAILABLE};
 use crate::proxy_header::{ParseStatus, ProxiedClient, parse};
-use crate::{Client, Limits, Peer};
+use crate::unavailable::UNAVAILABLE;
 
 /// Counts a connection for an address. Returns `false` if the address has reached its limit.
 pub(crate) type CountForAddress<'a> = dyn FnMut(&Limits, &Peer) -> bool + 'a;

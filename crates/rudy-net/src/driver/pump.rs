@@ -7,13 +7,12 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use rudy_http::h1::LengthError;
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, EndReason, GATHERED_BYTES};
 
 use super::framing::Framing;
 use super::output::{Output, RawPiece, Reading, poll_cached, read_piece};
 use super::poll_context::PollContext;
-use crate::body::GATHERED_BYTES;
 use crate::transport::Stream;
-use crate::{Body, BodyError, BodyPiece, BodyStream, EndReason};
 
 /// The unframed part of a response.
 #[derive(Default)]

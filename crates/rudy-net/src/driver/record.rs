@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
+use rudy_service::{Client, EndReason, ExchangeOutcome, Forwarded, Observer, Service, ServiceSource};
 
 use super::Connection;
 use crate::active::ActiveEntry;
-use crate::engine::ServiceSource;
 use crate::timers::Timer;
-use crate::{Client, EndReason, ExchangeOutcome, ExchangePhase, Forwarded, Observer, Service, Worker};
+use crate::{ExchangePhase, Worker};
 
 /// The record of an exchange.
 pub(super) struct Record {

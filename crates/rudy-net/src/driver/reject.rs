@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use rudy_http::h1::{DateLine, Phase, Rejection, RequestHead};
+use rudy_service::{Body, Client, EndReason, Response, Service, ServiceSource};
 
 use super::exchange::Exchange;
 use super::record::Record;
 use super::{Connection, State};
-use crate::engine::ServiceSource;
-use crate::{Body, Client, EndReason, Response, Service};
 
 impl<S: ServiceSource> Connection<S> {
     /// Returns the response of the service to a rejected request, if it has one in memory: a client that breaks the rules must not

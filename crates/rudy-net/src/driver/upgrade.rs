@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use rudy_service::{Limits, Upgrade, Upgraded, UpgradedConnection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
@@ -16,27 +17,13 @@ use crate::active::ActiveEntry;
 use crate::close::{CloseMode, close_at_once};
 use crate::timers::Timer;
 use crate::transport::Stream;
-use crate::{Limits, Worker};
-
-/// Takes over the connection after a `101 Switching Protocols`.
-///
-/// The connection polls the future, and polls it again when the server begins to stop. Like a handler,
-/// the future may await a [`Deadline`](crate::Deadline).
-pub type Upgrade = Box<dyn FnOnce(Upgraded) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
-
-/// A connection that has changed to another protocol.
-pub struct Upgraded {
-    /// Input that arrived after the request; it precedes the input from `io`.
-    pub unread: Bytes,
-    /// The connection. Dropping it closes the connection properly.
-    pub io: UpgradedIo,
-}
+use crate::worker::Worker;
 
 /// The connection, for the handler of the new protocol. Dropping it returns the connection to the driver,
 /// which closes it.
 ///
 /// The worker's counters include its bytes.
-pub struct UpgradedIo {
+struct BorrowedConnection {
     /// `None` only after `drop`.
     io: Option<Stream>,
     worker: Arc<Worker>,
@@ -45,19 +32,19 @@ pub struct UpgradedIo {
     give_back: Option<oneshot::Sender<Stream>>,
 }
 
-impl UpgradedIo {
-    /// Whether the server is stopping, so that the connection should end soon.
-    #[must_use]
-    pub fn is_stopping(&self) -> bool {
-        self.worker.is_stopping()
-    }
-
+impl BorrowedConnection {
     fn io(&mut self) -> io::Result<&mut Stream> {
         self.io.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
-impl Drop for UpgradedIo {
+impl UpgradedConnection for BorrowedConnection {
+    fn is_stopping(&self) -> bool {
+        self.worker.is_stopping()
+    }
+}
+
+impl Drop for BorrowedConnection {
     fn drop(&mut self) {
         if let (Some(io), Some(give_back)) = (self.io.take(), self.give_back.take())
             && let Err(io) = give_back.send(io)
@@ -68,7 +55,7 @@ impl Drop for UpgradedIo {
     }
 }
 
-impl AsyncRead for UpgradedIo {
+impl AsyncRead for BorrowedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -85,7 +72,7 @@ impl AsyncRead for UpgradedIo {
     }
 }
 
-impl AsyncWrite for UpgradedIo {
+impl AsyncWrite for BorrowedConnection {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
@@ -138,12 +125,12 @@ impl Tunnel {
         timer: Timer,
     ) -> Self {
         let (give_back, back) = oneshot::channel();
-        let io = UpgradedIo {
+        let io = Box::new(BorrowedConnection {
             io: Some(io),
             worker: worker.clone(),
             entry: entry.clone(),
             give_back: Some(give_back),
-        };
+        });
         // `upgrade` is called at the first poll, where a panic ends only the connection.
         let future = Box::pin(async move { upgrade(Upgraded { unread, io }).await });
         Self { future: Some(future), back, close_mode: CloseMode::Linger, worker, entry, limits, timer }
@@ -175,17 +162,17 @@ impl Tunnel {
         }
         let timer = self.worker.timers.timer(None);
         let linger = |io| State::Linger(Box::new(Linger::new(io, self.close_mode, &self.limits, timer)));
-        // The connection is returned in any case, by the drop of `UpgradedIo`.
+        // The connection is returned in any case, by the drop of `BorrowedConnection`.
         Poll::Ready(back.map_or(State::Head, linger))
     }
 }
 
 impl Drop for Tunnel {
-    /// A tunnel dropped before its end means that the server is stopping. `UpgradedIo` may have been dropped
+    /// A tunnel dropped before its end means that the server is stopping. `BorrowedConnection` may have been dropped
     /// before.
     fn drop(&mut self) {
         drop(self.future.take());
-        // From here on, `UpgradedIo` cannot return the connection, and resets it itself.
+        // From here on, `BorrowedConnection` cannot return the connection, and resets it itself.
         self.back.close();
         if let Ok(io) = self.back.try_recv() {
             close_at_once(io, CloseMode::Reset);

@@ -6,14 +6,12 @@ use std::time::Instant;
 use bytes::BytesMut;
 use rudy_http::Limits;
 use rudy_http::h1::{Event, Pace, Rejection};
+use rudy_service::{BodySender, RequestBody, RequestBodyError, ServiceSource};
 use tokio::io::ReadBuf;
 
 use super::Connection;
 use super::poll_context::PollContext;
-use crate::engine::ServiceSource;
-use crate::request_body::BodySender;
 use crate::scratch::Scratch;
-use crate::{RequestBody, RequestBodyError};
 
 /// A request body in transfer.
 pub(super) struct Upload {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rudy_service::{Peer, Service};
 use rustix::io::Errno;
 use socket2::{SockFilter, SockRef};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -21,11 +22,11 @@ use super::reject::Rejecter;
 use super::spawner::Spawner;
 use super::worker_runner::{OpenConnection, WorkerRunner};
 use super::{Problem, ServiceSource};
-use crate::close::{CloseMode, close_at_once, close_listener};
+use crate::close::{CloseMode, close_at_once};
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
+use crate::shutdown::close_listener;
 use crate::transport::Stream;
-use crate::{Peer, Service};
 
 /// Connections accepted in a row before open connections get their turn.
 const ACCEPT_BATCH: usize = 32;

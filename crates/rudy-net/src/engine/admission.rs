@@ -4,10 +4,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rudy_service::Limits;
+
 use super::Problem;
-use super::addresses::{AddressCounts, AddressKey};
+use super::addresses::AddressCounts;
 use super::descriptors::{HOW_TO_RAISE_DESCRIPTORS, connections_within_descriptors};
-use crate::Limits;
+use crate::address_key::AddressKey;
 
 /// Counts the open connections of all cores.
 #[derive(Debug)]

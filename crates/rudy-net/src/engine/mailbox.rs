@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
+use rudy_service::Peer;
 use tokio::io::ReadBuf;
 use tokio::task::JoinHandle;
 
 use super::spawner::{Connection, Spawner};
 use super::worker_runner::OpenConnection;
 use super::{Engine, Options, Reporter, ServiceSource, task};
-use crate::Peer;
 use crate::close::stop_writing;
 use crate::driver::{self, ConnectionContext};
 use crate::scratch::Scratch;

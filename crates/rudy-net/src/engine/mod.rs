@@ -20,33 +20,18 @@ mod worker_runner;
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use addresses::AddressKey;
 pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
-pub(crate) use reject::UNAVAILABLE;
 pub use report::{Problem, Report, Reporter};
+pub use rudy_service::ServiceSource;
 
 use self::threads::Threads;
 use crate::listen::{Address, BoundAddress, Listener};
-use crate::{Service, Worker};
-
-/// Provides the current service. The engine calls it for each accepted connection and each request head, so a
-/// reload takes effect on all connections. An exchange in progress continues with its service.
-pub trait ServiceSource: Send + Sync + 'static {
-    /// The type of the service.
-    type Service: Service;
-    /// A handle to the service for one request: an `Arc`, or a cheaper guard.
-    type Current: Deref<Target = Self::Service>;
-
-    /// Returns the current service. Called for every request, on the connection's thread: must be cheap, and
-    /// must not block.
-    fn current(&self) -> Self::Current;
-}
+use crate::worker::Worker;
 
 /// The options of an engine.
 #[derive(Debug, Clone, Default)]

@@ -4,12 +4,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_service::Limits;
 use rustix::net::SendFlags;
 use tokio::sync::Semaphore;
 
-use crate::Limits;
 use crate::close::{CloseMode, LingerLimits, close, close_at_once};
 use crate::transport::Stream;
+use crate::unavailable::UNAVAILABLE;
 
 /// Maximum number of rejected connections that linger at the same time. Further ones close without lingering,
 /// and a reset may destroy the response. Each costs a reserved descriptor and a task, so a flood must not
@@ -18,15 +19,6 @@ const LINGERING_MAX: usize = 128;
 
 /// How long a rejected client may take to acknowledge the response, and then to close: two round trips around the world.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// RFC 9110 §15.6.4: 503 with Retry-After means a temporary condition.
-pub(crate) const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-    Retry-After: 1\r\n\
-    Connection: close\r\n\
-    Content-Type: text/plain; charset=utf-8\r\n\
-    Content-Length: 64\r\n\
-    \r\n\
-    The server has reached its connection limit. Please retry later.";
 
 /// Rejects connections of all cores.
 pub(super) struct Rejecter {
@@ -45,7 +37,7 @@ impl Rejecter {
             return Self::reject_at_once(io);
         };
         send_unavailable(&io);
-        let linger = limits.linger();
+        let linger = LingerLimits::from(limits);
         let linger = LingerLimits {
             time: linger.time.min(LINGER_TIMEOUT),
             send_stall_timeout: linger.send_stall_timeout.min(LINGER_TIMEOUT),
@@ -68,16 +60,4 @@ impl Rejecter {
 /// or the peer is gone.
 fn send_unavailable(io: impl AsFd) {
     let _ = rustix::net::send(io, UNAVAILABLE, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_content_length_matches_the_body() {
-        let text = std::str::from_utf8(UNAVAILABLE).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
-    }
 }

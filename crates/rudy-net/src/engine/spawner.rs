@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use rudy_service::Peer;
 use tokio::task::JoinHandle;
 
 use super::ServiceSource;
 use super::worker_runner::OpenConnection;
-use crate::Peer;
 use crate::driver::{self, ConnectionContext, Serve};
 use crate::transport::Stream;
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use rudy_service::WorkerThread;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 
@@ -13,7 +14,6 @@ use super::running::{NewRunner, RunningEngine};
 use super::spawner::{Spawner, Tasks};
 use super::worker_runner::{BLOCKING_THREADS_MAX, NotifyEndOnDrop, new_timer_fd};
 use super::{Engine, Options, Reporter, ServiceSource};
-use crate::WorkerThread;
 
 /// The timeout for the threads of the runtime at shutdown: longer than one poll of a connection takes on a busy
 /// machine. Blocking disk reads are not awaited.

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{iter, thread};
 
+use rudy_service::{Peer, WorkerThread};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -24,7 +25,6 @@ use super::{Engine, Problem, Reporter, ServiceSource, worker_runner};
 use crate::driver::{self, ConnectionContext};
 use crate::scratch::use_small_buffer;
 use crate::transport::Stream;
-use crate::{Peer, WorkerThread};
 
 /// Stack size of a thread: four times what the handlers need in a debug build. The usual 2 MiB are only
 /// address space, but add up over thousands of threads where memory is not overcommitted.

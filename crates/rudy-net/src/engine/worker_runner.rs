@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use rudy_service::{Limits, Peer, WorkerThread};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
@@ -15,8 +16,8 @@ use super::descriptors::SpareDescriptor;
 use super::reject::Rejecter;
 use super::report::ProblemReports;
 use super::{Problem, Report, Reporter, Stopped};
+use crate::Worker;
 use crate::timers::{Candidate, TimerFd, VictimQueue};
-use crate::{Limits, Peer, Worker, WorkerThread};
 
 /// Maximum number of blocking threads of a runtime, on which handlers read files. More would not make a disk
 /// faster, and each costs a stack.

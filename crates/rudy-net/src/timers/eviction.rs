@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-use crate::engine::AddressKey;
+use crate::address_key::AddressKey;
 
 /// One scan of all connections chooses this fraction of them as victims, so that the cost of each is small.
 const BATCH_PART: usize = 16;

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 pub(crate) use self::eviction::{Candidate, VictimQueue};
 pub(crate) use self::timer_fd::TimerFd;
 use self::wheel::{NEVER, Wheel};
-use crate::engine::AddressKey;
+use crate::address_key::AddressKey;
 
 /// Resolution of a deadline. It must not delay a stream visibly; a shorter tick would wake a server with
 /// streams more often than a hundred times a second.

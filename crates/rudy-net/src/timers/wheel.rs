@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use super::eviction::Candidate;
 use super::questions::Watch;
-use crate::engine::AddressKey;
+use crate::address_key::AddressKey;
 
 /// The tick of a deadline that is not set.
 pub(super) const NEVER: u64 = u64::MAX;

@@ -15,17 +15,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
+use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, Tls};
 use tokio::io::ReadBuf;
 
 use self::handshake::Handshake;
 pub(crate) use self::handshake::PlainHttp;
 pub(crate) use self::handshakes::{Handshakes, Unfinished};
 use self::record_size::RecordSize;
-use crate::Tls;
-use crate::driver::{PARTIAL_READ_BYTES, yield_now};
 use crate::scratch::Scratch;
-use crate::transport::{ChooseSite, Stream, Transport};
+use crate::transport::{ChooseSite, PARTIAL_READ_BYTES, Stream, Transport};
+use crate::yield_now::yield_now;
 
 /// Room for a record that is not complete, and another one.
 const INPUT_BYTES_MIN: usize = 2 * RECORD_BYTES_MAX;

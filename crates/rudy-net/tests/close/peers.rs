@@ -4,8 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use rudy_net::Limits;
 use rudy_net::close::{CloseMode, LingerLimits, close};
+use rudy_service::Limits;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpSocket, TcpStream};

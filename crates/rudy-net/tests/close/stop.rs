@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use rudy_net::Limits;
 use rudy_net::engine::Stopped;
+use rudy_service::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::Shutdown;
 
-use rudy_net::Limits;
+use rudy_service::Limits;
 
 use crate::service::{Server, read_to_close, read_until};
 
@@ -145,5 +145,5 @@ fn a_disconnect_during_the_body_ends_the_exchange() {
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_close(&mut stream), (String::new(), true));
-    assert_eq!(server.outcomes.recv().unwrap().end_reason, rudy_net::EndReason::PeerGone);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, rudy_service::EndReason::PeerGone);
 }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rudy_net::Limits;
+use rudy_service::Limits;
 
 use crate::service::{Server, read_until};
 use crate::support::{REQUEST, is_serial};

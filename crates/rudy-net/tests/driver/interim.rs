@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_net::{
+use rudy_service::{
     Body, BodyError, BodyPiece, BodyStream, Deadline, Limits, Reply, Request, Response, send_interim,
 };
 use tokio::sync::Notify;

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use rudy_net::{Counters, EndReason, Limits};
+use rudy_net::Counters;
+use rudy_service::{EndReason, Limits};
 
 use crate::service::live_body::{INTERVAL, LARGE};
 use crate::service::{Server, read_to_close, read_until};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Deadline, Response};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Deadline, Response};
 
 pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, EndReason, FileRange, Limits, Reply, Response};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, EndReason, FileRange, Limits, Reply, Response};
 
 use crate::scene::Scene;
 use crate::service::live_body::LARGE;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use rudy_net::{EndReason, Limits};
+use rudy_service::{EndReason, Limits};
 
 use crate::service::{FILE_BYTES, Server, read_to_close, read_until};
 use crate::support::is_serial;

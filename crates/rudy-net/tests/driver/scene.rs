@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rudy_http::h1::RequestHead;
 use rudy_net::engine::Engine;
-use rudy_net::{Client, ExchangeOutcome, Limits, Observer, Reply, Request, Service};
+use rudy_service::{Client, ExchangeOutcome, Limits, Observer, Reply, Request, Service};
 
 use crate::support::{engine, listen_tcp};
 

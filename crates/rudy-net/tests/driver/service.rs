@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body as _;
 use rudy_http::h1::RequestHead;
 use rudy_net::engine::Engine;
-use rudy_net::{
+use rudy_service::{
     Body, BodyError, BodyPiece, BodyStream, Client, Deadline, ExchangeOutcome, FileRange, Limits, Observer,
     Reply, Request, RequestBody, Response, Service,
 };

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rudy_net::{EndReason, Limits};
+use rudy_service::{EndReason, Limits};
 
 use crate::service::{POLLS, Server, read_to_close, read_until};
 use crate::support::is_serial;

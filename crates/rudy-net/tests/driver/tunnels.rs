@@ -13,7 +13,7 @@ use http::{HeaderValue, Method, StatusCode};
 use http_body::Body as _;
 use rudy_net::engine::{Engine, Model};
 use rudy_net::listen::BoundAddress;
-use rudy_net::{
+use rudy_service::{
     Body, BodyError, BodyPiece, BodyStream, Client, ExchangeOutcome, Limits, Reply, Request, RequestBody,
     Response, Service,
 };

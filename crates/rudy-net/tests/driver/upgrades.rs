@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, StatusCode};
-use rudy_net::{Deadline, Reply, Response, Upgraded};
+use rudy_service::{Deadline, Reply, Response, Upgraded};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::scene::Scene;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use http::StatusCode;
 use http_body::Body as _;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 
 use crate::scene::Scene;
 use crate::service::{read_to_close, read_until};

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use rudy_net::Limits;
 use rudy_net::listen::{Address, BoundAddress, InheritedSockets, ListenError, Listener, Owner};
+use rudy_service::Limits;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{eventually, greeter, is_child, sum};

@@ -2,8 +2,8 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use rudy_net::Limits;
 use rudy_net::engine::{Problem, Report, raise_descriptor_limit};
+use rudy_service::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
 use rudy_net::engine::{Engine, Model, Problem, Report};
-use rudy_net::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
+use rudy_service::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
 use crate::support::{

@@ -4,9 +4,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rudy_net::Limits;
 use rudy_net::engine::{Problem, Report};
 
+use rudy_service::Limits;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{Report, Stopped};
 use rudy_net::listen::{Address, Endpoint, InheritedSockets, Listener};
-use rudy_net::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
+use rudy_service::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 
 use crate::support::{
     LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,

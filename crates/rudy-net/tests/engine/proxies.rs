@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{Engine, Problem};
 use rudy_net::listen::BoundAddress;
-use rudy_net::{Client, ExchangeOutcome, Limits, Peer, Reply, Request, Response, Service};
+use rudy_service::{Client, ExchangeOutcome, Limits, Peer, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
 use crate::support::{

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use rudy_net::engine::{self, Engine, Options, Report, ServiceSource};
-use rudy_net::{Limits, Service};
+use rudy_service::{Limits, Service};
 
 use crate::support::{
     Greeter, LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,

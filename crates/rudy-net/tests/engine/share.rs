@@ -4,9 +4,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use rudy_net::Limits;
 use rudy_net::engine::Engine;
 use rudy_net::listen::{InheritedSockets, Listener};
+use rudy_service::Limits;
 
 use crate::support::{
     Greeter, REQUEST, assert_greeted, engine_of, eventually, exchange, is_serial, listen, listen_tcp, sum,

@@ -3,9 +3,9 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rudy_net::Limits;
 use rudy_net::engine::Stopped;
 use rudy_net::listen::{InheritedSockets, Listener};
+use rudy_service::Limits;
 
 use crate::support::{
     LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen_tcp,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rudy_net::engine::{self, Engine, Model, Options, Report, ServiceSource};
 use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
-use rudy_net::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
+use rudy_service::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 
 /// Responds to every request with a greeting.

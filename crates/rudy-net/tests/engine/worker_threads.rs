@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 
 use http::StatusCode;
 use rudy_net::engine::{Model, Options};
-use rudy_net::{
+use rudy_service::{
     Client, ExchangeOutcome, Limits, Reply, Request, Response, Service, WorkerThread, current_runtime,
 };
 use tokio::runtime::Handle;

@@ -11,7 +11,7 @@ use http::uri::{Authority, Scheme, Uri};
 use http::{HeaderValue, header};
 use rudy_http::h1::{RequestHead, is_host};
 use rudy_http::semantics::forwarded::{Element, Node, elements_from_right};
-use rudy_net::{Client, Forwarded, Peer, Request};
+use rudy_service::{Client, Forwarded, Peer, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use rudy_http::h1::{Event, ServerConnection};
-use rudy_net::RequestBody;
+use rudy_service::RequestBody;
 
 use super::*;
 

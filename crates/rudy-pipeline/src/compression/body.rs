@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 
 use super::encoder::Encoder;
 use super::{PIECE_BYTES, fields, pool};

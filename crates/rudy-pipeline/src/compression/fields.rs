@@ -9,7 +9,7 @@ use rudy_http::semantics::field::{ChangeFields, FieldLines, KnownField};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::syntax::members;
-use rudy_net::{Body, Request, Response};
+use rudy_service::{Body, Request, Response};
 
 use super::Compression;
 

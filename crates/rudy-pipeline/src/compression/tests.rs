@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, FileRange};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 
 use super::*;
 

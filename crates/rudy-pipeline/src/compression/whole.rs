@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_net::FileRange;
+use rudy_service::FileRange;
 
 use super::body::FileInput;
 use super::encoder::{Effort, Encoder};

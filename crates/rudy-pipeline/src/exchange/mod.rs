@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{HeaderName, header};
 use rudy_http::h1::RequestHead;
-use rudy_net::{Client, ExchangeOutcome, Observer};
+use rudy_service::{Client, ExchangeOutcome, Observer};
 
 pub use self::notes::{Notes, OwnCounters, RouteName, UpstreamName, UpstreamNote};
 use self::request_id::RequestId;

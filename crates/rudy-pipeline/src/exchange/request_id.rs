@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rudy_config::short_form;
 use rudy_http::h1::RequestHead;
-use rudy_net::Request;
+use rudy_service::Request;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use rudy_net::{Client, Request};
+use rudy_service::{Client, Request};
 
 use super::HasRequestState;
 use crate::exchange::note;

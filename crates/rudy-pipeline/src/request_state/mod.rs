@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
-use rudy_net::{Request, Response};
+use rudy_service::{Request, Response};
 
 pub use self::facts::{Counted, KeyUrl, Resource, Storing, Variables};
 pub use self::identity::{Identity, LoggedIn, REMOTE_USER};

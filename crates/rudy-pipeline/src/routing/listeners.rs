@@ -1,6 +1,6 @@
 //! The hosts of each listener.
 
-use rudy_net::listen::Address;
+use rudy_service::listen_address::Address;
 
 use super::Hosts;
 

@@ -20,8 +20,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
-use rudy_net::listen::Address;
-use rudy_net::{Client, LocalAddress, Peer, Request, Tls, TlsSite};
+use rudy_service::listen_address::Address;
+use rudy_service::{Client, LocalAddress, Peer, Request};
+use rudy_tls::{Tls, TlsSite};
 
 /// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]

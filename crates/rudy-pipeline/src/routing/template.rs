@@ -5,7 +5,7 @@ use std::fmt;
 use http::{HeaderName, HeaderValue, header};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
-use rudy_net::{Client, Request};
+use rudy_service::{Client, Request};
 
 use super::{PathPattern, without_port};
 

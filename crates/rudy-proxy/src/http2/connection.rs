@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use rudy_http::h2::client::ClientConnection;
 use rudy_http::h2::{ConnectionError, ErrorCode};
-use rudy_net::current_runtime;
+use rudy_service::current_runtime;
 use tokio::runtime::Id;
 use tokio::sync::Notify;
 use tokio::time::{timeout, timeout_at};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rudy_net::current_runtime;
+use rudy_service::current_runtime;
 use rudy_tls::{ClientTls, same_error};
 use tokio::runtime::Id;
 

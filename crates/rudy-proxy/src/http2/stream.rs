@@ -10,7 +10,7 @@ use bytes::{Buf, BytesMut};
 use http::HeaderMap;
 use rudy_http::h1::ReceivedHead;
 use rudy_http::h2::client::Request;
-use rudy_net::current_runtime;
+use rudy_service::current_runtime;
 
 use super::connection::{Http2Connection, OUTPUT_BYTES, State};
 use crate::failure::{Cause, HttpCause};

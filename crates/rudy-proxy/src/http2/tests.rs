@@ -10,7 +10,7 @@ use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::PREFACE;
 use rudy_http::h2::client::Request;
-use rudy_net::RequestBody;
+use rudy_service::RequestBody;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

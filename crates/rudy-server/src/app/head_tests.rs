@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::ETAG;
 use proptest::prelude::*;
 use rudy_http::h1::{Event, LazyHead, RequestHead, ServerConnection};
-use rudy_net::{Body, Client, Peer, Reply, Request, RequestBody, Response, Service};
+use rudy_service::{Body, Client, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

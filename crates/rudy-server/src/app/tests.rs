@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::header;
-use rudy_net::Body;
+use rudy_service::Body;
 
 use super::*;
 use rudy_pipeline::routing::{Hosts, Listeners, PathPattern, Route, Site};

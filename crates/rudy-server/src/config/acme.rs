@@ -1,7 +1,7 @@
 //! Checks what can be known about certificates before an authority is asked.
 
 use rudy_config::{Location, OneOrMany, Problem};
-use rudy_net::listen::{Address, Endpoint};
+use rudy_service::listen_address::{Address, Endpoint};
 
 use super::{ChallengeName, Config, Site};
 use rudy_pipeline::routing::HostPattern;

@@ -1,7 +1,7 @@
 //! The effective configuration as text, for `rudy check`.
 
 use rudy_net::engine::{Model, THREADS_MAX};
-use rudy_net::listen::Address;
+use rudy_service::listen_address::Address;
 use rudy_units::{Time, visible};
 use serde_json::Value;
 
@@ -145,7 +145,7 @@ fn authorizer<'a>(site: &'a Site, route: &'a super::Route) -> Option<&'a AppTabl
     }
 }
 
-fn limits_that_differ(limits: &rudy_net::Limits) -> Vec<Vec<String>> {
+fn limits_that_differ(limits: &rudy_service::Limits) -> Vec<Vec<String>> {
     let (Ok(Value::Object(set)), Ok(Value::Object(default))) =
         (serde_json::to_value(LimitsTable::from(limits)), serde_json::to_value(LimitsTable::default()))
     else {

@@ -67,7 +67,7 @@ impl EngineOptions {
 
 impl Config {
     /// The limits, adjusted to the engine.
-    pub(crate) fn limits_in_effect(&self) -> rudy_net::Limits {
+    pub(crate) fn limits_in_effect(&self) -> rudy_service::Limits {
         let mut limits = self.limits.clone();
         if !self.engine.keeps_alive() {
             limits.http.requests_per_connection = Some(1);

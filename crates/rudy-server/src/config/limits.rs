@@ -110,14 +110,14 @@ impl LimitsTable {
 
 impl Default for LimitsTable {
     fn default() -> Self {
-        (&rudy_net::Limits::default()).into()
+        (&rudy_service::Limits::default()).into()
     }
 }
 
-impl From<&rudy_net::Limits> for LimitsTable {
-    fn from(limits: &rudy_net::Limits) -> Self {
+impl From<&rudy_service::Limits> for LimitsTable {
+    fn from(limits: &rudy_service::Limits) -> Self {
         // Naming every field makes the compiler require a setting for each new limit.
-        let rudy_net::Limits {
+        let rudy_service::Limits {
             http,
             connections,
             connections_per_address,
@@ -185,7 +185,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
     }
 }
 
-impl From<LimitsTable> for rudy_net::Limits {
+impl From<LimitsTable> for rudy_service::Limits {
     fn from(table: LimitsTable) -> Self {
         Self {
             http: rudy_http::Limits {

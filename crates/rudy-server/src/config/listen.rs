@@ -3,7 +3,7 @@
 use std::ptr;
 
 use rudy_config::{Location, Problem};
-use rudy_net::listen::Address;
+use rudy_service::listen_address::Address;
 
 use super::{Config, Site};
 

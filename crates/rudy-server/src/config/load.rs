@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rudy_config::{Diagnostics, Files, Located, Location, OneOrMany, OrOff, Problem};
 use rudy_log::{Destination, ErrorLogOptions, Receiver};
-use rudy_net::listen::{Address, Endpoint};
+use rudy_service::listen_address::{Address, Endpoint};
 
 use super::HandlerTable;
 use super::file::{

@@ -33,7 +33,7 @@ pub use handler::HandlerTable;
 pub(crate) use listen::conflicts as conflicting_addresses;
 pub use rudy_config::{Diagnostics, Fields, FilePath, HeaderFieldName, Int, Located, OneOrMany, OrOff};
 use rudy_config::{Location, Placeholders, Sources};
-use rudy_net::listen::Address;
+use rudy_service::listen_address::Address;
 pub use rudy_site_tls::{
     CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
 };
@@ -69,7 +69,7 @@ pub struct Config {
     /// Whether HTTP/2 is offered over TLS, if the engine speaks it.
     pub http2: bool,
     /// Limits and timeouts for clients.
-    pub limits: rudy_net::Limits,
+    pub limits: rudy_service::Limits,
     /// How many passwords are verified at the same time.
     pub password_threads: NonZeroUsize,
     /// The settings of buffered bodies.
@@ -221,10 +221,10 @@ impl Config {
 
     fn empty() -> Self {
         Self {
-            listen: vec![rudy_net::listen::Endpoint::Ip(([127, 0, 0, 1], 8080).into()).into()],
+            listen: vec![rudy_service::listen_address::Endpoint::Ip(([127, 0, 0, 1], 8080).into()).into()],
             engine: EngineOptions::default(),
             http2: true,
-            limits: rudy_net::Limits::default(),
+            limits: rudy_service::Limits::default(),
             password_threads: rudy_guard::passwords::default_threads(),
             buffer: BufferOptions::default(),
             client_address: rudy_pipeline::client_address::Options::default(),

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use rudy_config::{Diagnostics, Location, OrOff, Problem};
 use rudy_log::Destination;
-use rudy_net::listen::{Address, Endpoint, ListenError, Listener};
+use rudy_net::listen::{ListenError, Listener};
+use rudy_service::listen_address::{Address, Endpoint};
 use rustix::fs::{Access, access};
 
 use super::Config;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use rudy_config::{Location, Problem};
-use rudy_net::listen::Address;
+use rudy_service::listen_address::Address;
 
 use super::{Config, Site};
 use rudy_pipeline::HTTPS_PORT;

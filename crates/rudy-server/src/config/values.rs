@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use rudy_config::written_as_text;
 use rudy_net::engine::{Model, UnknownModel};
-use rudy_net::listen::{Address, Endpoint};
+use rudy_service::listen_address::{Address, Endpoint};
 use serde::{Serialize, Serializer};
 
 /// An address to accept connections on, parsed by [`rudy_net::listen`]. A number is a port on all addresses.
@@ -19,7 +19,9 @@ impl FromStr for ListenAddress {
         if let Ok(port) = text.parse::<u16>() {
             return Ok(Self(Endpoint::AllInterfaces { port }.into()));
         }
-        text.parse().map(Self).map_err(|error: rudy_net::listen::AddressError| error.problem().to_owned())
+        text.parse()
+            .map(Self)
+            .map_err(|error: rudy_service::listen_address::AddressError| error.problem().to_owned())
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::absolute;
 
 use rudy_net::engine::Model;
-use rudy_net::listen::{Address, BoundAddress, Endpoint};
+use rudy_net::listen::BoundAddress;
+use rudy_service::listen_address::{Address, Endpoint};
 
 use super::{Options, Source};
 use crate::config::{CertificateSource, Config};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use rudy_admin::{RunningServer, StatusReport};
 use rudy_log::{ErrorLog, ErrorLogOptions};
-use rudy_net::engine::ServiceSource as _;
+use rudy_service::ServiceSource as _;
 use rudy_units::visible;
 
 use super::current_app::CurrentApp;

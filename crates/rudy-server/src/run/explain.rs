@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, Uri};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Peer, RequestBody};
+use rudy_service::{Client, Peer, RequestBody};
 
 use super::exit::{Exit, Failure};
 use super::print;
@@ -152,7 +152,7 @@ impl<'c> Explanation<'c> {
         if let Ok(request) = &mut request {
             request.headers_mut().extend(self.request.fields.clone());
         }
-        let request = rudy_net::Request::from(request.map_err(|error| error.to_string())?);
+        let request = rudy_service::Request::from(request.map_err(|error| error.to_string())?);
         if self.is_responded(request.copy_head(), &path, &found) {
             return Ok(None);
         }
@@ -170,7 +170,7 @@ impl<'c> Explanation<'c> {
     /// Shows what the steps make of a request of the client. Returns whether one of them responds.
     fn is_responded(
         &mut self,
-        request: rudy_net::Request<'_>,
+        request: rudy_service::Request<'_>,
         path: &RequestPath<'_>,
         found: &RouteMatch<'_, Target>,
     ) -> bool {

@@ -3,7 +3,8 @@
 
 use std::str::FromStr;
 
-use rudy_net::listen::{Address, BoundAddress, Endpoint, InheritedSockets};
+use rudy_net::listen::{BoundAddress, InheritedSockets};
+use rudy_service::listen_address::{Address, Endpoint};
 
 use rudy_tls::Names;
 

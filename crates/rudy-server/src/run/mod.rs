@@ -35,7 +35,8 @@ pub use manual::{Page, write_manual};
 use rudy_config::FilePath;
 use rudy_log::Destination;
 use rudy_net::engine::Model;
-use rudy_net::listen::{Address, Endpoint, InheritedSockets};
+use rudy_net::listen::InheritedSockets;
+use rudy_service::listen_address::{Address, Endpoint};
 
 use self::exit::Failure;
 use self::hosts::{allowed_hosts, hosts_of_certificate};

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rudy_config::Location;
-use rudy_net::listen::Endpoint;
+use rudy_service::listen_address::Endpoint;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat};
 use rustix::process::geteuid;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rudy_log::ErrorLog;
-use rudy_net::listen::{Address, ListenError, Listener, Owner};
+use rudy_net::listen::{ListenError, Listener, Owner};
+use rudy_service::listen_address::Address;
 
 use super::exit::Failure;
 use super::server::{Server, open_access_logs};

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rudy_log::{ErrorLog, open_to_append};
-use rudy_net::engine::{self, Engine, Report, ServiceSource as _, Stopped, raise_descriptor_limit};
-use rudy_net::listen::{Address, Endpoint, InheritedSockets, ListenError, Listener};
+use rudy_net::engine::{self, Engine, Report, Stopped, raise_descriptor_limit};
+use rudy_net::listen::{InheritedSockets, ListenError, Listener};
+use rudy_service::ServiceSource as _;
+use rudy_service::listen_address::{Address, Endpoint};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;

@@ -12,7 +12,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use rudy_acme::Challenge;
-use rudy_net::{Request, Response, TlsSite};
+use rudy_service::{Request, Response};
+use rudy_tls::TlsSite;
 use rudy_tls::challenge_site;
 
 use super::folder::{hash, write};
@@ -152,7 +153,7 @@ fn server_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::{Body, RequestBody};
+    use rudy_service::{Body, RequestBody};
 
     use super::*;
 

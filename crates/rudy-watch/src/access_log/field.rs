@@ -2,7 +2,7 @@
 
 use http::{HeaderName, StatusCode, Version, header};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{EndReason, Peer};
+use rudy_service::{EndReason, Peer};
 
 use super::micros;
 use rudy_pipeline::exchange::{Finished, RequestInfo, UpstreamNote};

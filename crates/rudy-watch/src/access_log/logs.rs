@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use rudy_log::ErrorLog;
-use rudy_net::{Client, ExchangeOutcome};
+use rudy_service::{Client, ExchangeOutcome};
 
 use super::{AccessLog, AccessLogOptions};
 use rudy_pipeline::exchange::{Finished, Recorder, RouteName};

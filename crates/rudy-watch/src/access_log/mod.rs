@@ -21,7 +21,7 @@ use http::header::HOST;
 use rudy_config::written_as_text;
 use rudy_http::h1::RequestHead;
 use rudy_log::{Destination, ErrorLog, LineWriter, LocalClock, LogFailure, OnLogFailure, RotationOptions};
-use rudy_net::{Client, ExchangeOutcome, Peer};
+use rudy_service::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
 use self::field::{Field, Times};

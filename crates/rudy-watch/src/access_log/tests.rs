@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use http::{HeaderValue, StatusCode};
 use rudy_http::h1::{Event, ServerConnection};
-use rudy_net::{EndReason, Forwarded, Peer};
+use rudy_service::{EndReason, Forwarded, Peer};
 
 use super::*;
 use rudy_pipeline::exchange::{RequestInfo, RouteName, UpstreamName};

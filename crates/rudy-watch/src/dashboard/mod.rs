@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use rudy_admin::{Filter, Rates};
 use rudy_config::Problem;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;

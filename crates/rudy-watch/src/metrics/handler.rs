@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -260,7 +260,7 @@ impl<T> PerWorker<T> {
 #[cfg(test)]
 mod tests {
     use http::StatusCode;
-    use rudy_net::{Client, EndReason, ExchangeOutcome, Peer};
+    use rudy_service::{Client, EndReason, ExchangeOutcome, Peer};
 
     use super::*;
     use rudy_pipeline::exchange::{Notes, OwnCounters};

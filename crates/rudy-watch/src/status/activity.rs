@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use http::header::HOST;
 use rudy_admin::{ActiveRequest, Connections, Filter, Holder, Outcomes, Phase, StatusReport};
 use rudy_http::h1::RequestHead;
-use rudy_net::{ActiveExchange, Client, ConnectionStates, ExchangePhase, Worker};
+use rudy_net::{ActiveExchange, ConnectionStates, ExchangePhase, Worker};
+use rudy_service::Client;
 
 use super::filter::{is_of_client, selects};
 use super::top::Top;

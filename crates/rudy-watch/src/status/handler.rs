@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
-use rudy_net::{Reply, Request, Response};
+use rudy_service::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -75,8 +75,9 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
+    use rudy_net::Worker;
     use rudy_net::engine::Model;
-    use rudy_net::{Body, Client, Peer, RequestBody, Worker};
+    use rudy_service::{Body, Client, Peer, RequestBody};
     use serde_json::Value;
 
     use super::*;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rudy_admin::{TopEntry, TopLists};
 use rudy_http::h1::RequestHead;
-use rudy_net::{Client, Peer};
+use rudy_service::{Client, Peer};
 
 use super::sketch::Sketch;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};

@@ -9,14 +9,13 @@ use http::{HeaderMap, Method};
 use rudy_http::Limits;
 use rudy_http::h1::{BodyLength, Pace, Rejection, RequestHead};
 use rudy_http::h2::{Priority, ServerConnection};
+use rudy_service::{BodySender, RequestBody, RequestBodyError, Response, ServiceSource};
 
+use crate::ExchangePhase;
 use crate::driver::Connection;
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::Pump;
 use crate::driver::record::{Record, Unobserved};
-use crate::engine::ServiceSource;
-use crate::request_body::BodySender;
-use crate::{ExchangePhase, RequestBody, RequestBodyError, Response};
 
 /// An exchange whose response is not sent.
 pub(super) struct Exchange {

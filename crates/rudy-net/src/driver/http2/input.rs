@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use http::StatusCode;
 use rudy_http::h1::{DateLine, RequestHead};
 use rudy_http::h2::{Event, Priority};
+use rudy_service::{EndReason, Reply, RequestBodyError, ServiceSource};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Phase, Upload};
@@ -14,10 +15,9 @@ use super::stored::StoredBytes;
 use super::{Fault, Http2};
 use crate::driver::poll_context::{Budget, PollContext};
 use crate::driver::record::{Record, report_closed};
-use crate::driver::{Connection, PARTIAL_READ_BYTES, internal_error};
-use crate::engine::ServiceSource;
+use crate::driver::{Connection, internal_error};
 use crate::scratch::Scratch;
-use crate::{EndReason, Reply, RequestBodyError};
+use crate::transport::PARTIAL_READ_BYTES;
 
 /// What the handling of an event needs.
 pub(super) struct Turn<'t> {

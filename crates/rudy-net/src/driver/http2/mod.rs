@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use rudy_http::h2::{ConnectionError, ServerConnection};
+use rudy_service::{EndReason, ServiceSource};
 
 pub use self::stored::http2_stored_bytes;
 
@@ -27,9 +28,7 @@ use super::output::Output;
 use super::poll_context::{Budget, PollContext};
 use super::record::{Record, report_closed};
 use super::{Connection, State};
-use crate::EndReason;
 use crate::close::CloseMode;
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 
 /// How long a client may take to acknowledge that the connection ends. A network whose round trip is longer loses no response, but

@@ -5,21 +5,19 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use rudy_http::h2::ErrorCode;
+use rudy_service::{Body, EndReason, GATHERED_BYTES, ServiceSource};
 
 use super::exchange::{Exchange, Phase};
 use super::framing::StreamFraming;
 use super::input::Turn;
 use super::{Fault, Http2};
-use crate::body::GATHERED_BYTES;
 use crate::driver::input::PEER_CHECK_INTERVAL;
 use crate::driver::output::RawPiece;
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::{Filled, Pump};
 use crate::driver::{Connection, internal_error};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::transport::{PeerClose, peer_close};
-use crate::{Body, EndReason};
 
 /// Responses are written when they reach this size.
 const OUTPUT_FULL_BYTES: usize = 64 * 1024;

@@ -6,6 +6,7 @@ use std::task::Poll;
 use rudy_http::Limits;
 use rudy_http::h1::Rejection;
 use rudy_http::h2::{ErrorCode, Priority};
+use rudy_service::{EndReason, Response, ServiceSource};
 
 use super::Http2;
 use super::exchange::{Exchange, HandlerFuture, Phase, body_error};
@@ -13,9 +14,7 @@ use super::input::Turn;
 use crate::driver::poll_context::PollContext;
 use crate::driver::record::Record;
 use crate::driver::{Connection, internal_error};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{EndReason, Response};
 
 impl Http2 {
     /// Responds to a request that the service does not have, with a page of the service or with a text.
@@ -104,7 +103,7 @@ impl Http2 {
     pub(super) fn reject_slow_uploads<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
-        limits: &Arc<crate::Limits>,
+        limits: &Arc<rudy_service::Limits>,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) {

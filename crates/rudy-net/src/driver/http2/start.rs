@@ -3,14 +3,13 @@
 use std::time::Instant;
 
 use rudy_http::h2::{PREFACE, ServerConnection};
+use rudy_service::{Service, ServiceSource};
 use socket2::SockRef;
 
 use super::Http2;
 use super::stored::StoredBytes;
-use crate::Service;
 use crate::driver::output::Output;
 use crate::driver::{Connection, State};
-use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 
 /// How much of the output the kernel takes before it is acknowledged. With more, urgent responses wait behind others; with less,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::driver::PARTIAL_READ_BYTES;
+use crate::transport::PARTIAL_READ_BYTES;
 
 /// What the connections of this process store.
 static TOTAL: AtomicU64 = AtomicU64::new(0);

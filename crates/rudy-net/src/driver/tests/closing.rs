@@ -5,8 +5,9 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rudy_service::{Body, Client, Limits, Reply, Request, Response};
+
 use super::harness::Harness;
-use crate::{Body, Client, Limits, Reply, Request, Response};
 
 fn hello(_: Request, _: &Client<'_>) -> Reply {
     let mut response = Response::new(http::StatusCode::OK);

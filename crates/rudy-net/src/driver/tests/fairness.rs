@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body as _;
+use rudy_service::{Body, Limits, Reply, RequestBody, Response};
 
 use super::harness::Harness;
 use super::http2::{DATA, END, END_HEADERS, GOAWAY, HEADERS, PING, Pair, WINDOW_UPDATE, frame, head};
-use crate::{Body, Limits, Reply, RequestBody, Response};
 
 /// More than a poll may handle.
 const REQUESTS: usize = 2000;

@@ -7,15 +7,15 @@ use std::thread::JoinHandle;
 
 use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use rudy_http::h1::RequestHead;
+use rudy_service::{
+    Client, ExchangeOutcome, Limits, LocalAddress, Observer, Peer, Reply, Request, Service, ServiceSource,
+};
+use rudy_tls::{ClientHello, TlsSite};
 
-use crate::engine::ServiceSource;
+use crate::Worker;
 use crate::listen::Address;
 use crate::timers::TimerFd;
 use crate::transport::Stream;
-use crate::{
-    Client, ClientHello, ExchangeOutcome, Limits, LocalAddress, Observer, Peer, Reply, Request, Service,
-    TlsSite, Worker,
-};
 
 type ServiceFunction = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
 

@@ -14,11 +14,11 @@ use http::StatusCode;
 use http_body::Body as _;
 use rudy_http::h2::PREFACE;
 use rudy_http::h2::hpack::encode_stateless;
+use rudy_service::{Limits, Reply, Response};
 
 use super::harness::{Fixed, Harness};
 use crate::driver::Serve;
 use crate::transport::unacknowledged;
-use crate::{Limits, Reply, Response};
 
 /// Types and flags of frames (RFC 9113 §6).
 pub(super) const DATA: u8 = 0;

@@ -12,8 +12,9 @@ mod tls;
 mod toy;
 mod transport;
 
+use rudy_service::{ExchangeOutcome, Reply, Request};
+
 use super::*;
-use crate::{ExchangeOutcome, Reply, Request};
 
 struct Nothing;
 

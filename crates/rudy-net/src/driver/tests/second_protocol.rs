@@ -12,9 +12,9 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 
 use super::toy::{DATA, END, RESET, Toy};
-use crate::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 
 /// What a peer has received of a stream: its bytes, and its end.
 #[derive(Debug, Default, PartialEq, Eq)]

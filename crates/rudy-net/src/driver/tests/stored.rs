@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http_body::Body as _;
+use rudy_service::{Limits, Reply, Response};
 
 use super::harness::Harness;
 use super::http2::{DATA, END, END_HEADERS, HEADERS, Pair, WINDOW_UPDATE, frame, head};
-use crate::{Limits, Reply, Response};
 
 /// The window of a stream.
 const BODY_BYTES: usize = 65_535;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body as _;
 use rudy_http::h2::PREFACE;
+use rudy_service::{Body, BodyPiece, Client, Limits, Reply, Request, Response};
 use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -20,7 +21,6 @@ use super::second_protocol::{pattern, range};
 use crate::timers::TimerFd;
 use crate::tls::TlsStream;
 use crate::transport::unacknowledged;
-use crate::{Body, BodyPiece, Client, Limits, Reply, Request, Response};
 
 const LARGE_BYTES: usize = 700_000;
 

@@ -12,14 +12,15 @@ use bytes::{BufMut, BytesMut};
 use http::HeaderMap;
 use rudy_http::Limits;
 use rudy_http::h1::{LengthError, Pace};
+use rudy_service::{Body, EndReason};
 use tokio::io::ReadBuf;
 
+use crate::Counters;
 use crate::driver::framing::Framing;
 use crate::driver::output::{Output, RawPiece};
 use crate::driver::poll_context::{Budget, PollContext};
 use crate::driver::pump::{Filled, Pump};
 use crate::transport::Stream;
-use crate::{Body, Counters, EndReason};
 
 pub(super) const DATA: u8 = b'D';
 pub(super) const END: u8 = b'E';

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use rudy_service::{
+    Body, BodyError, BodyPiece, BodyStream, Client, EndReason, Limits, Reply, Request, Response, send_interim,
+};
 
 use super::harness::Harness;
 use super::second_protocol::{pattern, range};
 use super::session::{CLOSE_NOTIFY, HANDSHAKE, Session, SessionClient};
-use crate::{
-    Body, BodyError, BodyPiece, BodyStream, Client, EndReason, Limits, Reply, Request, Response, send_interim,
-};
 
 const SHORT: Duration = Duration::from_millis(100);
 const FILE_BYTES: usize = 200_000;

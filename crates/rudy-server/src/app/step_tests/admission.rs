@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{StatusCode, header};
-use rudy_net::{Client, Forwarded, Peer, Request, RequestBody, Response, Service};
+use rudy_service::{Client, Forwarded, Peer, Request, RequestBody, Response, Service};
 
 use super::{Server, app, load, send_received};
 
@@ -193,7 +193,7 @@ fn a_rejected_request_has_the_page_and_the_fields_of_its_site() {
         assert_eq!(fields["access-control-allow-origin"], "https://b.org", "{target}");
         let vary: Vec<_> = fields.get_all("vary").iter().map(|value| value.to_str().unwrap()).collect();
         assert!(vary.contains(&"Origin"), "{target}: {vary:?}");
-        let rudy_net::Body::Bytes(page) = &response.body else { panic!("a page is in memory") };
+        let rudy_service::Body::Bytes(page) = &response.body else { panic!("a page is in memory") };
         assert!(page.starts_with(b"<p>"), "{target}: {page:?}");
         assert_eq!(fields.contains_key("www-authenticate"), status == 401);
         assert_eq!(

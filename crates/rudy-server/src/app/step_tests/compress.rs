@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use http::HeaderMap;
-use rudy_net::{Body, Response};
+use rudy_service::{Body, Response};
 
 use super::{Server, app, lines, load, send, send_received, send_with};
 

@@ -1,7 +1,7 @@
 //! Tests of error pages on whole configurations.
 
 use http::header;
-use rudy_net::{Body, Response};
+use rudy_service::{Body, Response};
 
 use super::{app, load, send};
 

@@ -1,5 +1,9 @@
 //! Tests of limits of logins and users on whole configurations.
 
+use http::header;
+use rudy_guard::Limits;
+use rudy_service::{Body, Reply};
+
 use super::limits::*;
 
 #[test]

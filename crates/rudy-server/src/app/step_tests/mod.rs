@@ -5,6 +5,7 @@ mod compress;
 mod error_pages;
 mod limits;
 mod login_limits;
+mod responses_in_progress;
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use proptest::prelude::*;
 use rudy_http::h1::{Event, LazyHead, ServerConnection};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Forwarded, Peer, Reply, Request, RequestBody, Response, Service};
+use rudy_service::{Client, Forwarded, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 
 use crate::App;

@@ -2,7 +2,7 @@
 
 use rudy_http::semantics::negotiation::Coding;
 use rudy_log::Destination;
-use rudy_net::listen::Endpoint;
+use rudy_service::listen_address::Endpoint;
 use rudy_watch::access_log::Format;
 
 use super::*;

@@ -23,7 +23,7 @@ fn included_files_add_sites_with_paths_relative_to_themselves() {
     let HandlerTable::Respond(respond) = &routes[0].handler else { panic!("respond") };
     assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
     assert!(
-        matches!(&config.listen[0].endpoint, rudy_net::listen::Endpoint::Unix { path, .. } if path.is_absolute())
+        matches!(&config.listen[0].endpoint, rudy_service::listen_address::Endpoint::Unix { path, .. } if path.is_absolute())
     );
     assert_eq!(config.ignored.len(), 1, "{:?}", config.ignored);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_admin::default_folder;
 use rudy_log::Destination;
-use rudy_net::listen::Endpoint;
+use rudy_service::listen_address::Endpoint;
 
 use crate::config::{Config, TlsTable};
 use crate::step_settings::StepsTable;

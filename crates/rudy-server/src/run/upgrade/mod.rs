@@ -17,7 +17,8 @@ use std::{mem, process};
 
 use rudy_admin::RunningServer;
 use rudy_net::engine::{self, Stopped};
-use rudy_net::listen::{Endpoint, Listener};
+use rudy_net::listen::Listener;
+use rudy_service::listen_address::Endpoint;
 use tokio::time::{sleep, timeout};
 
 pub(super) use self::predecessor::{Predecessor, Request, next_request_of};

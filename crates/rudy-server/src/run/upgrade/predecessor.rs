@@ -4,7 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::{env, future, io, process};
 
-use rudy_net::listen::{Address, InheritedSockets, Listener};
+use rudy_net::listen::{InheritedSockets, Listener};
+use rudy_service::listen_address::Address;
 use rustix::net::sockopt::socket_type;
 
 use super::channel::{Channel, Message};

@@ -73,7 +73,11 @@ impl Piped {
     }
 
     /// Moves bytes into a socket, and returns their number.
-    pub(crate) fn send(&mut self, socket: impl AsFd) -> rustix::io::Result<usize> {
+    ///
+    /// # Errors
+    ///
+    /// The socket accepts nothing now, or is broken.
+    pub fn send(&mut self, socket: impl AsFd) -> rustix::io::Result<usize> {
         let pipe = self.pipe.as_ref().ok_or(Errno::PIPE)?;
         let length = usize::try_from(self.length).unwrap_or(usize::MAX);
         let sent = splice(&pipe.output, None, socket, None, length, SpliceFlags::NONBLOCK)?;

@@ -10,7 +10,7 @@ use http::uri::Scheme;
 use rudy_http::h1::RequestHead;
 use rudy_tls::Tls;
 
-use crate::listen::Address;
+use crate::listen_address::Address;
 use crate::{LocalAddress, Observer};
 
 /// The client of a request: the two ends of its connection, and its encryption.
@@ -31,7 +31,7 @@ pub struct Client<'a> {
     /// Number of the request on its connection, from 1; 0 before the first.
     pub request_number: u64,
     /// The observer of the exchange, for notes of the service. A service may set it as long as it handles the request for the first
-    /// time. While an exchange with an observer waits, it is among the [active exchanges](crate::Question::answers).
+    /// time. While an exchange with an observer waits, it is among the active exchanges of reports.
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// The copy of the request's head, which what waits shares. From it, an exchange that waits without an observer gets one for a
     /// report: see [`Service::observe_waiting`](crate::Service::observe_waiting). Set under the same condition.

@@ -19,7 +19,7 @@ use crate::context;
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use rudy_net::Deadline;
+/// use rudy_service::Deadline;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let mut deadline = Deadline::at(Instant::now() + Duration::from_millis(1));

@@ -38,6 +38,7 @@ enum BodySource {
 impl RequestBody {
     /// Creates an empty body.
     #[must_use]
+    #[inline]
     pub fn empty() -> Self {
         Self::default()
     }
@@ -49,7 +50,8 @@ impl RequestBody {
     }
 
     /// Creates a body, and its sender for the connection. `length` is the value of `Content-Length`.
-    pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
+    #[must_use]
+    pub fn pair(length: Option<u64>) -> (Self, BodySender) {
         let slot = Arc::new(Slot(Mutex::new(State::default())));
         let source = BodySource::Connection {
             slot: slot.clone(),
@@ -61,6 +63,7 @@ impl RequestBody {
     }
 
     /// Reports what arrives of the body to an observer. Called at most once.
+    #[inline]
     pub fn set_observer(&self, observer: &Arc<dyn Observer>) {
         match &self.0 {
             BodySource::Empty => {}
@@ -167,6 +170,7 @@ impl Body for RequestBody {
 }
 
 impl Drop for RequestBody {
+    #[inline]
     fn drop(&mut self) {
         if let BodySource::Connection { slot, .. } = &self.0 {
             slot.drop_body();
@@ -204,11 +208,11 @@ impl std::error::Error for RequestBodyError {}
 
 /// The connection's end of a request body.
 #[derive(Debug)]
-pub(crate) struct BodySender(Arc<Slot>);
+pub struct BodySender(Arc<Slot>);
 
 impl BodySender {
     /// Ready with `true` when the service waits for a piece, with `false` when it has dropped the body.
-    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<bool> {
+    pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.0.lock();
         if state.dropped {
             return Poll::Ready(false);
@@ -221,18 +225,20 @@ impl BodySender {
     }
 
     /// Whether the service waits for a piece.
-    pub(crate) fn is_awaited(&self) -> bool {
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
         let state = self.0.lock();
         state.wanted && state.piece.is_none()
     }
 
     /// Whether the service has dropped the body.
-    pub(crate) fn is_closed(&self) -> bool {
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
         self.0.lock().dropped
     }
 
     /// Sends a piece. Call only after [`Self::poll_ready`] has returned `true`.
-    pub(crate) fn send(&self, piece: Bytes) {
+    pub fn send(&self, piece: Bytes) {
         let mut state = self.0.lock();
         debug_assert!(state.piece.is_none(), "one piece at a time");
         if let Some(observer) = &state.observer {
@@ -243,7 +249,7 @@ impl BodySender {
     }
 
     /// Ends the body, with its trailers or an error.
-    pub(crate) fn finish(&self, end: Result<Option<HeaderMap>, RequestBodyError>) {
+    pub fn finish(&self, end: Result<Option<HeaderMap>, RequestBodyError>) {
         let mut state = self.0.lock();
         state.end = Some(end);
         state.ended = true;

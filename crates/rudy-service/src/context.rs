@@ -27,11 +27,11 @@ struct CurrentPoll {
 
 /// The requests that a poll makes to its connection.
 #[derive(Debug, Default)]
-pub(crate) struct PollEffects {
+pub struct PollEffects {
     /// The earliest wake-up time requested.
-    pub(crate) due: Option<Instant>,
+    pub due: Option<Instant>,
     /// Interim responses to send before the response.
-    pub(crate) interim: Vec<(StatusCode, HeaderMap)>,
+    pub interim: Vec<(StatusCode, HeaderMap)>,
 }
 
 thread_local! {
@@ -43,7 +43,7 @@ thread_local! {
 }
 
 /// Polls a handler or body at `now`, and returns its requests to the connection.
-pub(crate) fn collect<R>(
+pub fn collect<R>(
     now: impl Into<Option<Instant>>,
     accepts_interim: bool,
     poll: impl FnOnce() -> R,
@@ -55,7 +55,7 @@ pub(crate) fn collect<R>(
 }
 
 /// Polls a handler for a report of what it waits for: it says so to the observer, which [`asking`] returns.
-pub(crate) fn ask<R>(observer: Arc<dyn Observer>, poll: impl FnOnce() -> R) -> R {
+pub fn ask<R>(observer: Arc<dyn Observer>, poll: impl FnOnce() -> R) -> R {
     if let Some(current) = CURRENT.get() {
         CURRENT.set(Some(CurrentPoll { has_question: true, ..current }));
     }
@@ -81,6 +81,7 @@ pub fn asking() -> Option<Arc<dyn Observer>> {
 }
 
 /// Ends the current poll, and returns its requests.
+#[inline]
 fn take_effects() -> PollEffects {
     let Some(CurrentPoll { due, interim, .. }) = CURRENT.take() else { return PollEffects::default() };
     let sent = |all: &mut Vec<_>| all.split_off(all.len().saturating_sub(interim));
@@ -91,6 +92,7 @@ fn take_effects() -> PollEffects {
 struct Outer(Option<CurrentPoll>);
 
 impl Drop for Outer {
+    #[inline]
     fn drop(&mut self) {
         take_effects();
         CURRENT.set(self.0);

@@ -22,7 +22,7 @@ impl WorkerThread {
         CURRENT.get()
     }
 
-    /// Returns its number, from 0 and below [`Options::worker_count`](crate::engine::Options::worker_count). Engines that run at the same
+    /// Returns its number, from 0 and below the number of workers of its engine. Engines that run at the same
     /// time use the same numbers.
     #[must_use]
     pub fn number(self) -> usize {
@@ -30,7 +30,7 @@ impl WorkerThread {
     }
 
     /// Makes the current thread the worker with this number, whose connections `runtime` polls.
-    pub(crate) fn enter(number: usize, runtime: &Handle) {
+    pub fn enter(number: usize, runtime: &Handle) {
         CURRENT.set(Some(Self { number, runtime: runtime.id() }));
     }
 }

@@ -1,4 +1,4 @@
-//! Parses listen addresses.
+//! Listen addresses, and how they are parsed.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

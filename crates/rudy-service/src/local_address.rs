@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 
-use socket2::SockRef;
+use rustix::net::getsockname;
 
 /// The cached local address of a connection. A pointer, because most connections never need it: 16 bytes for
 /// those.
-pub(crate) type LocalAddressCache = OnceLock<Arc<SocketAddr>>;
+pub type LocalAddressCache = OnceLock<Arc<SocketAddr>>;
 
 /// The address that a client connected to, determined on demand.
 ///
@@ -31,7 +31,9 @@ impl<'a> LocalAddress<'a> {
     }
 
     /// Creates the address of an IP socket, to be queried on demand.
-    pub(crate) fn of_socket(socket: BorrowedFd<'a>, cache: &'a LocalAddressCache) -> Self {
+    #[must_use]
+    #[inline]
+    pub fn of_socket(socket: BorrowedFd<'a>, cache: &'a LocalAddressCache) -> Self {
         Self(Origin::Socket(cache, socket))
     }
 
@@ -54,7 +56,7 @@ impl<'a> LocalAddress<'a> {
                     return Some(address);
                 }
                 // A connected socket always has a name.
-                let mut address = SockRef::from(socket).local_addr().ok()?.as_socket()?;
+                let mut address = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
                 address.set_ip(address.ip().to_canonical());
                 Some(cache.get_or_init(|| Arc::new(address)))
             }

@@ -16,7 +16,7 @@ use crate::Piped;
 
 /// Small pieces are gathered up to this size before they are written. Pieces of at most this size are copied:
 /// copying 16 KiB is cheaper than a second segment of a gathered write.
-pub(crate) const GATHERED_BYTES: usize = 16 * 1024;
+pub const GATHERED_BYTES: usize = 16 * 1024;
 
 /// The body of a response.
 pub enum Body {
@@ -33,6 +33,7 @@ pub enum Body {
 impl Body {
     /// Returns the length in bytes, if known in advance.
     #[must_use]
+    #[inline]
     pub fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
@@ -43,7 +44,9 @@ impl Body {
     }
 
     /// Whether the connection sends the body together with the head, so that a response with it is complete when the connection has it.
-    pub(crate) fn is_small(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn is_small(&self) -> bool {
         match self {
             Self::Empty => true,
             Self::Bytes(bytes) => bytes.len() <= GATHERED_BYTES,
@@ -135,6 +138,7 @@ impl BodyStream for VecDeque<BodyPiece> {
 impl BodyPiece {
     /// Returns the length of the piece in bytes.
     #[must_use]
+    #[inline]
     pub fn length(&self) -> u64 {
         match self {
             Self::Data(bytes) => bytes.len() as u64,

@@ -26,6 +26,7 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// Creates a request without a state.
     #[must_use]
+    #[inline]
     pub fn new(head: LazyHead<'a>, body: RequestBody) -> Self {
         Self { head, body, state: None }
     }
@@ -177,18 +178,21 @@ impl Response {
 
     /// Returns the status.
     #[must_use]
+    #[inline]
     pub fn status(&self) -> StatusCode {
         self.head.status()
     }
 
-    /// Whether the response is the one to a request that was rejected with this status.
     /// Whether more follows than the connection takes at once, so that the response is not complete yet.
     #[must_use]
+    #[inline]
     pub fn takes_time(&self) -> bool {
         self.upgrade.is_some() || !self.body.is_small()
     }
 
-    pub(crate) fn is_for_status(&self, status: StatusCode) -> bool {
+    /// Whether the response is the one to a request that was rejected with this status.
+    #[must_use]
+    pub fn is_for_status(&self, status: StatusCode) -> bool {
         self.status() == status || self.error_status == Some(status)
     }
 
@@ -266,6 +270,7 @@ impl ChangeFields for Response {
 impl Head {
     /// Returns the status.
     #[must_use]
+    #[inline]
     pub fn status(&self) -> StatusCode {
         self.encodable().status()
     }
@@ -289,7 +294,9 @@ impl Head {
     }
 
     /// Returns the head for the encoder of a protocol.
-    pub(crate) fn encodable(&self) -> ResponseHead<'_> {
+    #[must_use]
+    #[inline]
+    pub fn encodable(&self) -> ResponseHead<'_> {
         match self {
             Self::Fields(status, headers) => ResponseHead::Fields(*status, headers),
             Self::Prepared(prepared) => ResponseHead::Prepared(prepared),
