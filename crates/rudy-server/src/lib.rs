@@ -5,12 +5,9 @@ mod compile;
 pub mod config;
 mod grpc;
 mod plan;
-pub mod precompress;
 mod reference;
 pub mod run;
 mod step_settings;
-pub mod tail;
-pub mod trust;
 
 pub use app::App;
 pub use config::HandlerTable;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::trust::{Change, TrustOptions, trust};
 use clap::{Args, Subcommand};
 use rudy_server::run::Exit;
-use rudy_server::trust::{Change, TrustOptions, trust};
 
 use crate::running::certificates::{Options, run};
 use crate::values::ServerFlags;

@@ -1,4 +1,5 @@
-//! The command line. Each command turns its flags into the options of a library call; there is no logic here.
+//! The command line. Each command turns its flags into the options of a library call, or does work that no library has: `precompress`,
+//! `tail`, `trust`, and what running servers are asked.
 
 mod allocator;
 mod bench;
@@ -21,6 +22,7 @@ mod status;
 mod tail;
 mod tls;
 mod top;
+mod trust;
 mod upstreams;
 mod values;
 
@@ -255,7 +257,7 @@ fn main() -> ExitCode {
         Command::Limits(limits) => limits.run().into(),
         Command::Metrics(metrics) => metrics.run().into(),
         Command::Cache(cache) => cache.run().into(),
-        Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
+        Command::Tail(tail) => tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),
         Command::Flood(flood) => rudy_load::flood::flood(&(*flood).into()).into(),

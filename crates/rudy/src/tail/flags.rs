@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::{Options, Regex};
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use rudy_server::tail::{Options, Regex};
 
 /// Print the last lines of files and follow them as they grow
 ///

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use super::{Options, coding, run};
 use clap::{Args, ValueEnum};
-use rudy_server::precompress::{Options, coding, run};
 use rudy_server::run::Exit;
 
 /// Compress the files of a folder in advance, for `rudy serve`

@@ -1,5 +1,6 @@
 //! `rudy tail`: prints the lines of files as they are written.
 
+mod flags;
 mod format;
 
 use std::fs::File;
@@ -9,32 +10,32 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Instant, SystemTime};
 
-pub use regex::bytes::Regex;
+pub(crate) use regex::bytes::Regex;
 use rudy_units::visible;
 use rustix::event::{PollFd, PollFlags, poll};
 
+pub(crate) use self::flags::Tail;
 use self::format::{Destination, LineFormatter};
-use crate::run::Exit;
 use rudy_handlers::follow::{Event, Follower, Pattern, Stopper};
+use rudy_server::run::Exit;
 
 /// The options of `rudy tail`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The files, as names or patterns.
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// The number of last lines of each file to start with.
-    pub last: u64,
+    pub(crate) last: u64,
     /// Whether to wait for more lines.
-    pub follows: bool,
+    pub(crate) follows: bool,
     /// Print only lines that match this.
-    pub grep: Option<Regex>,
+    pub(crate) grep: Option<Regex>,
     /// Print a JSON object for each line, instead of the line.
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Prints lines until the reader of standard output has gone, or without `follows` until the last line.
-#[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     let patterns: Result<Vec<_>, _> = options.files.iter().map(|path| pattern(path)).collect();
     let patterns = match patterns {
         Ok(patterns) => patterns,

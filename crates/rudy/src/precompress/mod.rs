@@ -7,6 +7,7 @@
 //!    `dump.sql.gz` may be a download.
 
 mod files;
+mod flags;
 mod made;
 mod sibling;
 #[cfg(test)]
@@ -22,36 +23,35 @@ use std::thread;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_units::visible;
 
+pub(crate) use self::flags::Precompress;
 use self::made::Made;
 use self::sibling::{Outcome, Sibling};
-use crate::run::Exit;
+use rudy_server::run::Exit;
 
 /// The options of `rudy precompress`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The folder.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The codings, without duplicates.
-    pub codings: Vec<Coding>,
+    pub(crate) codings: Vec<Coding>,
     /// The level of all codings, limited to the highest of each; `None` for the highest.
-    pub level: Option<u8>,
+    pub(crate) level: Option<u8>,
     /// The number of threads; `None` for one per core.
-    pub jobs: Option<usize>,
+    pub(crate) jobs: Option<usize>,
     /// Only print what would be done.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Remove siblings made earlier whose files are gone.
-    pub prune: bool,
+    pub(crate) prune: bool,
 }
 
 /// Returns the coding with this name in `Content-Encoding`.
-#[must_use]
-pub fn coding(name: &str) -> Option<Coding> {
+pub(crate) fn coding(name: &str) -> Option<Coding> {
     Coding::COMPRESSED.into_iter().find(|coding| coding.name() == name)
 }
 
 /// Compresses the files of the folder, and prints a summary.
-#[must_use]
-pub fn run(options: &Options) -> Exit {
+pub(crate) fn run(options: &Options) -> Exit {
     match precompress(options) {
         Ok(totals) => {
             let _ = writeln!(io::stdout(), "{}", totals.summary(options));

@@ -13,13 +13,13 @@ use std::process::Command;
 use rudy_tls::{authority_certificate, sha256};
 use rudy_units::Visible;
 
-use crate::run::Exit;
+use rudy_server::run::Exit;
 use rudy_site_tls::authority_file;
 use rudy_system::state_dir::state_dir;
 
 /// What to do with the local authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// Install it.
     Trust,
     /// Remove it.
@@ -28,11 +28,11 @@ pub enum Change {
 
 /// The options of `rudy certificates trust` and `untrust`.
 #[derive(Debug, Clone)]
-pub struct TrustOptions {
+pub(crate) struct TrustOptions {
     /// What to do.
-    pub change: Change,
+    pub(crate) change: Change,
     /// The file with the authority's certificate; the default is that of this user.
-    pub authority: Option<PathBuf>,
+    pub(crate) authority: Option<PathBuf>,
 }
 
 /// Where systems keep additional authorities, and the program that applies a change (Debian and SUSE, Fedora, Arch).
@@ -43,8 +43,7 @@ const SYSTEM: [(&str, &str, &[&str]); 3] = [
 ];
 
 /// Installs or removes the local authority.
-#[must_use]
-pub fn trust(options: &TrustOptions) -> Exit {
+pub(crate) fn trust(options: &TrustOptions) -> Exit {
     let (mut stdout, mut stderr) = (Visible(io::stdout().lock()), Visible(io::stderr().lock()));
     let file = options.authority.clone().or_else(|| state_dir().map(|folder| authority_file(&folder)));
     let Some(file) = file else {
