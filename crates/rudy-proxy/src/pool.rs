@@ -14,12 +14,11 @@ use rudy_service::Observer;
 use rudy_upstream::{Change, Member, MemberOptions};
 use tokio::task::JoinSet;
 
-use super::connection::Connection;
+use super::connection::{Connection, Connections, Speaks};
 use super::ejection::FailureStatuses;
 use super::exchange::{Exchange, Http, Timeouts};
 use super::failure::{Attempt, Cause, Failure, HttpCause, Phase};
 use super::health;
-use super::http2::{Connections, Speaks};
 use super::received::Head;
 use super::service::Service;
 use super::table::{ProxyTable, UpstreamTable};
