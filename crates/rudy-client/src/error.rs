@@ -1,4 +1,4 @@
-//! Errors of a checkout.
+//! Errors of a checkout, and the explanations that clients get.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Description, Endpoint};
+use super::Endpoint;
 
 /// The explanations for clients of failures that all protocols have.
 pub const OVERLOADED: &str = "The application is overloaded. Try again soon.";
@@ -23,6 +23,10 @@ pub const INVALID: &str = "The application sent an invalid response.";
 pub const NO_SPACE: &str = "The server has no space for the request body. Try again later.";
 /// For a client whose stored body cannot be read.
 pub const UNREADABLE: &str = "The server could not read the request body that it has stored.";
+
+/// The status and the explanation for the client if no response was sent yet, and the kind of failure. The log counts failures of a kind
+/// together.
+pub type Description = (StatusCode, &'static str, &'static str);
 
 /// Why a request got no connection.
 #[derive(Debug)]
@@ -44,7 +48,7 @@ pub enum CheckoutError {
 }
 
 impl CheckoutError {
-    /// Describes the failure, as [`Cause::describe`](super::Cause).
+    /// Describes the failure. In its kind, `{}` is the upstream.
     pub(super) fn describe(&self) -> Description {
         let status = match self {
             Self::QueueFull(_) | Self::QueueTimeout(_) | Self::Drained => StatusCode::SERVICE_UNAVAILABLE,

@@ -8,7 +8,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_service::{RequestBodyError, Response};
 
-use super::{CheckoutError, Endpoint, SendError, UploadError, error};
+use super::{CheckoutError, Description, Endpoint, SendError, UploadError, error};
 use crate::buffer::{BufferError, StoreError};
 use rudy_pipeline::pages;
 
@@ -128,10 +128,6 @@ pub trait ProtocolCause: fmt::Debug + fmt::Display + Send + Sync + Sized + 'stat
         None
     }
 }
-
-/// The status and the explanation for the client if no response was sent yet, and the kind of failure. The log counts failures of a kind
-/// together.
-pub type Description = (StatusCode, &'static str, &'static str);
 
 impl<P: ProtocolCause> Cause<P> {
     /// Returns whether another connection may succeed.

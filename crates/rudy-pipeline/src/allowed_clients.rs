@@ -9,7 +9,7 @@ use rudy_service::{Client, Peer, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::context::Context;
+use super::handling::Context;
 use crate::network::Network;
 use crate::pages;
 use crate::request_state::HasRequestState;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What outlives a configuration, one value of each type: open folders and their caches, the keys of TLS sessions, the counts of limits,
 /// the connections to upstreams. Each part of the server gets its own with [`Self::of`], which makes it at the first call, so that no list names them
-/// all. A reload builds the next [`App`](crate::App) with the same resources.
+/// all. A reload builds the next `App` with the same resources.
 #[derive(Default)]
 pub struct Resources(Mutex<Vec<Arc<dyn Any + Send + Sync>>>);
 

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, SEC_WEBSOCKET_ACCEPT};
-use rudy_http::h1::client::{Fault, RequestHead};
+use rudy_http::h1::client::{Fault, RequestHead, ResponseEvent};
 use rudy_service::poll_time;
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
 use super::failure::{Attempt, Cause, Failure, HttpCause, Phase, is_upstream_failure};
 use super::fields::ResponseFields;
-use super::received::Head;
+use super::http1::Http1Connection;
+use super::http2::Parts;
+use super::received::{Head, pass_interim};
 use super::sending;
 use super::upgrade::Offer;
 pub(super) use rudy_client::Timeouts;
@@ -32,10 +34,10 @@ pub(super) struct Http {
     tunnel: Option<Box<Tunnel>>,
     failure_statuses: FailureStatuses,
     /// The fields of a head whose end was not received yet.
-    pub(super) fields: ResponseFields,
+    fields: ResponseFields,
     /// How long the upstream keeps the connection open without a request, if it says so.
-    pub(super) kept_for: Option<Duration>,
-    pub(super) interim: u32,
+    kept_for: Option<Duration>,
+    interim: u32,
 }
 
 /// A connection that has changed to another protocol.
@@ -90,6 +92,48 @@ impl Http {
             interim: 0,
         };
         Ok(Exchange::new(checkout, sending, protocol, timeouts))
+    }
+
+    /// Receives once.
+    fn poll_http1(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut Http1Connection,
+        received: &mut Received<Head>,
+    ) -> Poll<Result<(), Cause>> {
+        let Self { fields, interim, kept_for, .. } = self;
+        connection.poll_receive(cx, fields, |event, fields| {
+            match event {
+                ResponseEvent::Informational(head) => pass_interim(fields.finish(&head).0, interim)?,
+                ResponseEvent::Head(head) => {
+                    let head = Head::new(&head, fields.finish(&head));
+                    *kept_for = head.kept_for;
+                    received.begin(head);
+                }
+                ResponseEvent::Data(data) => received.body.extend_from_slice(data),
+                ResponseEvent::End(trailers) => {
+                    (received.trailers, received.is_complete) = (trailers.map(Box::new), true);
+                }
+                ResponseEvent::NeedData => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds the parts that a stream has received.
+    fn take(&mut self, parts: Parts, received: &mut Received<Head>) -> Result<(), Cause> {
+        let Parts { interim, head, body, trailers, is_complete } = parts;
+        for head in interim {
+            pass_interim(head, &mut self.interim)?;
+        }
+        if let Some(head) = head {
+            self.kept_for = head.kept_for;
+            received.begin(head);
+        }
+        // A caller takes a piece before it polls for the next one.
+        received.body.unsplit(body);
+        (received.trailers, received.is_complete) = (trailers.map(Box::new), is_complete);
+        Ok(())
     }
 }
 

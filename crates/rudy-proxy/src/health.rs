@@ -24,7 +24,6 @@ use tokio::time::{sleep, timeout};
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
 use super::exchange::{Http, Timeouts};
-use super::table::ProxyTable;
 use super::url::UpstreamUrl;
 use rudy_client::{Endpoint, Start, Upload, Upstream};
 
@@ -145,18 +144,17 @@ struct Checks {
     preamble: Option<Arc<[u8]>>,
 }
 
-/// Returns the task that checks the member with this id and URL, if the table of the proxy demands it.
+/// Returns the task that checks the member with this id and URL.
 pub(super) fn checks(
     upstream: &Arc<Upstream<Connection>>,
     id: u64,
     url: &UpstreamUrl,
-    proxy: &ProxyTable,
-) -> Option<impl Future<Output = ()> + Send + use<>> {
-    let table = proxy.health_check.clone()?;
-    let (upstream, fields) = (upstream.clone(), fields(url, &table));
-    let preamble =
-        proxy.send_proxy_protocol.then(|| proxy_header::encode(ProxiedClient::ProxyItself, None).into());
-    Some(Checks { upstream, id, table, fields, preamble }.run())
+    table: &HealthCheckTable,
+    send_proxy_protocol: bool,
+) -> impl Future<Output = ()> + Send + use<> {
+    let (upstream, table, fields) = (upstream.clone(), table.clone(), fields(url, table));
+    let preamble = send_proxy_protocol.then(|| proxy_header::encode(ProxiedClient::ProxyItself, None).into());
+    Checks { upstream, id, table, fields, preamble }.run()
 }
 
 impl Checks {

@@ -17,6 +17,8 @@
 //! 8. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
 //!    while ([`ejection`]). Requests of Rudy itself notice failures, too ([`health`]).
 
+mod background;
+mod build;
 mod choice;
 mod connection;
 mod ejection;
@@ -62,6 +64,7 @@ use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_service::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_tls::PendingHandshake;
 
+pub use self::build::name_of;
 pub use self::choice::{HashKey, UpstreamChoice};
 pub use self::ejection::EjectionTable;
 use self::exchange::{Exchange, Timeouts};
@@ -76,7 +79,6 @@ pub use self::sticky::StickyKey;
 pub use self::sticky::{CookieName, SameSite, StickyTable};
 use self::sticky::{Stickiness, Sticky};
 pub use self::subrequest::Subrequest;
-pub use self::table::name_of;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::target;
 pub use self::target::{Prefixes, reject_other_path, target_of_uri};

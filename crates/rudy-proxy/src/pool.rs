@@ -1,7 +1,6 @@
 //! The upstreams of a proxy: their connections, and the attempts to send a request to them.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,26 +8,22 @@ use arc_swap::ArcSwapOption;
 use http::Method;
 use rudy_config::Int;
 use rudy_http::h1::client::RequestHead;
-use rudy_log::ErrorLog;
 use rudy_service::Observer;
-use rudy_upstream::{Change, Member, MemberOptions};
+use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
 
-use super::connection::Connection;
+use super::connection::{Connection, Connections, Speaks};
 use super::ejection::FailureStatuses;
 use super::exchange::{Exchange, Http, Timeouts};
 use super::failure::{Attempt, Cause, Failure, HttpCause, Phase};
-use super::health;
-use super::http2::{Connections, Speaks};
 use super::received::Head;
-use super::service::Service;
 use super::table::{ProxyTable, UpstreamTable};
 use super::tls::UpstreamTls;
 use super::upgrade::Offer;
 use super::url::{Destination, UpstreamUrl};
 use rudy_client::{
     Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
-    UpstreamOptions, Wanted, background_runtime, entry_of,
+    UpstreamOptions, Wanted, entry_of,
 };
 use rudy_pipeline::debug_request;
 
@@ -40,9 +35,9 @@ pub struct ProxyPool {
     /// The statuses of responses that are failures of the upstream.
     failure_statuses: FailureStatuses,
     /// The URLs of the table. Members have the index of theirs in their id: see [`entry_of`].
-    urls: Arc<[UpstreamUrl]>,
+    pub(super) urls: Arc<[UpstreamUrl]>,
     /// What resolves names.
-    resolver: Resolver,
+    pub(super) resolver: Resolver,
     /// Why no member is known, if the last lookup of SRV records has failed.
     pub(super) unresolved: ArcSwapOption<String>,
     /// What the operator has drained. Targets of SRV records may leave and return.
@@ -50,7 +45,7 @@ pub struct ProxyPool {
     /// What `https` upstreams need.
     tls: Option<Arc<UpstreamTls>>,
     /// The health checks, and the lookups of SRV records. They end with the pool.
-    tasks: OnceLock<JoinSet<()>>,
+    pub(super) tasks: OnceLock<JoinSet<()>>,
 }
 
 impl ProxyPool {
@@ -102,32 +97,6 @@ impl ProxyPool {
             tls,
             tasks: OnceLock::new(),
         })
-    }
-
-    /// Begins to look up the names among its addresses, to check its upstreams, and to log which of them get no requests.
-    ///
-    /// # Errors
-    ///
-    /// The system cannot create the threads.
-    pub(super) fn start(self: &Arc<Self>, table: &ProxyTable, log: &ErrorLog) -> io::Result<()> {
-        let (urls, changes) = (self.urls.clone(), log.clone());
-        let on_change = move |member: &Member<Endpoint>, change: Change<'_>| {
-            if let Some(url) = urls.get(entry_of(member.id())) {
-                log_change(&changes, &url.of_member(member.address()), change);
-            }
-        };
-        self.upstream.pool().on_change(Box::new(on_change));
-        let mut tasks = JoinSet::new();
-        for (entry, url) in (0..).zip(&*self.urls) {
-            if let Some(name) = url.service() {
-                let service = Service::new(self, entry, name, table, log);
-                tasks.spawn_on(service.follow(self.resolver.clone()), &background_runtime()?);
-            } else if let Some(checks) = health::checks(&self.upstream, entry, url, table) {
-                tasks.spawn_on(checks, &background_runtime()?);
-            }
-        }
-        self.tasks.get_or_init(|| tasks);
-        self.upstream.look_up_names(log)
     }
 
     /// Returns whether one of its upstreams uses TLS.
@@ -273,21 +242,6 @@ impl Outgoing for Attempts<'_> {
     fn is_possible(&self, member: u64, failure: &Failure) -> bool {
         // Without TLS, the upstream does not choose its version.
         !failure.cause.needs_own_connection() || !self.pool.is_h2c(member)
-    }
-}
-
-/// Logs that an upstream gets no requests, or gets them again.
-fn log_change(log: &ErrorLog, url: &str, change: Change<'_>) {
-    match change {
-        Change::Ejected { why } => {
-            let message = format!("{url} is ejected and gets no requests: {why}");
-            log.recurring_error(("an upstream is ejected", &*url.to_string()), &message);
-        }
-        Change::Returned => log.notice(&format!("{url} gets requests again")),
-        Change::Unhealthy { why } => {
-            log.error(&format!("{url} is unhealthy and gets no requests: the health check failed: {why}"));
-        }
-        Change::Healthy => log.notice(&format!("{url} is healthy")),
     }
 }
 

@@ -107,8 +107,9 @@ impl Service {
         if let Some(url) = pool.url_of(id) {
             options.is_retired = pool.drained_names().contains(&url.of_member(&endpoint));
             pool.upstream.pool().add(id, endpoint, options, Instant::now());
-            if let Some(checks) = health::checks(&pool.upstream, id, url, &self.table) {
-                tasks.spawn(checks);
+            if let Some(check) = &self.table.health_check {
+                let header = self.table.send_proxy_protocol;
+                tasks.spawn(health::checks(&pool.upstream, id, url, check, header));
             }
         }
         FollowedTarget { target: target.clone(), id, _tasks: tasks }

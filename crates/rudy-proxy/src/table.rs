@@ -1,6 +1,5 @@
 //! The table of the `proxy` handler.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -9,17 +8,13 @@ use rudy_units::{Size, Time, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Proxy;
 use super::choice::UpstreamChoice;
 use super::ejection::EjectionTable;
 use super::health::HealthCheckTable;
 use super::sticky::StickyTable;
-use super::tls::UpstreamTls;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
 use rudy_client::{NameServer, Resolver};
-use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
-use rudy_system::watched_files::folders_of;
 
 /// Passes requests to an application over HTTP: a table, or the URL of the application alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -228,7 +223,7 @@ impl Default for ProxyTable {
 
 impl ProxyTable {
     /// Returns the problems that the types of the table cannot express.
-    fn problems(&self, location: &Location) -> Vec<Problem> {
+    pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.upstreams.is_none() {
             problems.push(missing(&(), location, "upstreams").unless_invalid(&location.key("upstreams")));
@@ -299,26 +294,6 @@ impl ProxyTable {
         }
     }
 
-    /// Returns the proxy with this table, for a route with this name.
-    ///
-    /// # Errors
-    ///
-    /// All problems of the table.
-    pub fn proxy(&self, location: &Location, route: String) -> Result<Proxy, Vec<Problem>> {
-        let mut problems = self.problems(location);
-        let unusable = |why| Problem::value(&location.key("resolver"), why);
-        match (UpstreamTls::new(self, location), self.resolver()) {
-            (Ok(tls), Ok(resolver)) if problems.is_empty() => {
-                return Ok(Proxy::new(self, tls, resolver, route));
-            }
-            (tls, resolver) => {
-                problems.extend(tls.err().map(|problem| *problem));
-                problems.extend(resolver.err().map(unusable));
-            }
-        }
-        Err(problems)
-    }
-
     /// Returns the upstreams.
     pub(super) fn upstreams(&self) -> &[UpstreamTable] {
         self.upstreams.as_ref().map_or(&[], OneOrMany::as_slice)
@@ -330,45 +305,9 @@ impl ProxyTable {
     }
 }
 
-/// Returns the first host and path of a route, as in `example.org/api/*`.
-pub fn name_of(route: &BuildContext<'_>) -> String {
-    let path = route.paths.first().map(ToString::to_string).unwrap_or_default();
-    format!("{}{path}", route.host)
-}
-
 /// A proxy for these upstreams, with defaults.
 impl FromIterator<UpstreamUrl> for ProxyTable {
     fn from_iter<I: IntoIterator<Item = UpstreamUrl>>(urls: I) -> Self {
         Self { upstreams: Some(urls.into_iter().map(Into::into).collect()), ..Self::default() }
-    }
-}
-
-impl HandlerConfig for ProxyTable {
-    fn describe(&self) -> String {
-        let upstream = |upstream: &UpstreamTable| match upstream.weight {
-            Int(1) => upstream.url.to_string(),
-            Int(weight) => format!("{} (weight {weight})", upstream.url),
-        };
-        let upstreams = self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ");
-        match &self.health_check {
-            Some(HealthCheckTable { path, interval: Time(interval), .. }) => {
-                format!("{upstreams}, health check {path} every {}", rudy_units::duration(*interval))
-            }
-            None => upstreams,
-        }
-    }
-
-    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(self.proxy(route.location, name_of(route))?))
-    }
-
-    fn keeps_state(&self) -> bool {
-        self.sticky.is_some()
-    }
-
-    fn paths_read(&self) -> Vec<PathBuf> {
-        let files = [&self.trusted_certificates, &self.client_certificate, &self.client_key];
-        // Their folders, because a renewal replaces the files.
-        files.into_iter().flatten().flat_map(|path| folders_of(&path.0)).collect()
     }
 }

@@ -18,7 +18,7 @@ const RESPONSES_DIVISOR: u64 = 2;
 /// The limits and counts of all buffered bodies of the process. Clones share them, across reloads too.
 ///
 /// ```
-/// use rudy_server::buffer::{Buffers, Options};
+/// use rudy_client::buffer::{Buffers, Options};
 ///
 /// let buffers = Buffers::default();
 /// buffers.set(Options { total: Some(1 << 30), ..Options::default() });

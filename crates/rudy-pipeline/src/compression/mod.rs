@@ -6,7 +6,7 @@
 //! 4. [`KeptVariants`] keeps results, of files and of stored responses.
 //! 5. [`pool`] runs the work: a piece at a time, on the thread pool for blocking work.
 //!
-//! [`rudy_files`] compresses its files. The step `compress` is for all other responses.
+//! `rudy-files` compresses its files. The step `compress` is for all other responses.
 
 mod body;
 mod encoder;

@@ -140,7 +140,7 @@ pub fn route(observer: Option<&Arc<dyn Observer>>) -> Option<Arc<RouteName>> {
     observer.and_then(of)?.notes().route.clone()
 }
 
-/// Whether [`debug_request`] logs anything.
+/// Whether [`debug_request`](crate::debug_request) logs anything.
 pub fn logs_requests() -> bool {
     let [proxy, fastcgi] = [
         tracing::enabled!(target: "proxy", tracing::Level::DEBUG),

@@ -39,7 +39,7 @@ pub(crate) struct Http2Connection {
     state: Mutex<State>,
     /// Notified when anything is received, and at the end.
     received: Notify,
-    pub(super) address: Option<SocketAddr>,
+    pub(crate) address: Option<SocketAddr>,
     /// The runtime of its task.
     pub(super) runtime: Option<Id>,
     /// `http` or `https`.
@@ -113,7 +113,7 @@ impl End {
 
 impl Http2Connection {
     /// Starts HTTP/2 on a socket, and the task of the connection. It must get a request within `idle_timeout`.
-    pub(super) fn start(socket: Socket, scheme: &'static str, idle_timeout: Duration) -> Arc<Self> {
+    pub(crate) fn start(socket: Socket, scheme: &'static str, idle_timeout: Duration) -> Arc<Self> {
         let (now, mut output) = (Instant::now(), BytesMut::new());
         let protocol = ClientConnection::new(now, &LIMITS, &mut output);
         let address = socket.address();
@@ -161,7 +161,7 @@ impl Http2Connection {
     }
 
     /// Waits for the SETTINGS of the upstream, which say how many streams it accepts, and whether it accepts tunnels.
-    pub(super) async fn wait_for_settings(&self, time: Duration) -> io::Result<()> {
+    pub(crate) async fn wait_for_settings(&self, time: Duration) -> io::Result<()> {
         let settings = async {
             loop {
                 let received = self.received.notified();
@@ -184,7 +184,7 @@ impl Http2Connection {
     }
 
     /// Reserves a stream. `None` if there is none, or if the upstream has closed the idle connection.
-    pub(super) fn reserve(self: &Arc<Self>) -> Option<Http2Stream> {
+    pub(crate) fn reserve(self: &Arc<Self>) -> Option<Http2Stream> {
         let is_reserved = self.with(|state| {
             if state.is_idle() {
                 state.receive_available();
@@ -195,17 +195,17 @@ impl Http2Connection {
     }
 
     /// Returns whether another stream can be opened.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.with(|state| state.has_room())
     }
 
     /// Returns whether nothing was received for so long that the connection may be dead.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.with(|state| state.last_received.elapsed() > SILENCE_MAX)
     }
 
     /// Finds out with a PING whether the upstream still responds. If it does not, the connection gets no further requests.
-    pub(super) async fn confirm(&self) {
+    pub(crate) async fn confirm(&self) {
         let received = self.received.notified();
         let sent = self.with(State::ping);
         if timeout_at((sent + PING_TIMEOUT).into(), received).await.is_err() {
@@ -217,12 +217,17 @@ impl Http2Connection {
         }
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    /// Returns whether it should get no further requests, because it was opened long ago.
+    pub(crate) fn is_old(&self) -> bool {
+        self.opened.elapsed() >= AGE_MAX
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
         self.with(|state| state.end.is_some())
     }
 
     /// Announces the end. Requests in progress continue, and the task closes the connection after them.
-    pub(super) fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         self.with(State::shut_down);
     }
 }

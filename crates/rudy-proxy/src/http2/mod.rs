@@ -1,7 +1,5 @@
 //! Connections to upstreams over HTTP/2, which many requests share.
 //!
-//! - [`Connections`] has the connections of a proxy, by upstream and worker. A request gets a stream of an open connection, or waits while
-//!   the first one opens another.
 //! - [`Http2Connection`] is a connection: the state of the protocol, the parts of responses that were not taken yet, and frames to send. A
 //!   task for each connection ([`task`]) owns its reads and writes; it runs on the worker whose requests use it.
 //! - [`Http2Stream`] is what a request has: it reads from and writes to that state, and wakes the task. Dropping it cancels the request.
@@ -10,7 +8,6 @@
 //! most its own window, and a client that does not read delays no other.
 
 mod connection;
-mod open;
 mod stream;
 mod task;
 #[cfg(test)]
@@ -21,7 +18,6 @@ use std::sync::LazyLock;
 use rudy_http::{Limits, h2};
 
 pub(super) use self::connection::Http2Connection;
-pub(super) use self::open::{Connections, Speaks};
 pub(super) use self::stream::{Http2Stream, Parts};
 
 /// The size to which the window of a stream may grow, which a client that does not read can occupy. At a round trip of 1 ms, as in a data

@@ -2,6 +2,8 @@
 //!
 //! An idle tunnel has no buffer: it reads into one of the thread, and stores only what the other end does not accept at once.
 
+mod end;
+
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
@@ -13,8 +15,8 @@ use http_body::Body as _;
 use rudy_service::{
     BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded, UpgradedIo, poll_time,
 };
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::end::End;
 use super::connection::Connection;
 use super::exchange::Switched;
 use rudy_client::Checkout;
@@ -87,34 +89,6 @@ struct Direction {
     has_ended: bool,
     /// Whether the writing end was notified of it.
     is_over: bool,
-}
-
-/// An end of a tunnel.
-pub(super) trait End {
-    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-}
-
-impl End for UpgradedIo {
-    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut buffer = ReadBuf::new(buffer);
-        ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
-        Poll::Ready(Ok(buffer.filled().len()))
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(self).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        AsyncWrite::poll_flush(Pin::new(self), cx)
-    }
-
-    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self).poll_shutdown(cx)
-    }
 }
 
 impl Direction {

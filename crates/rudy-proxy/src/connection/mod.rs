@@ -1,4 +1,9 @@
 //! What the pool has for a request: a connection of HTTP/1.1, or a stream of HTTP/2.
+//!
+//! [`Connections`] has the connections of a proxy, by upstream and worker. A request gets a stream of an open connection, or waits while the
+//! first one opens another.
+
+mod open;
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,9 +12,9 @@ use std::task::{Context, Poll};
 use http::HeaderMap;
 use rudy_service::Piped;
 
+pub(super) use self::open::{Connections, Speaks};
 use super::http1::Http1Connection;
-use super::http2::{Connections, Http2Stream};
-use super::tunnel::End;
+use super::http2::Http2Stream;
 use rudy_client::{self, Dial, SocketConnection as _};
 
 /// A connection to an upstream for one request.
@@ -85,30 +90,5 @@ impl rudy_client::Connection for Connection {
 
     fn is_shared(&self) -> bool {
         matches!(self, Self::Http2(_))
-    }
-}
-
-/// The upstream's end of a tunnel.
-impl End for Connection {
-    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        match self {
-            Self::Http1(connection) => connection.socket().poll_read(cx, buffer),
-            Self::Http2(stream) => stream.poll_read(cx, buffer),
-        }
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        rudy_client::Connection::poll_write(self, cx, bytes)
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        rudy_client::Connection::poll_flush(self, cx)
-    }
-
-    fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(match self {
-            Self::Http1(connection) => connection.socket().finish(),
-            Self::Http2(stream) => stream.finish(None),
-        })
     }
 }

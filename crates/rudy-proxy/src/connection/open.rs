@@ -8,10 +8,9 @@ use rudy_service::current_runtime;
 use rudy_tls::{ClientTls, same_error};
 use tokio::runtime::Id;
 
-use super::connection::AGE_MAX;
-use super::{Http2Connection, Http2Stream};
-use crate::connection::Connection;
+use super::Connection;
 use crate::http1::Http1Connection;
+use crate::http2::{Http2Connection, Http2Stream};
 use rudy_client::{Dial, SocketConnection as _, entry_of};
 
 /// The version of HTTP of an upstream.
@@ -157,7 +156,7 @@ impl WorkerConnections {
     fn first_with_room(&self, dial: &Dial<'_>) -> Option<Arc<Http2Connection>> {
         let mut state = self.state();
         state.connections.retain(|connection| {
-            let is_current = dial.still_has(connection.address) && connection.opened.elapsed() < AGE_MAX;
+            let is_current = dial.still_has(connection.address) && !connection.is_old();
             if !is_current {
                 connection.shut_down();
             }

@@ -13,11 +13,11 @@ use rudy_service::{Reply, Request};
 
 use super::context::Context;
 use super::passage::OwnedCall;
-use super::resources::Resources;
 use super::step::Target;
 use crate::compression::CompressionSetting;
 use crate::media_types::FileTypes;
 use crate::methods::READ_METHODS;
+use crate::resources::Resources;
 use crate::routing::template::Subject;
 use crate::routing::{PathPattern, RouteMatch};
 use rudy_system::file_access::on_pool;

@@ -13,9 +13,9 @@ use rudy_service::{Client, Reply, Request, Response};
 
 use super::context::{Context, Routes};
 use super::handler::Call;
-use super::hold::{hold, limit};
 use crate::compression::fields::Wanted;
 use crate::field_changes::Change;
+use crate::hold::{hold, limit};
 use crate::pages::Form;
 use crate::request_state::HasResponseState;
 use crate::request_state::{Counted, LoggedIn};

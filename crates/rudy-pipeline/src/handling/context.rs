@@ -10,11 +10,11 @@ use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_service::{Client, Observer, Reply, Request, RequestBody, Response};
 
 use super::handler::Call;
-use super::https_redirect;
 use super::passage::{self, Next};
 use super::step::Target;
 use crate::client_address::set_forwarded_host;
 use crate::exchange::{Observers, RouteName, logs_requests, note};
+use crate::https_redirect;
 use crate::internal_redirect;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::pages;

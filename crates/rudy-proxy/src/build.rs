@@ -1,0 +1,71 @@
+//! Builds proxies from their tables.
+
+use std::path::PathBuf;
+
+use rudy_config::{Int, Location, Problem};
+use rudy_units::Time;
+
+use super::Proxy;
+use super::health::HealthCheckTable;
+use super::table::{ProxyTable, UpstreamTable};
+use super::tls::UpstreamTls;
+use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
+use rudy_system::watched_files::folders_of;
+
+impl ProxyTable {
+    /// Returns the proxy with this table, for a route with this name.
+    ///
+    /// # Errors
+    ///
+    /// All problems of the table.
+    pub fn proxy(&self, location: &Location, route: String) -> Result<Proxy, Vec<Problem>> {
+        let mut problems = self.problems(location);
+        let unusable = |why| Problem::value(&location.key("resolver"), why);
+        match (UpstreamTls::new(self, location), self.resolver()) {
+            (Ok(tls), Ok(resolver)) if problems.is_empty() => {
+                return Ok(Proxy::new(self, tls, resolver, route));
+            }
+            (tls, resolver) => {
+                problems.extend(tls.err().map(|problem| *problem));
+                problems.extend(resolver.err().map(unusable));
+            }
+        }
+        Err(problems)
+    }
+}
+
+/// Returns the first host and path of a route, as in `example.org/api/*`.
+pub fn name_of(route: &BuildContext<'_>) -> String {
+    let path = route.paths.first().map(ToString::to_string).unwrap_or_default();
+    format!("{}{path}", route.host)
+}
+
+impl HandlerConfig for ProxyTable {
+    fn describe(&self) -> String {
+        let upstream = |upstream: &UpstreamTable| match upstream.weight {
+            Int(1) => upstream.url.to_string(),
+            Int(weight) => format!("{} (weight {weight})", upstream.url),
+        };
+        let upstreams = self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ");
+        match &self.health_check {
+            Some(HealthCheckTable { path, interval: Time(interval), .. }) => {
+                format!("{upstreams}, health check {path} every {}", rudy_units::duration(*interval))
+            }
+            None => upstreams,
+        }
+    }
+
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(self.proxy(route.location, name_of(route))?))
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.sticky.is_some()
+    }
+
+    fn paths_read(&self) -> Vec<PathBuf> {
+        let files = [&self.trusted_certificates, &self.client_certificate, &self.client_key];
+        // Their folders, because a renewal replaces the files.
+        files.into_iter().flatten().flat_map(|path| folders_of(&path.0)).collect()
+    }
+}
