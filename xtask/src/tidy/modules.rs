@@ -15,7 +15,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("rudy-mirror", 4),
     ("rudy-pipeline", 4),
     ("rudy-proxy", 11),
-    ("rudy-site-tls", 4),
 ];
 
 /// The modules that each module imports.
