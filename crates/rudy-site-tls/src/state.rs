@@ -55,11 +55,6 @@ impl TlsState {
         }));
     }
 
-    /// Watches the certificates of a site, for as long as it exists.
-    fn watch(&self, watched: Watched) {
-        self.lock_watched().push(Arc::new(watched));
-    }
-
     /// Replaces certificates and keys whose files have changed, and those made by Rudy in time. Returns a line for the
     /// log about each, an error if the old one stays in use.
     pub fn replace_changed(&self) -> Vec<Result<String, String>> {
@@ -124,7 +119,7 @@ pub fn site(
             let tls = Arc::new(ArcSwap::from_pointee(tls));
             let watched = Watched::new(&tls, definition, stamps);
             sources.notify(watched.first_expiry_notices(&tls.load(), now));
-            state.watch(watched);
+            state.lock_watched().push(Arc::new(watched));
             Some(tls)
         }
         Err(more) => {
