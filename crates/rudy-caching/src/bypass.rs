@@ -7,8 +7,8 @@ use rudy_cache::{CacheStatus, Forward, Key};
 use rudy_service::{Observer, Reply, Request, Response};
 use tokio::task::spawn_blocking;
 
-use super::Shared;
 use super::store::OpenStore;
+use super::{Shared, fetch, subject};
 use rudy_pipeline::Call;
 use rudy_pipeline::Next;
 
@@ -40,7 +40,8 @@ pub(super) fn write_through(
         return pass(shared, Forward::Method, request, call, next);
     }
     let (shared, open) = (shared.clone(), open.clone());
-    let (method, key) = (request.method().clone(), key(&shared, &request, &call));
+    let method = request.method().clone();
+    let key = subject::key(&shared.policy, &request, call.context.client);
     let observer = call.context.client.observer.get().cloned();
     let reply = next.call(request, call);
     Reply::Later(Box::pin(async move {
@@ -66,13 +67,8 @@ fn add_forwarded(
     shared.add_status(response, &status, observer);
 }
 
-/// Returns the key of a request with a body.
-pub(super) fn key(shared: &Shared, request: &Request<'_>, call: &Call<'_>) -> Key {
-    super::subject::key(&shared.policy, request, call.context.client)
-}
-
 fn invalidated(shared: &Shared, method: Method, key: &Key, response: &Response) -> Vec<Key> {
     let mut request = HttpRequest::new(());
     *request.method_mut() = method;
-    shared.policy.invalidated(&request, &super::fetch::view(response), key)
+    shared.policy.invalidated(&request, &fetch::view(response), key)
 }

@@ -3,17 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use http::StatusCode;
 use rudy_admin::{CacheObject, CacheStats, PurgeRequest, PurgedBy, Request, Response};
 use rudy_cache::{Content, Key, Seconds};
-use rudy_store::{Object, Purge, PurgeError, SITE, Stats, Target};
+use rudy_store::{Object, Purge, SITE, Stats, Target};
 use rudy_units::visible;
 
+use super::now;
+use super::step::Cache;
 use super::store::OpenStore;
-use super::{Cache, now};
-
-/// Why a server without a cache rejects requests about it.
-pub(super) const NO_CACHE: &str = "no route of this server has a cache";
+use super::successor::NO_CACHE;
 
 /// The maximum number of objects in a list.
 const LIST_MAX: usize = 100_000;
@@ -59,35 +57,9 @@ fn purge_all(caches: &[&Cache], request: &PurgeRequest) -> Result<Response, Stri
         purges.extend(targets.into_iter().map(|target| Purge { target, soft: request.soft }));
     }
     for open in stores(caches) {
-        open.purge(&purges).map_err(|error| explain(&error))?;
+        open.purge(&purges)?;
     }
     Ok(Response::CachePurged)
-}
-
-/// Returns the request that purges a key in another process.
-pub(super) fn purge_of(key: &Key) -> Request {
-    let by = match std::str::from_utf8(key.uri()) {
-        Ok(url) => PurgedBy::Url(url.to_owned()),
-        // A request is text.
-        Err(error) => {
-            PurgedBy::Prefix(String::from_utf8_lossy(&key.uri()[..error.valid_up_to()]).into_owned())
-        }
-    };
-    Request::CachePurge(PurgeRequest { by: vec![by], soft: false })
-}
-
-/// Returns why a purge has failed, and what to do.
-pub(super) fn explain(error: &PurgeError) -> String {
-    match error {
-        PurgeError::Busy => {
-            "another process has the lock of the cache folder: send the purge to that process".to_owned()
-        }
-        PurgeError::Full => {
-            "too many purges are being applied: send the purge again in a few seconds".to_owned()
-        }
-        PurgeError::System(error) => format!("the purge cannot be written: {error}"),
-        _ => "the prefix or tag is too long".to_owned(),
-    }
 }
 
 /// Returns the keys of a URL: they depend on the settings of the routes.
@@ -228,34 +200,9 @@ fn describe(key: &[u8], stored: &rudy_cache::Stored, body_bytes: u64) -> CacheOb
     }
 }
 
-/// The response to an HTTP request that purges.
-pub(super) fn purged(result: Result<(), PurgeError>, headers: &http::HeaderMap) -> rudy_service::Response {
-    match result {
-        Ok(()) => {
-            rudy_service::Response::text(StatusCode::OK, "text/plain; charset=utf-8", "200 OK\nPurged.\n")
-        }
-        Err(error) => rudy_pipeline::pages::error(
-            StatusCode::SERVICE_UNAVAILABLE,
-            headers,
-            &format!("{}.", explain(&error)),
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_key_is_purged_in_another_process_by_its_url() {
-        for (target, by) in [
-            (&b"/b?c"[..], PurgedBy::Url("https://a.org/b?c".into())),
-            (b"/d\xffe", PurgedBy::Prefix("https://a.org/d".into())),
-        ] {
-            let expected = Request::CachePurge(PurgeRequest { by: vec![by], soft: false });
-            assert_eq!(purge_of(&Key::new(true, b"a.org", target)), expected);
-        }
-    }
 
     #[test]
     fn a_url_has_a_scheme_and_a_host() {

@@ -26,6 +26,7 @@ mod reply;
 mod step;
 mod store;
 mod subject;
+mod successor;
 mod table;
 mod visit;
 mod waiting;

@@ -6,13 +6,12 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
-use rudy_service::{Reply, Request};
+use rudy_service::{Reply, Request, Response};
 use rudy_store::{Purge, Target};
 use tokio::task::spawn_blocking;
 
-use super::control::purged;
 use super::store::OpenStore;
-use super::{Shared, bypass};
+use super::{Shared, subject};
 use rudy_pipeline::Call;
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 use rudy_pipeline::pages;
@@ -58,6 +57,14 @@ pub(super) fn respond(
     })))
 }
 
+/// The response to an HTTP request that purges.
+fn purged(result: Result<(), String>, headers: &HeaderMap) -> Response {
+    match result {
+        Ok(()) => Response::text(StatusCode::OK, "text/plain; charset=utf-8", "200 OK\nPurged.\n"),
+        Err(why) => pages::error(StatusCode::SERVICE_UNAVAILABLE, headers, &format!("{why}.")),
+    }
+}
+
 /// The response to a PURGE that no setting allows: it never reaches the application.
 pub(super) fn reject(request: &Request<'_>) -> Reply {
     method_not_allowed(request, APP_METHODS, "Method not allowed. PURGE needs `purge_from`.").into()
@@ -74,7 +81,7 @@ fn targets(shared: &Shared, request: &Request<'_>, call: &Call<'_>) -> Option<Ve
         let site = shared.site.as_bytes();
         return Some(tags.into_iter().map(|tag| Target::TagOfSite { site: site.to_vec(), tag }).collect());
     }
-    let key = bypass::key(shared, request, call);
+    let key = subject::key(&shared.policy, request, call.context.client);
     Some(vec![match key.uri().strip_suffix(b"*") {
         Some(prefix) => Target::Prefix(prefix.to_vec()),
         None => Target::Key(key),

@@ -17,9 +17,9 @@ use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::control::{NO_CACHE, purge_of};
 use super::flights::Flights;
 use super::marks::Marks;
+use super::successor;
 use rudy_pipeline::compression::StoredVariants;
 use rudy_pipeline::registry::Registry;
 use rudy_system::state_dir;
@@ -214,9 +214,10 @@ impl OpenStore {
         &self.folder
     }
 
-    /// Purges objects. Later requests neither find them nor join a request that was sent before. Blocks.
-    pub(super) fn purge(&self, purges: &[Purge]) -> Result<(), PurgeError> {
-        self.store.purge(purges)?;
+    /// Purges objects. Later requests neither find them nor join a request that was sent before. Blocks. An error is why that has failed,
+    /// and what to do.
+    pub(super) fn purge(&self, purges: &[Purge]) -> Result<(), String> {
+        self.store.purge(purges).map_err(|error| explain(&error))?;
         let key = |purge: &Purge| match &purge.target {
             Target::Key(key) => Some(key.clone()),
             // The keys of a tag are known when the responses arrive.
@@ -234,12 +235,7 @@ impl OpenStore {
         self.store.invalidate(keys);
         self.flights.close(keys);
         let Some(successor) = &*self.successor.load() else { return };
-        // If the new process has ended, this one stores again, and removes the objects then.
-        let rejected = keys.iter().filter_map(|key| rudy_admin::ask(successor, &purge_of(key)).err());
-        for why in rejected.filter(|why| !why.ends_with(NO_CACHE)) {
-            let message = format!("the new process may send what a request has changed here: {why}");
-            self.log.recurring_error("the new process has not purged what a request has changed", &message);
-        }
+        successor::purge(successor, keys, &self.log);
     }
 
     /// Lets the process that replaces this one store. It purges what requests change here.
@@ -252,6 +248,20 @@ impl OpenStore {
     pub fn reclaim(&self) {
         self.successor.store(None);
         self.store.reclaim();
+    }
+}
+
+/// Returns why a purge has failed, and what to do.
+fn explain(error: &PurgeError) -> String {
+    match error {
+        PurgeError::Busy => {
+            "another process has the lock of the cache folder: send the purge to that process".to_owned()
+        }
+        PurgeError::Full => {
+            "too many purges are being applied: send the purge again in a few seconds".to_owned()
+        }
+        PurgeError::System(error) => format!("the purge cannot be written: {error}"),
+        _ => "the prefix or tag is too long".to_owned(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Whether folders are listed, and with which template.
 
 use std::fmt;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +9,6 @@ use rudy_config::{FilePath, inline_schema, marker};
 use schemars::json_schema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
-
-use super::listing;
-
-/// The maximum size of a template, which is kept in memory.
-const TEMPLATE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Whether folders without an index file are listed: `true`, `false`, or the file of a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -79,16 +73,3 @@ inline_schema!([] Browse, |_generator| {
 /// The text of a template. Folders with another text do not share their caches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListingTemplate(pub(super) Arc<str>);
-
-impl ListingTemplate {
-    /// Reads a template, and renders a sample: an unknown variable is an error.
-    pub(super) fn read(file: &Path) -> Result<Self, String> {
-        let metadata = fs::metadata(file).map_err(|error| error.to_string())?;
-        if !metadata.is_file() || metadata.len() > TEMPLATE_BYTES_MAX {
-            return Err("expected a file of at most 1 MiB".to_owned());
-        }
-        let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
-        listing::check_template(&text).map_err(|error| error.to_string())?;
-        Ok(Self(text.into()))
-    }
-}

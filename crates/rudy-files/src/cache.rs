@@ -11,7 +11,7 @@ use rudy_http::semantics::negotiation::Coding;
 
 use super::entry::{Content, Entry, Representation};
 use super::options::FilesOptions;
-use super::root::Stat;
+use super::stat::Stat;
 use rudy_pipeline::compression::{KeptVariants, by_bytes};
 
 /// Memory of a representation besides its content: two heads of up to ten fields, as a map and encoded, and its share of the

@@ -21,7 +21,8 @@ use rudy_http::semantics::range::Span;
 use rudy_service::{Body, BodyPiece, FileRange, Response};
 
 use super::find::OtherRoutes;
-use super::root::{Opened, Root, Stat};
+use super::folders::Root;
+use super::stat::{Dependency, Opened, Stat};
 use rudy_system::file_access::{Access, WouldBlock};
 
 /// The file for a requested path. Immutable except for the time of its last check: a change creates a new entry.
@@ -41,13 +42,6 @@ pub(super) struct Entry {
     /// Whether a further change would certainly alter the modification times. False if a file changed within the last clock tick.
     pub(super) mtime_is_stable: bool,
     pub(super) checked_ms: AtomicU64,
-}
-
-/// A path that a lookup examined, and its state then; `None` if it was missing.
-#[derive(Debug)]
-pub(super) struct Dependency {
-    pub(super) path: String,
-    pub(super) seen: Option<Stat>,
 }
 
 /// The state of a compressed coding.

@@ -2,12 +2,12 @@
 
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 
-use super::entry::Dependency;
 use super::failure::Failure;
+use super::folders::Root;
 use super::options::FilesOptions;
 use super::placeholders::PATH;
-use super::root::{Kind, Opened, Root, Stat, is_not_found};
 use super::source;
+use super::stat::{Dependency, Kind, Opened, Stat, is_not_found};
 use rudy_system::file_access::{Access, WouldBlock};
 
 /// The path of a request, relative to the folder that is served.

@@ -5,7 +5,7 @@
 //! 1. [`cache`]: If the path was requested within the last second, the cache has a response with an encoded head. This step
 //!    allocates, formats and waits for nothing, and needs no map of the fields ([`Files::respond_if_cached`]).
 //! 2. [`resolve`]: After a second, `statx` shows whether a dependency of the [`entry`] has changed.
-//! 3. [`mod@find`]: Without an entry, it looks up index files, `try_files` and the fallback beneath the root ([`root`]).
+//! 3. [`mod@find`]: Without an entry, it looks up index files, `try_files` and the fallback beneath the root ([`Root`]).
 //!    [`load`] reads the file.
 //!
 //!    If step 2 or 3 would block on a disk, the request starts again on the thread pool for blocking work ([`file_access`](rudy_system::file_access)).
@@ -28,8 +28,9 @@ mod options;
 mod placeholders;
 mod resolve;
 mod respond;
-mod root;
 mod source;
+mod stat;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -53,17 +54,18 @@ use cache::Entries;
 use failure::Failure;
 use find::FolderPath;
 pub use find::OtherRoutes;
-pub use folders::Folders;
+pub use folders::{Folders, Root};
 use options::CacheRules;
-pub use options::{CacheRule, FilesError, FilesOptions, FilesTable};
+pub use options::{CacheRule, FilesError, FilesOptions};
 use resolve::Resolved;
-pub use root::{Kind, Root};
 use rudy_pipeline::compression::Compression;
 use rudy_pipeline::methods;
 use rudy_pipeline::pages;
 use rudy_pipeline::{Call, Handler, Start};
 use rudy_system::file_access::{Access, WouldBlock, on_pool};
 pub use source::is_withheld;
+pub use stat::Kind;
+pub use table::FilesTable;
 
 /// The files of a folder, and the log of their route. Clones share everything.
 #[derive(Debug, Clone)]

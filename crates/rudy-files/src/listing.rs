@@ -1,6 +1,8 @@
 //! Directory listings as HTML or JSON.
 
+use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -9,9 +11,11 @@ use rudy_http::semantics::percent::encode;
 use rustix::fs::Dir;
 use serde::Serialize;
 
+use super::browse::ListingTemplate;
+use super::folders::Root;
 use super::options::FilesOptions;
-use super::root::{Kind, Root};
 use super::source;
+use super::stat::Kind;
 use rudy_system::file_access::Access;
 
 /// The sort order of a listing.
@@ -183,6 +187,9 @@ impl Item {
     }
 }
 
+/// The maximum size of a template, which is kept in memory.
+const TEMPLATE_BYTES_MAX: u64 = 1024 * 1024;
+
 /// The name ends in .html, which enables escaping.
 const NAME: &str = "listing.html";
 
@@ -199,8 +206,21 @@ pub(super) fn template(text: &str) -> Result<Environment<'static>, minijinja::Er
     Ok(environment)
 }
 
+impl ListingTemplate {
+    /// Reads a template, and renders a sample: an unknown variable is an error.
+    pub(super) fn read(file: &Path) -> Result<Self, String> {
+        let metadata = fs::metadata(file).map_err(|error| error.to_string())?;
+        if !metadata.is_file() || metadata.len() > TEMPLATE_BYTES_MAX {
+            return Err("expected a file of at most 1 MiB".to_owned());
+        }
+        let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
+        check_template(&text).map_err(|error| error.to_string())?;
+        Ok(Self(text.into()))
+    }
+}
+
 /// Renders a template with a folder and a file.
-pub(super) fn check_template(text: &str) -> Result<(), minijinja::Error> {
+fn check_template(text: &str) -> Result<(), minijinja::Error> {
     let item = |name: &str, kind, size_bytes| Item {
         name: name.to_owned(),
         kind,

@@ -10,10 +10,10 @@ use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::path::RequestPath;
 use rudy_service::{Reply, Request};
 
-use super::entry::{self, Coded, Content, Dependency, Entry, Representation};
+use super::entry::{self, Coded, Content, Entry, Representation};
 use super::failure::Failure;
 use super::find::open_if_exists;
-use super::root::{Kind, Opened, Stat, is_not_found};
+use super::stat::{Dependency, Kind, Opened, Stat, is_not_found};
 use super::{Files, clock, source};
 use rudy_pipeline::compression::Of;
 use rudy_system::file_access::{Access, WouldBlock};

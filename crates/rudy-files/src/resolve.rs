@@ -8,10 +8,10 @@ use http::HeaderMap;
 use rudy_http::semantics::path::RequestPath;
 use rudy_service::{Reply, Request, Response};
 
-use super::entry::{Dependency, Entry};
+use super::entry::Entry;
 use super::failure::Failure;
 use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_exists};
-use super::root::{Kind, Opened};
+use super::stat::{Dependency, Kind, Opened};
 use super::{Files, clock, redirect_to_folder, source};
 use rudy_pipeline::pages;
 use rudy_system::file_access::{Access, WouldBlock};

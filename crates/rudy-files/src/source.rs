@@ -1,7 +1,7 @@
 //! Detects source code, which must not be sent because it can contain passwords.
 
 use super::options::FilesOptions;
-use super::root::Opened;
+use super::stat::Opened;
 
 /// Extensions that web servers run as PHP or show as source by default, in Debian's packages and in the PHP manual.
 const PHP: [&str; 11] =

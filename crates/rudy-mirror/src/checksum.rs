@@ -4,7 +4,7 @@
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512, digest};
 use md5::{Digest as _, Md5};
 
-use super::{Preset, Resource};
+use super::Resource;
 
 /// An algorithm, by the ending of a file with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,11 +37,11 @@ impl Algorithm {
 }
 
 /// Returns the metadata that a resource is the checksum of, and the algorithm.
-pub(super) fn metadata_of(preset: Preset, resource: &Resource) -> Option<(Resource, Algorithm)> {
+pub(super) fn metadata_of(resource: &Resource) -> Option<(Resource, Algorithm)> {
     let (ending, algorithm) = ENDINGS.into_iter().find(|(ending, _)| resource.path.ends_with(ending))?;
     let path = resource.path.strip_suffix(ending)?;
     let file = path.rsplit('/').next().unwrap_or_default();
-    if preset != Preset::Maven || !file.starts_with("maven-metadata") || file.strip_suffix(".xml").is_none() {
+    if !file.starts_with("maven-metadata") || file.strip_suffix(".xml").is_none() {
         return None;
     }
     let (target, query) =
@@ -56,31 +56,21 @@ mod tests {
 
     #[test]
     fn only_metadata_that_changes_has_computed_checksums() {
-        for (preset, path, expected) in [
+        for (path, expected) in [
+            ("/a/maven-metadata.xml.sha1", Some(("/m/a/maven-metadata.xml?x", Algorithm::Sha1))),
             (
-                Preset::Maven,
-                "/a/maven-metadata.xml.sha1",
-                Some(("/m/a/maven-metadata.xml?x", Algorithm::Sha1)),
-            ),
-            (
-                Preset::Maven,
                 "/a/1-SNAPSHOT/maven-metadata.xml.md5",
                 Some(("/m/a/1-SNAPSHOT/maven-metadata.xml?x", Algorithm::Md5)),
             ),
-            (
-                Preset::Maven,
-                "/maven-metadata-x.xml.sha512",
-                Some(("/m/maven-metadata-x.xml?x", Algorithm::Sha512)),
-            ),
-            (Preset::Maven, "/a/maven-metadata.xml", None),
-            (Preset::Maven, "/a/maven-metadata.xml.asc", None),
-            (Preset::Maven, "/a/maven-metadata.xml.sha1.sha1", None),
-            (Preset::Maven, "/a/1/a-1.jar.sha1", None),
-            (Preset::Npm, "/a/maven-metadata.xml.sha1", None),
+            ("/maven-metadata-x.xml.sha512", Some(("/m/maven-metadata-x.xml?x", Algorithm::Sha512))),
+            ("/a/maven-metadata.xml", None),
+            ("/a/maven-metadata.xml.asc", None),
+            ("/a/maven-metadata.xml.sha1.sha1", None),
+            ("/a/1/a-1.jar.sha1", None),
         ] {
             let (target, origin) = (format!("/m{path}?x"), String::new());
             let resource = Resource { origin, target, path: path.to_owned(), is_of_index: true };
-            let found = metadata_of(preset, &resource);
+            let found = metadata_of(&resource);
             let found = found.as_ref().map(|(metadata, algorithm)| (metadata.target.as_str(), *algorithm));
             assert_eq!(found, expected, "{path}");
         }

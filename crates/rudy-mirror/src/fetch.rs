@@ -1,6 +1,7 @@
 //! The handler: passes requests on to the hosts of a repository, and declares how long their responses can be used.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -17,8 +18,8 @@ use rudy_client::buffer::Buffers;
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::pages;
 use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Call, Handler, Start};
-use rudy_proxy::{Proxy, reject_other_path};
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start};
+use rudy_proxy::{Proxy, name_of, reject_other_path};
 
 /// The number of other hosts with a pool of connections. Repositories have one or two.
 const OTHER_HOSTS_MAX: usize = 16;
@@ -172,6 +173,41 @@ impl Fetch {
         // Words and numbers.
         let directives = HeaderValue::try_from(directives).unwrap_or(HeaderValue::from_static("no-store"));
         response.headers_mut().insert(&RUDY_CACHE_CONTROL, directives);
+    }
+}
+
+impl HandlerConfig for MirrorTable {
+    fn describe(&self) -> String {
+        self.url.to_string()
+    }
+
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        let Some(preset) = self.preset() else {
+            let title = format!("\"{}\" does not name the kind of the repository", self.url);
+            let names = Preset::ALL.map(|preset| format!("\"{preset}\"")).join(", ");
+            let help = format!(
+                "write `mirror = {{ url = \"{}\", preset = \"...\" }}` with one of {names}",
+                self.url
+            );
+            let problem = Problem::value(route.location, title).label("the preset is unknown").help(help);
+            return Err(vec![problem]);
+        };
+        if self.verify && !matches!(preset, Preset::Maven | Preset::Npm) {
+            let title = format!("`verify` is for maven and npm, not for {preset}");
+            let problem = Problem::key(&route.location.key("verify"), title).label("remove it");
+            return Err(vec![problem.help(format!("clients of {preset} verify what they receive"))]);
+        }
+        Ok(Box::new(Fetch::new(self, preset, route.location, name_of(route))?))
+    }
+
+    /// The key of links to other hosts.
+    fn keeps_state(&self) -> bool {
+        true
+    }
+
+    fn paths_read(&self) -> Vec<PathBuf> {
+        let file = self.trusted_certificates.as_ref();
+        file.and_then(|path| path.0.parent()).map(Path::to_owned).into_iter().collect()
     }
 }
 

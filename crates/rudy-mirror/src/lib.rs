@@ -7,7 +7,7 @@
 //!    the one that the client prefers ([`forms`]), and files without a content coding.
 //! 2. The step [`cache`](rudy_caching) responds from what is stored. Its keys are the URLs of the repository, whatever name the mirror
 //!    has for the client.
-//! 3. The handler [`Fetch`](fetch::Fetch) passes the request on through a [`Proxy`](rudy_proxy::Proxy), one for each host, and declares by the
+//! 3. The handler [`Fetch`] passes the request on through a [`Proxy`](rudy_proxy::Proxy), one for each host, and declares by the
 //!    [`Preset`] for how long the response can be used: artefacts forever, metadata until the next validation, and all of them for as
 //!    long as the repository fails.
 //! 4. [`Mirror`] rewrites the links in metadata to URLs of the mirror ([`document`]), for each response: the stored metadata is that

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Resource;
-use super::checksum::Algorithm;
+use super::checksum::{self, Algorithm};
 
 /// A kind of package repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
@@ -135,6 +135,11 @@ impl Preset {
             Self::Apt => path.contains("/pool/") || path.contains("/by-hash/"),
             Self::Go => is_go_version(path, file),
         }
+    }
+
+    /// Returns the metadata that a resource is the checksum of, and the algorithm, if the mirror computes it.
+    pub(super) fn metadata_of(self, resource: &Resource) -> Option<(Resource, Algorithm)> {
+        if self == Self::Maven { checksum::metadata_of(resource) } else { None }
     }
 
     /// Returns the form of the metadata at a canonical path of the index, if it has links that clients follow.
@@ -278,6 +283,15 @@ mod tests {
             (Preset::Go, "/sumdb/sum.example/latest", false),
         ] {
             assert_eq!(preset.is_immutable(path), expected, "{preset}: {path}");
+        }
+    }
+
+    #[test]
+    fn only_checksums_of_maven_are_computed() {
+        for preset in Preset::ALL {
+            let (origin, path) = (String::new(), "/a/maven-metadata.xml.sha1".to_owned());
+            let resource = Resource { origin, target: path.clone(), path, is_of_index: true };
+            assert_eq!(preset.metadata_of(&resource).is_some(), preset == Preset::Maven, "{preset}");
         }
     }
 

@@ -18,7 +18,7 @@ use super::page::{self, Counts};
 use super::preset::Format;
 use super::sets::Sets;
 use super::tags::Tags;
-use super::{MirrorTable, Preset, Resource, checksum, fields};
+use super::{MirrorTable, Preset, Resource, fields};
 use rudy_caching::{CacheStore, Origin};
 use rudy_pipeline::internal_redirect::{CONDITIONAL_FIELDS, copy_head};
 use rudy_pipeline::pages;
@@ -75,7 +75,7 @@ impl Around for Mirror {
                 .into();
         }
         let is_audit = shared.preset.is_audit(request.method(), &resource);
-        let (resource, checksum) = match checksum::metadata_of(shared.preset, &resource) {
+        let (resource, checksum) = match shared.preset.metadata_of(&resource) {
             Some((metadata, algorithm)) => (metadata, Some(Format::Checksum(algorithm))),
             None => (resource, None),
         };

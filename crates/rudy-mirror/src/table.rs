@@ -1,22 +1,19 @@
 //! The table of the `mirror` handler.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use rudy_config::{FilePath, Int, OneOrMany, Problem, TextVisitor, short_form, written_as_text};
+use rudy_config::{FilePath, Int, OneOrMany, TextVisitor, short_form, written_as_text};
 use rudy_units::{Size, Time, Timeout, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Preset;
-use super::fetch::Fetch;
 use rudy_caching::CacheTable;
 use rudy_pipeline::wildcard::Wildcard;
-use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
-use rudy_proxy::{HostSource, ProxyTable, UpstreamUrl, name_of};
+use rudy_proxy::{HostSource, ProxyTable, UpstreamUrl};
 
 /// Mirrors a package repository: a table, or its URL alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -118,41 +115,6 @@ impl MirrorTable {
         let is_configured =
             self.hosts.is_some() || upstream.host_name().eq_ignore_ascii_case(&self.url.host());
         ProxyTable { only_public: !is_configured, ..self.proxy_to(upstream) }
-    }
-}
-
-impl HandlerConfig for MirrorTable {
-    fn describe(&self) -> String {
-        self.url.to_string()
-    }
-
-    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        let Some(preset) = self.preset() else {
-            let title = format!("\"{}\" does not name the kind of the repository", self.url);
-            let names = Preset::ALL.map(|preset| format!("\"{preset}\"")).join(", ");
-            let help = format!(
-                "write `mirror = {{ url = \"{}\", preset = \"...\" }}` with one of {names}",
-                self.url
-            );
-            let problem = Problem::value(route.location, title).label("the preset is unknown").help(help);
-            return Err(vec![problem]);
-        };
-        if self.verify && !matches!(preset, Preset::Maven | Preset::Npm) {
-            let title = format!("`verify` is for maven and npm, not for {preset}");
-            let problem = Problem::key(&route.location.key("verify"), title).label("remove it");
-            return Err(vec![problem.help(format!("clients of {preset} verify what they receive"))]);
-        }
-        Ok(Box::new(Fetch::new(self, preset, route.location, name_of(route))?))
-    }
-
-    /// The key of links to other hosts.
-    fn keeps_state(&self) -> bool {
-        true
-    }
-
-    fn paths_read(&self) -> Vec<PathBuf> {
-        let file = self.trusted_certificates.as_ref();
-        file.and_then(|path| path.0.parent()).map(Path::to_owned).into_iter().collect()
     }
 }
 

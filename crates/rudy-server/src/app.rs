@@ -186,7 +186,7 @@ impl Service for App {
     ) -> Option<Arc<TlsSite>> {
         let name = hello.server_name.as_deref();
         if hello.is_challenge {
-            return self.tls.acme.challenges.tls_site(name?);
+            return self.tls.acme().challenges.tls_site(name?);
         }
         self.routes.router.tls_site(name, listener, local)
     }
@@ -194,7 +194,7 @@ impl Service for App {
     fn call(&self, mut request: Request<'_>, client: &Client<'_>) -> Reply {
         // Any host: an authority may come through a proxy.
         if is_challenge_path(request.path())
-            && let Some(response) = self.tls.acme.challenges.respond(&request)
+            && let Some(response) = self.tls.acme().challenges.respond(&request)
         {
             return response.into();
         }

@@ -7,11 +7,20 @@ use std::time::SystemTime;
 use rudy_config::{Location, Problem};
 use rudy_log::utc;
 use rudy_tls::{
-    Certificate, CertificateError, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
+    Certificate, CertificateError, ClientCertificateUse, ClientCertificates, ClientCertificatesError, Names,
 };
 
-use super::table::{CertificateTable, ClientCertificatesTable};
+use super::table::{CertificateTable, ClientCertificatesTable, TlsTable};
 use rudy_system::watched_files;
+
+impl TlsTable {
+    /// Returns the names in the certificate from a file. `None` without one that can be read.
+    #[must_use]
+    pub fn names(&self) -> Option<Names> {
+        let (_, files) = self.files(&Location::none()).into_iter().next()?;
+        certificate(&files, &Location::none()).ok().map(|certificate| certificate.names)
+    }
+}
 
 /// Reads a certificate, its key and its OCSP response: the files of the table at `location`.
 pub(super) fn certificate(

@@ -2,32 +2,26 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use rudy_admin::CertificateStatus;
-use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
+use rudy_config::Problem;
+use rudy_tls::TlsSite;
 
-use super::made::{MadeCertificate, MadeCertificates};
+use super::acme::Acme;
+use super::definition::Definition;
+use super::sources::Sources;
 use super::ticket_keys::KeyFile;
 use super::watch::Watched;
-use crate::acme::Acme;
-use rudy_pipeline::routing::HostPattern;
 
-/// Certificates that Rudy makes, and the keys of session tickets: a session survives a reload.
+/// The sources of TLS settings, and the sites whose settings are replaced when they change.
 #[derive(Debug)]
 pub struct TlsState {
-    /// The keys of session tickets.
-    pub ticket_keys: Arc<TicketKeys>,
+    sources: Sources,
     key_file: Mutex<KeyFile>,
-    made: MadeCertificates,
-    /// What the operator should know, until it is logged.
-    notices: Mutex<Vec<String>>,
     watched: Mutex<Vec<Arc<Watched>>>,
-    key_log: OnceLock<Arc<KeyLogFile>>,
-    single_use_sessions: OnceLock<SingleUseSessions>,
-    /// Certificates from an authority.
-    pub acme: Arc<Acme>,
 }
 
 impl Default for TlsState {
@@ -42,76 +36,41 @@ impl TlsState {
     #[must_use]
     pub fn in_folder(folder: Option<PathBuf>) -> Self {
         Self {
-            ticket_keys: Arc::default(),
             key_file: Mutex::new(KeyFile::in_folder(folder.clone())),
-            made: MadeCertificates::in_folder(folder.clone()),
-            notices: Mutex::default(),
+            sources: Sources::in_folder(folder),
             watched: Mutex::default(),
-            key_log: OnceLock::new(),
-            single_use_sessions: OnceLock::new(),
-            acme: Arc::new(Acme::in_folder(folder)),
         }
     }
 
-    /// Returns a certificate made for this machine and these hosts.
-    pub(super) fn made(
-        &self,
-        kind: MadeCertificate,
-        hosts: &[HostPattern],
-        now: SystemTime,
-    ) -> Result<Certificate, String> {
-        let (certificate, notice) = self.made.get(kind, hosts, now)?;
-        self.notify(notice);
-        Ok(certificate)
+    /// Returns the certificates from an authority.
+    pub fn acme(&self) -> &Arc<Acme> {
+        &self.sources.acme
     }
 
     /// Uses the keys of session tickets in this file, or keys of our own.
     pub fn use_ticket_keys(&self, file: Option<&Path>) {
-        let changed = self.lock_key_file().use_file(file, &self.ticket_keys, SystemTime::now());
-        self.notify(changed.map(|line| match line {
+        let changed = self.lock_key_file().use_file(file, &self.sources.ticket_keys, SystemTime::now());
+        self.sources.notify(changed.map(|line| match line {
             Ok(line) | Err(line) => line,
         }));
-    }
-
-    /// Keeps lines for the log.
-    pub(super) fn notify(&self, lines: impl IntoIterator<Item = String>) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
-    }
-
-    /// Writes the secrets of all sessions from now on to a file.
-    pub fn set_key_log(&self, file: File) {
-        // It is set once, at the start.
-        let _ = self.key_log.set(Arc::new(KeyLogFile::new(file)));
-    }
-
-    pub(super) fn key_log(&self) -> Option<Arc<KeyLogFile>> {
-        self.key_log.get().cloned()
-    }
-
-    /// The sessions of sites with early data.
-    pub(super) fn single_use_sessions(&self) -> SingleUseSessions {
-        self.single_use_sessions.get_or_init(SingleUseSessions::new).clone()
-    }
-
-    /// Watches the certificates of a site, for as long as it exists.
-    pub(super) fn watch(&self, watched: Watched) {
-        self.lock_watched().push(Arc::new(watched));
     }
 
     /// Replaces certificates and keys whose files have changed, and those made by Rudy in time. Returns a line for the
     /// log about each, an error if the old one stays in use.
     pub fn replace_changed(&self) -> Vec<Result<String, String>> {
-        self.acme.challenges.refresh();
-        let keys = self.lock_key_file().update(&self.ticket_keys, SystemTime::now());
+        self.sources.acme.challenges.refresh();
+        let keys = self.lock_key_file().update(&self.sources.ticket_keys, SystemTime::now());
         let watched = self.watched();
-        keys.into_iter().chain(watched.iter().filter_map(|watched| watched.replace_changed(self))).collect()
+        keys.into_iter()
+            .chain(watched.iter().filter_map(|watched| watched.replace_changed(&self.sources)))
+            .collect()
     }
 
     /// The certificates in use, each once: several sites may share one, and a site of before a reload has requests in
     /// progress. Does not wait for files that are being read.
     pub fn certificates(&self) -> Vec<CertificateStatus> {
         let mut all = Vec::new();
-        for status in self.watched().iter().flat_map(|watched| watched.statuses(self)) {
+        for status in self.watched().iter().flat_map(|watched| watched.statuses(&self.sources)) {
             if !all.contains(&status) {
                 all.push(status);
             }
@@ -134,8 +93,38 @@ impl TlsState {
         self.key_file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Writes the secrets of all sessions from now on to a file.
+    pub fn set_key_log(&self, file: File) {
+        self.sources.set_key_log(file);
+    }
+
     /// Returns the notices since the last call.
     pub fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+        self.sources.take_notices()
+    }
+}
+
+/// Builds the TLS settings of a site. They are replaced when their files change.
+pub fn site(
+    definition: Definition,
+    state: &TlsState,
+    problems: &mut Vec<Problem>,
+) -> Option<Arc<ArcSwap<TlsSite>>> {
+    let sources = &state.sources;
+    let (stamps, invalid) = (definition.stamps(sources), definition.table.problems(&definition.location));
+    let now = SystemTime::now();
+    let built = if invalid.is_empty() { definition.build(sources, now) } else { Err(invalid) };
+    match built {
+        Ok(tls) => {
+            let tls = Arc::new(ArcSwap::from_pointee(tls));
+            let watched = Watched::new(&tls, definition, stamps);
+            sources.notify(watched.first_expiry_notices(&tls.load(), now));
+            state.lock_watched().push(Arc::new(watched));
+            Some(tls)
+        }
+        Err(more) => {
+            problems.extend(more);
+            None
+        }
     }
 }

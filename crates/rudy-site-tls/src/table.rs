@@ -4,11 +4,8 @@ use std::fmt;
 use std::path::Path;
 
 use rudy_config::{FilePath, Located, Location, Problem, missing, short_form};
-use rudy_tls::Names;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use super::files;
 
 /// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
 /// files.
@@ -158,13 +155,6 @@ impl TlsTable {
         let clients = self.client_certificates.iter();
         let clients = clients.flat_map(|clients| [Some(&clients.authority), clients.crl.as_ref()]);
         own.into_iter().chain(more).chain(clients).flatten().map(|file| &**file)
-    }
-
-    /// Returns the names in the certificate from a file. `None` without one that can be read.
-    #[must_use]
-    pub fn names(&self) -> Option<Names> {
-        let (_, files) = self.files(&Location::none()).into_iter().next()?;
-        files::certificate(&files, &Location::none()).ok().map(|certificate| certificate.names)
     }
 
     /// Returns the problems that the schema cannot express.

@@ -10,8 +10,10 @@ use rudy_log::utc;
 use rudy_tls::{Certificate, TlsSite};
 
 use super::check::{Expiry, expiry, expiry_notice};
-use super::{CertificateSource, Definition, TlsState};
-use rudy_system::watched_files::{Seen, Stamp, stamp};
+use super::definition::Definition;
+use super::sources::Sources;
+use super::table::CertificateSource;
+use rudy_system::watched_files::{Seen, Stamp};
 
 /// The TLS settings of a site, and the files they were read from.
 #[derive(Debug)]
@@ -37,13 +39,6 @@ struct Progress {
 /// How often the remaining time of certificates is checked.
 const CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
-impl Definition {
-    /// Returns the stamps of the files, before they are read: a change in between is found later.
-    pub(super) fn stamps(&self, state: &TlsState) -> Vec<Stamp> {
-        self.paths(state).iter().map(|path| stamp(path)).collect()
-    }
-}
-
 impl Watched {
     pub(super) fn new(site: &Arc<ArcSwap<TlsSite>>, definition: Definition, stamps: Vec<Stamp>) -> Self {
         let progress = Progress { seen: Seen::new(stamps), checked: SystemTime::now(), reported: Vec::new() };
@@ -56,13 +51,13 @@ impl Watched {
     }
 
     /// The certificates in use, and those that an authority has not signed yet.
-    pub(super) fn statuses(&self, state: &TlsState) -> Vec<CertificateStatus> {
+    pub(super) fn statuses(&self, sources: &Sources) -> Vec<CertificateStatus> {
         let Some(site) = self.site.upgrade() else { return Vec::new() };
         let site = site.load();
-        let in_use = site.certificates().iter().map(|certificate| self.status(state, certificate));
+        let in_use = site.certificates().iter().map(|certificate| self.status(sources, certificate));
         let waiting = self.definition.ordered_names().filter(|name| !site.has_certificate_for(name));
         let waiting = waiting.map(|name| {
-            let outlook = state.acme.outlook(&name);
+            let outlook = sources.acme.outlook(&name);
             CertificateStatus {
                 names: vec![name.into_owned()],
                 source: CertificateSource::Auto.to_string(),
@@ -74,11 +69,11 @@ impl Watched {
         in_use.chain(waiting).collect()
     }
 
-    fn status(&self, state: &TlsState, certificate: &Certificate) -> CertificateStatus {
+    fn status(&self, sources: &Sources, certificate: &Certificate) -> CertificateStatus {
         let names: Vec<_> = certificate.names.iter().map(str::to_owned).collect();
         let is_ordered = self.definition.is_auto();
         let outlook =
-            names.first().filter(|_| is_ordered).map(|name| state.acme.outlook(name)).unwrap_or_default();
+            names.first().filter(|_| is_ordered).map(|name| sources.acme.outlook(name)).unwrap_or_default();
         CertificateStatus {
             names,
             issuer: Some(certificate.issuer.clone()),
@@ -97,13 +92,13 @@ impl Watched {
 
     /// Replaces the settings if their files have changed, and certificates that Rudy makes in time. Returns a line for
     /// the log.
-    pub(super) fn replace_changed(&self, state: &TlsState) -> Option<Result<String, String>> {
+    pub(super) fn replace_changed(&self, sources: &Sources) -> Option<Result<String, String>> {
         let site = self.site.upgrade()?;
-        let (now, stamps) = (SystemTime::now(), self.definition.stamps(state));
+        let (now, stamps) = (SystemTime::now(), self.definition.stamps(sources));
         let mut progress = lock(&self.progress);
         let is_due = now.duration_since(progress.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
         let has_changed = progress.seen.is_outdated(&stamps);
-        let build = || self.definition.build(state, now).map_err(|problems| lines(&problems));
+        let build = || self.definition.build(sources, now).map_err(|problems| lines(&problems));
         let built = if has_changed || is_due && self.definition.is_made() {
             progress.seen.read(stamps, build)
         } else {
@@ -114,7 +109,7 @@ impl Watched {
             Some(Ok(new)) => {
                 site.store(Arc::new(new));
                 *lock(&self.last_error) = None;
-                has_changed.then(|| Ok(self.replaced_line(state)))
+                has_changed.then(|| Ok(self.replaced_line(sources)))
             }
             Some(Err(why)) => {
                 *lock(&self.last_error) = Some((now, why.clone()));
@@ -124,14 +119,14 @@ impl Watched {
         };
         if is_due || is_replaced {
             progress.checked = now;
-            state.notify(self.expiry_notices(&mut progress, &site.load(), now));
+            sources.notify(self.expiry_notices(&mut progress, &site.load(), now));
         }
         line
     }
 
-    fn replaced_line(&self, state: &TlsState) -> String {
+    fn replaced_line(&self, sources: &Sources) -> String {
         let files: Vec<_> =
-            self.definition.paths(state).iter().map(|path| path.display().to_string()).collect();
+            self.definition.paths(sources).iter().map(|path| path.display().to_string()).collect();
         format!("replaced the TLS settings: {} changed", files.join(", "))
     }
 

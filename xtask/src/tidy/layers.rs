@@ -107,6 +107,16 @@ impl Graph {
         Ok(graph)
     }
 
+    /// Returns the members with their dependencies on other members, except those of tests.
+    pub(super) fn dependencies(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let members = self.resolved.iter().filter(|(label, _)| self.members.contains_key(name(label)));
+        let own = |labels: &[String]| {
+            let names = labels.iter().map(|label| name(label).to_owned());
+            names.filter(|name| self.members.contains_key(name)).collect()
+        };
+        members.map(|(label, labels)| (name(label).to_owned(), own(labels))).collect()
+    }
+
     /// Returns all direct and indirect dependencies of `member`, each with the chain of packages that leads to it.
     fn dependency_chains(&self, member: &str) -> BTreeMap<String, String> {
         let start = self.resolved.keys().filter(|label| name(label) == member);
@@ -183,7 +193,7 @@ pub(super) fn missing_lints(sources: &[File]) -> Vec<String> {
     problems
 }
 
-fn layer(member: &str) -> Option<u8> {
+pub(super) fn layer(member: &str) -> Option<u8> {
     LAYERS.iter().find(|(name, _)| *name == member).map(|(_, layer)| *layer)
 }
 

@@ -5,6 +5,7 @@ mod deny;
 mod documents;
 mod layers;
 mod modules;
+mod picture;
 mod sources;
 mod words;
 
@@ -22,6 +23,7 @@ pub(crate) fn run() -> Outcome {
     let checks = [
         ("crates depend only downward", layers::layer_violations(&graph)),
         ("no modules import each other", modules::circles(&sources)),
+        ("ARCHITECTURE.md has the picture of the crates", picture::outdated(&graph, &documents)),
         ("layer 0 is free of runtimes and sockets", layers::banned_dependencies(&graph)),
         ("layer 0 denies the clock, files and sockets", layers::missing_lints(&sources)),
         ("every member uses the lints of the workspace", sources::without_lints(&manifests)),

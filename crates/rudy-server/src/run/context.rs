@@ -162,13 +162,13 @@ impl Context {
 
     /// Creates the folders for certificates from an authority.
     pub(super) fn prepare_renewals(&self, config: &Config) -> Result<(), Failure> {
-        acme::prepare(&config.wanted_certificates(), &self.tls.acme)
+        acme::prepare(&config.wanted_certificates(), self.tls.acme())
             .map_err(|why| Failure::Cannot(format!("keep certificates (`tls = \"auto\"`): {why}")))
     }
 
     /// Keeps the certificates of a configuration valid.
     pub(super) fn renew(&self, renewals: &mut Renewals, config: &Config) {
-        if let Err(error) = renewals.set(config.wanted_certificates(), &self.tls.acme, &self.errors) {
+        if let Err(error) = renewals.set(config.wanted_certificates(), self.tls.acme(), &self.errors) {
             self.errors.error(&format!("cannot start the thread that renews certificates: {error}"));
         }
     }

@@ -3,14 +3,17 @@
 //! The first request for a folder opens it. A thread closes unused folders and files, so the disk space of a deleted file is freed
 //! without further requests. The thread runs only while something is open.
 
+mod root;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use self::root::Directory;
+pub use self::root::Root;
 use super::options::{FilesError, FilesOptions};
-use super::root::{self, Directory, Root};
 use super::{Shared, clock};
 use rudy_system::file_access::OpenDirectory;
 
@@ -97,7 +100,7 @@ impl Folders {
     }
 
     /// Stores the descriptor of `directory`. At the limit, closes the least recently used folder.
-    pub(super) fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OpenDirectory>) {
+    fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OpenDirectory>) {
         let mut state = self.lock();
         if directory.open.swap(Some(opened)).is_some() {
             return;

@@ -7,87 +7,20 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use rudy_http::semantics::etag::FileIdentity;
-use rustix::fs::{AtFlags, FileType, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::clock;
-use super::folders::Folders;
-use super::options::FilesError;
+use super::Folders;
+use crate::clock;
+use crate::options::FilesError;
+use crate::stat::{Kind, Opened, Stat, is_not_found};
 use rudy_system::file_access::{Access, OpenDirectory, WouldBlock};
-
-/// The metadata of a file. If it is equal twice, the file and its content have not changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Stat {
-    pub(super) kind: Kind,
-    pub(super) size: u64,
-    pub(super) modified_ns: i128,
-    inode: u64,
-    device: (u32, u32),
-    /// No program can set it, so it reveals changes that restore the modification time.
-    changed_ns: i128,
-}
-
-/// The kind of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Directory,
-    /// A FIFO, a device, a socket: never served.
-    Other,
-}
-
-impl Stat {
-    pub(super) fn of(file: impl AsFd) -> Result<Self, Errno> {
-        Ok(Self::from_statx(&rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?))
-    }
-
-    /// Returns the input of an entity tag.
-    pub(super) fn identity(&self) -> FileIdentity {
-        FileIdentity { size: self.size, modified_ns: self.modified_ns, inode: self.inode }
-    }
-
-    fn from_statx(statx: &Statx) -> Self {
-        Self {
-            kind: match FileType::from_raw_mode(statx.stx_mode.into()) {
-                FileType::RegularFile => Kind::File,
-                FileType::Directory => Kind::Directory,
-                _ => Kind::Other,
-            },
-            size: statx.stx_size,
-            modified_ns: nanoseconds(statx.stx_mtime),
-            inode: statx.stx_ino,
-            device: (statx.stx_dev_major, statx.stx_dev_minor),
-            changed_ns: nanoseconds(statx.stx_ctime),
-        }
-    }
-}
-
-fn nanoseconds(time: StatxTimestamp) -> i128 {
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
-/// An open file or folder with its metadata.
-pub(super) struct Opened {
-    pub(super) file: File,
-    pub(super) stat: Stat,
-}
-
-impl Opened {
-    /// Returns the file name after all symbolic links, if `/proc` shows it.
-    pub(super) fn name(&self) -> Option<String> {
-        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
-    }
-}
 
 /// Checks that the folder at `path` can be opened and that lookups work in it.
 pub(super) fn check(path: &Path, follow_symlinks: bool) -> Result<(), FilesError> {
@@ -147,7 +80,7 @@ impl Root {
     ///
     /// The flags include `O_NONBLOCK`, because opening a FIFO would wait for a writer. The path contains no `..`, and
     /// [`rudy_system::openat2`] ensures that no symbolic link leads out of the root, even if one is created concurrently.
-    pub(super) fn open_file(&self, path: impl AsRef<OsStr>, access: Access) -> Result<Opened, Errno> {
+    pub(crate) fn open_file(&self, path: impl AsRef<OsStr>, access: Access) -> Result<Opened, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(self.open_beneath(path.as_ref(), flags, access)?);
         let stat = Stat::of(&file)?;
@@ -155,7 +88,7 @@ impl Root {
     }
 
     /// Returns the metadata of `path` by the same rules, without read permission; `None` if it is missing.
-    pub(super) fn stat(&self, path: &str, access: Access) -> Result<Option<Stat>, WouldBlock> {
+    pub(crate) fn stat(&self, path: &str, access: Access) -> Result<Option<Stat>, WouldBlock> {
         match self.open_beneath(path, STAT_FLAGS, access).and_then(Stat::of) {
             Err(error) if access.must_wait(&error.into()) => Err(WouldBlock),
             stat => Ok(stat.ok()),
@@ -180,7 +113,7 @@ impl Root {
 
     /// Opens the root if it is closed. If it is open, checks at most every `check_after_ms` whether its path now leads to another
     /// folder, because deployments often switch a symbolic link. If the path is broken, returns the error and keeps the open folder.
-    pub(super) fn revalidate(&self, now_ms: u64, check_after_ms: u64, access: Access) -> Result<(), Errno> {
+    pub(crate) fn revalidate(&self, now_ms: u64, check_after_ms: u64, access: Access) -> Result<(), Errno> {
         let Some(current) = self.directory.open.load_full() else {
             return self.open(now_ms, access).map(drop);
         };
@@ -198,7 +131,7 @@ impl Root {
     }
 
     /// Returns whether the folder is open.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.directory.open.load().is_some()
     }
 
@@ -247,19 +180,4 @@ impl Root {
         self.folders.keep_open(&self.directory, opened.clone());
         Ok(opened)
     }
-}
-
-/// Returns whether an error means that no file can be served: it is missing, a link leads out of the root (XDEV), or it is a socket
-/// or FIFO (NXIO).
-pub(super) fn is_not_found(error: Errno) -> bool {
-    matches!(
-        error,
-        Errno::NOENT
-            | Errno::NOTDIR
-            | Errno::LOOP
-            | Errno::NAMETOOLONG
-            | Errno::XDEV
-            | Errno::NXIO
-            | Errno::NODEV
-    )
 }

@@ -1,0 +1,119 @@
+//! The definition of the TLS of a site, from which its settings are built.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rudy_config::{Location, Problem};
+use rudy_tls::{Certificate, SiteSettings, TlsSite};
+
+use super::made::MadeCertificate;
+use super::sources::Sources;
+use super::table::{CertificateSource, CertificateTable, TlsTable};
+use super::{check, files};
+use rudy_pipeline::routing::HostPattern;
+use rudy_system::watched_files::{Stamp, stamp};
+
+/// Where the TLS settings of a site come from.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The settings.
+    pub table: TlsTable,
+    /// The location of the table.
+    pub location: Location,
+    /// The hosts of the site.
+    pub hosts: Vec<HostPattern>,
+    /// The authority of `tls = "auto"`.
+    pub directory: String,
+    /// Whether HTTP/2 is offered.
+    pub http2: bool,
+}
+
+impl Definition {
+    /// Whether the certificates are ordered from an authority.
+    pub(super) fn is_auto(&self) -> bool {
+        self.table.source == Some(CertificateSource::Auto)
+    }
+
+    /// Whether Rudy makes the certificates itself.
+    pub(super) fn is_made(&self) -> bool {
+        self.table.source.is_some() && !self.is_auto()
+    }
+
+    /// The files of certificates and authorities.
+    pub(super) fn paths(&self, sources: &Sources) -> Vec<PathBuf> {
+        let ordered = self.ordered_names().filter_map(|name| sources.acme.file(&self.directory, &name));
+        self.table.paths().map(Path::to_owned).chain(ordered).collect()
+    }
+
+    /// Returns the stamps of the files, before they are read: a change in between is found later.
+    pub(super) fn stamps(&self, sources: &Sources) -> Vec<Stamp> {
+        self.paths(sources).iter().map(|path| stamp(path)).collect()
+    }
+
+    /// The names whose certificates are ordered.
+    pub(super) fn ordered_names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.hosts.iter().filter(|_| self.is_auto()).filter_map(HostPattern::certificate_name)
+    }
+
+    /// Reads or makes what the table names.
+    pub(super) fn build(&self, sources: &Sources, now: SystemTime) -> Result<TlsSite, Vec<Problem>> {
+        let (table, location) = (&self.table, &self.location);
+        let mut problems = Vec::new();
+        let certificates = self.certificates(sources, now, &mut problems);
+        let clients = table.client_certificates.as_ref().and_then(|table| {
+            let clients = files::client_certificates(table, &location.key("client_certificates"), now);
+            clients.map_err(|problem| problems.push(*problem)).ok()
+        });
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let settings = SiteSettings {
+            certificates,
+            min_version: table.min_version.into(),
+            client_certificates: clients,
+            key_log: sources.key_log(),
+            http2: self.http2,
+            early_data: table.early_data.then(|| sources.single_use_sessions()),
+        };
+        TlsSite::new(settings, &sources.ticket_keys)
+            .map_err(|error| vec![Problem::value(location, format!("invalid TLS settings: {error}"))])
+    }
+
+    /// Reads or makes the certificates, and checks that they fit. One that an authority has not signed yet is missing.
+    fn certificates(
+        &self,
+        sources: &Sources,
+        now: SystemTime,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Certificate> {
+        let Some(source) = self.table.source else { return self.read_files(now, problems) };
+        let kind = match source {
+            CertificateSource::Auto => {
+                let stored = self.ordered_names().map(|name| sources.acme.stored(&self.directory, &name));
+                let stored = stored.filter_map(|stored| {
+                    stored.map_err(|why| problems.push(Problem::value(&self.location, why))).ok().flatten()
+                });
+                return stored.map(|certificate| certificate.with_source(source.to_string())).collect();
+            }
+            CertificateSource::SelfSigned => MadeCertificate::SelfSigned,
+            CertificateSource::Internal => MadeCertificate::Internal,
+        };
+        let made = sources.made(kind, &self.hosts, now).map(|made| made.with_source(source.to_string()));
+        let made = made
+            .map_err(|error| problems.push(Problem::value(&self.location, error).label("cannot be made")));
+        made.into_iter().collect()
+    }
+
+    fn read_files(&self, now: SystemTime, problems: &mut Vec<Problem>) -> Vec<Certificate> {
+        let read = |(location, files): (Location, CertificateTable)| {
+            let certificate = files::certificate(&files, &location)?;
+            match check::misfit(&certificate, &self.hosts, now) {
+                Some(why) => Err(files::unusable(&files.certificate, &location.key("certificate"), why)),
+                None => Ok(certificate.with_source(files.certificate.display().to_string())),
+            }
+        };
+        let all = self.table.files(&self.location).into_iter().map(read);
+        all.filter_map(|certificate| certificate.map_err(|problem| problems.push(*problem)).ok()).collect()
+    }
+}
