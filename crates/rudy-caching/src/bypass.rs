@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use http::{Method, Request as HttpRequest};
 use rudy_cache::{CacheStatus, Forward, Key};
+use rudy_pipeline::{Call, Next};
 use rudy_service::{Observer, Reply, Request, Response};
 use tokio::task::spawn_blocking;
 
 use super::store::OpenStore;
 use super::{Shared, fetch, subject};
-use rudy_pipeline::Call;
-use rudy_pipeline::Next;
 
 /// Passes a request on, without looking for a stored response or storing one.
 pub(super) fn pass(

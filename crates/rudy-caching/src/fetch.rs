@@ -6,6 +6,8 @@ use std::sync::Arc;
 use http::header::{CONTENT_LENGTH, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
+use rudy_pipeline::pages;
+use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 use rudy_service::{Body, Head, Response};
 use rudy_store::{Epoch, Object, SITE};
 use tokio::task::spawn_blocking;
@@ -18,8 +20,6 @@ use super::store::OpenStore;
 use super::subject::{Subject, varies_by_client};
 use super::waiting::{First, Waiting, passing_interim};
 use super::{Shared, now, reply};
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 
 /// A part that does not complete a stored object has at least the size of the object divided by this, or it is not stored.
 const PART_SHARE: u64 = 8;

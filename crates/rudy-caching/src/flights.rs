@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_cache::{Key, Stored};
+use rudy_pipeline::request_state::Storing;
 use rudy_store::{FillSource, Object};
 use tokio::sync::watch;
-
-use rudy_pipeline::request_state::Storing;
 
 /// All flights of a store.
 #[derive(Debug, Default)]

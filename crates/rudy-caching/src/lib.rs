@@ -34,9 +34,10 @@ mod waiting;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::HeaderName;
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use rudy_cache::{CacheStatus, HttpDate, Policy};
+use rudy_pipeline::compression::StoredContent;
+use rudy_pipeline::exchange::note;
 use rudy_service::{Head, Observer, Response};
 use rudy_store::Object;
 
@@ -48,8 +49,6 @@ pub use self::store::StoreTable;
 pub use self::store::{CacheStore, Caches, OpenStore};
 use self::subject::KeyRules;
 pub use self::table::{CacheTable, FreshnessTable, KeyField};
-use rudy_pipeline::compression::StoredContent;
-use rudy_pipeline::exchange::note;
 
 static CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 

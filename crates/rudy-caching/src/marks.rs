@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, RandomState};
 
 use quick_cache::sync::Cache;
 use rudy_cache::Key;
-
 use rudy_files::clock::monotonic_ms;
 
 /// The number of keys to remember. More of them only cost requests that wait for each other once more.

@@ -3,11 +3,9 @@
 use std::net::SocketAddr;
 
 use http::uri::Scheme;
-use rudy_service::{LocalAddress, Request, Response};
-
-use rudy_pipeline::Call;
 use rudy_pipeline::internal_redirect::copy_head;
-use rudy_pipeline::{Next, OwnedCall};
+use rudy_pipeline::{Call, Next, OwnedCall};
+use rudy_service::{LocalAddress, Request, Response};
 use rudy_system::file_access::Access;
 
 /// What comes after the step: the handler of the route. It can be called several times, also without a client that waits.

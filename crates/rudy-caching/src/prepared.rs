@@ -11,12 +11,12 @@ use http_body::Body as _;
 use rudy_cache::{CacheStatus, Content, HttpDate, Seconds, Verdict};
 use rudy_http::h1::{PreparedHead, RequestHead};
 use rudy_http::semantics::field::{FieldLines, KnownField};
+use rudy_pipeline::request_state::{HasRequestState, HasResponseState, RequestState};
 use rudy_service::{Body, Client, Request, Response};
 use rudy_store::{self as store, Object};
 
 use super::store::OpenStore;
 use super::{Shared, now, reply};
-use rudy_pipeline::request_state::{HasRequestState, HasResponseState, RequestState};
 
 /// The number of responses that a worker keeps. They are in the memory of the store too, unless they have left it since.
 const SLOTS: usize = 256;

@@ -6,15 +6,14 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, Method, StatusCode};
+use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
+use rudy_pipeline::{Call, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_store::{Purge, Target};
 use tokio::task::spawn_blocking;
 
 use super::store::OpenStore;
 use super::{Shared, subject};
-use rudy_pipeline::Call;
-use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
-use rudy_pipeline::pages;
 
 /// Fields with the tags to purge, separated by spaces or commas.
 pub(super) static TAG_FIELDS: [HeaderName; 2] =

@@ -9,17 +9,17 @@ use std::time::Instant;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use rudy_cache::{Content, HttpDate, Seconds, Span, Stored, Verdict};
+use rudy_client::HeadOnlyBody;
 use rudy_http::semantics::range::{self, Ranges};
+use rudy_pipeline::compression::StoredContent;
+use rudy_pipeline::pages;
+use rudy_pipeline::request_state::HasResponseState;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange, Response};
 use rudy_store::{self as store, FillReader, Object, Piece};
 use tokio::sync::watch;
 
 use super::flights::{Incoming, Progress};
 use super::subject::public_vary;
-use rudy_client::HeadOnlyBody;
-use rudy_pipeline::compression::StoredContent;
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::HasResponseState;
 
 /// Fields for this cache only. `CDN-Cache-Control` is passed on: another cache may be on the way.
 const PRIVATE_FIELDS: [HeaderName; 3] = [

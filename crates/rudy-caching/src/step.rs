@@ -6,6 +6,8 @@ use std::sync::Arc;
 use http::uri::Scheme;
 use http::{HeaderValue, Method};
 use rudy_cache::{Forward, Policy};
+use rudy_pipeline::exchange::note;
+use rudy_pipeline::{Around, Call, Next, Start, Step};
 use rudy_service::{Reply, Request};
 use rudy_store::Access;
 
@@ -15,9 +17,6 @@ use super::subject::{KeyRules, Subject};
 use super::table::CacheTable;
 use super::visit::{self, Attempt, Visit, attempt};
 use super::{Shared, bypass, prepared, purge, subject};
-use rudy_pipeline::exchange::note;
-use rudy_pipeline::{Around, Next, Step};
-use rudy_pipeline::{Call, Start};
 
 /// The cache of a route.
 #[derive(Debug)]

@@ -12,7 +12,10 @@ use rudy_cache::Key;
 use rudy_cache::index::Capacity;
 use rudy_config::{FilePath, Int, OneOrMany};
 use rudy_log::ErrorLog;
+use rudy_pipeline::compression::StoredVariants;
+use rudy_pipeline::registry::Registry;
 use rudy_store::{DiskFailure, DiskLog, Options, Purge, PurgeError, Store, Target};
+use rudy_system::state_dir;
 use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,9 +23,6 @@ use serde::Deserialize;
 use super::flights::Flights;
 use super::marks::Marks;
 use super::successor;
-use rudy_pipeline::compression::StoredVariants;
-use rudy_pipeline::registry::Registry;
-use rudy_system::state_dir;
 
 /// Where the responses of `cache` are stored, and how many.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]

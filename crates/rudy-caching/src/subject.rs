@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, U
 use http_body::Body as _;
 use rudy_cache::{Key, Policy, variable_name};
 use rudy_http::semantics::negotiation::preferred_language;
+use rudy_pipeline::request_state::HasRequestState;
 use rudy_service::{Client, Observer, Request};
 
 use super::table::{CacheTable, names};
-use rudy_pipeline::request_state::HasRequestState;
 
 /// A field of no request: its value is what the response depends on besides the URL and the fields in `Vary`.
 static KEY_FIELD: HeaderName = HeaderName::from_static("rudy-cache-key");

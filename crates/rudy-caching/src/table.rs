@@ -7,12 +7,11 @@ use std::time::Duration;
 use http::HeaderName;
 use rudy_cache::{ByStatus, Heuristic, Policy, QueryRules, Seconds};
 use rudy_config::{Int, OneOrMany, inline_schema, marker, short_form, two_lines};
+use rudy_pipeline::AllowedClients;
 use rudy_units::{Size, Time, Timeout};
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
-
-use rudy_pipeline::AllowedClients;
 
 /// The longest heuristic freshness: a week, as in Varnish and Squid.
 const HEURISTIC_MAX: Seconds = Seconds::new(7 * 24 * 3600);

@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use http::StatusCode;
 use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored};
+use rudy_pipeline::pages;
+use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 use rudy_service::Response;
 use rudy_store::{Access, Found, Object};
 use tokio::sync::watch;
@@ -18,8 +20,6 @@ use super::store::OpenStore;
 use super::subject::Subject;
 use super::waiting::{First, Waiting};
 use super::{Shared, now, reply};
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 
 /// How often a request joins another one whose response does not suit it, before it is sent by itself.
 const ATTEMPTS: u32 = 4;

@@ -4,12 +4,12 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rudy_pipeline::exchange::note;
 use rudy_service::{Observer, poll_time};
 
 use super::failure::Failure;
 use super::retries::FailedAttempt;
 use super::{Checkout, Connection, Exchange, Protocol, Selection, Upload, Upstream, Wanted};
-use rudy_pipeline::exchange::note;
 
 /// The start of an attempt.
 #[derive(Debug, Clone, Copy)]

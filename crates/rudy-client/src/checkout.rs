@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use super::error::CheckoutError;
-use super::{Connection, Dial, Endpoint, Upstream, sweep, worker};
 use rudy_pipeline::exchange::note;
 use rudy_service::{Deadline, Observer, poll_time};
 use rudy_upstream::{
     Checkout as Requested, CheckoutOptions, Permit, PooledConnection, Preference, QueuedCheckout,
 };
+
+use super::error::CheckoutError;
+use super::{Connection, Dial, Endpoint, Upstream, sweep, worker};
 
 /// How long a new connection may be silent before the upstream counts as not accepting it. A shorter time
 /// would close idle connections while responses are slow; a longer one would leave requests in the accept

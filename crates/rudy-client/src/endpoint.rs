@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_pipeline::exchange::UpstreamName;
 use tokio::time::timeout;
 
 use super::name::Name;
 use super::{Resolver, Socket, UpstreamAddress};
-use rudy_pipeline::exchange::UpstreamName;
 
 /// The address of a member. A name is one member with one limit, regardless of its number of addresses.
 #[derive(Debug, Clone)]

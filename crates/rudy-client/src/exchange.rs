@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use rudy_pipeline::exchange::note;
 use rudy_service::{Deadline, Piped, poll_time};
 
 use super::failure::{Attempt, Cause, Failure, Phase, ProtocolCause};
 use super::{Checkout, Connection, SendError, Sending, Upload};
-use rudy_pipeline::exchange::note;
 
 /// How much of an unwanted response body is read so that the connection can be reused: reading more would cost more than a new
 /// connection.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_pipeline::pages;
 use rudy_service::{RequestBodyError, Response};
 
 use super::{CheckoutError, Description, Endpoint, SendError, UploadError, error};
 use crate::buffer::{BufferError, StoreError};
-use rudy_pipeline::pages;
 
 /// The field that names the cause of an error response (RFC 9209).
 static PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use http::{Method, Uri};
 use rudy_log::ErrorLog;
+use rudy_pipeline::network::client_subject;
 use rudy_service::Peer;
 
 use super::{Failure, ProtocolCause};
-use rudy_pipeline::network::client_subject;
 
 /// The upstream, the request and its client, for log lines. Formatted only if there is something to log.
 #[derive(Debug, Clone)]

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use rudy_http::semantics::negotiation::Coding;
+use rudy_pipeline::compression::{KeptVariants, by_bytes};
 
 use super::entry::{Content, Entry, Representation};
 use super::options::FilesOptions;
 use super::stat::Stat;
-use rudy_pipeline::compression::{KeptVariants, by_bytes};
 
 /// Memory of a representation besides its content: two heads of up to ten fields, as a map and encoded, and its share of the
 /// paths. A conservative estimate.

@@ -19,11 +19,11 @@ use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::Span;
 use rudy_service::{Body, BodyPiece, FileRange, Response};
+use rudy_system::file_access::{Access, WouldBlock};
 
 use super::find::OtherRoutes;
 use super::folders::Root;
 use super::stat::{Dependency, Opened, Stat};
-use rudy_system::file_access::{Access, WouldBlock};
 
 /// The file for a requested path. Immutable except for the time of its last check: a change creates a new entry.
 #[derive(Debug)]

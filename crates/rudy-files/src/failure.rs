@@ -3,11 +3,11 @@
 use std::io;
 
 use http::StatusCode;
+use rudy_system::file_access::{Access, WouldBlock};
+use rudy_system::sandboxed::hint;
 use rustix::io::Errno;
 
 use super::Files;
-use rudy_system::file_access::{Access, WouldBlock};
-use rudy_system::sandboxed::hint;
 
 /// Why a file cannot be sent.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Looks up the file for a path: index files, `try_files`, the fallback.
 
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
+use rudy_system::file_access::{Access, WouldBlock};
 
 use super::failure::Failure;
 use super::folders::Root;
@@ -8,7 +9,6 @@ use super::options::FilesOptions;
 use super::placeholders::PATH;
 use super::source;
 use super::stat::{Dependency, Kind, Opened, Stat, is_not_found};
-use rudy_system::file_access::{Access, WouldBlock};
 
 /// The path of a request, relative to the folder that is served.
 #[derive(Debug, Clone, Copy)]

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use rudy_http::semantics::percent::encode;
+use rudy_system::file_access::Access;
 use rustix::fs::Dir;
 use serde::Serialize;
 
@@ -16,7 +17,6 @@ use super::folders::Root;
 use super::options::FilesOptions;
 use super::source;
 use super::stat::Kind;
-use rudy_system::file_access::Access;
 
 /// The sort order of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

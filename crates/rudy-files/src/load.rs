@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicU64;
 use http::HeaderValue;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::compression::Of;
 use rudy_service::{Reply, Request};
+use rudy_system::file_access::{Access, WouldBlock};
 
 use super::entry::{self, Coded, Content, Entry, Representation};
 use super::failure::Failure;
 use super::find::open_if_exists;
 use super::stat::{Dependency, Kind, Opened, Stat, is_not_found};
 use super::{Files, clock, source};
-use rudy_pipeline::compression::Of;
-use rudy_system::file_access::{Access, WouldBlock};
 
 /// The precompressed siblings of a file, in the order of [`Coding::COMPRESSED`].
 type Siblings = [Option<Opened>; 3];

@@ -9,6 +9,9 @@ use std::time::Duration;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::HeaderValue;
 use rudy_config::{Int, Location, OneOrMany, Problem, count, field_value, two_lines};
+use rudy_pipeline::BuildContext;
+use rudy_pipeline::compression::{Compression, CompressionSetting};
+use rudy_pipeline::media_types::FileTypes;
 use rudy_units::{Size, Time, as_size, as_time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,9 +19,6 @@ use serde::de::{Deserializer, Error as _};
 
 use super::browse::{Browse, ListingTemplate};
 use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
-use rudy_pipeline::BuildContext;
-use rudy_pipeline::compression::{Compression, CompressionSetting};
-use rudy_pipeline::media_types::FileTypes;
 
 /// How to serve a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]

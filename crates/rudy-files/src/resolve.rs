@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::pages;
 use rudy_service::{Reply, Request, Response};
+use rudy_system::file_access::{Access, WouldBlock};
 
 use super::entry::Entry;
 use super::failure::Failure;
 use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_exists};
 use super::stat::{Dependency, Kind, Opened};
 use super::{Files, clock, redirect_to_folder, source};
-use rudy_pipeline::pages;
-use rudy_system::file_access::{Access, WouldBlock};
 
 /// A resolved path.
 pub(super) enum Resolved<'a> {

@@ -11,14 +11,14 @@ use rudy_http::semantics::conditional::{self, Verdict};
 use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::range::{self, Ranges, Span};
+use rudy_pipeline::compression::fields::has_date_in_if_range;
+use rudy_pipeline::compression::{CompressedBody, Effort, Encoder, Of};
+use rudy_pipeline::pages;
 use rudy_service::{Body, BodyPiece, Reply, Request, Response};
 
 use super::Files;
 use super::cache::{Compressed, CompressedKey};
 use super::entry::{Coded, Content, Entry, Representation, Selection};
-use rudy_pipeline::compression::fields::has_date_in_if_range;
-use rudy_pipeline::compression::{CompressedBody, Effort, Encoder, Of};
-use rudy_pipeline::pages;
 
 impl Files {
     /// Responds with `entry`, whose key is `key`.

@@ -4,13 +4,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rudy_config::{FilePath, Problem, short_form};
+use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Files;
 use super::browse::ListingTemplate;
 use super::options::{FilesError, FilesOptions};
-use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 
 /// Serves files from a folder: a table, or the folder alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -2,11 +2,8 @@
 
 use http::{Method, StatusCode};
 use http_body::Body as _;
+use rudy_pipeline::{Call, Flow, Passage, Step, pages};
 use rudy_units::Size;
-
-use rudy_pipeline::Call;
-use rudy_pipeline::pages;
-use rudy_pipeline::{Flow, Passage, Step};
 
 /// Rejects larger bodies: at once if their length is known, otherwise while the handler reads them.
 #[derive(Debug)]

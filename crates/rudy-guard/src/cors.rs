@@ -14,16 +14,15 @@ use http::{HeaderValue, Method, StatusCode};
 use rudy_config::{HeaderFieldName, Location, OneOrMany, Problem};
 use rudy_http::semantics::field::ChangeFields;
 use rudy_http::syntax::members;
+use rudy_pipeline::request_state::HasResponseState;
+use rudy_pipeline::wildcard::Wildcard;
+use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Step};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::access::MethodName;
-use rudy_pipeline::Call;
-use rudy_pipeline::request_state::HasResponseState;
-use rudy_pipeline::wildcard::Wildcard;
-use rudy_pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 
 /// Which scripts of other sites may read responses.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, StatusCode};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::field::ChangeFields;
-use rudy_service::{Head, Reply, Request, Response};
-
-use super::derived_heads::DerivedHeads;
-use rudy_pipeline::Call;
-use rudy_pipeline::compression;
 use rudy_pipeline::field_changes::{Action, Change, FieldChange};
 use rudy_pipeline::own_fields::{is_named, keep_from_connection, remove_spellings, remove_trailers};
 use rudy_pipeline::request_state::HasResponseState;
 use rudy_pipeline::routing::template::Template;
-use rudy_pipeline::{FilledFields, Flow, Kept, Passage, ResponseStep, Step};
+use rudy_pipeline::{Call, FilledFields, Flow, Kept, Passage, ResponseStep, Step, compression};
+use rudy_service::{Head, Reply, Request, Response};
+
+use super::derived_heads::DerivedHeads;
 
 /// A value.
 #[derive(Debug, Clone)]

@@ -5,13 +5,10 @@
 //! `request_headers` sets comes after it.
 
 use rudy_http::semantics::field::NameStarts;
-use rudy_service::Request;
-
-use rudy_pipeline::Call;
-use rudy_pipeline::client_address;
 use rudy_pipeline::own_fields::is_same_variable;
 use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Flow, Passage, Step};
+use rudy_pipeline::{Call, Flow, Passage, Step, client_address};
+use rudy_service::Request;
 
 /// How the names of families of these fields begin: `X-Forwarded-Prefix`, `X-Original-URL`, `X-SSL-Client-Verify` and so on.
 const PREFIXES: [&str; 5] = ["x-forwarded", "x-original-", "x-ssl-", "ssl-client-", "client-cert"];

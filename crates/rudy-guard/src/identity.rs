@@ -1,10 +1,8 @@
 //! The fields of users, which only logins set.
 
 use http::HeaderName;
-
-use rudy_pipeline::Call;
 use rudy_pipeline::own_fields::{remove_spellings, remove_trailers};
-use rudy_pipeline::{Flow, Passage, Step};
+use rudy_pipeline::{Call, Flow, Passage, Step};
 
 /// Removes the fields in which the logins of a site name users, on all its routes: an application behind a route without a login may be
 /// the same as behind one with a login.

@@ -7,17 +7,12 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::{FilePath, short_form};
+use rudy_pipeline::{AllowedClients, Call, Context, Flow, Passage, Step, pages};
 use rudy_service::{Request, Response};
+use rudy_system::watched_files::{Watched, WatchedFiles};
 use rudy_units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use rudy_pipeline::AllowedClients;
-use rudy_pipeline::Call;
-use rudy_pipeline::Context;
-use rudy_pipeline::pages;
-use rudy_pipeline::{Flow, Passage, Step};
-use rudy_system::watched_files::{Watched, WatchedFiles};
 
 /// Maintenance: the file that switches it on, or a table.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

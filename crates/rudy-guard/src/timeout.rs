@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use rudy_pipeline::Call;
 use rudy_pipeline::pages::Form;
-use rudy_pipeline::{Flow, Passage, Step};
+use rudy_pipeline::{Call, Flow, Passage, Step};
 
 /// Responds with 504 if the handler does not begin its response in time. Its work is cancelled.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rudy_config::{Fields, FilePath, Location, Problem};
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 use rudy_service::{Reply, Request};
 use rudy_units::Time;
 use schemars::JsonSchema;
@@ -12,7 +13,6 @@ use serde::Deserialize;
 
 use super::respond::{Respond, ok};
 use super::{RespondTable, Status};
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Responds after a delay, for tests of clients and of many requests in progress.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

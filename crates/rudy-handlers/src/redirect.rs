@@ -7,17 +7,14 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_config::{Location, Problem, short_form};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::reason::reason_phrase;
+use rudy_pipeline::methods::reject_unknown_method;
+use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::routing::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
-
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-
-use rudy_pipeline::methods::reject_unknown_method;
-use rudy_pipeline::pages;
-use rudy_pipeline::routing::PathPattern;
-use rudy_pipeline::routing::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Redirects to another URL: a table, or the URL alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -7,13 +7,13 @@ use std::path::Path;
 use http::{HeaderValue, StatusCode};
 use rudy_config::{Location, Problem};
 use rudy_http::semantics::path::RequestPath;
-use rudy_service::{Reply, Request};
-
-use super::redirect::{RedirectStatus, check_target, redirection};
 use rudy_pipeline::methods::reject_unknown_method;
 use rudy_pipeline::routing::ExactPaths;
 use rudy_pipeline::routing::template::Template;
 use rudy_pipeline::{Call, Handler};
+use rudy_service::{Reply, Request};
+
+use super::redirect::{RedirectStatus, check_target, redirection};
 
 /// The maximum size of the file: hundreds of thousands of lines.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;

@@ -11,16 +11,14 @@ use rudy_config::{Fields, FilePath, Int, Location, Problem, short_form};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
+use rudy_pipeline::field_changes::CONNECTION_FIELDS;
+use rudy_pipeline::methods::{reject_unknown_method, respond_unless_read};
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Status, status_code};
-use rudy_pipeline::field_changes::CONNECTION_FIELDS;
-use rudy_pipeline::methods::{reject_unknown_method, respond_unless_read};
-use rudy_pipeline::pages;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Maximum size of a body file, which is kept in memory.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;

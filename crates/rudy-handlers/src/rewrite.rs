@@ -3,17 +3,14 @@
 use http::{StatusCode, Uri};
 use rudy_config::{Problem, short_form};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::methods::APP_METHODS;
+use rudy_pipeline::routing::template::{Subject, Template};
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, internal_redirect, pages};
 use rudy_service::{Reply, Request};
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::redirect::check_target;
-use rudy_pipeline::internal_redirect;
-use rudy_pipeline::methods::APP_METHODS;
-use rudy_pipeline::pages;
-use rudy_pipeline::routing::template::{Subject, Template};
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Responds with another path of the site: a table, or the path alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

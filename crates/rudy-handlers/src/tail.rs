@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rudy_config::{FilePath, Int, Location, OneOrMany, Problem};
-use rudy_log::ErrorLog;
+use rudy_log::{ErrorLog, LINE_BYTES_MAX};
+use rudy_pipeline::methods::respond_unless_read;
+use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, Start, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time, visible};
 use schemars::JsonSchema;
@@ -17,12 +19,6 @@ use super::StreamFormat;
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
 use crate::follow::{Event, Follower, Line, Pattern};
 use crate::topic::{Batch, Framing, History, Topic};
-use rudy_log::LINE_BYTES_MAX;
-use rudy_pipeline::AllowedClients;
-use rudy_pipeline::Context;
-use rudy_pipeline::methods::respond_unless_read;
-use rudy_pipeline::pages;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start};
 
 /// How long the files are followed after the last client disconnects, so that a client that reconnects gets past messages.
 const LINGER_TIMEOUT: Duration = Duration::from_mins(1);

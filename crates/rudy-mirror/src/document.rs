@@ -11,9 +11,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use rudy_caching::read;
+use rudy_client::HeadOnlyBody;
 use rudy_http::semantics::conditional::{Current, Verdict, evaluate};
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
+use rudy_pipeline::compression::pool;
+use rudy_pipeline::pages;
+use rudy_pipeline::request_state::HasResponseState;
 use rudy_service::{Body, BodyPiece, Response, poll_time};
 
 use super::fields::{self, CHECKSUMS};
@@ -21,11 +26,6 @@ use super::memory::{Counted, Memory, SMALL_BYTES, Text};
 use super::preset::Format;
 use super::tags::{Place, Rewritten};
 use super::{html, json, references};
-use rudy_caching::read;
-use rudy_client::HeadOnlyBody;
-use rudy_pipeline::compression::pool;
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::HasResponseState;
 
 /// Fields of the original that are wrong for the rewritten document.
 const FIELDS_OF_ORIGINAL: [header::HeaderName; 6] = [

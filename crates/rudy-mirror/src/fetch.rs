@@ -5,21 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use rudy_client::buffer::Buffers;
 use rudy_config::{Location, Problem};
 use rudy_http::h1::LazyHead;
 use rudy_log::ErrorLog;
+use rudy_pipeline::methods::respond_unless_read;
+use rudy_pipeline::request_state::HasRequestState;
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start, pages};
+use rudy_proxy::{Proxy, name_of, reject_other_path};
 use rudy_service::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
 
 use super::forms::Forms;
 use super::verify::{Check, Verification};
 use super::{MirrorTable, Preset, Resource};
-use rudy_client::buffer::Buffers;
-use rudy_pipeline::methods::respond_unless_read;
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start};
-use rudy_proxy::{Proxy, name_of, reject_other_path};
 
 /// The number of other hosts with a pool of connections. Repositories have one or two.
 const OTHER_HOSTS_MAX: usize = 16;

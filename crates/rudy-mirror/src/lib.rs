@@ -32,8 +32,9 @@ mod table;
 mod tags;
 mod verify;
 
+use rudy_pipeline::request_state::Resource;
+
 pub use self::fetch::Fetch;
 pub use self::preset::Preset;
 pub use self::step::Mirror;
 pub use self::table::{MirrorTable, RepositoryUrl};
-use rudy_pipeline::request_state::Resource;

@@ -7,11 +7,11 @@
 use http::Uri;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::reference::resolve;
+use rudy_pipeline::wildcard::Wildcard;
+use rudy_proxy::{Prefixes, StickyKey, target_of_uri};
 
 use super::Resource;
 use super::table::RepositoryUrl;
-use rudy_pipeline::wildcard::Wildcard;
-use rudy_proxy::{Prefixes, StickyKey, target_of_uri};
 
 /// The start of the paths for other hosts. No repository has it: names of packages do not begin with a dot.
 const HOSTS: &str = "/.host/";

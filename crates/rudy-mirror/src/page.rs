@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_caching::CacheStore;
+use rudy_pipeline::pages::{Form, escape, page};
 use rudy_service::{Request, Response};
 use rudy_units::{Size, count, counted};
 
 use super::{Preset, RepositoryUrl, Resource};
-use rudy_caching::CacheStore;
-use rudy_pipeline::pages::{Form, escape, page};
 
 /// What a mirror has sent since the start of the server, or since a reload.
 #[derive(Debug, Default)]

@@ -11,13 +11,13 @@ use std::time::Duration;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Method, StatusCode};
 use quick_cache::sync::Cache;
+use rudy_caching::Origin;
+use rudy_pipeline::internal_redirect::CONDITIONAL_FIELDS;
+use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 use rudy_service::{Body, Response, poll_time};
 use tokio::time::timeout;
 
 use super::{Preset, Resource};
-use rudy_caching::Origin;
-use rudy_pipeline::internal_redirect::CONDITIONAL_FIELDS;
-use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 
 /// The files that describe a set, in its folder.
 const HEADS: [&str; 3] = ["InRelease", "Release", "Release.gpg"];

@@ -6,9 +6,14 @@ use std::sync::{Arc, OnceLock};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, LOCATION};
 use http::{HeaderValue, Method, StatusCode};
 use rudy_cache::is_error;
+use rudy_caching::{CacheStore, Origin};
 use rudy_config::OneOrMany;
 use rudy_http::semantics::percent::encode_non_ascii;
 use rudy_log::ErrorLog;
+use rudy_pipeline::internal_redirect::{CONDITIONAL_FIELDS, copy_head};
+use rudy_pipeline::request_state::HasResponseState;
+use rudy_pipeline::{Around, Call, Next, Start, Step, pages};
+use rudy_proxy::{ProxyPools, StickyKey};
 use rudy_service::{Reply, Request, Response};
 
 use super::document::{self, ClientRequest, Space};
@@ -19,13 +24,6 @@ use super::preset::Format;
 use super::sets::Sets;
 use super::tags::Tags;
 use super::{MirrorTable, Preset, Resource, fields};
-use rudy_caching::{CacheStore, Origin};
-use rudy_pipeline::internal_redirect::{CONDITIONAL_FIELDS, copy_head};
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::HasResponseState;
-use rudy_pipeline::{Around, Next, Step};
-use rudy_pipeline::{Call, Start};
-use rudy_proxy::{ProxyPools, StickyKey};
 
 /// Requests what is stored, however old, without the repository.
 const ONLY_STORED: HeaderValue = HeaderValue::from_static("only-if-cached, max-stale");

@@ -5,15 +5,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use rudy_caching::CacheTable;
 use rudy_config::{FilePath, Int, OneOrMany, TextVisitor, short_form, written_as_text};
+use rudy_pipeline::wildcard::Wildcard;
+use rudy_proxy::{HostSource, ProxyTable, UpstreamUrl};
 use rudy_units::{Size, Time, Timeout, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Preset;
-use rudy_caching::CacheTable;
-use rudy_pipeline::wildcard::Wildcard;
-use rudy_proxy::{HostSource, ProxyTable, UpstreamUrl};
 
 /// Mirrors a package repository: a table, or its URL alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

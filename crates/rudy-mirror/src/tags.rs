@@ -6,11 +6,11 @@ use std::sync::Weak;
 
 use quick_cache::sync::Cache;
 use rudy_http::semantics::etag::EntityTag;
+use rudy_pipeline::request_state::HasResponseState;
 use rudy_service::Response;
 
 use super::memory::Counted;
 use super::preset::Format;
-use rudy_pipeline::request_state::HasResponseState;
 
 /// The number of documents to remember. Others are rewritten once more.
 const DOCUMENTS: usize = 16 * 1024;

@@ -13,12 +13,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_log::ErrorLog;
+use rudy_pipeline::pages;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Response};
 use serde_json::Value;
 
 use super::memory::Memory;
 use super::{Preset, Resource, document};
-use rudy_pipeline::pages;
 
 /// The maximum size of a document with a checksum. That of a version in npm has some 10 kB.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 20;

@@ -1,6 +1,5 @@
 //! The error pages that the server generates.
 
-use crate::request_state::HasResponseState;
 use bytes::Bytes;
 use http::header::{ACCEPT, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -8,6 +7,8 @@ use rudy_http::semantics::negotiation::choose_media_type;
 use rudy_http::semantics::reason::reason_phrase;
 use rudy_service::Response;
 use serde_json::json;
+
+use crate::request_state::HasResponseState;
 
 /// The form in which a client wants an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

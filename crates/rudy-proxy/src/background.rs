@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use rudy_client::{Endpoint, background_runtime, entry_of};
 use rudy_log::ErrorLog;
 use rudy_upstream::{Change, Member};
 use tokio::task::JoinSet;
@@ -11,7 +12,6 @@ use super::health;
 use super::pool::ProxyPool;
 use super::service::Service;
 use super::table::ProxyTable;
-use rudy_client::{Endpoint, background_runtime, entry_of};
 
 impl ProxyPool {
     /// Begins to look up the names among its addresses, to check its upstreams, and to log which of them get no requests.

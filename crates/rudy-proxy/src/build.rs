@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use rudy_config::{Int, Location, Problem};
+use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
+use rudy_system::watched_files::folders_of;
 use rudy_units::Time;
 
 use super::Proxy;
 use super::health::HealthCheckTable;
 use super::table::{ProxyTable, UpstreamTable};
 use super::tls::UpstreamTls;
-use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
-use rudy_system::watched_files::folders_of;
 
 impl ProxyTable {
     /// Returns the proxy with this table, for a route with this name.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, SEC_WEBSOCKET_ACCEPT};
+use rudy_client::{self, Checkout, Endpoint, Protocol, Received, RequestInfo, Start, Upload};
 use rudy_http::h1::client::{Fault, RequestHead, ResponseEvent};
 use rudy_service::poll_time;
 
@@ -19,7 +20,6 @@ use super::received::{Head, pass_interim};
 use super::sending;
 use super::upgrade::Offer;
 pub(super) use rudy_client::Timeouts;
-use rudy_client::{self, Checkout, Endpoint, Protocol, Received, RequestInfo, Start, Upload};
 
 /// A request in progress: see [`rudy_client::Exchange`].
 pub(super) type Exchange = rudy_client::Exchange<Http>;

@@ -4,11 +4,11 @@ use std::fmt;
 use std::io;
 
 use http::StatusCode;
+use rudy_client::{self, CheckoutError, Description, ProtocolCause, error};
 use rudy_http::h1::client::{Fault, RequestError};
 use rudy_http::h2::{ConnectionError, ErrorCode};
 use rudy_tls::is_untrusted_certificate;
 
-use rudy_client::{self, CheckoutError, Description, ProtocolCause, error};
 pub(super) use rudy_client::{Attempt, Phase, with_proxy_status};
 
 pub(super) type Cause = rudy_client::Cause<HttpCause>;

@@ -9,9 +9,8 @@ use http::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::{KnownField, NameStarts};
-use rudy_service::{Client, Peer};
-
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
+use rudy_service::{Client, Peer};
 
 static FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

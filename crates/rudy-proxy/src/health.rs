@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use http::header::{CONNECTION, HOST, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use rudy_client::{Endpoint, Start, Upload, Upstream};
 use rudy_config::{Int, OneOrMany, TextVisitor, short_form, written_as_text};
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
@@ -25,7 +26,6 @@ use super::connection::Connection;
 use super::ejection::FailureStatuses;
 use super::exchange::{Http, Timeouts};
 use super::url::UpstreamUrl;
-use rudy_client::{Endpoint, Start, Upload, Upstream};
 
 /// Requests of Rudy that decide whether an upstream gets requests: a table, or the path alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use rudy_client::{READ_BYTES, Socket, SocketConnection, poll_decode};
 use rudy_http::Limits;
 use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
 use rudy_service::{Piped, poll_time};
 
 use super::failure::{Cause, HttpCause};
 use super::fields::ResponseFields;
-use rudy_client::{READ_BYTES, Socket, SocketConnection, poll_decode};
 
 /// How much of a body is copied before the rest passes through a pipe: a short one would not save what the pipe costs.
 const PIPED_AFTER_BYTES: u64 = 64 * 1024;

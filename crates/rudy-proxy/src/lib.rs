@@ -55,12 +55,18 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body as _;
+use rudy_client::buffer::Buffers;
+use rudy_client::{
+    CheckoutError, RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless,
+};
 use rudy_config::OneOrMany;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h1::{BodyLength, LazyHead};
 use rudy_http::semantics::field::KnownField;
 use rudy_log::ErrorLog;
 use rudy_net::proxy_header::{self, ProxiedClient};
+use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
+use rudy_pipeline::{Call, Handler, Start, pages};
 use rudy_service::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_tls::PendingHandshake;
 
@@ -87,13 +93,6 @@ use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
 pub use self::upgrade::UpgradeProtocol;
 pub use self::url::UpstreamUrl;
-use rudy_client::buffer::Buffers;
-use rudy_client::{
-    CheckoutError, RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless,
-};
-use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
-use rudy_pipeline::pages;
-use rudy_pipeline::{Call, Handler, Start};
 
 /// A proxy with its settings. Clones share everything.
 #[derive(Debug, Clone)]

@@ -4,9 +4,8 @@ use http::Method;
 use http::header::{HeaderValue, MAX_FORWARDS};
 use rudy_http::h1::LazyHead;
 use rudy_http::syntax::parse_digits_saturating;
-use rudy_service::{Request, Response};
-
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
+use rudy_service::{Request, Response};
 
 /// Returns the response to a request that must not be passed on.
 pub(super) fn response(request: &Request<'_>) -> Option<Response> {

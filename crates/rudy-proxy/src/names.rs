@@ -1,8 +1,9 @@
 //! What the names of upstreams resolve to, for `rudy check`.
 
+use rudy_client::{Answer, Resolver, UpstreamAddress, list_addresses};
+
 use super::table::ProxyTable;
 use super::url::{Destination, UpstreamUrl};
-use rudy_client::{Answer, Resolver, UpstreamAddress, list_addresses};
 
 impl ProxyTable {
     /// Returns the URLs of the upstreams with names, and lookups that return what each resolves to, in lines.

@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use http::Method;
+use rudy_client::{
+    Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
+    UpstreamOptions, Wanted, entry_of,
+};
 use rudy_config::Int;
 use rudy_http::h1::client::RequestHead;
+use rudy_pipeline::debug_request;
 use rudy_service::Observer;
 use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
@@ -21,11 +26,6 @@ use super::table::{ProxyTable, UpstreamTable};
 use super::tls::UpstreamTls;
 use super::upgrade::Offer;
 use super::url::{Destination, UpstreamUrl};
-use rudy_client::{
-    Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
-    UpstreamOptions, Wanted, entry_of,
-};
-use rudy_pipeline::debug_request;
 
 /// The upstreams of one table.
 #[derive(Debug)]

@@ -4,13 +4,13 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use rudy_log::ErrorLog;
+use rudy_pipeline::registry::Registry;
+use rudy_system::state_dir::state_dir;
 
 use super::pool::ProxyPool;
 use super::status::UpstreamChange;
 use super::sticky::StickyKey;
 use super::table::ProxyTable;
-use rudy_pipeline::registry::Registry;
-use rudy_system::state_dir::state_dir;
 
 /// All pools, and the key of sticky cookies.
 #[derive(Debug, Default)]

@@ -3,6 +3,8 @@
 use std::future::poll_fn;
 
 use http::{Method, StatusCode, header};
+use rudy_client::buffer::{Buffer, Buffers};
+use rudy_client::{HeadOnlyBody, RequestInfo, body, has_no_body, is_of_events, take_unbuffered};
 use rudy_service::{Body, RequestBody, Response};
 
 use super::exchange::{Exchange, Switched};
@@ -10,8 +12,6 @@ use super::failure::{Failure, HttpCause};
 use super::received::Head;
 use super::tunnel::{Tunnel, TunnelBody, TunnelLimits};
 use super::upgrade::Offer;
-use rudy_client::buffer::{Buffer, Buffers};
-use rudy_client::{HeadOnlyBody, RequestInfo, body, has_no_body, is_of_events, take_unbuffered};
 
 /// Creates the response for the client. If the client is slower than the upstream, `buffers` store up to `limit` bytes of the body in a
 /// file.

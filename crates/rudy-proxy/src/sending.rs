@@ -1,5 +1,6 @@
 //! How a request begins, over any version of HTTP.
 
+use rudy_client::{BodyCoding, Sending, Upload};
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::client::Request;
@@ -8,7 +9,6 @@ use super::connection::Connection;
 use super::failure::{Cause, HttpCause};
 use super::http2::Http2Stream;
 use super::upgrade::Offer;
-use rudy_client::{BodyCoding, Sending, Upload};
 
 /// Begins a request on a connection. What the connection does not accept at once is sent by later polls.
 ///

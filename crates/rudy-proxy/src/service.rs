@@ -6,6 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use rudy_client::{Answer, Endpoint, Name, Resolver, Target, member_id, unresolved_line};
 use rudy_log::ErrorLog;
 use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
@@ -14,7 +15,6 @@ use tokio::time::sleep;
 use super::health;
 use super::pool::ProxyPool;
 use super::table::ProxyTable;
-use rudy_client::{Answer, Endpoint, Name, Resolver, Target, member_id, unresolved_line};
 
 /// The pause after a failed lookup.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rudy_admin::{UpstreamState, UpstreamStatus};
+use rudy_client::Endpoint;
 use rudy_upstream::{Availability, Member};
 
 use super::Proxy;
 use super::pool::ProxyPool;
-use rudy_client::Endpoint;
 
 /// What the operator does with an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand;
+use aws_lc_rs::{hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
@@ -18,12 +17,12 @@ use http::uri::Scheme;
 use rudy_config::{TextVisitor, short_form, written_as_text};
 use rudy_http::h1::LazyHead;
 use rudy_service::Client;
+use rudy_system::state_dir;
 use rudy_units::{Time, visible};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::choice::{cookie, is_cookie_name};
-use rudy_system::state_dir;
 
 /// How many bytes of a hash are in a cookie: too many to guess.
 const TOKEN_BYTES: usize = 16;

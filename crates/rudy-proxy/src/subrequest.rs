@@ -6,6 +6,8 @@ use std::pin::pin;
 use http::header::HOST;
 use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
+use rudy_client::buffer::Buffers;
+use rudy_client::{RequestInfo, Selection, Upload, Wanted};
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h1::{BodyLength, LazyHead};
 use rudy_service::{Client, RequestBody, Response, without_interim};
@@ -14,8 +16,6 @@ use super::exchange::Exchange;
 use super::failure::{Cause, Failure};
 use super::received::Head;
 use super::{Proxy, fields, forwarded, loop_detected, response, via};
-use rudy_client::buffer::Buffers;
-use rudy_client::{RequestInfo, Selection, Upload, Wanted};
 
 /// A request about that of a client.
 pub struct Subrequest {

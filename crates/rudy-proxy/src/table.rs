@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use rudy_client::{NameServer, Resolver};
 use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, TextVisitor, missing, short_form};
 use rudy_units::{Size, Time, Timeout};
 use schemars::JsonSchema;
@@ -14,7 +15,6 @@ use super::health::HealthCheckTable;
 use super::sticky::StickyTable;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
-use rudy_client::{NameServer, Resolver};
 
 /// Passes requests to an application over HTTP: a table, or the URL of the application alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

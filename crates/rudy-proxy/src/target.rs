@@ -13,10 +13,8 @@ use http::{StatusCode, Uri};
 use rudy_http::h1::LazyHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
+use rudy_pipeline::{Call, pages};
 use rudy_service::{Request, Response};
-
-use rudy_pipeline::Call;
-use rudy_pipeline::pages;
 
 /// What the path of a request loses and gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rudy_config::{Location, Problem};
+use rudy_site_tls::certificate_and_key;
+use rudy_system::watched_files::{Seen, Stamp, stamp};
 use rudy_tls::{ClientSettings, ClientTls, Trust};
 
 use super::table::ProxyTable;
 use super::url::UpstreamUrl;
-use rudy_site_tls::certificate_and_key;
-use rudy_system::watched_files::{Seen, Stamp, stamp};
 
 /// The settings for the upstreams of a table. They are replaced when their files change.
 #[derive(Debug)]

@@ -4,11 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderValue;
-use rudy_config::written_as_text;
-use rudy_units::visible;
-
 use rudy_client::{Endpoint, UpstreamAddress};
+use rudy_config::written_as_text;
 use rudy_pipeline::routing::without_port;
+use rudy_units::visible;
 
 /// The URL of an upstream: `http://127.0.0.1:3000`, `https://app.example`, `h2c://127.0.0.1:50051`, `unix:/run/app.sock`, or
 /// `http://_http._tcp.example.org` for the targets of SRV records.

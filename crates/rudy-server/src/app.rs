@@ -12,20 +12,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_admin::UpstreamStatus;
+use rudy_caching::{Cache, disk_errors};
 use rudy_config::Diagnostics;
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_log::ErrorLog;
-use rudy_service::listen_address::Address;
-use rudy_service::{
-    Client, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request, RequestBody,
-    Response, Service,
-};
-use rudy_tls::{ClientHello, TlsSite};
-
-use crate::compile::compile;
-use crate::config::Config;
-use crate::grpc;
-use rudy_caching::{Cache, disk_errors};
 use rudy_mirror::Fetch;
 use rudy_pipeline::client_address::{self, set_forwarded_host};
 use rudy_pipeline::exchange::{self, Observers};
@@ -33,10 +23,20 @@ use rudy_pipeline::network::client_subject;
 use rudy_pipeline::routing::Router;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
 use rudy_proxy::{Proxy, ProxyPool, ProxyPools};
+use rudy_service::listen_address::Address;
+use rudy_service::{
+    Client, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request, RequestBody,
+    Response, Service,
+};
 use rudy_site_tls::TlsState;
+use rudy_tls::{ClientHello, TlsSite};
 use rudy_watch::access_log::AccessLogs;
 use rudy_watch::metrics::{Format, Metrics, Sources, render};
 use rudy_watch::status::Activity;
+
+use crate::compile::compile;
+use crate::config::Config;
+use crate::grpc;
 
 /// The app of one configuration: routes, limits and logs. A reload replaces it for the next request; an exchange in progress keeps
 /// the parts that it needs of the old one.

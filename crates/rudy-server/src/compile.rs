@@ -4,17 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rudy_config::{Diagnostics, Location, Problem};
+use rudy_files::{FilesOptions, Folders, is_withheld};
+use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::exchange::{OwnCounters, RouteName};
+use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
+use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
 use rudy_service::listen_address::Address;
 
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
 use crate::plan::{self, SiteSteps};
-use rudy_files::{FilesOptions, Folders, is_withheld};
-use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
-use rudy_pipeline::exchange::{OwnCounters, RouteName};
-use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
-use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that

@@ -5,9 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rudy_tls::{Certificate, authority};
-
 use rudy_system::state_dir;
+use rudy_tls::{Certificate, authority};
 
 /// The key and the certificate of the local authority, in PEM.
 #[derive(Debug)]

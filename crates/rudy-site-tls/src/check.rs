@@ -3,10 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use rudy_log::utc;
+use rudy_pipeline::routing::HostPattern;
 use rudy_tls::Certificate;
 use rudy_units::counted;
-
-use rudy_pipeline::routing::HostPattern;
 
 /// Reports a certificate that is not valid now, or not for a host of the site.
 pub(super) fn misfit(certificate: &Certificate, hosts: &[HostPattern], now: SystemTime) -> Option<String> {

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rudy_config::{Location, Problem};
+use rudy_pipeline::routing::HostPattern;
+use rudy_system::watched_files::{Stamp, stamp};
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 use super::made::MadeCertificate;
 use super::sources::Sources;
 use super::table::{CertificateSource, CertificateTable, TlsTable};
 use super::{check, files};
-use rudy_pipeline::routing::HostPattern;
-use rudy_system::watched_files::{Stamp, stamp};
 
 /// Where the TLS settings of a site come from.
 #[derive(Debug, Clone)]

@@ -6,12 +6,12 @@ use std::time::SystemTime;
 
 use rudy_config::{Location, Problem};
 use rudy_log::utc;
+use rudy_system::watched_files;
 use rudy_tls::{
     Certificate, CertificateError, ClientCertificateUse, ClientCertificates, ClientCertificatesError, Names,
 };
 
 use super::table::{CertificateTable, ClientCertificatesTable, TlsTable};
-use rudy_system::watched_files;
 
 impl TlsTable {
     /// Returns the names in the certificate from a file. `None` without one that can be read.

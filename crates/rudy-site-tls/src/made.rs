@@ -10,11 +10,11 @@ use std::slice;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use rudy_pipeline::routing::HostPattern;
+use rudy_system::state_dir;
 use rudy_tls::{Certificate, self_signed, sha256, signed_by_authority};
 
 use super::authority::Authority;
-use rudy_pipeline::routing::HostPattern;
-use rudy_system::state_dir;
 
 /// The names of this machine that no other machine can have (RFC 6761 §6.3).
 const LOCAL: [&str; 4] = ["localhost", "*.localhost", "127.0.0.1", "::1"];

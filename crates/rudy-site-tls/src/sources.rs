@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
+use rudy_pipeline::routing::HostPattern;
 use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
 use super::acme::Acme;
 use super::made::{MadeCertificate, MadeCertificates};
-use rudy_pipeline::routing::HostPattern;
 
 /// Certificates that Rudy makes or orders, and the keys of session tickets: a session survives a reload.
 #[derive(Debug)]

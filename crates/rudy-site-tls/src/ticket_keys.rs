@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rudy_config::{Location, Problem};
+use rudy_system::watched_files::{Seen, stamp};
+use rudy_system::{state_dir, watched_files};
 use rudy_tls::{TICKET_KEY_BYTES, TicketKey, TicketKeys};
 
 use super::files::unusable;
-use rudy_system::state_dir;
-use rudy_system::watched_files;
-use rudy_system::watched_files::{Seen, stamp};
 
 /// The age at which a key of our own is replaced. An attacker who gets hold of the keys can decrypt the sessions of TLS 1.2 that
 /// were resumed meanwhile.

@@ -7,13 +7,13 @@ use arc_swap::ArcSwap;
 use rudy_admin::{CertificateStatus, LastError};
 use rudy_config::Problem;
 use rudy_log::utc;
+use rudy_system::watched_files::{Seen, Stamp};
 use rudy_tls::{Certificate, TlsSite};
 
 use super::check::{Expiry, expiry, expiry_notice};
 use super::definition::Definition;
 use super::sources::Sources;
 use super::table::CertificateSource;
-use rudy_system::watched_files::{Seen, Stamp};
 
 /// The TLS settings of a site, and the files they were read from.
 #[derive(Debug)]

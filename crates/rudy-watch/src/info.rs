@@ -7,16 +7,14 @@ use std::{process, thread};
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
 use rudy_http::semantics::negotiation::choose_media_type;
+use rudy_pipeline::methods::respond_unless_read;
+use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig};
 use rudy_service::{Client, Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::metrics::Metrics;
-use rudy_pipeline::AllowedClients;
-use rudy_pipeline::Context;
-use rudy_pipeline::methods::respond_unless_read;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Shows which process, thread, task and engine serves the request, as text or JSON.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

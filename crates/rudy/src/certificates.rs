@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::trust::{Change, TrustOptions, trust};
 use clap::{Args, Subcommand};
 use rudy_server::run::Exit;
 
 use crate::running::certificates::{Options, run};
+use crate::trust::{Change, TrustOptions, trust};
 use crate::values::ServerFlags;
 
 /// Print the certificates of a running server, or install the local authority

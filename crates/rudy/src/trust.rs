@@ -10,12 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rudy_tls::{authority_certificate, sha256};
-use rudy_units::Visible;
-
 use rudy_server::run::Exit;
 use rudy_site_tls::authority_file;
 use rudy_system::state_dir::state_dir;
+use rudy_tls::{authority_certificate, sha256};
+use rudy_units::Visible;
 
 /// What to do with the local authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use rudy_system::file_access::OpenDirectory;
+
 use self::root::Directory;
 pub use self::root::Root;
 use super::options::{FilesError, FilesOptions};
 use super::{Shared, clock};
-use rudy_system::file_access::OpenDirectory;
 
 /// How long an unused file or folder stays open, as with `open_file_cache inactive` of nginx.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
+use rudy_system::file_access::{Access, OpenDirectory, WouldBlock};
 use rustix::fs::{OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -20,7 +21,6 @@ use super::Folders;
 use crate::clock;
 use crate::options::FilesError;
 use crate::stat::{Kind, Opened, Stat, is_not_found};
-use rudy_system::file_access::{Access, OpenDirectory, WouldBlock};
 
 /// Checks that the folder at `path` can be opened and that lookups work in it.
 pub(super) fn check(path: &Path, follow_symlinks: bool) -> Result<(), FilesError> {

@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 
-use super::*;
 use rudy_pipeline::compression::pool::PIECES_MAX;
 use rudy_pipeline::compression::{Compression, CompressionSetting};
+
+use super::*;
 
 /// Compressible text above the minimum size for compression.
 fn long_text() -> String {

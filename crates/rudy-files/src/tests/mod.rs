@@ -16,10 +16,10 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::path::RequestPath;
 use rudy_service::{Body, BodyPiece, FileRange, Reply, Request};
+use rudy_system::file_access::{Access, WouldBlock};
 use tempfile::TempDir;
 
 use super::{Browse, Files, FilesOptions, Folders, Outcome};
-use rudy_system::file_access::{Access, WouldBlock};
 
 /// A folder and its handler.
 struct Site {

@@ -4,9 +4,13 @@ use std::io;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
+use rudy_client::{
+    Checkout, CheckoutError, Outgoing, RequestInfo, Selection, Start, Upload, UpstreamOptions, Wanted,
+};
 use rudy_fastcgi::{Limits, Role};
 use rudy_http::h1::LazyHead;
-use rudy_log::ErrorLog;
+use rudy_log::{ErrorLog, Lines};
+use rudy_pipeline::debug_request;
 use rudy_service::{Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};
 
@@ -21,11 +25,6 @@ use super::pool::{Connections, Pool};
 use super::processes::{ProcessOptions, Rules};
 use super::response::AppResponse;
 use super::stderr::Stderr;
-use rudy_client::{
-    Checkout, CheckoutError, Outgoing, RequestInfo, Selection, Start, Upload, UpstreamOptions, Wanted,
-};
-use rudy_log::Lines;
-use rudy_pipeline::debug_request;
 
 /// Limits of what is buffered of an app's records.
 static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rudy_client::UpstreamAddress;
 use rudy_config::{Command, Int, Location, OneOrMany, Problem, missing};
 use rudy_units::{Time, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{ProcessesTable, process_problems};
-use rudy_client::UpstreamAddress;
 
 /// A FastCGI app. Tables with the same settings share one app and its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -4,11 +4,12 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rudy_pipeline::registry::Registry;
+use rudy_system::admin::Responder;
+
 use super::AppTable;
 use super::pool::Pool;
 use super::processes::Processes;
-use rudy_pipeline::registry::Registry;
-use rudy_system::admin::Responder;
 
 /// How long to wait for killed processes. The kernel ends them in milliseconds, unless one waits for a disk.
 const KILL_TIME: Duration = Duration::from_secs(1);

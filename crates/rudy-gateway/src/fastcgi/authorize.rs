@@ -8,10 +8,14 @@ use std::sync::Arc;
 
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_client::Upload;
+use rudy_client::buffer::Buffers;
 use rudy_config::{Location, Problem};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::request_state::{HasRequestState, Variables};
+use rudy_pipeline::{Call, Decided, Flow, OwnedCall, Passage, Resources, Start, Step};
 use rudy_service::{Client, Request, Response};
 
 use super::AuthorizeTable;
@@ -19,11 +23,6 @@ use super::app::App;
 use super::failure::{AppCause, Cause, Failure};
 use super::params::{Constants, Params, Purpose, is_reserved};
 use super::sendfile;
-use rudy_client::Upload;
-use rudy_client::buffer::Buffers;
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::request_state::Variables;
-use rudy_pipeline::{Call, Decided, Flow, OwnedCall, Passage, Resources, Start, Step};
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
 /// not an authorizer.

@@ -4,11 +4,11 @@ use std::io;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use rudy_client::{Socket, SocketConnection, poll_decode};
 use rudy_fastcgi::gateway::{Event, GatewayConnection};
 use rudy_fastcgi::{Fault, Limits, RequestId, Role};
 
 use super::failure::{AppCause, Cause};
-use rudy_client::{Socket, SocketConnection, poll_decode};
 
 /// How much is read at a time: four records of php-fpm, which writes responses in pieces of 8 KiB.
 const READ_BYTES: usize = 32 * 1024;

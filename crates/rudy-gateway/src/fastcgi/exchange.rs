@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rudy_client::{self, BodyCoding, Checkout, Protocol, Received, Sending, Timeouts, Upload};
 use rudy_fastcgi::cgi::{Head, HeadDecoder};
 use rudy_fastcgi::gateway::Event;
 use rudy_fastcgi::{Limits, ProtocolStatus, Role};
@@ -12,7 +13,6 @@ use super::connection::Connection;
 use super::failure::{AppCause, Cause, Failure};
 use super::params::Params;
 use super::stderr::Stderr;
-use rudy_client::{self, BodyCoding, Checkout, Protocol, Received, Sending, Timeouts, Upload};
 
 /// A request in progress: see [`rudy_client::Exchange`]. Dropping it closes its connection, because php-fpm ignores `FCGI_ABORT_REQUEST`.
 pub(super) type Exchange = rudy_client::Exchange<Records>;

@@ -5,10 +5,9 @@ use std::io;
 use std::path::PathBuf;
 
 use http::{HeaderName, StatusCode};
+use rudy_client::{self, Description, ProtocolCause, error};
 use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
-
-use rudy_client::{self, Description, ProtocolCause, error};
 use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
 use rudy_system::file_access::Access;
 use rudy_system::sandboxed::hint;

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
-use rustix::io::Errno;
-
 use rudy_files::{FilesError, Folders, Kind, Root, clock};
 use rudy_system::file_access::Access;
+use rustix::io::Errno;
 
 /// How long a deleted script, or a replaced folder, may go unnoticed: as for files.
 const CHECK_MS: u64 = 1000;

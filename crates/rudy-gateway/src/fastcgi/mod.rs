@@ -48,11 +48,18 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
+use rudy_client::buffer::Buffers;
+use rudy_client::{Upload, is_incremental, may_be_endless};
 use rudy_config::{FilePath, Location, Problem};
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::ResponseKind;
+use rudy_files::{Folders, Kind};
 use rudy_http::semantics::path::{PathBelow, PathError};
+use rudy_pipeline::methods::APP_METHODS;
+use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::{Call, Context, Handler, Resources, Routes, Start, internal_redirect, pages};
 use rudy_service::{Client, Reply, Request, RequestBody, Response};
+use rudy_system::file_access::Access;
 
 use self::app::App;
 pub use self::app_table::AppTable;
@@ -71,15 +78,6 @@ pub use self::script::Script;
 use self::sendfile::Sendfile;
 pub use self::table::FastcgiTable;
 pub use self::table::PHP_SUFFIX;
-use rudy_client::buffer::Buffers;
-use rudy_client::{Upload, is_incremental, may_be_endless};
-use rudy_files::{Folders, Kind};
-use rudy_pipeline::internal_redirect;
-use rudy_pipeline::methods::APP_METHODS;
-use rudy_pipeline::pages;
-use rudy_pipeline::routing::PathPattern;
-use rudy_pipeline::{Call, Context, Handler, Resources, Routes, Start};
-use rudy_system::file_access::Access;
 
 /// An app with its settings. Clones share everything.
 #[derive(Debug, Clone)]

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rudy_client::RequestInfo;
 use rudy_log::ErrorLog;
 use rudy_units::visible;
-
-use rudy_client::RequestInfo;
 
 /// The longest line that is logged, in bytes: enough for a message with a stack trace. The rest is cut.
 const LINE_BYTES_MAX: usize = 4096;

@@ -10,13 +10,13 @@ use http::uri::Scheme;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
+use rudy_pipeline::request_state::HasRequestState;
+use rudy_pipeline::routing::without_port;
 use rudy_service::{Client, Request};
 
 use super::script::Script;
 use super::tls::encode_tls;
-use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::routing::without_port;
 
 /// The variables that are the same in every request to an app, encoded once.
 #[derive(Debug)]

@@ -5,8 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
+use rudy_client::{
+    Checkout, CheckoutError, Endpoint, Resolver, Selection, Upstream, UpstreamAddress, UpstreamOptions,
+};
 use rudy_log::ErrorLog;
 use rudy_service::Observer;
+use rudy_system::admin::Responder;
 use rudy_upstream::Member;
 
 use super::connection::Connection;
@@ -14,10 +18,6 @@ use super::failure::{AppCause, Cause, Failure};
 use super::output::AppOutput;
 use super::processes::{Event, MemberId, MemberPool, ProcessOptions, Processes};
 use super::values;
-use rudy_client::{
-    Checkout, CheckoutError, Endpoint, Resolver, Selection, Upstream, UpstreamAddress, UpstreamOptions,
-};
-use rudy_system::admin::Responder;
 
 /// The number of requests that an app serves at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use std::future::poll_fn;
 
 use http::{Method, StatusCode};
+use rudy_client::buffer::{Buffer, Buffers};
+use rudy_client::{HeadOnlyBody, body, has_no_body, is_of_events, take_unbuffered};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_service::{Body, Response};
 
 use super::exchange::Exchange;
 use super::failure::{AppCause, Failure};
-use rudy_client::buffer::{Buffer, Buffers};
-use rudy_client::{HeadOnlyBody, body, has_no_body, is_of_events, take_unbuffered};
 
 /// The response of an app: its head, and the exchange that receives the body.
 pub(super) struct AppResponse {

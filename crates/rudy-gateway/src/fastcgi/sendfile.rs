@@ -11,14 +11,14 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
+use rudy_files::{Files, FilesError, FilesOptions, Folders};
 use rudy_http::semantics::path::RequestPath;
 use rudy_log::ErrorLog;
+use rudy_pipeline::compression::CompressionSetting;
 use rudy_service::{Request, Response};
 
 use super::FastcgiTable;
 use super::failure::{AppCause, Failure};
-use rudy_files::{Files, FilesError, FilesOptions, Folders};
-use rudy_pipeline::compression::CompressionSetting;
 
 /// The field of nginx, whose value is the path of a URI; those of Apache and old lighttpd, whose value is a
 /// path in the file system.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rudy_client::RequestInfo;
 use rudy_http::h1::LazyHead;
+use rudy_log::Lines;
 use rudy_service::{Peer, poll_time};
 
 use super::app::App;
 use super::failure::{Cause, Failure};
-use rudy_client::RequestInfo;
-use rudy_log::Lines;
 
 /// The stderr of one request. Of what all workers share, it has only the app: each count of references costs a cache line.
 pub(super) struct Stderr {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rudy_config::{FilePath, Location, Problem};
+use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 use rudy_units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::AppTable;
 use super::Fastcgi;
-use rudy_pipeline::routing::PathPattern;
-use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 
 /// The suffix of PHP scripts.
 pub const PHP_SUFFIX: &str = ".php";

@@ -3,8 +3,7 @@
 use std::time::SystemTime;
 
 use jiff::{Timestamp, tz::TimeZone};
-use rudy_tls::ClientCertificate;
-use rudy_tls::Tls;
+use rudy_tls::{ClientCertificate, Tls};
 
 /// Passes all variables to `push`.
 pub(super) fn encode_tls(tls: &Tls, push: &mut impl FnMut(&str, &[u8])) {

@@ -5,6 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use rudy_client::{Endpoint, SocketConnection as _};
 use rudy_fastcgi::Limits;
 use rudy_fastcgi::gateway::Event;
 use rudy_fastcgi::values::Values;
@@ -12,7 +13,6 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::pool::Pool;
-use rudy_client::{Endpoint, SocketConnection as _};
 
 /// The timeout of the query. Many apps close the connection on it, and some send nothing at all.
 const TIMEOUT: Duration = Duration::from_secs(5);

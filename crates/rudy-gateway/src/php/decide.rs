@@ -1,9 +1,8 @@
 //! Decides what a path of a PHP site refers to: a script to run, a file to send, or nothing. Pure: a function
 //! that is passed in accesses the file system.
 
-use rudy_http::semantics::path::PathBelow;
-
 use rudy_files::Kind;
+use rudy_http::semantics::path::PathBelow;
 
 /// How to respond to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,18 +15,17 @@ use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 use rudy_config::{FilePath, Location, Problem, missing, short_form};
+use rudy_files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder};
+use rudy_pipeline::methods::APP_METHODS;
+use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start, pages};
 use rudy_service::{Reply, Request};
+use rudy_system::file_access::WouldBlock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::decide::{Plan, decide};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script, would_block};
-use rudy_files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder};
-use rudy_pipeline::methods::APP_METHODS;
-use rudy_pipeline::pages;
-use rudy_pipeline::routing::PathPattern;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start};
-use rudy_system::file_access::WouldBlock;
 
 /// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -5,15 +5,11 @@ mod table;
 
 use http::StatusCode;
 use rudy_config::OneOrMany;
+use rudy_pipeline::{AllowedClient, Call, Context, Flow, Passage, Step, pages};
 use rudy_service::Request;
 
 use self::rule::Rule;
 pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
-use rudy_pipeline::AllowedClient;
-use rudy_pipeline::Call;
-use rudy_pipeline::Context;
-use rudy_pipeline::pages;
-use rudy_pipeline::{Flow, Passage, Step};
 
 /// Rules in order: the first one that matches decides.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,12 +4,11 @@ use std::fmt;
 
 use http::{HeaderName, Method};
 use rudy_config::OneOrMany;
+use rudy_pipeline::wildcard::Wildcard;
+use rudy_pipeline::{AllowedClient, Context};
 use rudy_service::{Client, Peer, Request};
 
 use super::table::AccessRuleTable;
-use rudy_pipeline::AllowedClient;
-use rudy_pipeline::Context;
-use rudy_pipeline::wildcard::Wildcard;
 
 /// A rule. It matches a request that meets all its conditions.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,11 +5,10 @@ use std::str::FromStr;
 
 use http::{HeaderName, Method};
 use rudy_config::{FieldName, Location, OneOrMany, Problem, field_table, inline_schema, written_as_text};
-use schemars::{JsonSchema, json_schema};
-use serde::{Deserialize, Deserializer};
-
 use rudy_pipeline::AllowedClient;
 use rudy_pipeline::wildcard::Wildcard;
+use schemars::{JsonSchema, json_schema};
+use serde::{Deserialize, Deserializer};
 
 /// A rule: `allow` or `deny`, and conditions that must all be met.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -9,18 +9,15 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_log::{ErrorLog, Kind};
+use rudy_pipeline::network::client_subject;
+use rudy_pipeline::request_state::{HasRequestState, Identity, LoggedIn};
+use rudy_pipeline::{Call, Decided, Flow, OwnedCall, Passage, Start, Step, pages};
 use rudy_service::{Client, Request, Response};
 
 use self::credentials::credentials;
 pub use self::table::{BasicAuthTable, Realm};
 use super::limits::{Attempt, LoginLimits};
 use crate::passwords::{Busy, Check, PasswordChecks, PasswordFile};
-use rudy_pipeline::network::client_subject;
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::request_state::{Identity, LoggedIn};
-use rudy_pipeline::{Call, Start};
-use rudy_pipeline::{Decided, Flow, OwnedCall, Passage, Step};
 
 /// After this many seconds, clients may try again if too many passwords wait to be verified: a queue is empty in about that time.
 static RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");

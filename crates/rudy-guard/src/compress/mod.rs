@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use rudy_http::semantics::negotiation::Coding;
-use rudy_service::{Body, Reply, Response};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use rudy_client::{HeadOnlyBody, is_of_events};
-use rudy_pipeline::Call;
+use rudy_http::semantics::negotiation::Coding;
 use rudy_pipeline::compression::fields::{self, Wanted};
 use rudy_pipeline::compression::{
     CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, StoredContent, whole,
 };
 use rudy_pipeline::request_state::HasResponseState;
-use rudy_pipeline::{Flow, Kept, Passage, ResponseStep, Step};
+use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Step};
+use rudy_service::{Body, Reply, Response};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The compression of a site or a route.
 #[derive(Debug)]

@@ -10,16 +10,13 @@ use http::StatusCode;
 use minijinja::{Environment, context};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_service::{Reply, Request, Response};
-
-pub use self::table::ErrorPagesTable;
-use rudy_pipeline::Call;
-use rudy_pipeline::Context;
-use rudy_pipeline::internal_redirect;
 use rudy_pipeline::pages::{self, Form};
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 use rudy_pipeline::routing::without_port;
-use rudy_pipeline::{Flow, Kept, Passage, ResponseStep, Step};
+use rudy_pipeline::{Call, Context, Flow, Kept, Passage, ResponseStep, Step, internal_redirect};
+use rudy_service::{Reply, Request, Response};
+
+pub use self::table::ErrorPagesTable;
 
 /// The statuses of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

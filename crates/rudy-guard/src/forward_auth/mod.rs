@@ -11,16 +11,14 @@ use rudy_http::h1::LazyHead;
 use rudy_http::semantics::field::ChangeFields as _;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
+use rudy_pipeline::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
+use rudy_pipeline::own_fields::{remove_spellings, replace_field};
+use rudy_pipeline::request_state::{HasRequestState, Identity, REMOTE_USER};
+use rudy_pipeline::{Call, Decided, Flow, Handler as _, Kept, OwnedCall, Passage, ResponseStep, Start, Step};
+use rudy_proxy::{Proxy, Subrequest};
 use rudy_service::{Client, Reply, Request, Response};
 
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
-use rudy_pipeline::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
-use rudy_pipeline::own_fields::{remove_spellings, replace_field};
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::request_state::{Identity, REMOTE_USER};
-use rudy_pipeline::{Call, Handler as _, Start};
-use rudy_pipeline::{Decided, Flow, Kept, OwnedCall, Passage, ResponseStep, Step};
-use rudy_proxy::{Proxy, Subrequest};
 
 /// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
 static FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");

@@ -9,13 +9,12 @@ use http::{HeaderName, header};
 use rudy_config::{
     FilePath, HeaderFieldName, Location, OneOrMany, Problem, TextVisitor, short_form, written_as_text,
 };
-use rudy_units::{Time, Timeout, visible};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use rudy_pipeline::field_changes::is_of_connection;
 use rudy_pipeline::request_state::REMOTE_USER;
 use rudy_proxy::{HostSource, Proxy, ProxyTable, UpstreamUrl};
+use rudy_units::{Time, Timeout, visible};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// The fields that Authelia, Authentik and others send about a user.
 const COPIED: [&str; 4] = ["remote-user", "remote-groups", "remote-name", "remote-email"];

@@ -6,15 +6,14 @@ use std::io;
 use std::sync::Arc;
 
 use rudy_admin::LimitStatus;
+use rudy_pipeline::registry::Registry;
+use rudy_pipeline::request_state::HasRequestState;
+use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Start, Step};
 use rudy_service::{Reply, Request, Response};
 
 use super::meter::Meter;
 use super::rate::add_fields;
 use super::{Effect, Settings};
-use rudy_pipeline::registry::Registry;
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Call, Start};
-use rudy_pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 
 /// A kind of limit by key.
 pub(super) trait Limit: Debug + Send + Sync + Sized + 'static {

@@ -5,13 +5,10 @@ use std::time::Instant;
 
 use http::Method;
 use rudy_limit::Pace;
+use rudy_pipeline::request_state::HasResponseState;
+use rudy_pipeline::{Call, Flow, Kept, Passage, Pieces, ResponseStep, Step};
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Reply, Response};
 use rudy_units::bytes;
-
-use rudy_pipeline::Call;
-use rudy_pipeline::Pieces;
-use rudy_pipeline::request_state::HasResponseState;
-use rudy_pipeline::{Flow, Kept, Passage, ResponseStep, Step};
 
 /// Sends each response with some bytes per second, after some that are sent at full speed.
 #[derive(Debug, Clone, Copy)]

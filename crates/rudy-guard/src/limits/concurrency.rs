@@ -5,16 +5,13 @@ use std::time::Instant;
 
 use rudy_admin::LimitStatus;
 use rudy_limit::{Key, Slot, Slots};
+use rudy_pipeline::request_state::{Counted, HasRequestState};
+use rudy_pipeline::{Call, Flow, Passage, pages};
 
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
 use super::meter::Meter;
 use super::{Max, Settings};
-use rudy_pipeline::Call;
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::Counted;
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Flow, Passage};
 
 /// A limit of concurrent requests and its counts.
 #[derive(Debug)]

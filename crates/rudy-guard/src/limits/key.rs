@@ -10,14 +10,12 @@ use http::header::COOKIE;
 use rudy_config::{OneOrMany, written_as_text};
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, KeyBuilder, KeyHasher};
-use rudy_service::{Client, Observer, Peer, Request};
-use rudy_units::visible;
-
 use rudy_pipeline::Call;
 use rudy_pipeline::network::network;
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::request_state::Identity;
+use rudy_pipeline::request_state::{HasRequestState, Identity};
 use rudy_pipeline::routing::with_name;
+use rudy_service::{Client, Observer, Peer, Request};
+use rudy_units::visible;
 
 /// A part of a request: `address`, `user`, `header.NAME`, `path`, `host`, or `all` for none.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,12 +10,12 @@ use std::time::Instant;
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, Slot};
 use rudy_log::ErrorLog;
+use rudy_pipeline::Call;
 use rudy_service::{Client, Request, Response};
 
 use super::applied::Applied;
 use super::key::KeySource;
 use super::rate::{Over, RateLimit};
-use rudy_pipeline::Call;
 
 /// The limits for failed logins of a site or route.
 #[derive(Debug, Clone, Default)]

@@ -7,11 +7,11 @@ use std::time::Instant;
 use rudy_admin::LimitStatus;
 use rudy_limit::{Key, KeyHasher, TopKeys};
 use rudy_log::ErrorLog;
+use rudy_pipeline::exchange::note;
 
 use super::key::{KeySource, Keys};
 use super::status::top_keys;
 use super::{Effect, Settings};
-use rudy_pipeline::exchange::note;
 
 /// The number of rejected keys to know.
 const TOP_KEYS: usize = 32;

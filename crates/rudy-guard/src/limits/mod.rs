@@ -20,6 +20,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use rudy_admin::LimitStatus;
 use rudy_config::{Location, OneOrMany, OrOff, Problem};
+use rudy_pipeline::Step;
+use rudy_pipeline::registry::Registry;
 
 use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
@@ -31,8 +33,6 @@ pub use self::logins::LoginLimits;
 use self::rate::RateLimit;
 pub use self::table::{BandwidthTable, ConcurrencyTable, Events, RateLimitTable, RequestRate};
 use super::Login;
-use rudy_pipeline::Step;
-use rudy_pipeline::registry::Registry;
 
 /// The maximum number of limits in a list.
 const LIMITS_MAX: usize = 16;

@@ -7,17 +7,14 @@ use http::{HeaderName, HeaderValue, header};
 use rudy_admin::LimitStatus;
 use rudy_http::semantics::field::ChangeFields as _;
 use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
+use rudy_pipeline::request_state::{Counted, HasRequestState};
+use rudy_pipeline::{Call, Flow, Passage, pages};
 use rudy_service::{Request, Response};
 
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
 use super::meter::Meter;
 use super::{Max, Settings};
-use rudy_pipeline::Call;
-use rudy_pipeline::pages;
-use rudy_pipeline::request_state::Counted;
-use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Flow, Passage};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");

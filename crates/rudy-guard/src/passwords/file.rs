@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use rudy_system::watched_files::{Seen, Watched, open, stamp};
 
 use super::hash::PasswordHash;
-use rudy_system::watched_files::{Seen, Watched, open, stamp};
 
 /// The maximum size of a file: enough for tens of thousands of users.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use http::{HeaderValue, Method, StatusCode, header};
 use rudy_config::{Int, Problem};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::methods::method_not_allowed;
+use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time};
 use schemars::JsonSchema;
@@ -17,11 +19,6 @@ use self::publish::publish_body;
 use super::StreamFormat;
 use super::subscribe::{Subscribe, heartbeat, retry};
 use crate::topic::{History, Topic, Topics};
-use rudy_pipeline::AllowedClients;
-use rudy_pipeline::Context;
-use rudy_pipeline::methods::method_not_allowed;
-use rudy_pipeline::pages;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 /// The maximum length of a topic's name in bytes: the topic stores it.

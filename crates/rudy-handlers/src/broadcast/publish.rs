@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_log::{LINE_BYTES_MAX, Lines};
+use rudy_pipeline::pages;
 use rudy_service::{RequestBody, Response};
 
 use crate::topic::{Batch, History, Topic};
-use rudy_log::{LINE_BYTES_MAX, Lines};
-use rudy_pipeline::pages;
 
 /// The number of bytes that are published at once. A subscriber that needs a part of a batch holds all of it
 /// in memory.

@@ -1,11 +1,10 @@
 //! Publishing and subscribing, without sockets. Tests with bodies are in `tests/tests/serve/broadcast.rs`.
 
-use rudy_config::Location;
+use rudy_config::{Location, from_text};
+use rudy_pipeline::{Resources, Routes};
 use rudy_service::{Body, Client, Peer, RequestBody};
 
 use super::*;
-use rudy_config::from_text;
-use rudy_pipeline::{Resources, Routes};
 
 /// Creates a handler. Local clients may publish unless the table sets `publish`.
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {

@@ -6,13 +6,13 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use rudy_log::Lines;
 use rustix::fs::OFlags;
 
 use super::decide::{Identity, Progress, Step, decide};
 use super::last::start_of_last_lines;
 use super::pattern::{identity, unsupported};
 use super::{Event, Line, OnEvent};
-use rudy_log::Lines;
 
 /// The number of bytes that one system call reads.
 const BLOCK_BYTES: usize = 64 * 1024;

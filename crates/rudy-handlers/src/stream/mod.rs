@@ -15,6 +15,8 @@ use rudy_config::{Int, Location, Problem};
 use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::syntax::parse_digits;
+use rudy_pipeline::methods::respond_unless_read;
+use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
@@ -23,9 +25,6 @@ use serde::Deserialize;
 use self::spread::Spread;
 use self::template::Template;
 use self::ticks::Ticks;
-use rudy_pipeline::methods::respond_unless_read;
-use rudy_pipeline::pages;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// The limits of the interval, in milliseconds. Shorter would be a download, and longer would hardly be a
 /// stream.

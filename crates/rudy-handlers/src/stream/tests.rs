@@ -3,10 +3,10 @@
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
+use rudy_config::from_text;
 use rudy_service::{BodyPiece, BodyStream, RequestBody};
 
 use super::*;
-use rudy_config::from_text;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -11,12 +11,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-pub use framing::{Framing, Id};
-pub use ring::{Batch, History};
 use ring::{Read, Ring};
 use rudy_service::{BodyError, BodyPiece, BodyStream};
-pub use topics::Topics;
 use wakers::{WAKE_BATCH, Wakers};
+
+pub use framing::{Framing, Id};
+pub use ring::{Batch, History};
+pub use topics::Topics;
 
 /// Messages and their subscribers.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use http_body::Body as _;
 use rudy_http::h1::{LazyHead, Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_service::{Client, Observer, Reply, Request, RequestBody, Response};
+use rudy_system::file_access::Access;
 
 use super::handler::Call;
 use super::passage::{self, Next};
@@ -20,7 +21,6 @@ use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_r
 use crate::pages;
 use crate::request_state::HasRequestState;
 use crate::routing::{Hosts, Listeners, Missing, NotFound, RouteMatch, Router, explain_rejected};
-use rudy_system::file_access::Access;
 
 /// The routes of a configuration. Clones share everything.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ use rudy_config::{Location, Problem};
 use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_log::ErrorLog;
 use rudy_service::{Reply, Request};
+use rudy_system::file_access::on_pool;
 
 use super::context::Context;
 use super::passage::OwnedCall;
@@ -20,7 +21,6 @@ use crate::methods::READ_METHODS;
 use crate::resources::Resources;
 use crate::routing::template::Subject;
 use crate::routing::{PathPattern, RouteMatch};
-use rudy_system::file_access::on_pool;
 
 /// Responds to the requests of a route.
 pub trait Handler: Any + Debug + Send + Sync {

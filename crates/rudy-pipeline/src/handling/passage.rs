@@ -10,6 +10,7 @@ use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_limit::Slot;
 use rudy_service::{Client, Reply, Request, Response};
+use rudy_system::file_access::Access;
 
 use super::context::{Context, Routes};
 use super::handler::Call;
@@ -20,7 +21,6 @@ use crate::pages::Form;
 use crate::request_state::HasResponseState;
 use crate::request_state::{Counted, LoggedIn};
 use crate::routing::RouteId;
-use rudy_system::file_access::Access;
 
 /// A request on its way to the handler.
 #[derive(Default)]

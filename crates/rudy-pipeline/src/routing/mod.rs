@@ -8,21 +8,20 @@ mod listeners;
 mod path;
 pub mod template;
 
-pub use host::HostPattern;
-use host::includes;
-use host::is_own_host;
-pub use host::{Hosts, explain_rejected, machine_name, own_hosts, with_name, without_port};
-pub use listeners::Listeners;
-pub use path::PathPattern;
-
 use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use host::{includes, is_own_host};
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_service::listen_address::Address;
 use rudy_service::{Client, LocalAddress, Peer, Request};
 use rudy_tls::{Tls, TlsSite};
+
+pub use host::HostPattern;
+pub use host::{Hosts, explain_rejected, machine_name, own_hosts, with_name, without_port};
+pub use listeners::Listeners;
+pub use path::PathPattern;
 
 /// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use http::HeaderMap;
+use rudy_client::{self, Dial, SocketConnection as _};
 use rudy_service::Piped;
 
 pub(super) use self::open::{Connections, Speaks};
 use super::http1::Http1Connection;
 use super::http2::Http2Stream;
-use rudy_client::{self, Dial, SocketConnection as _};
 
 /// A connection to an upstream for one request.
 #[derive(Debug)]

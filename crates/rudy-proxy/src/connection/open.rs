@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rudy_client::{Dial, SocketConnection as _, entry_of};
 use rudy_service::current_runtime;
 use rudy_tls::{ClientTls, same_error};
 use tokio::runtime::Id;
@@ -11,7 +12,6 @@ use tokio::runtime::Id;
 use super::Connection;
 use crate::http1::Http1Connection;
 use crate::http2::{Http2Connection, Http2Stream};
-use rudy_client::{Dial, SocketConnection as _, entry_of};
 
 /// The version of HTTP of an upstream.
 #[derive(Debug, Clone)]

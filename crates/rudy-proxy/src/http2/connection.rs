@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use rudy_client::Socket;
 use rudy_http::h2::client::ClientConnection;
 use rudy_http::h2::{ConnectionError, ErrorCode};
 use rudy_service::current_runtime;
@@ -18,7 +19,6 @@ use tokio::time::{timeout, timeout_at};
 use super::stream::{Http2Stream, StreamState};
 use super::{LIMITS, task};
 use crate::failure::{Cause, HttpCause};
-use rudy_client::Socket;
 
 /// Encoded frames over which no body is encoded: several TLS records, so that a body waits for the socket and not in memory.
 pub(super) const OUTPUT_BYTES: usize = 64 * 1024;

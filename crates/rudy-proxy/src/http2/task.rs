@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Buf;
+use rudy_client::{Socket, with_buffer};
 use rudy_http::h2::ErrorCode;
 use rudy_http::h2::client::{Event, HeadBuffers};
 use tokio::time::{Sleep, sleep_until};
@@ -16,8 +17,6 @@ use super::LIMITS;
 use super::connection::{AGE_MAX, End, Http2Connection, OUTPUT_BYTES, State, reset_cause};
 use crate::fields::received_head;
 use crate::received::Head;
-use rudy_client::Socket;
-use rudy_client::with_buffer;
 
 /// How often a task may read in one poll, so that it does not delay the other connections of its core: 512 KiB.
 const READS_MAX: u32 = 8;

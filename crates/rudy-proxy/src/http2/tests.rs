@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Version, header};
+use rudy_client::{Endpoint, Sending, Upload};
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::PREFACE;
@@ -19,7 +20,6 @@ use super::connection::SILENCE_MAX;
 use super::{Http2Connection, Http2Stream};
 use crate::connection::Connection;
 use crate::failure::{Cause, HttpCause};
-use rudy_client::{Endpoint, Sending, Upload};
 
 const LONG: Duration = Duration::from_mins(1);
 

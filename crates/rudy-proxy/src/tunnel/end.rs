@@ -4,11 +4,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use rudy_client::SocketConnection as _;
 use rudy_service::UpgradedIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::Connection;
-use rudy_client::SocketConnection as _;
 
 /// An end of a tunnel.
 pub(super) trait End {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as _;
+use rudy_client::Checkout;
 use rudy_service::{
     BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded, UpgradedIo, poll_time,
 };
@@ -19,7 +20,6 @@ use rudy_service::{
 use self::end::End;
 use super::connection::Connection;
 use super::exchange::Switched;
-use rudy_client::Checkout;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;

@@ -8,13 +8,13 @@ use http::HeaderMap;
 use http::header::ETAG;
 use proptest::prelude::*;
 use rudy_http::h1::{Event, LazyHead, RequestHead, ServerConnection};
+use rudy_pipeline::Resources;
 use rudy_service::{Body, Client, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::App;
 use crate::config::Config;
-use rudy_pipeline::Resources;
 
 /// A configuration with all kinds of routes, over one folder.
 struct Server {

@@ -1,11 +1,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::header;
+use rudy_pipeline::routing::{Hosts, Listeners, PathPattern, Route, Site};
+use rudy_pipeline::{Call, Handler, NoHandler};
 use rudy_service::Body;
 
 use super::*;
-use rudy_pipeline::routing::{Hosts, Listeners, PathPattern, Route, Site};
-use rudy_pipeline::{Call, Handler, NoHandler};
 
 fn app(text: &str) -> App {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
 //! Checks what can be known about certificates before an authority is asked.
 
 use rudy_config::{Location, OneOrMany, Problem};
+use rudy_pipeline::routing::HostPattern;
 use rudy_service::listen_address::{Address, Endpoint};
+use rudy_site_tls::acme::Wanted;
 
 use super::{ChallengeName, Config, Site};
-use rudy_pipeline::routing::HostPattern;
-use rudy_site_tls::acme::Wanted;
 
 /// The ports that authorities connect to.
 const PORTS: [(u16, bool); 2] = [(80, false), (443, true)];

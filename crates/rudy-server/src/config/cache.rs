@@ -1,10 +1,10 @@
 //! Notices of `rudy check` about caches.
 
+use rudy_caching::CacheTable;
 use rudy_config::OrOff;
 
 use super::HandlerTable;
 use super::{Config, Route, Site};
-use rudy_caching::CacheTable;
 
 impl Config {
     /// Whether a route has a cache.

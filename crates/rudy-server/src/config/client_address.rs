@@ -1,9 +1,9 @@
 //! What conflicts with the trusted proxies.
 
 use rudy_config::{Location, Problem};
+use rudy_pipeline::client_address::Options;
 
 use super::Config;
-use rudy_pipeline::client_address::Options;
 
 /// Reports options that conflict with the rest of the configuration.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {

@@ -1,16 +1,16 @@
 //! The effective configuration as text, for `rudy check`.
 
+use rudy_gateway::fastcgi::AppTable;
 use rudy_net::engine::{Model, THREADS_MAX};
+use rudy_pipeline::HandlerConfig;
+use rudy_pipeline::client_address::{Options as ClientAddress, Source};
 use rudy_service::listen_address::Address;
 use rudy_units::{Time, visible};
+use rudy_watch::access_log::{Conditions, Format};
 use serde_json::Value;
 
 use super::limits::LimitsTable;
 use super::{AccessLogOptions, Config, EngineOptions, Site};
-use rudy_gateway::fastcgi::AppTable;
-use rudy_pipeline::HandlerConfig;
-use rudy_pipeline::client_address::{Options as ClientAddress, Source};
-use rudy_watch::access_log::{Conditions, Format};
 
 impl Config {
     /// Describes the listeners, the routes in order, the limits that differ from their defaults, and the notices.

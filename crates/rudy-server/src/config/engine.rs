@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rudy_config::{Diagnostics, Location, Problem};
 use rudy_net::engine::{self, Model};
+use rudy_pipeline::HandlerConfig;
 
 use super::Config;
 use crate::step_settings::StepsTable;
-use rudy_pipeline::HandlerConfig;
 
 /// The maximum linger timeout of engines with few threads, where a lingering connection occupies one of them.
 const SCARCE_LINGER_TIME: Duration = Duration::from_secs(1);

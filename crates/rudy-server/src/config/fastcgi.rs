@@ -1,8 +1,9 @@
 //! Notices of `rudy check` about apps.
 
+use rudy_client::UpstreamAddress;
+
 use super::Config;
 use super::HandlerTable;
-use rudy_client::UpstreamAddress;
 
 impl Config {
     /// Missing sockets of PHP sites: a notice, not an error, because php-fpm may start later.

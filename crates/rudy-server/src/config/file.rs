@@ -5,9 +5,20 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use rudy_caching::StoreTable;
 use rudy_config::{FilePath, Int, Located, Location, OneOrMany, OrOff, Problem, short_form};
+use rudy_files::Browse;
+use rudy_gateway::fastcgi::AuthorizeTable;
+use rudy_gateway::php::PhpTable;
 use rudy_log::{Compression, Level, Levels, LineFormat, Receiver, RotationOptions};
+use rudy_pipeline::client_address::Source;
+use rudy_pipeline::exchange::RequestIdTable;
+use rudy_pipeline::network::TrustedProxy;
+use rudy_pipeline::routing::{HostPattern, PathPattern};
+use rudy_site_tls::acme::AcmeTable;
+use rudy_site_tls::{HstsTable, TlsTable};
 use rudy_units::{Size, Time, Timeout};
+use rudy_watch::access_log::{Conditions, Format, StatusRange};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +26,6 @@ use super::HandlerTable;
 use super::limits::LimitsTable;
 use super::values::{EngineName, ListenAddress};
 use crate::step_settings::StepsTable;
-use rudy_caching::StoreTable;
-use rudy_files::Browse;
-use rudy_gateway::fastcgi::AuthorizeTable;
-use rudy_gateway::php::PhpTable;
-use rudy_pipeline::client_address::Source;
-use rudy_pipeline::exchange::RequestIdTable;
-use rudy_pipeline::network::TrustedProxy;
-use rudy_pipeline::routing::{HostPattern, PathPattern};
-use rudy_site_tls::acme::AcmeTable;
-use rudy_site_tls::{HstsTable, TlsTable};
-use rudy_watch::access_log::{Conditions, Format, StatusRange};
 
 /// The configuration file of Rudy, a web server.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

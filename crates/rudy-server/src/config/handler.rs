@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 
 use rudy_config::Problem;
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use rudy_files::FilesTable;
 use rudy_gateway::fastcgi::{AppTable, FastcgiTable};
 use rudy_gateway::php::PhpTable;
@@ -20,6 +17,8 @@ use rudy_watch::dashboard::DashboardTable;
 use rudy_watch::info::InfoTable;
 use rudy_watch::metrics::MetricsTable;
 use rudy_watch::status::StatusTable;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Lists all handlers: the key in a route, and the table.
 macro_rules! handlers {

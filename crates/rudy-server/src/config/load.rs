@@ -4,9 +4,14 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use rudy_client::buffer::Options as BufferOptions;
 use rudy_config::{Diagnostics, Files, Located, Location, OneOrMany, OrOff, Problem};
+use rudy_files::{FilesOptions, FilesTable};
 use rudy_log::{Destination, ErrorLogOptions, Receiver};
+use rudy_pipeline::client_address;
+use rudy_pipeline::exchange::RequestIdTable;
 use rudy_service::listen_address::{Address, Endpoint};
+use rudy_watch::access_log::AccessLogOptions;
 
 use super::HandlerTable;
 use super::file::{
@@ -16,11 +21,6 @@ use super::hints::{TablesHints, not_a_file};
 use super::include::{Included, files_to_include};
 use super::values::ListenAddress;
 use super::{CertificateSource, Config, EngineOptions, Route, Site};
-use rudy_client::buffer::Options as BufferOptions;
-use rudy_files::{FilesOptions, FilesTable};
-use rudy_pipeline::client_address;
-use rudy_pipeline::exchange::RequestIdTable;
-use rudy_watch::access_log::AccessLogOptions;
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that `more` finds in what

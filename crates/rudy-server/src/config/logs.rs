@@ -2,9 +2,9 @@
 
 use rudy_config::{Location, Problem};
 use rudy_log::Destination;
+use rudy_watch::access_log::AccessLogsOptions;
 
 use super::{AccessLogOptions, Config, Site};
-use rudy_watch::access_log::AccessLogsOptions;
 
 impl Config {
     /// Returns the access logs with the places of their settings: that of the server, then those of sites.

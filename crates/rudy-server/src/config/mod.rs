@@ -28,29 +28,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_caching::StoreTable;
+use rudy_client::buffer::Options as BufferOptions;
+use rudy_config::{Location, Placeholders, Sources};
+use rudy_files::FilesTable;
+use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
+use rudy_pipeline::routing::{HostPattern, PathPattern};
+use rudy_service::listen_address::Address;
+
+use crate::step_settings::StepsTable;
 pub use engine::EngineOptions;
 pub use handler::HandlerTable;
 pub(crate) use listen::conflicts as conflicting_addresses;
 pub use rudy_config::{Diagnostics, Fields, FilePath, HeaderFieldName, Int, Located, OneOrMany, OrOff};
-use rudy_config::{Location, Placeholders, Sources};
-use rudy_service::listen_address::Address;
+pub use rudy_log::ErrorLogOptions;
+pub use rudy_pipeline::exchange::RequestIdTable;
+pub use rudy_site_tls::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
 pub use rudy_site_tls::{
     CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
 };
 pub use rudy_units::{Size, Time};
+pub use rudy_watch::access_log::AccessLogOptions;
 pub use schema::json_schema;
 pub use values::ListenAddress;
-
-use crate::step_settings::StepsTable;
-use rudy_caching::StoreTable;
-use rudy_client::buffer::Options as BufferOptions;
-use rudy_files::FilesTable;
-use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
-pub use rudy_log::ErrorLogOptions;
-pub use rudy_pipeline::exchange::RequestIdTable;
-use rudy_pipeline::routing::{HostPattern, PathPattern};
-pub use rudy_site_tls::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
-pub use rudy_watch::access_log::AccessLogOptions;
 
 /// Well below the 90 s after which systemd sends SIGKILL, and longer than most requests.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);

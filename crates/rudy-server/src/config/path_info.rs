@@ -2,11 +2,11 @@
 //! routes of scripts decide about it.
 
 use rudy_config::OrOff;
+use rudy_pipeline::HandlerConfig as _;
+use rudy_pipeline::routing::PathPattern;
 
 use super::HandlerTable;
 use super::{Config, Route, Site};
-use rudy_pipeline::HandlerConfig as _;
-use rudy_pipeline::routing::PathPattern;
 
 /// The front controller of most PHP applications.
 const FRONT_CONTROLLER: &str = "/index.php";

@@ -7,19 +7,18 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use rudy_client::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
 use rudy_config::{Diagnostics, Location, OrOff, Problem};
+use rudy_gateway::fastcgi::{AppTable, needs_root_to_start_as};
 use rudy_log::Destination;
 use rudy_net::listen::{ListenError, Listener};
 use rudy_service::listen_address::{Address, Endpoint};
+use rudy_system::state_dir::state_dir;
+use rudy_system::user::root_may;
 use rustix::fs::{Access, access};
 
 use super::Config;
 use super::HandlerTable;
-use rudy_client::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
-use rudy_gateway::fastcgi::AppTable;
-use rudy_gateway::fastcgi::needs_root_to_start_as;
-use rudy_system::state_dir::state_dir;
-use rudy_system::user::root_may;
 
 /// A reason why a start would fail.
 struct Obstacle {

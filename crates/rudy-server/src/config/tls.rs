@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use rudy_config::{Location, Problem};
+use rudy_pipeline::HTTPS_PORT;
 use rudy_service::listen_address::Address;
+use rudy_site_tls::{Definition, ticket_keys_problem};
 
 use super::{Config, Site};
-use rudy_pipeline::HTTPS_PORT;
-use rudy_site_tls::{Definition, ticket_keys_problem};
 
 /// What browsers' built-in lists require (hstspreload.org).
 const PRELOAD_MIN: Duration = Duration::from_hours(365 * 24);

@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rudy_config::{Location, OrOff, Problem};
-
-use super::{Planned, planned};
-use crate::config::{self, Config};
-use crate::step_settings::{AdmissionTable, StepKind};
 use rudy_guard::passwords::PasswordFile;
 use rudy_guard::{
     AccessRules, BasicAuth, BasicAuthTable, Cors, CorsFields, ForwardAuth, LoginLimits, Maintenance,
@@ -17,6 +13,10 @@ use rudy_guard::{
 };
 use rudy_pipeline::{Resources, Step};
 use rudy_system::watched_files::WatchedFiles;
+
+use super::{Planned, planned};
+use crate::config::{self, Config};
+use crate::step_settings::{AdmissionTable, StepKind};
 
 /// What the steps of a site share.
 pub(super) struct Shared<'r> {

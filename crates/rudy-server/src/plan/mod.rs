@@ -6,13 +6,8 @@ mod request_limits;
 use std::sync::Arc;
 
 use http::HeaderValue;
-use rudy_config::{OneOrMany, OrOff, Problem};
-
-use self::admission::{Admission, Shared, without_user_fields};
-pub(crate) use self::request_limits::problems as limit_problems;
-use crate::config::{self, Config, HandlerTable};
-use crate::step_settings::{StepKind, StepsTable};
 use rudy_caching::{Cache, CacheStore, CacheTable, Caches};
+use rudy_config::{OneOrMany, OrOff, Problem};
 use rudy_gateway::fastcgi::Authorizer;
 use rudy_guard::{
     BodyLimit, Changes, Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, RequestFields,
@@ -21,6 +16,11 @@ use rudy_guard::{
 use rudy_mirror::{Mirror, MirrorTable};
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{Resources, Step};
+
+use self::admission::{Admission, Shared, without_user_fields};
+pub(crate) use self::request_limits::problems as limit_problems;
+use crate::config::{self, Config, HandlerTable};
+use crate::step_settings::{StepKind, StepsTable};
 
 /// The steps that all routes of a site share.
 pub(crate) struct SiteSteps<'c> {

@@ -1,10 +1,10 @@
 //! Checks the limits of all sites and routes.
 
 use rudy_config::{Location, Problem};
+use rudy_guard::{LimitCheck, Login};
 
 use crate::config::Config;
 use crate::step_settings::StepsTable;
-use rudy_guard::{LimitCheck, Login};
 
 /// Reports the problems of all limits.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {

@@ -10,8 +10,9 @@ mod schema;
 mod tests;
 mod walk;
 
-pub(crate) use man::man_page;
 use serde_json::Value;
+
+pub(crate) use man::man_page;
 
 /// What precedes the kinds of steps.
 const ORDER: &str = "A request passes these settings of its route in this order, whatever their order in the file, then the handler. \

@@ -4,6 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rudy_config::{Diagnostics, Location, Problem};
+use rudy_pipeline::Resources;
+use rudy_site_tls::TlsState;
+use rudy_system::watched_files::WatchedFiles;
 use rudy_units::Visible;
 use rustix::fs::{Access, access};
 
@@ -14,9 +17,6 @@ use super::{conflicts, print};
 use crate::App;
 use crate::config::Config;
 use crate::config::tls::early_data_notice;
-use rudy_pipeline::Resources;
-use rudy_site_tls::TlsState;
-use rudy_system::watched_files::WatchedFiles;
 
 /// Prints the effective configuration, or all its problems.
 #[must_use]

@@ -1,11 +1,11 @@
 //! Settings that conflict with `user` or `sandbox`.
 
 use rudy_config::{Diagnostics, Location, Problem};
+use rudy_gateway::fastcgi::AppTable;
+use rudy_system::user::User;
 
 use super::sandbox;
 use crate::config::Config;
-use rudy_gateway::fastcgi::AppTable;
-use rudy_system::user::User;
 
 /// Checks for all conflicts. Looking up users may wait for the network.
 pub(super) fn check(config: &Config) -> Result<(), Diagnostics> {

@@ -7,29 +7,28 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use rudy_admin::{RunningServer, StatusReport};
-use rudy_log::{ErrorLog, ErrorLogOptions};
-use rudy_service::ServiceSource as _;
-use rudy_units::visible;
-
-use super::current_app::CurrentApp;
-use super::exit::Failure;
-use crate::App;
-use crate::config::Config;
 use rudy_caching::Caches;
 use rudy_client::buffer::Buffers;
 use rudy_gateway::fastcgi::Apps;
 use rudy_guard::Limits;
+use rudy_log::{ErrorLog, ErrorLogOptions};
 use rudy_pipeline::Resources;
 use rudy_proxy::{ProxyPools, UpstreamChange};
+use rudy_service::ServiceSource as _;
 use rudy_site_tls::TlsState;
 use rudy_site_tls::acme::{self, Renewals};
 use rudy_system::admin::Responder;
 use rudy_system::state_dir::state_dir;
 use rudy_system::watched_files::WatchedFiles;
+use rudy_units::visible;
 use rudy_watch::access_log::AccessLogs;
-use rudy_watch::metrics::Metrics;
-use rudy_watch::metrics::{Format, MetricsText};
+use rudy_watch::metrics::{Format, Metrics, MetricsText};
 use rudy_watch::status::{Activity, LIMIT_MAX, Selection};
+
+use super::current_app::CurrentApp;
+use super::exit::Failure;
+use crate::App;
+use crate::config::Config;
 
 /// The state that all configurations of a process share. Clones share it too.
 #[derive(Clone)]

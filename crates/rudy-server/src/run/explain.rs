@@ -8,6 +8,12 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, Uri};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
+use rudy_pipeline::routing::RouteMatch;
+use rudy_pipeline::routing::template::Subject;
+use rudy_pipeline::{
+    Call, Context, Explained, HandlerConfig, Resources, Routes, Target, explain as explain_steps,
+};
 use rudy_service::{Client, Peer, RequestBody};
 
 use super::exit::{Exit, Failure};
@@ -15,13 +21,6 @@ use super::print;
 use crate::App;
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
-use rudy_pipeline::Resources;
-use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
-use rudy_pipeline::routing::RouteMatch;
-use rudy_pipeline::routing::template::Subject;
-use rudy_pipeline::{Call, HandlerConfig};
-use rudy_pipeline::{Context, Routes};
-use rudy_pipeline::{Explained, Target, explain as explain_steps};
 
 /// A request to explain.
 #[derive(Debug, Clone)]

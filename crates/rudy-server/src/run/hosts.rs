@@ -4,12 +4,11 @@
 use std::str::FromStr;
 
 use rudy_net::listen::{BoundAddress, InheritedSockets};
+use rudy_pipeline::routing::{HostPattern, own_hosts};
 use rudy_service::listen_address::{Address, Endpoint};
-
 use rudy_tls::Names;
 
 use super::announce::is_loopback;
-use rudy_pipeline::routing::{HostPattern, own_hosts};
 
 /// A host that `--host` allows.
 #[derive(Debug, Clone, PartialEq, Eq)]

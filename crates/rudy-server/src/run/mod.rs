@@ -27,29 +27,28 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-pub use check::check;
-pub use exit::Exit;
-pub use explain::{ExplainedRequest, explain};
-pub use hosts::AllowedHost;
-pub use manual::{Page, write_manual};
 use rudy_config::FilePath;
+use rudy_files::{FilesOptions, FilesTable};
+use rudy_guard::ErrorPagesTable;
 use rudy_log::Destination;
+use rudy_mirror::MirrorTable;
 use rudy_net::engine::Model;
 use rudy_net::listen::InheritedSockets;
+use rudy_pipeline::routing::{HostPattern, machine_name};
+use rudy_proxy::{ProxyTable, UpstreamUrl};
 use rudy_service::listen_address::{Address, Endpoint};
+use rudy_watch::access_log::Format;
 
 use self::exit::Failure;
 use self::hosts::{allowed_hosts, hosts_of_certificate};
 use self::server::Server;
 use crate::config::HandlerTable;
 use crate::config::{AccessLogOptions, AcmeTable, CertificateSource, Config, Site, TlsTable, json_schema};
-use rudy_files::{FilesOptions, FilesTable};
-use rudy_guard::ErrorPagesTable;
-use rudy_mirror::MirrorTable;
-use rudy_pipeline::routing::HostPattern;
-use rudy_pipeline::routing::machine_name;
-use rudy_proxy::{ProxyTable, UpstreamUrl};
-use rudy_watch::access_log::Format;
+pub use check::check;
+pub use exit::Exit;
+pub use explain::{ExplainedRequest, explain};
+pub use hosts::AllowedHost;
+pub use manual::{Page, write_manual};
 
 /// The port of `rudy serve --tls` without `--listen`.
 const DEFAULT_TLS_PORT: u16 = 8443;

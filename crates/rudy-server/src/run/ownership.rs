@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use rudy_config::Location;
 use rudy_service::listen_address::Endpoint;
+use rudy_system::openat2;
+use rudy_system::state_dir::{self, state_dir};
+use rudy_system::user::User;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat};
 use rustix::process::geteuid;
 
 use crate::config::Config;
-use rudy_system::openat2;
-use rudy_system::state_dir::{self, state_dir};
-use rudy_system::user::User;
 
 /// Folders that systemd creates for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`,
 /// `CacheDirectory=`.

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use rudy_system::user::{User, may_change_user};
 use rustix::process::{DumpableBehavior, Uid, geteuid, getuid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set, set_capabilities,
@@ -19,7 +20,6 @@ use rustix::thread::{
 use super::exit::Failure;
 use super::ownership::{transfer_ownership, transfer_state_folder};
 use crate::config::Config;
-use rudy_system::user::{User, may_change_user};
 
 /// The warning if Rudy runs as root without a configured `user`.
 pub(super) const RUNS_AS_ROOT: &str = "Rudy runs as root, which is not necessary: set `user = \"www-data\"` in the configuration, `--user www-data`, or `User=` in its systemd unit";

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rudy_log::ErrorLog;
 use rudy_net::listen::{ListenError, Listener, Owner};
 use rudy_service::listen_address::Address;
+use rudy_watch::access_log::AccessLogs;
 
 use super::exit::Failure;
 use super::server::{Server, open_access_logs};
 use super::service_manager::State;
 use super::{Source, announce, conflicts, outcome};
 use crate::config::Config;
-use rudy_watch::access_log::AccessLogs;
 
 impl Server {
     /// Reloads the configuration. Requests in progress finish with the old one.

@@ -12,6 +12,11 @@ use rudy_net::engine::{self, Engine, Report, Stopped, raise_descriptor_limit};
 use rudy_net::listen::{InheritedSockets, ListenError, Listener};
 use rudy_service::ServiceSource as _;
 use rudy_service::listen_address::{Address, Endpoint};
+use rudy_site_tls::acme::Renewals;
+use rudy_system::admin::AdminSocket;
+use rudy_system::openat2;
+use rudy_system::watched_files::INTERVAL;
+use rudy_watch::access_log::AccessLogs;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
@@ -29,11 +34,6 @@ use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
 use super::{Options, announce, privileges, sandbox};
 use crate::config::Config;
-use rudy_site_tls::acme::Renewals;
-use rudy_system::admin::AdminSocket;
-use rudy_system::openat2;
-use rudy_system::watched_files::INTERVAL;
-use rudy_watch::access_log::AccessLogs;
 
 /// A running server.
 pub(super) struct Server {

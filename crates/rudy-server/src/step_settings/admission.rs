@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use http::{HeaderName, header};
 use rudy_config::{OneOrMany, OrOff};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use rudy_guard::{AccessRuleTable, BasicAuthTable, CorsTable, ForwardAuthTable, Login, MaintenanceTable};
 use rudy_pipeline::AllowedClient;
 use rudy_pipeline::request_state::REMOTE_USER;
 use rudy_system::watched_files::folders_of;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Who may send requests to a site or a route. A setting of a route replaces that of its site.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

@@ -7,14 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::{HeaderValue, header};
-use rudy_config::{Location, OneOrMany, OrOff, Problem};
-use rudy_units::{Size, Timeout};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-pub use self::admission::AdmissionTable;
-pub(crate) use self::kind::StepKind;
 use rudy_caching::CacheTable;
+use rudy_config::{Location, OneOrMany, OrOff, Problem};
 use rudy_guard::{
     BandwidthTable, Changes, Compressor, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
     ResponseFields,
@@ -23,6 +17,12 @@ use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::field_changes::{FieldChange, FieldChanges};
 use rudy_pipeline::media_types::{Charset, FileTypes, MediaTypeTable};
 use rudy_pipeline::routing::PathPattern;
+use rudy_units::{Size, Timeout};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use self::admission::AdmissionTable;
+pub(crate) use self::kind::StepKind;
 
 /// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

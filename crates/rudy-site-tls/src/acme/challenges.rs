@@ -12,12 +12,11 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use rudy_acme::Challenge;
+use rudy_pipeline::CHALLENGE_PATH;
 use rudy_service::{Request, Response};
-use rudy_tls::TlsSite;
-use rudy_tls::challenge_site;
+use rudy_tls::{TlsSite, challenge_site};
 
 use super::folder::{hash, write};
-use rudy_pipeline::CHALLENGE_PATH;
 
 /// The time after which all processes on the folder have read a new file: longer than [`INTERVAL`](rudy_system::watched_files::INTERVAL).
 pub(super) const VISIBLE_AFTER: Duration = Duration::from_secs(3);

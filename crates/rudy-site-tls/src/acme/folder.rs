@@ -5,9 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rudy_acme::Issued;
-use rudy_tls::{Certificate, sha256};
-
 use rudy_system::state_dir;
+use rudy_tls::{Certificate, sha256};
 
 /// The state folder.
 #[derive(Debug, Clone)]

@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
+use rudy_system::state_dir;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-
-use rudy_system::state_dir;
 
 /// How often the holder changes the file.
 const HEARTBEAT: Duration = Duration::from_secs(10);

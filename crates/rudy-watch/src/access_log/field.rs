@@ -2,10 +2,10 @@
 
 use http::{HeaderName, StatusCode, Version, header};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::exchange::{Finished, RequestInfo, UpstreamNote};
 use rudy_service::{EndReason, Peer};
 
 use super::micros;
-use rudy_pipeline::exchange::{Finished, RequestInfo, UpstreamNote};
 
 /// The field of the W3C recommendation Trace Context.
 pub(super) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

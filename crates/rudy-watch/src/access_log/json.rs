@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
+use rudy_pipeline::exchange::Finished;
 use rudy_units::is_interpreted;
 
 use super::field::{Field, Times, Value};
 use super::{put_address, put_number};
-use rudy_pipeline::exchange::Finished;
 
 /// The members of an object, in order.
 pub(super) const MEMBERS: [Field; 35] = [

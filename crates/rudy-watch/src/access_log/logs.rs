@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use rudy_log::ErrorLog;
+use rudy_pipeline::exchange::{Finished, Recorder, RouteName};
 use rudy_service::{Client, ExchangeOutcome};
 
 use super::{AccessLog, AccessLogOptions};
-use rudy_pipeline::exchange::{Finished, Recorder, RouteName};
 
 /// Open access logs. Clones write to the same files.
 #[derive(Debug, Clone)]

@@ -21,14 +21,14 @@ use http::header::HOST;
 use rudy_config::written_as_text;
 use rudy_http::h1::RequestHead;
 use rudy_log::{Destination, ErrorLog, LineWriter, LocalClock, LogFailure, OnLogFailure, RotationOptions};
+use rudy_pipeline::digits::{write_ip, write_number};
+use rudy_pipeline::exchange::{Finished, Notes, RequestInfo};
 use rudy_service::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
 use self::field::{Field, Times};
 pub use self::logs::{AccessLogs, AccessLogsOptions};
 pub use self::template::Template;
-use rudy_pipeline::digits::{write_ip, write_number};
-use rudy_pipeline::exchange::{Finished, Notes, RequestInfo};
 
 /// The format of a line in the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]

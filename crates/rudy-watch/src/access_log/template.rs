@@ -4,11 +4,11 @@ use std::fmt;
 use std::io::Write;
 
 use http::{HeaderName, StatusCode};
+use rudy_pipeline::exchange::Finished;
+use rudy_pipeline::routing::template::{Part, split};
 
 use super::field::{Field, Times, Value};
 use super::{put_address, put_number};
-use rudy_pipeline::exchange::Finished;
-use rudy_pipeline::routing::template::{Part, split};
 
 /// The combined format of Apache and nginx, which every log analyzer can read, with three more columns.
 const COMBINED: &str = "{client} - {user} [{time_local}] \"{request}\" {status} {body_bytes} \"{referer}\" \"{user_agent}\" \

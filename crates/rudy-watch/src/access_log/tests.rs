@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use http::{HeaderValue, StatusCode};
 use rudy_http::h1::{Event, ServerConnection};
+use rudy_pipeline::exchange::{RequestInfo, RouteName, UpstreamName};
 use rudy_service::{EndReason, Forwarded, Peer};
 
 use super::*;
-use rudy_pipeline::exchange::{RequestInfo, RouteName, UpstreamName};
 
 const TIME: &str = "T";
 

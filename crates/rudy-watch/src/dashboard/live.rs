@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rudy_admin::Filter;
+use rudy_handlers::topic::{Batch, Framing, History as Kept, Topic};
+
 use super::history::History;
 use super::render::update;
 use crate::status::{Activity, Selection};
-use rudy_admin::Filter;
-use rudy_handlers::topic::{Batch, Framing, History as Kept, Topic};
 
 /// Number of active requests on the page.
 pub(super) const ACTIVE: usize = 25;

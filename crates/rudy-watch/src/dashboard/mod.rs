@@ -13,6 +13,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use rudy_admin::{Filter, Rates};
 use rudy_config::Problem;
+use rudy_handlers::{StreamFormat, Subscribe};
+use rudy_pipeline::methods::respond_unless_read;
+use rudy_pipeline::{AllowedClients, BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
 use schemars::JsonSchema;
@@ -21,11 +24,6 @@ use tokio::task::spawn_blocking;
 
 pub use self::live::Live;
 use crate::status::{Activity, Selection};
-use rudy_handlers::{StreamFormat, Subscribe};
-use rudy_pipeline::AllowedClients;
-use rudy_pipeline::methods::respond_unless_read;
-use rudy_pipeline::pages;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// The interval of updates: people cannot read faster, and slower would hardly be live.
 type Interval = Time<100, 60_000>;

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
+use rudy_pipeline::methods::respond_unless_read;
+use rudy_pipeline::{AllowedClients, BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::metrics::{Format, MetricsText};
-use rudy_pipeline::AllowedClients;
-use rudy_pipeline::methods::respond_unless_read;
-use rudy_pipeline::pages;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 
 /// Shows the metrics of the server in the text format of Prometheus, or as `OpenMetrics` for clients that accept it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

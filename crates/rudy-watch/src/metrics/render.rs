@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rudy_admin::{UpstreamState, UpstreamStatus};
+use rudy_client::buffer::Buffers;
 use rudy_log::lost_lines;
 use rudy_net::{ConnectionStates, Counters, http2_stored_bytes};
 
@@ -10,7 +11,6 @@ use super::Metrics;
 use super::exposition::{Exposition, Format, Kind};
 use super::process;
 use super::requests::{BOUNDS_US, BUCKETS, CLASSES, RequestSnapshot};
-use rudy_client::buffer::Buffers;
 
 /// What the metrics are read from.
 pub struct Sources<'a> {

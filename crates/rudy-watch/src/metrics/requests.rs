@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::words::Words;
 use rudy_client::here;
 use rudy_pipeline::exchange::{Finished, RouteName};
+
+use super::words::Words;
 
 /// The maximum number of routes of a configuration with counters of their own: those that have had requests first. All others are
 /// counted together.

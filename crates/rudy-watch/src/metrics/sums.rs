@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rudy_net::engine::Model;
 use rudy_net::{ConnectionStates, Counters, Worker};
+use rudy_pipeline::exchange::{Finished, Recorder, RouteName};
 use serde_json::{Value, json};
 
 use super::{RequestMetrics, RequestSnapshot};
-use rudy_pipeline::exchange::{Finished, Recorder, RouteName};
 
 /// The metrics of the process. They survive reloads.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use http::header::HOST;
 use rudy_admin::{ActiveRequest, Connections, Filter, Holder, Outcomes, Phase, StatusReport};
 use rudy_http::h1::RequestHead;
 use rudy_net::{ActiveExchange, ConnectionStates, ExchangePhase, Worker};
+use rudy_pipeline::exchange::{self, ExchangeRecord};
 use rudy_service::Client;
 
 use super::filter::{is_of_client, selects};
 use super::top::Top;
 use crate::metrics::{Metrics, RequestSnapshot};
-use rudy_pipeline::exchange::{self, ExchangeRecord};
 
 /// Maximum length of a path, host or user in a report, in characters.
 const TEXT_MAX: usize = 300;

@@ -1,7 +1,6 @@
 //! Which active requests a report shows.
 
 use rudy_admin::{ActiveRequest, Filter};
-
 use rudy_pipeline::network::Network;
 
 /// Returns whether a filter selects this request.

@@ -4,18 +4,15 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
+use rudy_pipeline::methods::respond_unless_read;
+use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, Resources};
 use rudy_service::{Reply, Request, Response};
+use rudy_site_tls::TlsState;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::metrics::Metrics;
-use rudy_pipeline::AllowedClients;
-use rudy_pipeline::Context;
-use rudy_pipeline::Resources;
-use rudy_pipeline::methods::respond_unless_read;
-use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
-use rudy_site_tls::TlsState;
 
 /// Shows the counters of the server as JSON: connections, requests, bytes, memory; and its certificates.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

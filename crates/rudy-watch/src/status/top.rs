@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use rudy_admin::{TopEntry, TopLists};
 use rudy_http::h1::RequestHead;
+use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 use rudy_service::{Client, Peer};
 
 use super::sketch::Sketch;
-use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 
 /// The time of a window. A report covers the current window and the one before.
 const WINDOW: Duration = Duration::from_secs(10);

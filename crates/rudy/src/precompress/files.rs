@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
-
 use rudy_pipeline::compression::Compression;
 
 /// A file, as it was when the folder was listed.

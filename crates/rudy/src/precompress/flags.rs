@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use super::{Options, coding, run};
 use clap::{Args, ValueEnum};
 use rudy_server::run::Exit;
+
+use super::{Options, coding, run};
 
 /// Compress the files of a folder in advance, for `rudy serve`
 ///

@@ -21,12 +21,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rudy_http::semantics::negotiation::Coding;
+use rudy_server::run::Exit;
 use rudy_units::visible;
 
 pub(crate) use self::flags::Precompress;
 use self::made::Made;
 use self::sibling::{Outcome, Sibling};
-use rudy_server::run::Exit;
 
 /// The options of `rudy precompress`.
 #[derive(Debug, Clone)]

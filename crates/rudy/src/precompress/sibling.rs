@@ -6,9 +6,9 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use rudy_http::semantics::negotiation::Coding;
+use rudy_pipeline::compression::{Effort, Encoder, PIECE_BYTES};
 
 use super::files::{SourceFile, modified_ns};
-use rudy_pipeline::compression::{Effort, Encoder, PIECE_BYTES};
 
 /// The compressed form of a file.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{Options, Regex};
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
+
+use super::{Options, Regex};
 
 /// Print the last lines of files and follow them as they grow
 ///

@@ -4,12 +4,10 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rudy_log::LocalClock;
+use rudy_handlers::follow::Line;
+use rudy_log::{LINE_BYTES_MAX, LocalClock};
 use rudy_units::{is_interpreted, visible_json};
 use serde::Serialize;
-
-use rudy_handlers::follow::Line;
-use rudy_log::LINE_BYTES_MAX;
 
 /// The maximum width of the column of names, in characters.
 const NAME_WIDTH_MAX: usize = 40;

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Instant, SystemTime};
 
-pub(crate) use regex::bytes::Regex;
+use rudy_handlers::follow::{Event, Follower, Pattern, Stopper};
+use rudy_server::run::Exit;
 use rudy_units::visible;
 use rustix::event::{PollFd, PollFlags, poll};
 
 pub(crate) use self::flags::Tail;
 use self::format::{Destination, LineFormatter};
-use rudy_handlers::follow::{Event, Follower, Pattern, Stopper};
-use rudy_server::run::Exit;
+pub(crate) use regex::bytes::Regex;
 
 /// The options of `rudy tail`.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use rudy_config::{Location, Problem};
+use rudy_system::user::root_may;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
@@ -14,7 +15,6 @@ use super::folder::parent;
 use super::spawn::search_path;
 use super::user_to_switch_to;
 use crate::fastcgi::AppTable;
-use rudy_system::user::root_may;
 
 /// Returns the problems of the app whose table is at `location`, if Rudy manages its processes.
 pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, io, process};
 
+use rudy_system::user::User;
 use rustix::fs::{Access, FlockOperation, Mode, OFlags, access, flock, fstat, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::MemberId;
-use rudy_system::user::User;
 
 /// The number of names to try. A name is in use only if a running Rudy has the same process id in another
 /// container.

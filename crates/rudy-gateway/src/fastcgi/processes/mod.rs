@@ -29,6 +29,8 @@ use std::thread;
 use std::time::Instant;
 
 use rudy_log::ErrorLog;
+use rudy_system::admin::{AdminSocket, Responder};
+use rudy_system::user::User;
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 use tokio::runtime;
@@ -41,8 +43,6 @@ pub(crate) use self::decide::Rules;
 use self::folder::SocketFolder;
 use self::supervisor::{EndGuard, Supervisor};
 use super::output::AppOutput;
-use rudy_system::admin::{AdminSocket, Responder};
-use rudy_system::user::User;
 
 /// The command to start, and the number of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]

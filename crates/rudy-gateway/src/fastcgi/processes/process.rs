@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use rudy_client::register;
+use rudy_log::Lines;
+use rudy_system::user::User;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use tokio::io::unix::AsyncFd;
@@ -24,9 +27,6 @@ use tokio::net::unix::pipe::Receiver;
 use super::ProcessOptions;
 use super::spawn::{explain, spawn};
 use crate::fastcgi::output::AppOutput;
-use rudy_client::register;
-use rudy_log::Lines;
-use rudy_system::user::User;
 
 /// The number of bytes of output that are read at a time.
 const READ_BYTES: usize = 16 * 1024;

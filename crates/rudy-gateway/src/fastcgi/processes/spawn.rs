@@ -10,13 +10,13 @@ use std::path::{self, Path};
 use std::process::{Child, Command};
 use std::{env, fs};
 
+use rudy_system::user::User;
 use rustix::process::{
     Resource, Rlimit, Signal, getpid, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 use rustix::thread::clear_ambient_capability_set;
 
 use super::ProcessOptions;
-use rudy_system::user::User;
 
 /// The environment variables that an app inherits. The others may contain secrets, or messages of a service
 /// manager to Rudy.

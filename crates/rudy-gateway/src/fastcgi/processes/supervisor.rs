@@ -8,6 +8,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use rudy_log::ErrorLog;
+use rudy_system::admin::AdminSocket;
+use rudy_system::user::User;
 use rustix::process::Signal;
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::sleep_until;
@@ -17,8 +19,6 @@ use super::folder::SocketFolder;
 use super::process::{Process, Socket, VacantSocket};
 use super::{Event, Failure, MemberId, MemberPool, ProcessOptions, Shared};
 use crate::fastcgi::output::AppOutput;
-use rudy_system::admin::AdminSocket;
-use rudy_system::user::User;
 
 /// How long a connection may wait for the start of a process. If starts are paused for longer, after five
 /// failures in a row, its request fails at once: a connection in the backlog has no timeout of its own.

@@ -4,14 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderValue, header};
+use rudy_guard::Limits;
 use rudy_http::h1::{Event, LazyHead, ServerConnection};
+use rudy_pipeline::Resources;
 use rudy_service::{Body, Client, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 
 use crate::App;
 use crate::config::Config;
-use rudy_guard::Limits;
-use rudy_pipeline::Resources;
 
 /// A configuration that is ready, and what a reload keeps.
 pub(super) struct Site {

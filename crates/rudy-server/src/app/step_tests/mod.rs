@@ -13,15 +13,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use proptest::prelude::*;
 use rudy_http::h1::{Event, LazyHead, ServerConnection};
 use rudy_http::semantics::path::RequestPath;
+use rudy_pipeline::{Call, Context, Explained, Resources, explain};
 use rudy_service::{Client, Forwarded, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;
 
 use crate::App;
 use crate::config::Config;
-use rudy_pipeline::Call;
-use rudy_pipeline::Context;
-use rudy_pipeline::Resources;
-use rudy_pipeline::{Explained, explain};
 
 /// Loads a configuration, in a folder with some files.
 pub(crate) fn load(text: &str) -> Result<Server, String> {

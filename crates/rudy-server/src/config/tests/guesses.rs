@@ -1,13 +1,13 @@
 //! First guesses of users: accepted, or rejected with the correct line.
 
+use rudy_files::Browse;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_log::Destination;
+use rudy_pipeline::compression::{CompressionSetting, Of};
 use rudy_service::listen_address::Endpoint;
 use rudy_watch::access_log::Format;
 
 use super::*;
-use rudy_files::Browse;
-use rudy_pipeline::compression::{CompressionSetting, Of};
 
 /// A configuration with one site, with these lines before and in the site.
 fn with_site(main: &str, site: &str) -> Result<Config, String> {

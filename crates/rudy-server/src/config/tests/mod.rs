@@ -5,10 +5,11 @@ mod guesses;
 mod listen;
 mod meaning;
 
+use rudy_pipeline::HandlerConfig;
+
 use super::*;
 use crate::App;
 use crate::config::HandlerTable;
-use rudy_pipeline::HandlerConfig;
 
 /// Writes the files to an empty folder and loads the first one. Errors name the files without the folder.
 fn load(files: &[(&str, &str)]) -> Result<Config, String> {

@@ -19,13 +19,13 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus,
 };
+use rudy_system::sandboxed;
 use rustix::fs::{Mode, OFlags, open};
 
 use self::paths::{PathAccess, paths_of_config, system_paths};
 use super::exit::Failure;
 use super::privileges::single_thread;
 use crate::config::Config;
-use rudy_system::sandboxed;
 
 /// The notice for kernels with Landlock before ABI 3 (Linux 6.2).
 pub(super) const PARTIAL: &str =

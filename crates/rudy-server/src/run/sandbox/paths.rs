@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_admin::default_folder;
 use rudy_log::Destination;
+use rudy_pipeline::HandlerConfig;
 use rudy_service::listen_address::Endpoint;
+use rudy_system::state_dir::{self, state_dir};
+use rudy_system::watched_files::folders_of;
 
 use crate::config::{Config, TlsTable};
 use crate::step_settings::StepsTable;
-use rudy_pipeline::HandlerConfig;
-use rudy_system::state_dir::{self, state_dir};
-use rudy_system::watched_files::folders_of;
 
 /// A file or folder, and the access that Rudy needs.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ use rudy_admin::RunningServer;
 use rudy_net::engine::{self, Stopped};
 use rudy_net::listen::Listener;
 use rudy_service::listen_address::Endpoint;
+use rudy_system::admin::AdminSocket;
 use tokio::time::{sleep, timeout};
 
 pub(super) use self::predecessor::{Predecessor, Request, next_request_of};
@@ -31,7 +32,6 @@ use super::outcome;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
 use super::signals::{Action, Stop};
-use rudy_system::admin::AdminSocket;
 
 /// The environment variable with the id of the process to replace. If it is set, standard input is the channel to that process.
 const PREDECESSOR_VARIABLE: &str = "RUDY_UPGRADE";

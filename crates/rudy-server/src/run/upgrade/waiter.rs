@@ -4,11 +4,11 @@ use std::future::pending;
 use std::pin::Pin;
 
 use rudy_log::ErrorLog;
+use rudy_watch::access_log::AccessLogs;
 
 use super::successor::{Event, Successor};
 use crate::run::reload::reopen_logs;
 use crate::run::signals::{Action, Signals, Stop};
-use rudy_watch::access_log::AccessLogs;
 
 /// The new process, and the stop signals received while the old process finishes.
 pub(super) struct Watch {
