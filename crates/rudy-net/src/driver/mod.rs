@@ -43,10 +43,9 @@ use rudy_service::{
 };
 use rudy_tls::ClientHello;
 
-pub use self::http2::http2_stored_bytes;
-
 use self::exchange::{Exchange, Handler};
 use self::http2::Http2;
+pub use self::http2::http2_stored_bytes;
 use self::linger::Linger;
 use self::machine::Machine;
 use self::poll_context::{Budget, PollContext};

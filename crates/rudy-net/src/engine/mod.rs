@@ -24,14 +24,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_service::ServiceSource;
+use rudy_service::listen_address::Address;
+
+use self::threads::Threads;
+use crate::listen::{BoundAddress, Listener};
+use crate::worker::Worker;
 pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
 pub use report::{Problem, Report, Reporter};
-pub use rudy_service::ServiceSource;
-
-use self::threads::Threads;
-use crate::listen::{Address, BoundAddress, Listener};
-use crate::worker::Worker;
 
 /// The options of an engine.
 #[derive(Debug, Clone, Default)]

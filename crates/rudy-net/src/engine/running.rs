@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket_file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -17,7 +18,7 @@ use super::worker_runner::{Command, EngineShared, WorkerRunner};
 use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
-use crate::listen::{Address, BoundAddress, Endpoint, Listener, Ownership, Socket};
+use crate::listen::{BoundAddress, Listener, Ownership, Socket};
 
 /// Maximum grace period. A longer one is unlimited in practice, and could overflow the clock.
 const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);

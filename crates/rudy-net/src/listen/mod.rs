@@ -14,14 +14,14 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::{fmt, io};
 
-pub use error::ListenError;
-pub use inherited::InheritedSockets;
-pub use rudy_observe::Owner;
-pub use rudy_service::listen_address::{Address, AddressError, Endpoint};
+use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket_file::SocketFile;
 use socket2::SockRef;
 
 use crate::shutdown::close_listener;
+pub use error::ListenError;
+pub use inherited::InheritedSockets;
+pub use rudy_observe::Owner;
 
 /// Length of the queue of accepted connections for each socket. The kernel uses the smaller of this and
 /// `net.core.somaxconn`, which is 4096 by default. A burst of new connections then waits; dropped ones would

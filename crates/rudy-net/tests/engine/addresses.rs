@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use rudy_net::listen::{Address, BoundAddress, InheritedSockets, ListenError, Listener, Owner};
+use rudy_net::listen::{BoundAddress, InheritedSockets, ListenError, Listener, Owner};
 use rudy_service::Limits;
+use rudy_service::listen_address::Address;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{eventually, greeter, is_child, sum};

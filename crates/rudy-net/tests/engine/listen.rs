@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rudy_net::engine::{Report, Stopped};
-use rudy_net::listen::{Address, Endpoint, InheritedSockets, Listener};
+use rudy_net::listen::{InheritedSockets, Listener};
+use rudy_service::listen_address::{Address, Endpoint};
 use rudy_service::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 
 use crate::support::{

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use rudy_net::engine::{self, Engine, Options, Report, ServiceSource};
+use rudy_net::engine::{self, Engine, Options, Report};
+use rudy_service::ServiceSource;
 use rudy_service::{Limits, Service};
 
 use crate::support::{

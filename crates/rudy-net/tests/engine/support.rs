@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use rudy_net::engine::{self, Engine, Model, Options, Report, ServiceSource};
-use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
+use rudy_net::engine::{self, Engine, Model, Options, Report};
+use rudy_net::listen::{BoundAddress, InheritedSockets, Listener};
+use rudy_service::ServiceSource;
+use rudy_service::listen_address::Address;
 use rudy_service::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 

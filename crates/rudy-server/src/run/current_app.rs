@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use rudy_net::engine;
+use rudy_service::ServiceSource;
 
 use crate::App;
 
@@ -22,7 +22,7 @@ impl CurrentApp {
     }
 }
 
-impl engine::ServiceSource for CurrentApp {
+impl ServiceSource for CurrentApp {
     type Service = App;
     type Current = Current;
 

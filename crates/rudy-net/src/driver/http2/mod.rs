@@ -20,10 +20,9 @@ use bytes::BytesMut;
 use rudy_http::h2::{ConnectionError, ServerConnection};
 use rudy_service::{EndReason, ServiceSource};
 
-pub use self::stored::http2_stored_bytes;
-
 use self::exchange::Exchange;
 use self::stored::StoredBytes;
+pub use self::stored::http2_stored_bytes;
 use super::output::Output;
 use super::poll_context::{Budget, PollContext};
 use super::record::{Record, report_closed};

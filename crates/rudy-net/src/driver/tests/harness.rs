@@ -5,15 +5,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use rudy_http::h1::RequestHead;
+use rudy_service::listen_address::Address;
 use rudy_service::{
     Client, ExchangeOutcome, Limits, LocalAddress, Observer, Peer, Reply, Request, Service, ServiceSource,
 };
 use rudy_tls::{ClientHello, TlsSite};
 
 use crate::Worker;
-use crate::listen::Address;
+use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use crate::timers::TimerFd;
 use crate::transport::Stream;
 
