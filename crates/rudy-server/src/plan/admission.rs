@@ -14,9 +14,8 @@ use rudy_guard::{
 use rudy_pipeline::{Resources, Step};
 use rudy_system::watched_files::WatchedFiles;
 
-use super::{Planned, planned};
 use crate::config::{self, Config};
-use crate::step_settings::{AdmissionTable, StepKind};
+use crate::step_settings::{AdmissionTable, Planned, StepKind, planned};
 
 /// What the steps of a site share.
 pub(super) struct Shared<'r> {

@@ -10,8 +10,7 @@ use rudy_caching::{Cache, CacheStore, CacheTable, Caches};
 use rudy_config::{OneOrMany, OrOff, Problem};
 use rudy_gateway::fastcgi::Authorizer;
 use rudy_guard::{
-    BodyLimit, Changes, Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, RequestFields,
-    RequestTimeout, WithoutForwardingFields, bandwidth,
+    Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, WithoutForwardingFields,
 };
 use rudy_mirror::{Mirror, MirrorTable};
 use rudy_pipeline::routing::PathPattern;
@@ -20,7 +19,7 @@ use rudy_pipeline::{Resources, Step};
 use self::admission::{Admission, Shared, without_user_fields};
 pub(crate) use self::request_limits::problems as limit_problems;
 use crate::config::{self, Config, HandlerTable};
-use crate::step_settings::{StepKind, StepsTable};
+use crate::step_settings::{Planned, StepKind, StepsTable, planned};
 
 /// The steps that all routes of a site share.
 pub(crate) struct SiteSteps<'c> {
@@ -127,7 +126,7 @@ impl<'c> SiteSteps<'c> {
         steps.extend(compressor.map(|compressor| planned(StepKind::Compression, Compress { compressor })));
         steps.extend(admission.before_limits());
         self.plan_logins(route, &admission, &mut steps, problems);
-        self.plan_settings(&settings, &mut steps);
+        steps.extend(settings.steps(self.body_bytes, self.body_bytes_max));
         self.plan_cache(route, settings.cache, compresses, &mut steps, problems);
         in_order(steps)
     }
@@ -159,22 +158,6 @@ impl<'c> SiteSteps<'c> {
         steps.extend(authorizer.map(|authorizer| planned(StepKind::Authorize, authorizer)));
         let without_user_fields = self.without_user_fields.clone();
         steps.extend(without_user_fields.map(|step| (StepKind::WithoutUserFields, step)));
-    }
-
-    /// Adds what the settings alone determine.
-    fn plan_settings(&self, settings: &StepsTable, steps: &mut Vec<Planned>) {
-        let table = settings.bandwidth.as_ref().and_then(OrOff::on);
-        steps.extend(table.map(|table| (StepKind::Bandwidth, bandwidth(table))));
-        let bytes = settings.body_bytes.map_or(self.body_bytes, |size| size.0);
-        if bytes < self.body_bytes_max {
-            steps.push(planned(StepKind::BodyBytes, BodyLimit { bytes }));
-        }
-        let timeout = settings.request_timeout;
-        steps.extend(timeout.map(|timeout| planned(StepKind::RequestTimeout, RequestTimeout(timeout.0))));
-        if !settings.request_headers.is_empty() {
-            let fields = RequestFields(Changes::new(&settings.request_headers.0));
-            steps.push(planned(StepKind::RequestHeaders, fields));
-        }
     }
 
     /// Adds the cache of a route, and what makes a mirror of it. `compresses` says whether its responses are compressed.
@@ -232,13 +215,6 @@ impl<'c> SiteSteps<'c> {
             }
         }
     }
-}
-
-/// A step and its kind.
-type Planned = (StepKind, Arc<dyn Step>);
-
-fn planned(kind: StepKind, step: impl Step + 'static) -> Planned {
-    (kind, Arc::new(step))
 }
 
 /// Returns the steps in the order of their kinds.

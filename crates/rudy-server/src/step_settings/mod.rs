@@ -1,7 +1,6 @@
 //! The settings of what surrounds the handlers of a site or a route, in one table, and the order of the steps.
 
 mod admission;
-mod kind;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,9 +9,10 @@ use http::{HeaderValue, header};
 use rudy_caching::CacheTable;
 use rudy_config::{Location, OneOrMany, OrOff, Problem};
 use rudy_guard::{
-    BandwidthTable, Changes, Compressor, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
-    ResponseFields,
+    BandwidthTable, BodyLimit, Changes, Compressor, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
+    RequestFields, RequestTimeout, ResponseFields,
 };
+use rudy_pipeline::Step;
 use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::field_changes::{FieldChange, FieldChanges};
 use rudy_pipeline::media_types::{Charset, FileTypes, MediaTypeTable};
@@ -22,7 +22,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use self::admission::AdmissionTable;
-pub(crate) use self::kind::StepKind;
 
 /// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -189,4 +188,88 @@ impl StepsTable {
             hsts.map_or_else(|| changes.clone(), |hsts| Arc::new(Changes::new(plain.iter().chain([&hsts]))));
         Some(ResponseFields { changes, https })
     }
+
+    /// Returns the steps that these settings alone determine. `body_bytes` is the maximum size of a request body where no other is set, and
+    /// `body_bytes_max` the largest of these sizes, which connections check.
+    pub(crate) fn steps(&self, body_bytes: u64, body_bytes_max: u64) -> impl Iterator<Item = Planned> {
+        let bandwidth = self.bandwidth.as_ref().and_then(OrOff::on);
+        let bandwidth = bandwidth.map(|table| (StepKind::Bandwidth, rudy_guard::bandwidth(table)));
+        let bytes =
+            Some(self.body_bytes.map_or(body_bytes, |size| size.0)).filter(|bytes| *bytes < body_bytes_max);
+        let bytes = bytes.map(|bytes| planned(StepKind::BodyBytes, BodyLimit { bytes }));
+        let timeout = self.request_timeout;
+        let timeout = timeout.map(|timeout| planned(StepKind::RequestTimeout, RequestTimeout(timeout.0)));
+        let fields = Some(&self.request_headers).filter(|fields| !fields.is_empty());
+        let fields =
+            fields.map(|fields| planned(StepKind::RequestHeaders, RequestFields(Changes::new(&fields.0))));
+        [bandwidth, bytes, timeout, fields].into_iter().flatten()
+    }
+}
+
+/// A step and its kind.
+pub(crate) type Planned = (StepKind, Arc<dyn Step>);
+
+/// Returns a step with its kind.
+pub(crate) fn planned(kind: StepKind, step: impl Step + 'static) -> Planned {
+    (kind, Arc::new(step))
+}
+
+/// A kind of step. A request passes them in the order of the variants, and its response passes them back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StepKind {
+    /// Paces the response. The outermost, so that it paces what is sent.
+    Bandwidth,
+    /// Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
+    Compression,
+    ResponseHeaders,
+    CorsHeaders,
+    ErrorPages,
+    Maintenance,
+    Access,
+    /// Preflight requests have no credentials.
+    CorsPreflight,
+    /// A request that has too many others beside it does not use up the allowance of the client.
+    ConcurrentRequests,
+    RateLimit,
+    WithoutUserFields,
+    WithoutForwardingFields,
+    BasicAuth,
+    ForwardAuth,
+    ConcurrentRequestsByUser,
+    RateLimitByUser,
+    Authorize,
+    BodyBytes,
+    RequestTimeout,
+    RequestHeaders,
+    Mirror,
+    /// The innermost: it sees the request as the handler does, on which `Vary` of the response is based.
+    Cache,
+}
+
+impl StepKind {
+    /// All kinds, in their order, with their names in the reference.
+    pub(crate) const ALL: [(Self, &str); 22] = [
+        (Self::Bandwidth, "`bandwidth`"),
+        (Self::Compression, "`compression`"),
+        (Self::ResponseHeaders, "`response_headers`, `security_headers` and HSTS"),
+        (Self::CorsHeaders, "`cors`: the fields of responses"),
+        (Self::ErrorPages, "`error_pages`"),
+        (Self::Maintenance, "`maintenance`"),
+        (Self::Access, "`allow`, `deny` and `access`"),
+        (Self::CorsPreflight, "`cors`: preflight requests"),
+        (Self::ConcurrentRequests, "`concurrent_requests`"),
+        (Self::RateLimit, "`rate_limit`"),
+        (Self::WithoutUserFields, "removal of fields in which a login names users"),
+        (Self::WithoutForwardingFields, "removal of fields that only proxies set"),
+        (Self::BasicAuth, "`basic_auth`"),
+        (Self::ForwardAuth, "`forward_auth`"),
+        (Self::ConcurrentRequestsByUser, "`concurrent_requests` by user"),
+        (Self::RateLimitByUser, "`rate_limit` by user"),
+        (Self::Authorize, "`authorize`"),
+        (Self::BodyBytes, "`body_bytes`"),
+        (Self::RequestTimeout, "`request_timeout`"),
+        (Self::RequestHeaders, "`request_headers`"),
+        (Self::Mirror, "`mirror`"),
+        (Self::Cache, "`cache`"),
+    ];
 }
