@@ -31,7 +31,7 @@ pub enum Changes {
 }
 
 impl Changes {
-    /// Prepares changes, whose values [`super::plan`] has checked.
+    /// Prepares changes, whose values [`FieldChanges::problems`](rudy_pipeline::field_changes::FieldChanges::problems) has checked.
     pub fn new<'c>(changes: impl IntoIterator<Item = &'c FieldChange>) -> Self {
         let prepare = |change: &FieldChange| {
             let value = |template: &Template| {
