@@ -49,7 +49,7 @@ pub struct Line<'a> {
     pub file: &'a Path,
     /// Its bytes, without the line end (LF or CR LF). They need not be UTF-8.
     pub text: &'a [u8],
-    /// The line is longer than [`LINE_BYTES_MAX`], and was cut there.
+    /// The line is longer than [`LINE_BYTES_MAX`](rudy_log::LINE_BYTES_MAX), and was cut there.
     pub is_cut: bool,
 }
 
