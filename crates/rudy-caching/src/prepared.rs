@@ -10,7 +10,7 @@ use http::{Method, Request as HttpRequest};
 use http_body::Body as _;
 use rudy_cache::{CacheStatus, Content, HttpDate, Seconds, Verdict};
 use rudy_http::h1::{PreparedHead, RequestHead};
-use rudy_http::semantics::field::{FieldLines, KnownField};
+use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState, RequestState};
 use rudy_service::{Body, Client, Request, Response};
 use rudy_store::{self as store, Object};

@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue, header};
 use rudy_http::h1::LazyHead;
-use rudy_http::syntax::members;
+use rudy_message::syntax::members;
 use rudy_service::Request;
 
 /// Replaces a field of a request, in every spelling, by one with these values. The client cannot have a proxy drop it.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE};
 use rudy_http::h1::client::{FieldLine, ResponseHead};
 use rudy_http::h1::{LazyHead, ReceivedFields, ReceivedHead};
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::syntax::{members, parse_digits};
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::syntax::{members, parse_digits};
 
 /// The fields of a connection.
 const OF_CONNECTION: [KnownField; 7] = [

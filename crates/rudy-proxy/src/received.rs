@@ -35,7 +35,7 @@ impl Head {
         let length = match head.framing() {
             Framing::Length(length) => Some(length),
             // The response to HEAD has the length of that to GET.
-            Framing::None => head.get("content-length").and_then(rudy_http::syntax::parse_digits),
+            Framing::None => head.get("content-length").and_then(rudy_message::syntax::parse_digits),
             Framing::Chunked | Framing::UntilClose => None,
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());

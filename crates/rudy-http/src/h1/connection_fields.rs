@@ -1,6 +1,6 @@
 //! The fields of a head that affect the connection and the length of the body, for both roles.
 
-use crate::syntax::{members, parse_digits};
+use rudy_message::syntax::{members, parse_digits};
 
 /// The recorded values of Connection, Transfer-Encoding and Content-Length.
 #[derive(Debug, Clone, Copy, Default)]

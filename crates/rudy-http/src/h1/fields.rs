@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use rudy_message::syntax::split_field;
 
 use super::Rejection;
 use super::lines::{Lines, Section};
 use super::malformed::Malformed;
 use crate::Limits;
-use crate::syntax::split_field;
 
 /// Room for the fields that a proxy adds by default: growing the map later would hash all names again. With room for more, a map of few
 /// fields would be too large for the free blocks that the allocator caches.

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::syntax::{alphanumeric_and, parse_digits};
+use rudy_message::syntax::{alphanumeric_and, parse_digits};
 
 /// Splits an authority without user information into the host, which may be empty, and the port, if there is a colon. `None`
 /// if it is invalid.

@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 use bytes::BytesMut;
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri, Version};
+use rudy_message::semantics::field::{ChangeFields, FieldLines, KnownField, KnownFields, NameStarts};
+use rudy_message::syntax::is_text;
 
 use self::added::{AddedFields, next_line};
 use super::encode::put_field;
 use super::{FieldValue, RequestHead};
-use crate::semantics::field::{ChangeFields, FieldLines, KnownField, KnownFields, NameStarts};
-use crate::syntax::is_text;
 
 /// The head of a request, which services read and change.
 ///

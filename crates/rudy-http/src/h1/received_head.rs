@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{DATE, HeaderMap, HeaderName, HeaderValue};
+use rudy_message::semantics::field::{ChangeFields, KnownField, NameStarts};
 
 use super::Fields;
 use super::client::FieldLine;
-use crate::semantics::field::{ChangeFields, KnownField, NameStarts};
 
 /// Room for the lines of most heads.
 const LINES_BYTES: usize = 512;

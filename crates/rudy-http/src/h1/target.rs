@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use http::{Method, Uri};
+use rudy_message::RawTarget;
+use rudy_message::syntax::any_byte;
 
 use super::host::split_authority;
-use crate::RawTarget;
-use crate::syntax::any_byte;
 
 /// The positions of the parts of a target within the head.
 #[derive(Debug, Clone)]

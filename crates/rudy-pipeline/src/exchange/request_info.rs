@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::header::HOST;
 use http::{HeaderName, Method, Version};
 use rudy_http::h1::{FieldValue, RequestHead};
-use rudy_http::semantics::field::KnownField;
+use rudy_message::semantics::field::KnownField;
 
 /// What logs show of a request's head.
 #[derive(Debug)]

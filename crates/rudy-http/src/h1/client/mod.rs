@@ -17,9 +17,9 @@ pub use self::request::{RequestError, RequestFields, RequestHead};
 pub use self::scan::FieldLine;
 pub use super::Fields;
 pub use super::encode::{encode_chunk, encode_last_chunk};
-pub use crate::syntax::Excerpt;
 
 use http::HeaderMap;
+use rudy_message::syntax::Excerpt;
 
 use self::scan::HeadScan;
 use super::Framing;

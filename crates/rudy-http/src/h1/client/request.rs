@@ -5,14 +5,14 @@ use std::fmt;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::HeaderMap;
 use http::{Method, Uri, Version};
+use rudy_message::semantics::field::{FieldLines, KnownField, KnownFields};
+use rudy_message::syntax::{alphanumeric_and, members, parse_digits};
 
 use super::RequestInfo;
 use crate::h1::encode::{put_content_length, put_field};
 use crate::h1::host::split_authority;
 use crate::h1::target::{needs_host, parse_target};
 use crate::h1::{BodyLength, FieldValue, LazyHead};
-use crate::semantics::field::{FieldLines, KnownField, KnownFields};
-use crate::syntax::{alphanumeric_and, members, parse_digits};
 
 /// A request head to encode.
 ///

@@ -1,15 +1,15 @@
 //! Finds the end of a response head, and records the fields that affect the connection and the body, in one pass.
 
 use http::Version;
+use rudy_message::semantics::field::KnownField;
+use rudy_message::syntax::{Excerpt, is_text, split_response_field};
 
-use super::{Excerpt, Fault, RequestInfo, ResponseHead};
+use super::{Fault, RequestInfo, ResponseHead};
 use crate::Limits;
 use crate::h1::Framing;
 use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
 use crate::h1::encode::put_field;
 use crate::h1::lines::Lines;
-use crate::semantics::field::KnownField;
-use crate::syntax::{is_text, split_response_field};
 
 /// The first byte of a TLS record that holds an alert or a handshake (RFC 8446 §5.1).
 const TLS_ALERT: u8 = 0x15;

@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use http::Version;
+use rudy_message::semantics::field::{KnownField, KnownFields, NameStarts};
+use rudy_message::syntax::{any_byte, members};
 
 use super::Rejection;
 use crate::Limits;
@@ -11,8 +13,6 @@ use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
 use crate::h1::fields::read_field;
 use crate::h1::host::split_authority;
 use crate::h1::malformed::Malformed;
-use crate::semantics::field::{KnownField, KnownFields, NameStarts};
-use crate::syntax::{any_byte, members};
 
 /// The maximum number of fields, regardless of the configured limit: a larger [`http::HeaderMap`] may be unable to grow.
 const FIELDS_MAX: usize = 6000;

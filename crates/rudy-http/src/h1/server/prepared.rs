@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName};
+use rudy_message::semantics::reason::reason_phrase;
 
 use crate::h1::encode::put_field;
 use crate::hpack::encode_stateless;
-use crate::semantics::reason::reason_phrase;
 
 /// A response head with an encoded status line and encoded fields.
 ///

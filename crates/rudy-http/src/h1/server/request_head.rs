@@ -4,16 +4,17 @@ use std::ops::Deref;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, Method, Request, Uri, Version};
+use rudy_message::RawTarget;
+use rudy_message::semantics::field::{FieldLines, KnownField, KnownFields, NameStarts};
 
 use super::Rejection;
 use super::field_scan::{FieldPositions, FieldScan};
 use super::head_lines::{CompleteHead, HeadLines};
 use super::request_line::RequestLine;
+use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::fields::{Fields, build_fields};
 use crate::h1::target::{TargetParts, parse_target};
-use crate::semantics::field::{FieldLines, KnownField, KnownFields, NameStarts};
-use crate::{Limits, RawTarget};
 
 /// A view of a valid request head. It allocates nothing if the head arrived in one read.
 ///

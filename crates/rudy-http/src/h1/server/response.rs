@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode, Version};
+use rudy_message::semantics::reason::reason_phrase;
 
 use super::body::BodyDecoder;
 use super::event::LengthError;
@@ -14,7 +15,6 @@ use super::{DateLine, Receiving, Rejection, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
 use crate::h1::encode::{encode_last_chunk, put_chunk_size};
-use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
     /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
+use rudy_message::semantics::reason::reason_phrase;
 
 use super::ServerConnection;
 use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
@@ -11,7 +12,6 @@ use crate::h2::ErrorCode;
 use crate::h2::frame::end_block;
 use crate::h2::stream::{Draining, Receiving, Sending};
 use crate::hpack::encode_stateless;
-use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
     /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.

@@ -4,7 +4,7 @@
 /// a query. The result has no fragment.
 ///
 /// ```
-/// # use rudy_http::semantics::reference::resolve;
+/// # use rudy_message::semantics::reference::resolve;
 /// assert_eq!(resolve("/b/c/d?q", "../g?y#s"), "/b/g?y");
 /// ```
 #[must_use]

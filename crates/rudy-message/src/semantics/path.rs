@@ -16,7 +16,7 @@ use crate::syntax::any_byte;
 /// - It begins with a slash, and ends with a slash if the last segment was empty, `.` or `..`.
 ///
 /// ```
-/// use rudy_http::semantics::path::RequestPath;
+/// use rudy_message::semantics::path::RequestPath;
 ///
 /// let path = RequestPath::parse("//docs/./%61/../b%2fc").unwrap();
 /// assert_eq!(path.as_bytes(), b"/docs/b%2Fc");

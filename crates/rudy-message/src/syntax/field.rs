@@ -8,6 +8,7 @@ const NAME_BYTES_MAX: usize = (1 << 16) - 1;
 /// Splits `field-name ":" OWS field-value OWS` into name and value. `None` if the name is not a token or the value has
 /// control characters.
 #[must_use]
+#[inline]
 pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     // A name is a token: no space before the colon (RFC 9112 §5.1), and at least one character.
     let name_end = line.iter().position(|byte| !is_token(*byte))?;
@@ -17,6 +18,7 @@ pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
 /// As [`split_field`] for a line of a response, from which a recipient removes white space before the colon (RFC 9112 §5.1). In a
 /// request, it would be a way to hide a field from one of two servers.
 #[must_use]
+#[inline]
 pub fn split_response_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let name_end = line.iter().position(|byte| !is_token(*byte))?;
     let blanks = match line[name_end] {
@@ -27,6 +29,7 @@ pub fn split_response_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Splits a line whose name has this end, at its colon.
+#[inline]
 fn split_at(line: &[u8], name_end: usize, colon: usize) -> Option<(&[u8], &[u8])> {
     let [b':', value @ ..] = &line[colon..] else { return None };
     let is_valid = (1..=NAME_BYTES_MAX).contains(&name_end) && is_text(value);
@@ -35,13 +38,15 @@ fn split_at(line: &[u8], name_end: usize, colon: usize) -> Option<(&[u8], &[u8])
 
 /// Whether the bytes have no control characters except HTAB (RFC 9110 §5.5).
 #[must_use]
+#[inline]
 pub fn is_text(bytes: &[u8]) -> bool {
     !any_byte(bytes, |byte| (byte < b' ' && byte != b'\t') || byte == 0x7f)
 }
 
 /// Whether `is_match` is true for any byte. Every byte of a head passes through here, so this reads whole blocks without
 /// an early exit, which the compiler vectorizes. The last block may overlap the one before it.
-pub(crate) fn any_byte(bytes: &[u8], is_match: impl Fn(u8) -> bool + Copy) -> bool {
+#[inline]
+pub fn any_byte(bytes: &[u8], is_match: impl Fn(u8) -> bool + Copy) -> bool {
     let in_block = |block: &[u8]| block.iter().fold(false, |found, byte| found | is_match(*byte));
     if let Some(last) = bytes.last_chunk::<16>() {
         bytes.as_chunks::<16>().0.iter().fold(in_block(last), |found, block| found | in_block(block))
@@ -53,6 +58,7 @@ pub(crate) fn any_byte(bytes: &[u8], is_match: impl Fn(u8) -> bool + Copy) -> bo
 }
 
 /// Returns the members of a comma-separated list in one field, without empty ones (RFC 9110 §5.6.1).
+#[inline]
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }

@@ -2,6 +2,7 @@
 
 /// Parses `1*DIGIT`. Unlike `str::parse` it rejects a plus sign. `None` also if the number does not fit 64 bits.
 #[must_use]
+#[inline]
 pub fn parse_digits(digits: &[u8]) -> Option<u64> {
     let (first, rest) = digits.split_first()?;
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
@@ -10,6 +11,7 @@ pub fn parse_digits(digits: &[u8]) -> Option<u64> {
 
 /// Parses `1*DIGIT`, and returns `u64::MAX` for a number that does not fit 64 bits.
 #[must_use]
+#[inline]
 pub fn parse_digits_saturating(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| parse_digits(digits).unwrap_or(u64::MAX))

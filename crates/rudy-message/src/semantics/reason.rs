@@ -8,7 +8,7 @@ use http::StatusCode;
 ///
 /// ```
 /// use http::StatusCode;
-/// use rudy_http::semantics::reason::reason_phrase;
+/// use rudy_message::semantics::reason::reason_phrase;
 ///
 /// assert_eq!(reason_phrase(StatusCode::PAYLOAD_TOO_LARGE), Some("Content Too Large"));
 /// assert_eq!(reason_phrase(StatusCode::NOT_FOUND), Some("Not Found"));

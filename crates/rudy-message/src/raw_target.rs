@@ -40,7 +40,8 @@ impl RawTarget {
 
     /// Returns the target with a percent-encoded path and query (RFC 3986 §2). `None` if there is no path: an authority is
     /// not encoded, so an invalid one stays invalid.
-    pub(crate) fn escaped(&self) -> Option<Bytes> {
+    #[must_use]
+    pub fn escaped(&self) -> Option<Bytes> {
         let (before, path_and_query) = self.0.split_at(self.path_start()?);
         let mut escaped = BytesMut::with_capacity(self.0.len() + 32);
         escaped.put_slice(before);

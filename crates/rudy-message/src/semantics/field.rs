@@ -63,7 +63,7 @@ impl ChangeFields for HeaderMap {
     }
 }
 
-/// A field that [`RequestHead::field`](crate::h1::RequestHead::field) finds without a search.
+/// A field that heads of requests find without a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the field of that name")]
 pub enum KnownField {
@@ -93,7 +93,8 @@ pub enum KnownField {
 }
 
 impl KnownField {
-    pub(crate) const COUNT: usize = Self::Via as usize + 1;
+    /// The number of known fields.
+    pub const COUNT: usize = Self::Via as usize + 1;
 
     const ALL: [Self; Self::COUNT] = [
         Self::Accept,
@@ -122,7 +123,8 @@ impl KnownField {
     ];
 
     /// Finds the field with this name, a token in any case. Most names differ in length or in the first letter.
-    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn of(name: &[u8]) -> Option<Self> {
         match (name.len(), name.first()? | 0x20) {
             (2, b't') if is(name, b"te") => Some(Self::Te),
             (3, b'v') if is(name, b"via") => Some(Self::Via),
@@ -152,7 +154,8 @@ impl KnownField {
     }
 
     /// Returns the length of the name.
-    pub(crate) fn length(self) -> usize {
+    #[must_use]
+    pub fn length(self) -> usize {
         self.name().as_str().len()
     }
 
@@ -189,11 +192,12 @@ impl KnownField {
 
 /// A set of known fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct KnownFields(u32);
+pub struct KnownFields(u32);
 
 impl KnownFields {
     /// Returns the set of these fields.
-    pub(crate) const fn of(fields: &[KnownField]) -> Self {
+    #[must_use]
+    pub const fn of(fields: &[KnownField]) -> Self {
         let (mut bits, mut at) = (0, 0);
         while at < fields.len() {
             bits |= 1 << fields[at] as u32;
@@ -202,38 +206,56 @@ impl KnownFields {
         Self(bits)
     }
 
+    /// Whether the field is in the set.
+    #[must_use]
     #[inline]
-    pub(crate) fn contains(self, field: KnownField) -> bool {
+    pub fn contains(self, field: KnownField) -> bool {
         self.0 & 1 << field as u32 != 0
     }
 
+    /// Whether the set has no field.
+    #[must_use]
     #[inline]
-    pub(crate) fn is_empty(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    pub(crate) fn insert(&mut self, field: KnownField) {
+    /// Adds a field.
+    #[inline]
+    pub fn insert(&mut self, field: KnownField) {
         self.0 |= 1 << field as u32;
     }
 
-    pub(crate) fn remove(&mut self, field: KnownField) {
+    /// Removes a field.
+    #[inline]
+    pub fn remove(&mut self, field: KnownField) {
         self.0 &= !(1 << field as u32);
     }
 
-    pub(crate) fn union(self, other: Self) -> Self {
+    /// Returns the fields of both sets.
+    #[must_use]
+    #[inline]
+    pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(crate) fn intersection(self, other: Self) -> Self {
+    /// Returns the fields that are in both sets.
+    #[must_use]
+    #[inline]
+    pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(crate) fn without(self, other: Self) -> Self {
+    /// Returns the fields that are not in the other set.
+    #[must_use]
+    #[inline]
+    pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
     /// Returns the fields of the set.
-    pub(crate) fn iter(self) -> impl Iterator<Item = KnownField> {
+    /// Returns the fields, one after another.
+    pub fn iter(self) -> impl Iterator<Item = KnownField> {
         let all = KnownField::ALL.iter().copied();
         all.filter(move |field| self.contains(*field)).take(self.0.count_ones() as usize)
     }
@@ -264,17 +286,22 @@ impl NameStarts {
     }
 
     /// Adds a name.
-    pub(crate) fn insert(&mut self, name: &[u8]) {
+    #[inline]
+    pub fn insert(&mut self, name: &[u8]) {
         self.0 |= Self::bit(name);
     }
 
     /// Whether a name may be among these.
-    pub(crate) fn may_have(self, name: &[u8]) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn may_have(self, name: &[u8]) -> bool {
         self.0 & Self::bit(name) != 0
     }
 
     /// Whether there may be a name that is among `others`.
-    pub(crate) fn intersects(self, others: Self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn intersects(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 

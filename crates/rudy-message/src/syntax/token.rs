@@ -2,6 +2,7 @@
 
 /// Whether the character is allowed in a token.
 #[must_use]
+#[inline]
 pub fn is_token(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
@@ -9,7 +10,8 @@ pub fn is_token(byte: u8) -> bool {
 static TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
 /// Returns a table of ASCII letters, digits and `marks`. A table is the fastest lookup for the names in a head.
-pub(crate) const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
+#[must_use]
+pub const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0_u8;
     while byte < 128 {
