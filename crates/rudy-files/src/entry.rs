@@ -10,7 +10,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::PreparedHead;
+use rudy_message::PreparedHead;
 use rudy_message::semantics::conditional::Validators;
 use rudy_message::semantics::date::HttpDate;
 use rudy_message::semantics::etag::EntityTag;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_config::{Location, Problem, short_form};
-use rudy_http::h1::PreparedHead;
+use rudy_message::PreparedHead;
 use rudy_message::semantics::reason::reason_phrase;
 use rudy_pipeline::methods::reject_unknown_method;
 use rudy_pipeline::routing::PathPattern;

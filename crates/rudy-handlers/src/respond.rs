@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_config::{Fields, FilePath, Int, Location, Problem, short_form};
-use rudy_http::h1::PreparedHead;
+use rudy_message::PreparedHead;
 use rudy_message::semantics::media_type;
 use rudy_message::semantics::negotiation::Coding;
 use rudy_pipeline::field_changes::CONNECTION_FIELDS;

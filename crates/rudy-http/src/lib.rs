@@ -3,6 +3,8 @@
 //! This crate opens no sockets or files, reads no clock and uses no async runtime. Tests can therefore split the input
 //! anywhere and choose the time.
 //!
+//! The messages are those of [`rudy_message`].
+//!
 //! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), for servers and clients.
 //! - [`h2`]: HTTP/2 on the wire (RFC 9113), for servers and clients.
 //! - [`hpack`]: header compression of HTTP/2 (RFC 7541).

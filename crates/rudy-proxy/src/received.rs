@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::client::ResponseHead;
-use rudy_http::h1::{Framing, ReceivedHead};
+use rudy_message::client::ResponseHead;
+use rudy_message::{Framing, ReceivedHead};
 use rudy_service::send_interim;
 
 use super::failure::{Cause, HttpCause};

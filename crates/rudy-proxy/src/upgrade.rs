@@ -16,7 +16,7 @@ use http::header::{
 };
 use http::{Method, Version};
 use rudy_config::written_as_text;
-use rudy_http::h1::LazyHead;
+use rudy_message::LazyHead;
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::syntax::{is_token, members};
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use http::Version;
 use http::header::VIA;
-use rudy_http::h1::LazyHead;
+use rudy_message::LazyHead;
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::syntax::members;
 

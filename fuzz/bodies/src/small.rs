@@ -1,7 +1,7 @@
 //! The targets that need few lines.
 
 use rudy_http::Limits;
-use rudy_http::h1::client::RequestInfo;
+use rudy_message::client::RequestInfo;
 use rudy_message::semantics::forwarded::{Node, elements_from_right};
 
 use crate::client::read_at_splits;

@@ -47,12 +47,11 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy", 10),
 ];
 
-/// Allowed dependencies within a layer: a cache decides by the fields of HTTP, the head of a CGI response has their syntax, an
-/// objective such as `p99<20ms` and the axis of a chart have units, and a connection calls a service.
+/// Allowed dependencies within a layer: a cache decides by the fields of messages, the head of a CGI response has their syntax, HTTP/1.1
+/// and HTTP/2 carry them, an objective such as `p99<20ms` and the axis of a chart have units, and a connection calls a service.
 const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
     ("rudy-cache", "rudy-message"),
     ("rudy-charts", "rudy-units"),
-    ("rudy-fastcgi", "rudy-http"),
     ("rudy-fastcgi", "rudy-message"),
     ("rudy-http", "rudy-message"),
     ("rudy-net", "rudy-service"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use rudy_config::{Location, Problem};
-use rudy_http::h1::LazyHead;
+use rudy_message::LazyHead;
 use rudy_message::semantics::field::ChangeFields as _;
 use rudy_message::semantics::path::RequestPath;
 use rudy_message::semantics::percent::encode_query;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_config::{Int, Location, Problem};
-use rudy_http::h1::PreparedHead;
+use rudy_message::PreparedHead;
 use rudy_message::semantics::path::RequestPath;
 use rudy_message::syntax::parse_digits;
 use rudy_pipeline::methods::respond_unless_read;

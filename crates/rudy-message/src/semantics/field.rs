@@ -63,7 +63,7 @@ impl ChangeFields for HeaderMap {
     }
 }
 
-/// A field that heads of requests find without a search.
+/// A field that [`RequestHead::field`](crate::RequestHead::field) finds without a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the field of that name")]
 pub enum KnownField {

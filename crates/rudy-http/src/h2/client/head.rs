@@ -1,10 +1,10 @@
 //! Turns the fields of a header block into the text of a response head (RFC 9113 §8.3.2), and checks them.
 
+use rudy_message::Framing;
+use rudy_message::client::ResponseHead;
 use rudy_message::syntax::{is_text, parse_digits};
 
 use crate::Limits;
-use crate::h1::Framing;
-use crate::h1::client::ResponseHead;
 use crate::h2::ErrorCode;
 use crate::h2::field::{check_field, put_line};
 

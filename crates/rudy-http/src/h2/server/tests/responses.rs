@@ -1,7 +1,8 @@
 //! Responses (RFC 9113 §8.1, RFC 9110 §15.2).
 
+use rudy_message::{LengthError, Rejection};
+
 use super::*;
-use crate::h1::{LengthError, Rejection};
 use http::{HeaderName, HeaderValue};
 
 fn requested(method: &str) -> Client {

@@ -1,18 +1,17 @@
 //! The `Date` field, formatted once a second and sent with every response.
 
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::{Bytes, BytesMut};
-
-use crate::hpack::encode_stateless;
+use bytes::Bytes;
 
 /// An encoded `Date` field line with its CRLF (RFC 9110 §6.6.1).
 #[derive(Debug, Clone)]
 pub struct DateLine {
     second: u64,
     line: [u8; DateLine::LENGTH],
-    /// The field in a header block of HTTP/2.
-    http2: Bytes,
+    /// The field in a header block of HTTP/2, once it is needed.
+    http2: OnceLock<Bytes>,
 }
 
 impl DateLine {
@@ -30,9 +29,7 @@ impl DateLine {
         line[..6].copy_from_slice(b"date: ");
         line[6..35].copy_from_slice(&text.as_bytes()[..29]);
         line[35..].copy_from_slice(b"\r\n");
-        let mut http2 = BytesMut::with_capacity(32);
-        encode_stateless(b"date", &line[6..35], &mut http2);
-        Self { second, line, http2: http2.freeze() }
+        Self { second, line, http2: OnceLock::new() }
     }
 
     /// Formats the line again if the second has changed.
@@ -42,13 +39,15 @@ impl DateLine {
         }
     }
 
-    /// Returns the field as a part of a header block of HTTP/2.
-    pub(crate) fn http2(&self) -> &[u8] {
-        &self.http2
+    /// Returns the field as a part of a header block of HTTP/2, which `encode` makes of the value in the first call.
+    #[inline]
+    pub fn http2(&self, encode: impl FnOnce(&[u8]) -> Bytes) -> &[u8] {
+        self.http2.get_or_init(|| encode(&self.line[6..35]))
     }
 
     /// Returns the line with its CRLF.
     #[must_use]
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.line
     }

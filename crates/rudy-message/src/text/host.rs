@@ -2,11 +2,11 @@
 
 use std::net::Ipv6Addr;
 
-use rudy_message::syntax::{alphanumeric_and, parse_digits};
+use crate::syntax::{alphanumeric_and, parse_digits};
 
 /// Splits an authority without user information into the host, which may be empty, and the port, if there is a colon. `None`
 /// if it is invalid.
-pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+pub(crate) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let end = match value {
         [b'[', ..] => memchr::memchr(b']', value)? + 1,
         _ => reg_name_length(value),

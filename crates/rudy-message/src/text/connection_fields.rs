@@ -1,19 +1,22 @@
 //! The fields of a head that affect the connection and the length of the body, for both roles.
 
-use rudy_message::syntax::{members, parse_digits};
+use crate::syntax::{members, parse_digits};
 
 /// The recorded values of Connection, Transfer-Encoding and Content-Length.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ConnectionFields {
-    pub(super) coding: Coding,
-    pub(super) length: Length,
+pub struct ConnectionFields {
+    /// The Transfer-Encoding.
+    pub coding: Coding,
+    /// The Content-Length.
+    pub length: Length,
     closes: bool,
     keeps_alive: bool,
 }
 
 /// The Transfer-Encoding of a head (RFC 9112 §6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Coding {
+pub enum Coding {
+    /// No such field.
     #[default]
     Absent,
     /// The field is present without members.
@@ -30,9 +33,11 @@ pub(super) enum Coding {
 
 /// The Content-Length of a head (RFC 9110 §8.6).
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) enum Length {
+pub enum Length {
+    /// No such field.
     #[default]
     Absent,
+    /// One line with a number.
     Once(u64),
     /// A value that is not a number.
     Bad,
@@ -41,14 +46,16 @@ pub(super) enum Length {
 }
 
 impl ConnectionFields {
-    pub(super) fn record_connection(&mut self, value: &[u8]) {
+    /// Records a line of Connection.
+    pub fn record_connection(&mut self, value: &[u8]) {
         for option in members(value) {
             self.closes |= option.eq_ignore_ascii_case(b"close");
             self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
         }
     }
 
-    pub(super) fn record_length(&mut self, value: &[u8]) {
+    /// Records a line of Content-Length.
+    pub fn record_length(&mut self, value: &[u8]) {
         self.length = match (self.length, parse_digits(value)) {
             (Length::Absent, Some(length)) => Length::Once(length),
             (Length::Absent, None) => Length::Bad,
@@ -56,7 +63,8 @@ impl ConnectionFields {
         };
     }
 
-    pub(super) fn record_codings(&mut self, value: &[u8]) {
+    /// Records a line of Transfer-Encoding.
+    pub fn record_codings(&mut self, value: &[u8]) {
         if self.coding == Coding::Absent {
             self.coding = Coding::Empty;
         }
@@ -71,7 +79,9 @@ impl ConnectionFields {
     }
 
     /// Whether the peer keeps the connection open after this message (RFC 9112 §9.3).
-    pub(super) fn keep_alive(&self, is_http10: bool) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn keep_alive(&self, is_http10: bool) -> bool {
         !self.closes && (!is_http10 || self.keeps_alive)
     }
 }

@@ -2,7 +2,7 @@
 
 /// An error in lines, fields or chunks. A server converts it to a `Rejection`, a client to a `Fault`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Malformed {
+pub enum Malformed {
     /// A chunk that violates RFC 9112 §7.1, with the reason.
     BadChunk(&'static str),
     /// A line that ends in LF without CR.

@@ -1,9 +1,9 @@
 //! The fields that have been added to a request.
 
 use http::header::HeaderName;
-use rudy_message::semantics::field::{KnownField, KnownFields, NameStarts};
 
-use crate::h1::encode::put_field;
+use crate::semantics::field::{KnownField, KnownFields, NameStarts};
+use crate::text::put_field;
 
 /// The fields that have been added.
 #[derive(Debug, Clone, Default)]

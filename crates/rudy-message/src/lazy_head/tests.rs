@@ -1,8 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Limits;
-use crate::h1::Fields;
+use crate::{Fields, MessageLimits};
 
 const NAMES: [&str; 5] = ["cookie", "x-a", "x-b", "host", "via"];
 
@@ -64,7 +63,7 @@ proptest! {
     ) {
         let lines = lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
         let text = format!("GET /a?b HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
-        let received = RequestHead::of_rejected(text.as_bytes(), &Limits::default()).expect("a valid head");
+        let received = RequestHead::of_rejected(text.as_bytes(), &MessageLimits::default()).expect("a valid head");
         let mut model = received.to_map();
         let start = LazyHead::new(&received);
         prop_assert!(start.unchanged().is_some());
@@ -90,7 +89,7 @@ proptest! {
 #[test]
 fn a_replaced_target_hides_the_received_one() {
     let text = b"GET http://own/<a>?b HTTP/1.1\r\nHost: other\r\n\r\n";
-    let received = RequestHead::of_rejected(text, &Limits::default()).expect("a valid head");
+    let received = RequestHead::of_rejected(text, &MessageLimits::default()).expect("a valid head");
     let mut head = LazyHead::new(&received);
     assert_eq!(
         (head.host(), head.path(), head.path_and_query()),

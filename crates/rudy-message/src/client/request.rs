@@ -5,24 +5,21 @@ use std::fmt;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::HeaderMap;
 use http::{Method, Uri, Version};
-use rudy_message::semantics::field::{FieldLines, KnownField, KnownFields};
-use rudy_message::syntax::{alphanumeric_and, members, parse_digits};
 
-use super::RequestInfo;
-use crate::h1::encode::{put_content_length, put_field};
-use crate::h1::host::split_authority;
-use crate::h1::target::{needs_host, parse_target};
-use crate::h1::{BodyLength, FieldValue, LazyHead};
+use crate::semantics::field::{FieldLines, KnownField, KnownFields};
+use crate::syntax::{alphanumeric_and, members, parse_digits};
+use crate::text::{needs_host, parse_target, put_content_length, put_field, split_authority};
+use crate::{BodyLength, FieldValue, LazyHead};
 
 /// A request head to encode.
 ///
 /// [`Self::encode`] writes Content-Length or Transfer-Encoding for `body`. Encode a [`BodyLength::Chunked`] body with
-/// [`encode_chunk`](super::encode_chunk) and [`encode_last_chunk`](super::encode_last_chunk); send any other unchanged.
+/// `encode_chunk` and `encode_last_chunk` of rudy-http; send any other unchanged.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue, Method, Version, header};
-/// use rudy_http::h1::BodyLength;
-/// use rudy_http::h1::client::RequestHead;
+/// use rudy_message::BodyLength;
+/// use rudy_message::client::RequestHead;
 ///
 /// let mut fields = HeaderMap::new();
 /// fields.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
@@ -37,7 +34,7 @@ use crate::h1::{BodyLength, FieldValue, LazyHead};
 /// let mut out = bytes::BytesMut::new();
 /// head.encode(&mut out)?;
 /// assert_eq!(out, "GET / HTTP/1.1\r\nhost: a.example\r\naccept: */*\r\n\r\n");
-/// # Ok::<(), rudy_http::h1::client::RequestError>(())
+/// # Ok::<(), rudy_message::client::RequestError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
@@ -64,7 +61,8 @@ pub enum RequestFields<'a> {
 
 impl<'a> RequestFields<'a> {
     /// Returns the fields in a map.
-    pub(crate) fn map(self) -> &'a HeaderMap {
+    #[must_use]
+    pub fn map(self) -> &'a HeaderMap {
         match self {
             Self::Map(map) => map,
             Self::Head(head) => head.headers(),
@@ -182,7 +180,11 @@ impl RequestHead<'_> {
     }
 
     /// Checks all but the version. Returns the host.
-    pub(crate) fn check_for_http2(&self) -> Result<Option<&[u8]>, RequestError> {
+    ///
+    /// # Errors
+    ///
+    /// The head is invalid or ambiguous.
+    pub fn check_for_http2(&self) -> Result<Option<&[u8]>, RequestError> {
         // Nearly all targets are paths of plain characters, which need no parser.
         let needs_host = if is_plain_path(self.target) && self.method != Method::CONNECT {
             true
@@ -238,9 +240,24 @@ impl RequestHead<'_> {
     }
 
     /// Whether the method suggests content, so that a length of 0 must be sent (RFC 9110 §8.6).
-    pub(crate) fn expects_content(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn expects_content(&self) -> bool {
         [Method::POST, Method::PUT, Method::PATCH].contains(self.method)
     }
+}
+
+/// The properties of a request that determine how its response is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RequestInfo {
+    /// The method is HEAD: the response has no body, regardless of its fields.
+    pub is_head: bool,
+    /// The method is CONNECT: a 2xx makes the connection a tunnel.
+    pub is_connect: bool,
+    /// The request has Upgrade: the response may be a 101.
+    pub offers_upgrade: bool,
+    /// The request is the last on its connection: `Connection: close`, or HTTP/1.0 without `keep-alive`.
+    pub is_last: bool,
 }
 
 /// The longest path that is checked without the parser, which limits the length of a target.

@@ -3,25 +3,22 @@
 use std::ops::Range;
 
 use http::Version;
-use rudy_message::semantics::field::{KnownField, KnownFields, NameStarts};
-use rudy_message::syntax::{any_byte, members};
 
-use super::Rejection;
-use crate::Limits;
-use crate::h1::BodyLength;
-use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
-use crate::h1::fields::read_field;
-use crate::h1::host::split_authority;
-use crate::h1::malformed::Malformed;
+use super::connection_fields::{Coding, ConnectionFields, Length};
+use super::fields::read_field;
+use super::host::split_authority;
+use crate::semantics::field::{KnownField, KnownFields, NameStarts};
+use crate::syntax::{any_byte, members};
+use crate::{BodyLength, Malformed, MessageLimits, Rejection};
 
 /// The maximum number of fields, regardless of the configured limit: a larger [`http::HeaderMap`] may be unable to grow.
 const FIELDS_MAX: usize = 6000;
 
 /// The result of scanning the fields of a head.
 #[derive(Debug, Default)]
-pub(super) struct FieldScan {
-    pub(super) positions: FieldPositions,
-    pub(super) connection: ConnectionFields,
+pub(crate) struct FieldScan {
+    pub(crate) positions: FieldPositions,
+    pub(crate) connection: ConnectionFields,
     host: Host,
     /// Whether Expect has only 100-continue; `None` without Expect.
     expects_continue: Option<bool>,
@@ -30,15 +27,15 @@ pub(super) struct FieldScan {
 
 /// The positions of the known fields in a head.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FieldPositions {
+pub(crate) struct FieldPositions {
     /// The start of the value of the first line of each field that is present.
     starts: [u32; KnownField::COUNT],
-    pub(super) present: KnownFields,
+    pub(crate) present: KnownFields,
     /// Those that have several lines.
     repeated: KnownFields,
-    pub(super) name_starts: NameStarts,
+    pub(crate) name_starts: NameStarts,
     /// Whether a name has other characters than letters, digits and hyphens.
-    pub(super) has_unusual_names: bool,
+    pub(crate) has_unusual_names: bool,
 }
 
 /// The first Host of a head.
@@ -53,7 +50,7 @@ enum Host {
 
 impl FieldScan {
     /// Scans `count` lines from `start` on, which all end in CRLF.
-    pub(super) fn of(bytes: &[u8], start: usize, count: usize) -> Self {
+    pub(crate) fn of(bytes: &[u8], start: usize, count: usize) -> Self {
         let mut scan = Self::default();
         let mut at = start;
         for length in memchr::memchr_iter(b'\n', &bytes[start..]).take(count) {
@@ -65,7 +62,7 @@ impl FieldScan {
     }
 
     /// Scans one line. The first malformed line determines the error.
-    pub(super) fn scan_line(&mut self, bytes: &[u8], line: Range<usize>) {
+    pub(crate) fn scan_line(&mut self, bytes: &[u8], line: Range<usize>) {
         let start = line.start;
         match read_field(&bytes[line]) {
             Ok((name, value)) => {
@@ -82,7 +79,7 @@ impl FieldScan {
     }
 
     /// Checks that all lines are valid fields, and that a map can hold them.
-    pub(super) fn check_lines(&self, count: usize) -> Result<(), Malformed> {
+    pub(crate) fn check_lines(&self, count: usize) -> Result<(), Malformed> {
         let too_many = (count > FIELDS_MAX).then_some(Malformed::SectionTooLarge);
         too_many.or(self.malformed).map_or(Ok(()), Err)
     }
@@ -110,7 +107,7 @@ impl FieldScan {
     }
 
     /// Checks Host (RFC 9112 §3.2): exactly one in HTTP/1.1, at most one in HTTP/1.0, and always valid.
-    pub(super) fn check_host(&self, version: Version, needs_host: bool) -> Result<(), Rejection> {
+    pub(crate) fn check_host(&self, version: Version, needs_host: bool) -> Result<(), Rejection> {
         match self.host {
             _ if self.positions.is_repeated(KnownField::Host) => Err(Rejection::RepeatedHost),
             Host::Missing if version == Version::HTTP_11 => Err(Rejection::MissingHost),
@@ -121,7 +118,11 @@ impl FieldScan {
     }
 
     /// Returns the length of the body (RFC 9112 §6.3). Chunked must be the last coding, and is the only one supported (§6.1).
-    pub(super) fn body_length(&self, version: Version, limits: &Limits) -> Result<BodyLength, Rejection> {
+    pub(crate) fn body_length(
+        &self,
+        version: Version,
+        limits: &MessageLimits,
+    ) -> Result<BodyLength, Rejection> {
         match (self.connection.coding, self.connection.length) {
             (Coding::Absent, Length::Absent) => Ok(BodyLength::Known(0)),
             (Coding::Absent, Length::Once(length)) if length > limits.body_bytes => {
@@ -140,7 +141,7 @@ impl FieldScan {
     }
 
     /// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1). Expect has no meaning in HTTP/1.0.
-    pub(super) fn expects_continue(&self, version: Version) -> Result<bool, Rejection> {
+    pub(crate) fn expects_continue(&self, version: Version) -> Result<bool, Rejection> {
         match self.expects_continue {
             Some(false) if version == Version::HTTP_11 => Err(Rejection::ExpectationFailed),
             expects => Ok(version == Version::HTTP_11 && expects == Some(true)),
@@ -160,7 +161,7 @@ impl FieldPositions {
     }
 
     /// Returns the position of the value of the first line of a field, with the white space around it.
-    pub(super) fn of(&self, field: KnownField, bytes: &[u8]) -> Option<Range<usize>> {
+    pub(crate) fn of(&self, field: KnownField, bytes: &[u8]) -> Option<Range<usize>> {
         if !self.present.contains(field) {
             return None;
         }
@@ -170,7 +171,7 @@ impl FieldPositions {
     }
 
     /// Returns the places of the lines of these fields, in their order. `None` if one of them has several lines.
-    pub(super) fn lines_of(&self, fields: KnownFields, bytes: &[u8]) -> Option<LinePlaces> {
+    pub(crate) fn lines_of(&self, fields: KnownFields, bytes: &[u8]) -> Option<LinePlaces> {
         let fields = fields.intersection(self.present);
         if !fields.intersection(self.repeated).is_empty() {
             return None;
@@ -186,20 +187,20 @@ impl FieldPositions {
         Some(found)
     }
 
-    pub(super) fn is_repeated(&self, field: KnownField) -> bool {
+    pub(crate) fn is_repeated(&self, field: KnownField) -> bool {
         self.repeated.contains(field)
     }
 }
 
 /// The places of lines in a head, with their ends, in their order.
 #[derive(Debug, Default)]
-pub(super) struct LinePlaces {
+pub(crate) struct LinePlaces {
     places: [(usize, usize); KnownField::COUNT],
     count: usize,
 }
 
 impl LinePlaces {
-    pub(super) fn as_slice(&self) -> &[(usize, usize)] {
+    pub(crate) fn as_slice(&self) -> &[(usize, usize)] {
         &self.places[..self.count]
     }
 }

@@ -4,21 +4,20 @@ use std::ops::Range;
 
 use http::{Method, Version};
 
-use super::Rejection;
-use crate::Limits;
+use crate::{MessageLimits, Rejection};
 
 /// The positions of the parts of a request line within the head, and its version.
 #[derive(Debug, Clone)]
-pub(super) struct RequestLine {
+pub(crate) struct RequestLine {
     start: u32,
     method_length: u32,
     target_length: u32,
-    pub(super) version: Version,
+    pub(crate) version: Version,
 }
 
 impl RequestLine {
     /// Splits the line at `line` in `head`.
-    pub(super) fn split(head: &[u8], line: Range<usize>, limits: &Limits) -> Result<Self, Rejection> {
+    pub(crate) fn split(head: &[u8], line: Range<usize>, limits: &MessageLimits) -> Result<Self, Rejection> {
         let bytes = &head[line.clone()];
         let (method, rest) = split_at_space(bytes).ok_or(Rejection::BadRequestLine)?;
         let Some((target, version)) = split_at_space(rest) else {
@@ -38,21 +37,21 @@ impl RequestLine {
     }
 
     /// Returns the start of the next line.
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         // Two spaces, eight characters of version, CRLF.
         (self.start + self.method_length + self.target_length) as usize + 2 + 8 + 2
     }
 
     /// Returns the method, which can be any token: handlers decide which methods they support, and a gateway forwards unknown
     /// ones (RFC 9110 §9.1).
-    pub(super) fn method(&self, head: &[u8]) -> Result<Method, Rejection> {
+    pub(crate) fn method(&self, head: &[u8]) -> Result<Method, Rejection> {
         let start = self.start as usize;
         Method::from_bytes(&head[start..start + self.method_length as usize])
             .map_err(|_| Rejection::BadMethod)
     }
 
     /// Returns the position of the target.
-    pub(super) fn target(&self) -> Range<usize> {
+    pub(crate) fn target(&self) -> Range<usize> {
         let start = (self.start + self.method_length + 1) as usize;
         start..start + self.target_length as usize
     }
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     fn split(line: &[u8]) -> Result<RequestLine, Rejection> {
-        RequestLine::split(line, 0..line.len(), &Limits::default())
+        RequestLine::split(line, 0..line.len(), &MessageLimits::default())
     }
 
     #[test]
@@ -130,8 +129,8 @@ mod tests {
             assert_eq!(method.is_ok(), is_token, "{}", byte.escape_ascii());
         }
         let head = format!("\r\n{} / HTTP/1.1\r\n", "A".repeat(4000));
-        let line =
-            RequestLine::split(head.as_bytes(), 2..head.len() - 2, &Limits::default()).expect("a line");
+        let line = RequestLine::split(head.as_bytes(), 2..head.len() - 2, &MessageLimits::default())
+            .expect("a line");
         assert_eq!(line.method(head.as_bytes()).map(|method| method.as_str().len()), Ok(4000));
         assert_eq!((&head[line.target()], line.end()), ("/", head.len()));
     }

@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 use bytes::BytesMut;
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri, Version};
-use rudy_message::semantics::field::{ChangeFields, FieldLines, KnownField, KnownFields, NameStarts};
-use rudy_message::syntax::is_text;
 
 use self::added::{AddedFields, next_line};
-use super::encode::put_field;
-use super::{FieldValue, RequestHead};
+use crate::semantics::field::{ChangeFields, FieldLines, KnownField, KnownFields, NameStarts};
+use crate::syntax::is_text;
+use crate::text::put_field;
+use crate::{FieldValue, RequestHead};
 
 /// The head of a request, which services read and change.
 ///
@@ -282,7 +282,7 @@ impl<'a> LazyHead<'a> {
     }
 
     /// Returns the received head if all lines of this field are its lines.
-    pub(super) fn received_with(&self, field: KnownField) -> Option<&RequestHead<'_>> {
+    pub(crate) fn received_with(&self, field: KnownField) -> Option<&RequestHead<'_>> {
         let is_changed = self.removed.contains(field) || self.added.known.contains(field);
         self.received_lines().filter(|_| !is_changed)
     }
@@ -349,7 +349,7 @@ impl<'a> LazyHead<'a> {
     }
 
     /// Appends the lines of all fields except `skipped`, the received ones as they are if there is no map.
-    pub(super) fn encode_lines(&self, skipped: KnownFields, out: &mut BytesMut) {
+    pub(crate) fn encode_lines(&self, skipped: KnownFields, out: &mut BytesMut) {
         if self.removed_others.is_empty()
             && self.added.known.intersection(skipped).is_empty()
             && self

@@ -4,25 +4,25 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use http::{Method, Uri};
-use rudy_message::RawTarget;
-use rudy_message::syntax::any_byte;
 
-use super::host::split_authority;
+use super::split_authority;
+use crate::RawTarget;
+use crate::syntax::any_byte;
 
 /// The positions of the parts of a target within the head.
 #[derive(Debug, Clone)]
-pub(super) struct TargetParts {
+pub(crate) struct TargetParts {
     /// The authority of an absolute form.
-    pub(super) authority: Option<Range<usize>>,
+    pub(crate) authority: Option<Range<usize>>,
     /// The path, or `*`. The query follows it.
-    pub(super) path: Range<usize>,
+    pub(crate) path: Range<usize>,
     /// Whether the Host field must not be empty.
-    pub(super) needs_host: bool,
+    pub(crate) needs_host: bool,
 }
 
 impl TargetParts {
     /// Finds the parts of the target at `place`. `None` if [`parse_target`] rejects it.
-    pub(super) fn find(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
+    pub(crate) fn find(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
         let target = &head[place.clone()];
         if target.first() != Some(&b'/') || method == Method::CONNECT || target.len() > URI_BYTES_MAX / 3 {
             return Self::find_slow(head, place, method);
@@ -58,7 +58,7 @@ const URI_BYTES_MAX: usize = (1 << 16) - 2;
 ///
 /// The path and the query may contain visible ASCII except `#`, and all bytes beyond ASCII. RFC 3986 allows less, but nginx,
 /// lighttpd and Apache accept these. Clients do not send fragments (RFC 9112 §3.2), and Apache rejects them too.
-pub(super) fn parse_target(
+pub(crate) fn parse_target(
     head: &Bytes,
     place: Range<usize>,
     method: &Method,
@@ -85,7 +85,7 @@ pub(super) fn parse_target(
 }
 
 /// Whether the Host field must not be empty: `*` needs no host, and an absolute form has one (RFC 9112 §3.2.2).
-pub(super) fn needs_host(uri: &Uri) -> bool {
+pub(crate) fn needs_host(uri: &Uri) -> bool {
     uri.scheme().is_none() && uri.path() != "*"
 }
 

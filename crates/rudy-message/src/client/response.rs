@@ -2,33 +2,49 @@
 
 use http::{StatusCode, Version};
 
-use crate::h1::{Fields, Framing};
+use crate::{Fields, Framing};
 
 /// A view of a received response head.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'a> {
-    pub(super) raw: &'a [u8],
+    raw: &'a [u8],
     /// The start of the field lines.
-    pub(super) fields_start: usize,
-    pub(super) status: u16,
-    pub(super) version: Version,
-    pub(super) framing: Framing,
+    fields_start: usize,
+    status: u16,
+    version: Version,
+    framing: Framing,
 }
 
 impl<'a> ResponseHead<'a> {
+    /// Creates a view of a head: `raw` is a status line, and fields from `fields_start` on, all of them valid.
+    #[must_use]
+    #[inline]
+    pub fn new(
+        raw: &'a [u8],
+        fields_start: usize,
+        (status, version): (u16, Version),
+        framing: Framing,
+    ) -> Self {
+        Self { raw, fields_start, status, version, framing }
+    }
+
     /// Creates a view of a head that arrived over HTTP/2, as a status line without a phrase, and fields.
-    pub(crate) fn of_http2(raw: &'a [u8], fields_start: usize, status: u16, framing: Framing) -> Self {
+    #[must_use]
+    #[inline]
+    pub fn of_http2(raw: &'a [u8], fields_start: usize, status: u16, framing: Framing) -> Self {
         Self { raw, fields_start, status, version: Version::HTTP_2, framing }
     }
 
     /// Returns HTTP/1.0, HTTP/1.1 or HTTP/2. Higher minor versions of HTTP/1 count as HTTP/1.1 (RFC 9110 §2.5).
     #[must_use]
+    #[inline]
     pub fn version(&self) -> Version {
         self.version
     }
 
     /// Returns the status: 100 to 999. RFC 9110 §15 allows up to 599, but some servers send more.
     #[must_use]
+    #[inline]
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -50,6 +66,7 @@ impl<'a> ResponseHead<'a> {
 
     /// Returns how the body is delimited. A body of HTTP/2 has a length, or else counts as chunked.
     #[must_use]
+    #[inline]
     pub fn framing(&self) -> Framing {
         self.framing
     }
@@ -69,6 +86,7 @@ impl<'a> ResponseHead<'a> {
     /// Returns the bytes of the head, with the empty line that ends it. A head of HTTP/2 is decompressed, and written as one of
     /// HTTP/1.1.
     #[must_use]
+    #[inline]
     pub fn raw(&self) -> &'a [u8] {
         self.raw
     }

@@ -2,12 +2,10 @@
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use rudy_message::syntax::split_field;
 
-use super::Rejection;
-use super::lines::{Lines, Section};
-use super::malformed::Malformed;
-use crate::Limits;
+use super::{Lines, Section};
+use crate::syntax::split_field;
+use crate::{Malformed, MessageLimits, Rejection};
 
 /// Room for the fields that a proxy adds by default: growing the map later would hash all names again. With room for more, a map of few
 /// fields would be too large for the free blocks that the allocator caches.
@@ -21,11 +19,15 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Iterates over `lines`, which must be valid and end with the empty line.
-    pub(super) fn new(lines: &'a [u8]) -> Self {
+    #[must_use]
+    #[inline]
+    pub fn new(lines: &'a [u8]) -> Self {
         Self { rest: lines }
     }
 
-    pub(super) fn next_bytes(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+    /// As [`Self::next`], with the name as bytes.
+    #[inline]
+    pub fn next_bytes(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let end = memchr::memchr(b'\n', self.rest)?;
         // The empty line has no colon.
         let colon = memchr::memchr(b':', &self.rest[..end])?;
@@ -39,6 +41,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = (&'a str, &'a [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let (name, value) = self.next_bytes()?;
         // A token is ASCII.
@@ -55,7 +58,7 @@ pub(super) fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 }
 
 /// Appends `count` valid fields to `map`, beginning at `start` of `section`. `None` if the map cannot hold them.
-pub(super) fn build_fields(section: &Bytes, start: usize, count: usize, map: &mut HeaderMap) -> Option<()> {
+pub(crate) fn build_fields(section: &Bytes, start: usize, count: usize, map: &mut HeaderMap) -> Option<()> {
     map.try_reserve(count + ADDED_FIELDS).ok()?;
     let mut fields = Fields::new(&section[start..]);
     while let Some((name, value)) = fields.next_bytes() {
@@ -67,7 +70,7 @@ pub(super) fn build_fields(section: &Bytes, start: usize, count: usize, map: &mu
 }
 
 /// Parses the trailer section of a chunked body.
-pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Malformed> {
+pub fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Malformed> {
     for line in bytes.split(|byte| *byte == b'\n').take(section.fields) {
         read_field(line.strip_suffix(b"\r").unwrap_or(line))?;
     }
@@ -78,7 +81,7 @@ pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMa
 }
 
 /// Parses a trailer section that is complete, with its empty line. `None` without fields.
-pub(crate) fn read_trailers(section: &[u8], limits: &Limits) -> Result<Option<HeaderMap>, Rejection> {
+pub fn read_trailers(section: &[u8], limits: &MessageLimits) -> Result<Option<HeaderMap>, Rejection> {
     match Lines::default().find_trailers(section, limits)? {
         Some(found) if found.fields > 0 => Ok(Some(parse_trailers(section, &found)?)),
         _ => Ok(None),
@@ -87,7 +90,8 @@ pub(crate) fn read_trailers(section: &[u8], limits: &Limits) -> Result<Option<He
 
 /// Whether a field is not allowed as a trailer (RFC 9110 §6.5.1): framing, routing, request modifiers, authentication,
 /// response control, content format.
-pub(super) fn is_forbidden_trailer(name: &HeaderName) -> bool {
+#[must_use]
+pub fn is_forbidden_trailer(name: &HeaderName) -> bool {
     const FORBIDDEN: &str = "authorization cache-control connection content-encoding content-length content-range content-type cookie \
         expect host if-match if-modified-since if-none-match if-range if-unmodified-since \
         max-forwards proxy-authorization range te trailer transfer-encoding upgrade";

@@ -1,18 +1,14 @@
 //! Finds the end of a request head, line by line, in input that arrives in pieces.
 
-use super::Rejection;
-use super::field_scan::FieldScan;
-use super::request_line::RequestLine;
-use crate::Limits;
-use crate::h1::lines::{Lines, Section};
-use crate::h1::malformed::Malformed;
+use super::{FieldScan, Lines, RequestLine, Section};
+use crate::{Malformed, MessageLimits, Rejection};
 
 /// First byte of a TLS record that holds a handshake (RFC 8446 §5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// The progress of the search for the end of a request head.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HeadLines {
+pub struct HeadLines {
     /// The request line, once it is complete.
     request_line: Option<RequestLine>,
     lines: Lines,
@@ -22,15 +18,26 @@ pub(super) struct HeadLines {
 
 /// A complete head.
 #[derive(Debug)]
-pub(super) struct CompleteHead {
-    pub(super) line: RequestLine,
-    pub(super) section: Section,
-    pub(super) scan: FieldScan,
+pub struct CompleteHead {
+    pub(crate) line: RequestLine,
+    pub(crate) section: Section,
+    pub(crate) scan: FieldScan,
+}
+
+impl CompleteHead {
+    /// Returns the length of the head in bytes, with the empty line that ends it.
+    #[must_use]
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.section.length
+    }
 }
 
 impl HeadLines {
     /// Whether nothing has arrived since the last head, not even an empty line.
-    pub(super) fn is_new(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn is_new(&self) -> bool {
         self.is_at_start() && self.skipped == 0
     }
 
@@ -40,7 +47,9 @@ impl HeadLines {
     }
 
     /// Returns the number of scanned bytes of the head.
-    pub(super) fn scanned(&self) -> usize {
+    #[must_use]
+    #[inline]
+    pub fn scanned(&self) -> usize {
         self.lines.scanned()
     }
 
@@ -48,7 +57,7 @@ impl HeadLines {
     ///
     /// If the head is complete in the first call, its fields are scanned along the way. Otherwise they are scanned at the end,
     /// so no scan result is stored between calls.
-    pub(super) fn find(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<CompleteHead>, Rejection> {
+    pub fn find(&mut self, bytes: &[u8], limits: &MessageLimits) -> Result<Option<CompleteHead>, Rejection> {
         let room = self.room(limits);
         let mut scan = self.is_at_start().then(FieldScan::default);
         loop {
@@ -62,7 +71,7 @@ impl HeadLines {
                     self.request_line = Some(RequestLine::split(bytes, line, limits)?);
                     continue;
                 }
-                self.lines.count_field(limits)?;
+                self.lines.count_field(limits.head_fields)?;
                 if let Some(scan) = &mut scan {
                     scan.scan_line(bytes, line);
                 }
@@ -78,7 +87,7 @@ impl HeadLines {
 
     /// Skips `bytes` if they contain only empty lines before a request. Returns the number of skipped bytes. A client that
     /// sends an extra empty line is idle, not in the middle of a head.
-    pub(super) fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
+    pub fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
         if self.request_line.is_some() || self.lines.start() != bytes.len() {
             return 0;
         }
@@ -88,7 +97,7 @@ impl HeadLines {
     }
 
     /// Returns the maximum size of the head in bytes.
-    fn room(&self, limits: &Limits) -> usize {
+    fn room(&self, limits: &MessageLimits) -> usize {
         limits.head_bytes.saturating_sub(self.skipped as usize)
     }
 
@@ -110,7 +119,9 @@ impl HeadLines {
 }
 
 /// Whether `bytes` contain only empty lines before a request, or a part of one: the client is idle.
-pub(super) fn is_blank(bytes: &[u8]) -> bool {
+#[must_use]
+#[inline]
+pub fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
 }
 
@@ -123,17 +134,18 @@ mod tests {
         let head = b"GET / HTTP/1.1\r\nHost: a\r\nX-B: c\r\n\r\nrest";
         let mut lines = HeadLines::default();
         for end in 0..head.len() - 5 {
-            assert!(lines.find(&head[..end], &Limits::default()).unwrap().is_none());
+            assert!(lines.find(&head[..end], &MessageLimits::default()).unwrap().is_none());
             assert_eq!(lines.lines.scanned(), end);
         }
-        let section = lines.find(head, &Limits::default()).unwrap().expect("the head is whole").section;
+        let section =
+            lines.find(head, &MessageLimits::default()).unwrap().expect("the head is whole").section;
         assert_eq!((section.length, section.fields), (head.len() - 4, 2));
         assert!(lines.is_at_start(), "the next head can begin");
     }
 
     #[test]
     fn empty_lines_are_skipped_and_counted() {
-        let limits = Limits { head_bytes: 8, ..Limits::default() };
+        let limits = MessageLimits { head_bytes: 8, ..MessageLimits::default() };
         let mut lines = HeadLines::default();
         for _ in 0..3 {
             assert!(lines.find(b"\r\n", &limits).unwrap().is_none());
@@ -145,9 +157,9 @@ mod tests {
     #[test]
     fn an_incomplete_request_line_is_not_skipped() {
         let mut lines = HeadLines::default();
-        assert!(lines.find(b"\r\nG", &Limits::default()).unwrap().is_none());
+        assert!(lines.find(b"\r\nG", &MessageLimits::default()).unwrap().is_none());
         assert_eq!(lines.skip_empty_lines(b"\r\nG"), 0);
-        assert!(lines.find(b"\r\nGET / HTTP/1.1\r\n", &Limits::default()).unwrap().is_none());
+        assert!(lines.find(b"\r\nGET / HTTP/1.1\r\n", &MessageLimits::default()).unwrap().is_none());
         assert_eq!(lines.skip_empty_lines(b"\r\nGET / HTTP/1.1\r\n"), 0);
     }
 }

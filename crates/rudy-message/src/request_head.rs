@@ -4,21 +4,16 @@ use std::ops::Deref;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, Method, Request, Uri, Version};
-use rudy_message::RawTarget;
-use rudy_message::semantics::field::{FieldLines, KnownField, KnownFields, NameStarts};
 
-use super::Rejection;
-use super::field_scan::{FieldPositions, FieldScan};
-use super::head_lines::{CompleteHead, HeadLines};
-use super::request_line::RequestLine;
-use crate::Limits;
-use crate::h1::BodyLength;
-use crate::h1::fields::{Fields, build_fields};
-use crate::h1::target::{TargetParts, parse_target};
+use crate::semantics::field::{FieldLines, KnownField, KnownFields, NameStarts};
+use crate::text::{
+    CompleteHead, FieldPositions, FieldScan, HeadLines, RequestLine, TargetParts, build_fields, parse_target,
+};
+use crate::{BodyLength, Fields, MessageLimits, RawTarget, Rejection};
 
 /// A view of a valid request head. It allocates nothing if the head arrived in one read.
 ///
-/// A service can respond from this view alone, or change it as a [`LazyHead`](crate::h1::LazyHead).
+/// A service can respond from this view alone, or change it as a [`LazyHead`](crate::LazyHead).
 #[derive(Debug, Clone)]
 pub struct RequestHead<'a> {
     bytes: HeadBytes<'a>,
@@ -29,9 +24,9 @@ pub struct RequestHead<'a> {
     positions: FieldPositions,
     body: BodyLength,
     /// The client allows another request after this exchange.
-    pub(super) keep_alive: bool,
+    keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
-    pub(crate) expects_continue: bool,
+    expects_continue: bool,
 }
 
 /// The bytes of a head.
@@ -86,7 +81,12 @@ impl<'a> FieldValue<'a> {
 
 impl<'a> RequestHead<'a> {
     /// Checks the head in `bytes`, which `complete` describes.
-    pub(super) fn new(bytes: &'a [u8], complete: CompleteHead, limits: &Limits) -> Result<Self, Rejection> {
+    ///
+    /// # Errors
+    ///
+    /// The head is invalid, or violates a limit.
+    #[inline]
+    pub fn new(bytes: &'a [u8], complete: CompleteHead, limits: &MessageLimits) -> Result<Self, Rejection> {
         Self::read(bytes, complete, |method, line, scan| {
             if *method == Method::CONNECT {
                 return Err(Rejection::ConnectNotAllowed);
@@ -102,7 +102,7 @@ impl<'a> RequestHead<'a> {
     /// Reads a rejected head again, for the response. It has no body. `None` if the head is incomplete or malformed, so that its
     /// host is unknown.
     #[must_use]
-    pub fn of_rejected(bytes: &'a [u8], limits: &Limits) -> Option<Self> {
+    pub fn of_rejected(bytes: &'a [u8], limits: &MessageLimits) -> Option<Self> {
         let complete = HeadLines::default().find(bytes, limits).ok()??;
         let semantics = Semantics { body: BodyLength::Known(0), expects_continue: false, keep_alive: false };
         Self::read(bytes, complete, |_, _, _| Ok(semantics)).ok()
@@ -136,7 +136,11 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Checks the head of an HTTP/2 request, which was written in the form of HTTP/1.1: that of a tunnel as an upgrade.
-    pub(crate) fn of_http2(bytes: &'a [u8], is_tunnel: bool, limits: &Limits) -> Result<Self, Rejection> {
+    ///
+    /// # Errors
+    ///
+    /// The head is invalid, or violates a limit.
+    pub fn of_http2(bytes: &'a [u8], is_tunnel: bool, limits: &MessageLimits) -> Result<Self, Rejection> {
         let complete = HeadLines::default().find(bytes, limits)?.ok_or(Rejection::BadRequestLine)?;
         let mut head = Self::new(bytes, complete, limits)?;
         head.line.version = Version::HTTP_2;
@@ -147,7 +151,9 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Returns the value of Content-Length.
-    pub(crate) fn stated_length(&self) -> Option<u64> {
+    #[must_use]
+    #[inline]
+    pub fn stated_length(&self) -> Option<u64> {
         match self.body {
             BodyLength::Known(length) if self.has(KnownField::ContentLength) => Some(length),
             _ => None,
@@ -155,29 +161,35 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Returns the head with this length of its body.
-    pub(crate) fn with_body(self, body: BodyLength) -> Self {
+    #[must_use]
+    #[inline]
+    pub fn with_body(self, body: BodyLength) -> Self {
         Self { body, ..self }
     }
 
     /// Returns the head with a copy of its bytes.
-    pub(crate) fn into_owned<'b>(self) -> RequestHead<'b> {
+    #[must_use]
+    pub fn into_owned<'b>(self) -> RequestHead<'b> {
         RequestHead { bytes: HeadBytes::Owned(self.bytes.to_shared()), ..self }
     }
 
     /// Returns the method, which can be any token.
     #[must_use]
+    #[inline]
     pub fn method(&self) -> &Method {
         &self.method
     }
 
     /// Returns HTTP/1.0, HTTP/1.1 or HTTP/2. Higher minor versions count as HTTP/1.1 (RFC 9110 §2.5).
     #[must_use]
+    #[inline]
     pub fn version(&self) -> Version {
         self.line.version
     }
 
     /// Returns the target, not decoded (RFC 9112 §3.2).
     #[must_use]
+    #[inline]
     pub fn target(&self) -> &[u8] {
         &self.bytes[self.line.target()]
     }
@@ -237,6 +249,7 @@ impl<'a> RequestHead<'a> {
 
     /// Returns the fields in their original order and spelling, without white space around the values.
     #[must_use]
+    #[inline]
     pub fn fields(&self) -> Fields<'_> {
         Fields::new(&self.bytes[self.line.end()..])
     }
@@ -279,8 +292,23 @@ impl<'a> RequestHead<'a> {
         true
     }
 
+    /// Whether the client allows another request on the connection after this exchange.
+    #[must_use]
+    #[inline]
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    #[must_use]
+    #[inline]
+    pub fn expects_continue(&self) -> bool {
+        self.expects_continue
+    }
+
     /// Returns the length of the body. Unless it is `Known(0)`, events for pieces and the end of the body follow.
     #[must_use]
+    #[inline]
     pub fn body_length(&self) -> BodyLength {
         self.body
     }
@@ -363,7 +391,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::h1::server::head_lines::HeadLines;
+    use crate::text::HeadLines;
 
     /// Parses a request with these field lines.
     fn read(version: &str, lines: &[&[u8]]) -> Result<RequestHead<'static>, Rejection> {
@@ -373,7 +401,7 @@ mod tests {
             head.extend_from_slice(b"\r\n");
         }
         head.extend_from_slice(b"\r\n");
-        let limits = Limits::default();
+        let limits = MessageLimits::default();
         let complete = HeadLines::default().find(&head, &limits)?.expect("the head is complete");
         RequestHead::new(&head, complete, &limits).map(RequestHead::into_owned)
     }
@@ -442,7 +470,7 @@ mod tests {
     fn keep_alive_depends_on_version_and_connection() {
         let keep_alive = |version: &str, options: &[&[u8]]| {
             let lines: Vec<&[u8]> = [&b"Host: a"[..]].into_iter().chain(options.iter().copied()).collect();
-            read(version, &lines).expect("a valid head").keep_alive
+            read(version, &lines).expect("a valid head").keep_alive()
         };
         assert!(keep_alive("1.1", &[]));
         assert!(!keep_alive("1.0", &[]));
@@ -455,7 +483,7 @@ mod tests {
 
     #[test]
     fn fields_that_a_map_cannot_hold_are_rejected() {
-        let limits = Limits { head_bytes: 1 << 20, head_fields: 1 << 20, ..Limits::default() };
+        let limits = MessageLimits { head_bytes: 1 << 20, head_fields: 1 << 20, ..MessageLimits::default() };
         let build = |fields: String| {
             let head = format!("GET / HTTP/1.0\r\n{fields}\r\n").into_bytes();
             let complete = HeadLines::default().find(&head, &limits)?.expect("the head is complete");
@@ -512,11 +540,11 @@ mod tests {
     fn the_host_of_the_target_overrides_the_field() {
         let host = |target: &str, host: &str| {
             let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-            let complete = HeadLines::default().find(head.as_bytes(), &Limits::default()).unwrap();
+            let complete = HeadLines::default().find(head.as_bytes(), &MessageLimits::default()).unwrap();
             let head = RequestHead::new(
                 head.as_bytes(),
                 complete.expect("the head is complete"),
-                &Limits::default(),
+                &MessageLimits::default(),
             )
             .unwrap();
             (head.host().to_vec(), head.path().to_vec(), head.query().map(<[u8]>::to_vec))

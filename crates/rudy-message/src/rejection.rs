@@ -5,7 +5,7 @@ use std::fmt;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
 
-use crate::h1::malformed::Malformed;
+use crate::Malformed;
 
 /// The methods that a 405 for CONNECT lists (RFC 9110 §15.5.6). The target of CONNECT is not a resource with methods, so these
 /// are the methods of RFC 9110 and RFC 5789 that any resource may support. TRACE is missing because it would reflect

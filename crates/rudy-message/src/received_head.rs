@@ -6,10 +6,9 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{DATE, HeaderMap, HeaderName, HeaderValue};
-use rudy_message::semantics::field::{ChangeFields, KnownField, NameStarts};
 
-use super::Fields;
-use super::client::FieldLine;
+use crate::semantics::field::{ChangeFields, KnownField, NameStarts};
+use crate::{FieldLine, Fields};
 
 /// Room for the lines of most heads.
 const LINES_BYTES: usize = 512;
@@ -133,6 +132,7 @@ pub struct ReceivedHead {
 impl ReceivedHead {
     /// Returns the status of the response.
     #[must_use]
+    #[inline]
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -150,17 +150,21 @@ impl ReceivedHead {
     }
 
     /// Whether it has a `Date`.
-    pub(super) fn has_date(&self) -> bool {
+    #[inline]
+    pub(crate) fn has_date(&self) -> bool {
         self.fields.has_date
     }
 
     /// Returns the lines.
-    pub(super) fn lines(&self) -> &[u8] {
+    #[inline]
+    pub(crate) fn lines(&self) -> &[u8] {
         &self.fields.lines
     }
 
     /// Returns the fields.
-    pub(super) fn fields(&self) -> Fields<'_> {
+    #[must_use]
+    #[inline]
+    pub fn fields(&self) -> Fields<'_> {
         Fields::new(self.lines())
     }
 }

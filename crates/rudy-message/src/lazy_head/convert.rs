@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use http::header::HeaderMap;
 use http::{Request, request};
-use rudy_message::semantics::field::KnownFields;
 
-use super::LazyHead;
 use super::added::AddedFields;
+use crate::LazyHead;
+use crate::semantics::field::KnownFields;
 
 impl From<request::Parts> for LazyHead<'static> {
     /// Creates the head of a request that was not received. Its extensions are lost.
@@ -35,7 +35,7 @@ impl From<HeaderMap> for LazyHead<'static> {
 }
 
 impl From<LazyHead<'_>> for request::Parts {
-    /// Creates a head in which a [`RawTarget`](rudy_message::RawTarget) is an extension.
+    /// Creates a head in which a [`RawTarget`](crate::RawTarget) is an extension.
     fn from(head: LazyHead<'_>) -> Self {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.headers = std::mem::take(head.clone().headers_mut());

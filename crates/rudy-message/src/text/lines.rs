@@ -2,15 +2,14 @@
 
 use std::ops::Range;
 
-use super::malformed::Malformed;
-use crate::Limits;
+use crate::{Malformed, MessageLimits};
 
 /// The progress of the scan of a section of lines: a head or a trailer section.
 ///
 /// Each byte is scanned once. Checks depend on positions in the input, never on the ends of pieces, so the same bytes give
 /// the same result however they are split.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lines {
+pub struct Lines {
     /// The start of the current line.
     start: u32,
     /// The number of scanned bytes.
@@ -21,32 +20,39 @@ pub(super) struct Lines {
 
 /// A complete section.
 #[derive(Debug)]
-pub(super) struct Section {
+pub struct Section {
     /// The number of field lines.
-    pub(super) fields: usize,
+    pub fields: usize,
     /// The length of the section in bytes, with the empty line that ends it.
-    pub(super) length: usize,
+    pub length: usize,
 }
 
 impl Lines {
     /// Whether no byte of the section has been scanned.
-    pub(super) fn is_at_start(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
         self.scanned == 0
     }
 
     /// Returns the start of the current line.
-    pub(super) fn start(&self) -> usize {
+    #[must_use]
+    #[inline]
+    pub fn start(&self) -> usize {
         self.start as usize
     }
 
     /// Returns the number of scanned bytes.
-    pub(super) fn scanned(&self) -> usize {
+    #[must_use]
+    #[inline]
+    pub fn scanned(&self) -> usize {
         self.scanned as usize
     }
 
     /// Returns the position of the next complete line in `bytes`, without its CRLF. `bytes` start with the section and contain
     /// everything from the previous call. The section may have at most `room` bytes.
-    pub(super) fn next_line(&mut self, bytes: &[u8], room: usize) -> Result<Option<Range<usize>>, Malformed> {
+    #[inline]
+    pub fn next_line(&mut self, bytes: &[u8], room: usize) -> Result<Option<Range<usize>>, Malformed> {
         match self.next_lenient_line(bytes, room)? {
             Some(line) if bytes[line.end] != b'\r' => Err(Malformed::BareLineFeed),
             line => Ok(line),
@@ -54,7 +60,8 @@ impl Lines {
     }
 
     /// As [`Self::next_line`], but a LF alone ends a line too (RFC 9112 §2.2).
-    pub(super) fn next_lenient_line(
+    #[inline]
+    pub fn next_lenient_line(
         &mut self,
         bytes: &[u8],
         room: usize,
@@ -74,35 +81,37 @@ impl Lines {
         Ok(Some(start..line_feed - usize::from(has_return)))
     }
 
-    /// Counts the last line as a field.
-    pub(super) fn count_field(&mut self, limits: &Limits) -> Result<(), Malformed> {
+    /// Counts the last line as a field, of which a section may have at most `max`.
+    #[inline]
+    pub fn count_field(&mut self, max: usize) -> Result<(), Malformed> {
         self.fields += 1;
-        if self.fields as usize > limits.head_fields { Err(Malformed::SectionTooLarge) } else { Ok(()) }
+        if self.fields as usize > max { Err(Malformed::SectionTooLarge) } else { Ok(()) }
     }
 
     /// Ends the section at the empty line that was found last, and resets the scan for the next section.
-    pub(super) fn end_section(&mut self) -> Section {
+    #[inline]
+    pub fn end_section(&mut self) -> Section {
         let done = std::mem::take(self);
         Section { fields: done.fields as usize, length: done.scanned as usize }
     }
 
     /// Searches for the end of a trailer section.
-    pub(super) fn find_trailers(
+    pub fn find_trailers(
         &mut self,
         bytes: &[u8],
-        limits: &Limits,
+        limits: &MessageLimits,
     ) -> Result<Option<Section>, Malformed> {
         while let Some(line) = self.next_line(bytes, limits.head_bytes)? {
             if line.is_empty() {
                 return Ok(Some(self.end_section()));
             }
-            self.count_field(limits)?;
+            self.count_field(limits.head_fields)?;
         }
         Ok(None)
     }
 }
 
-/// Converts a position, which is at most one read beyond `Limits::head_bytes` and so far below 4 GiB.
+/// Converts a position, which is at most one read beyond `MessageLimits::head_bytes` and so far below 4 GiB.
 fn narrow(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
