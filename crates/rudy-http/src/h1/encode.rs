@@ -2,7 +2,6 @@
 
 use bytes::{BufMut, BytesMut};
 use http::HeaderMap;
-
 use rudy_message::text::{is_forbidden_trailer, put_digits, put_field};
 
 /// Encodes one chunk (RFC 9112 §7.1). Empty data encodes nothing, because an empty chunk would end the body.

@@ -52,7 +52,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns those of a message.
+    /// Returns the limits of one message.
     #[must_use]
     #[inline]
     pub fn of_message(&self) -> MessageLimits {

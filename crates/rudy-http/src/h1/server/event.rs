@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-
 use rudy_message::{Rejection, RequestHead};
 
 /// A decoded part of a request.
