@@ -10,8 +10,8 @@ use std::time::{Instant, SystemTime};
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use rudy_http::Limits;
-use rudy_http::h1::{DateLine, ResponseHead};
 use rudy_http::h2::{ErrorCode, Event, HeadBuffers, ServerConnection};
+use rudy_message::{DateLine, ResponseHead};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Files as _, Folder, ReservedPort, eventually, program};

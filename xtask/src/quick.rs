@@ -24,6 +24,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-limit/", &["serve::limits"]),
     ("crates/rudy-load/", &["measure::bench", "tools::get"]),
     ("crates/rudy-log/", &["serve::logs"]),
+    ("crates/rudy-message/", &["serve::conformance", "serve::machine", "serve::http2"]),
     ("crates/rudy-mirror/", &["apps::mirror"]),
     ("crates/rudy-net/", &["serve::conformance", "serve::live", "serve::stop", "serve::http2"]),
     ("crates/rudy-observe/", &["measure::observe"]),

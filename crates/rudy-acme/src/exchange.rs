@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version, header};
 use rudy_http::Limits;
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::{ClientConnection, RequestHead, ResponseEvent, ResponseHead};
+use rudy_http::h1::client::{ClientConnection, ResponseEvent};
+use rudy_message::BodyLength;
+use rudy_message::client::{RequestHead, ResponseHead};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection as TlsConnection, StreamOwned};
 

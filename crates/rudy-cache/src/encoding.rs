@@ -16,8 +16,8 @@ use std::fmt;
 
 use bytes::{Buf, BufMut, TryGetError};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_http::semantics::date::HttpDate;
-use rudy_http::semantics::range::Span;
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::semantics::range::Span;
 
 use crate::freshness::Freshness;
 use crate::seconds::Seconds;

@@ -4,7 +4,7 @@ use http::header::{
     AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
-use rudy_http::syntax::members;
+use rudy_message::syntax::members;
 
 use crate::directives::ResponseDirectives;
 use crate::policy::Policy;

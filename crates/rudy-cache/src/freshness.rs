@@ -2,8 +2,8 @@
 
 use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_http::semantics::date::HttpDate;
-use rudy_http::syntax::members;
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::syntax::members;
 
 use crate::directives::{ResponseDirectives, Scope};
 use crate::policy::{Exchange, Heuristic, Policy};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::header::{CONTENT_LOCATION, LOCATION};
 use http::{Request, Response};
-use rudy_http::semantics::reference::resolve;
+use rudy_message::semantics::reference::resolve;
 
 use crate::policy::Policy;
 use crate::query::QueryRules;

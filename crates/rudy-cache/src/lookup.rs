@@ -2,7 +2,7 @@
 
 use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE};
 use http::{Method, Request};
-use rudy_http::semantics::date::HttpDate;
+use rudy_message::semantics::date::HttpDate;
 
 use crate::directives::RequestDirectives;
 use crate::policy::Policy;

@@ -2,9 +2,9 @@
 
 use http::header::RANGE;
 use http::{Method, Request, Response, StatusCode};
-use rudy_http::semantics::conditional::Verdict;
-use rudy_http::semantics::etag::Comparison;
-use rudy_http::semantics::range::{self, Ranges, Span};
+use rudy_message::semantics::conditional::Verdict;
+use rudy_message::semantics::etag::Comparison;
+use rudy_message::semantics::range::{self, Ranges, Span};
 
 use crate::lookup::Coverage;
 use crate::policy::{Exchange, Policy};

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use rudy_http::semantics::date::HttpDate;
+use rudy_message::semantics::date::HttpDate;
 
 use crate::Seconds;
 use crate::directives::{RequestDirectives, ResponseDirectives};

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use rudy_http::semantics::date::HttpDate;
-use rudy_http::syntax::parse_digits_saturating;
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::syntax::parse_digits_saturating;
 
 /// `delta-seconds` (RFC 9111 §1.2.2): a duration in whole seconds, at most 2³¹.
 ///

@@ -2,12 +2,12 @@
 
 use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, Method, Request, StatusCode};
-use rudy_http::semantics::conditional::{self, Current, Verdict};
-use rudy_http::semantics::date::HttpDate;
-use rudy_http::semantics::etag::EntityTag;
-use rudy_http::semantics::field::FieldLines;
-use rudy_http::semantics::range::Span;
-use rudy_http::syntax::parse_digits;
+use rudy_message::semantics::conditional::{self, Current, Verdict};
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::semantics::etag::EntityTag;
+use rudy_message::semantics::field::FieldLines;
+use rudy_message::semantics::range::Span;
+use rudy_message::syntax::parse_digits;
 
 use crate::freshness::{Freshness, age_field, date_of};
 use crate::seconds::Seconds;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, SET_COOKIE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use rudy_http::semantics::range::{Span, parse_content_range};
-use rudy_http::syntax::parse_digits;
+use rudy_message::semantics::range::{Span, parse_content_range};
+use rudy_message::syntax::parse_digits;
 
 use crate::directives::{ResponseDirectives, Scope};
 use crate::fields::stored_fields;

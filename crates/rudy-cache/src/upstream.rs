@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
-use rudy_http::semantics::range;
+use rudy_message::semantics::range;
 
 use crate::lookup::Forward;
 use crate::lookup::{Decision, Selected};

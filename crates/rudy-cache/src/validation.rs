@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED, VARY};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use rudy_http::semantics::etag::Comparison;
+use rudy_message::semantics::etag::Comparison;
 
 use crate::fields::remove_qualified;
 use crate::freshness::{date_of, initial_age};

@@ -2,9 +2,9 @@
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
-use rudy_http::syntax::members;
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::semantics::negotiation::{AcceptedCodings, Coding};
+use rudy_message::syntax::members;
 
 /// The part of a request that `Vary` names: only requests with the same values can use the response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use rudy_cache::{Content, HttpDate, Seconds, Span, Stored, Verdict};
 use rudy_client::HeadOnlyBody;
-use rudy_http::semantics::range::{self, Ranges};
+use rudy_message::semantics::range::{self, Ranges};
 use rudy_pipeline::compression::StoredContent;
 use rudy_pipeline::pages;
 use rudy_pipeline::request_state::HasResponseState;

@@ -8,7 +8,7 @@ use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Uri};
 use http_body::Body as _;
 use rudy_cache::{Key, Policy, variable_name};
-use rudy_http::semantics::negotiation::preferred_language;
+use rudy_message::semantics::negotiation::preferred_language;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_service::{Client, Observer, Request};
 
@@ -197,7 +197,7 @@ pub(super) fn public_vary(fields: &mut HeaderMap) {
 /// Whether a response depends on fields that the proxy sets itself, so that those of the client are not what the origin received.
 pub(super) fn varies_by_client(response: &HeaderMap) -> bool {
     let lines = response.get_all(VARY).iter();
-    let mut names = lines.flat_map(|line| rudy_http::syntax::members(line.as_bytes()));
+    let mut names = lines.flat_map(|line| rudy_message::syntax::members(line.as_bytes()));
     names.any(|name| {
         let name = name.to_ascii_lowercase();
         ["forwarded", "via", "x-real-ip"].iter().any(|own| name == own.as_bytes())
@@ -209,7 +209,7 @@ pub(super) fn varies_by_client(response: &HeaderMap) -> bool {
 /// Whether the client forbids to store the response (RFC 9111 §5.2.1.5).
 fn has_no_store(fields: &HeaderMap) -> bool {
     let lines = fields.get_all(http::header::CACHE_CONTROL).iter();
-    let mut members = lines.flat_map(|line| rudy_http::syntax::members(line.as_bytes()));
+    let mut members = lines.flat_map(|line| rudy_message::syntax::members(line.as_bytes()));
     members.any(|member| member.eq_ignore_ascii_case(b"no-store"))
 }
 

@@ -333,8 +333,8 @@ mod tests {
 
     use http::HeaderValue;
     use http::header::{CACHE_CONTROL, ETAG, HOST};
-    use rudy_http::semantics::path::RequestPath;
     use rudy_log::ErrorLog;
+    use rudy_message::semantics::path::RequestPath;
     use rudy_service::{Body, Client, Peer, Reply, Request, poll_time};
 
     use super::*;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, header};
 use http_body::Body as _;
-use rudy_http::h1::LazyHead;
+use rudy_message::LazyHead;
 use rudy_service::{RequestBody, RequestBodyError};
 
 use crate::buffer::{MEMORY_BYTES_MAX, StoredBody};

@@ -8,7 +8,7 @@ use rudy_fastcgi::application::Event;
 use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::record::{encode_end, encode_unknown_type};
 use rudy_fastcgi::{Fault, ProtocolStatus, RequestId, Role};
-use rudy_http::syntax::parse_digits;
+use rudy_message::syntax::parse_digits;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};

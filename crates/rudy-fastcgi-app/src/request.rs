@@ -6,7 +6,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri, Version};
 use rudy_fastcgi::Excerpt;
 use rudy_fastcgi::pairs::Params;
-use rudy_http::syntax::parse_digits;
+use rudy_message::syntax::parse_digits;
 
 /// A missing or invalid parameter, usually caused by the configuration of the web server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

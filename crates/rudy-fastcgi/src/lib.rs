@@ -28,4 +28,4 @@ pub mod values;
 pub use fault::Fault;
 pub use limits::Limits;
 pub use record::{ProtocolStatus, RequestId, Role};
-pub use rudy_http::syntax::Excerpt;
+pub use rudy_message::syntax::Excerpt;

@@ -30,8 +30,8 @@ impl Default for Limits {
             params_count: 500,
             open_requests: 128,
             management_bytes: 1024,
-            head_bytes: rudy_http::Limits::RESPONSE_HEAD_BYTES,
-            head_fields: rudy_http::Limits::RESPONSE_HEAD_FIELDS,
+            head_bytes: rudy_message::MessageLimits::RESPONSE_HEAD_BYTES,
+            head_fields: rudy_message::MessageLimits::RESPONSE_HEAD_FIELDS,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The capacity that an app reports when a web server queries it (section 4.1).
 
 use bytes::BytesMut;
-use rudy_http::syntax::parse_digits;
+use rudy_message::syntax::parse_digits;
 
 use crate::pairs::{Pairs, encode_pair};
 use crate::record::{Kind, encode_discrete};

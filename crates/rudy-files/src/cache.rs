@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_pipeline::compression::{KeptVariants, by_bytes};
 
 use super::entry::{Content, Entry, Representation};

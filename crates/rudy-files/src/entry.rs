@@ -10,14 +10,14 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::PreparedHead;
-use rudy_http::semantics::conditional::Validators;
-use rudy_http::semantics::date::HttpDate;
-use rudy_http::semantics::etag::EntityTag;
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::range::Span;
+use rudy_message::PreparedHead;
+use rudy_message::semantics::conditional::Validators;
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::semantics::etag::EntityTag;
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::semantics::negotiation::{AcceptedCodings, Coding};
+use rudy_message::semantics::path::RequestPath;
+use rudy_message::semantics::range::Span;
 use rudy_service::{Body, BodyPiece, FileRange, Response};
 use rudy_system::file_access::{Access, WouldBlock};
 

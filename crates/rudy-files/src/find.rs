@@ -1,6 +1,6 @@
 //! Looks up the file for a path: index files, `try_files`, the fallback.
 
-use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
+use rudy_message::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_system::file_access::{Access, WouldBlock};
 
 use super::failure::Failure;

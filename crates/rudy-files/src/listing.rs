@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
-use rudy_http::semantics::percent::encode;
+use rudy_message::semantics::percent::encode;
 use rudy_system::file_access::Access;
 use rustix::fs::Dir;
 use serde::Serialize;

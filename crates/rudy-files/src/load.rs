@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use http::HeaderValue;
-use rudy_http::semantics::negotiation::Coding;
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::negotiation::Coding;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::compression::Of;
 use rudy_service::{Reply, Request};
 use rudy_system::file_access::{Access, WouldBlock};

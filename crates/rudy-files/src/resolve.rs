@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::pages;
 use rudy_service::{Reply, Request, Response};
 use rudy_system::file_access::{Access, WouldBlock};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{Method, StatusCode};
-use rudy_http::semantics::conditional::{self, Verdict};
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::semantics::negotiation::Coding;
-use rudy_http::semantics::range::{self, Ranges, Span};
+use rudy_message::semantics::conditional::{self, Verdict};
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::semantics::negotiation::Coding;
+use rudy_message::semantics::range::{self, Ranges, Span};
 use rudy_pipeline::compression::fields::has_date_in_if_range;
 use rudy_pipeline::compression::{CompressedBody, Effort, Encoder, Of};
 use rudy_pipeline::pages;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 
-use rudy_http::semantics::etag::FileIdentity;
+use rudy_message::semantics::etag::FileIdentity;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 

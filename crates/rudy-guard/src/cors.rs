@@ -12,8 +12,8 @@ use http::header::{
 };
 use http::{HeaderValue, Method, StatusCode};
 use rudy_config::{HeaderFieldName, Location, OneOrMany, Problem};
-use rudy_http::semantics::field::ChangeFields;
-use rudy_http::syntax::members;
+use rudy_message::semantics::field::ChangeFields;
+use rudy_message::syntax::members;
 use rudy_pipeline::request_state::HasResponseState;
 use rudy_pipeline::wildcard::Wildcard;
 use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Step};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use rudy_http::h1::PreparedHead;
+use rudy_message::PreparedHead;
 
 /// The number of heads to keep. The heads of most sites' frequent files fit; with more, some are encoded for each response.
 const HEADS: usize = 256;

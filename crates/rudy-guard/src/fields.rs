@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use rudy_http::h1::PreparedHead;
-use rudy_http::semantics::field::ChangeFields;
+use rudy_message::PreparedHead;
+use rudy_message::semantics::field::ChangeFields;
 use rudy_pipeline::field_changes::{Action, Change, FieldChange};
 use rudy_pipeline::own_fields::{is_named, keep_from_connection, remove_spellings, remove_trailers};
 use rudy_pipeline::request_state::HasResponseState;

@@ -4,7 +4,7 @@
 //! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
 //! `request_headers` sets comes after it.
 
-use rudy_http::semantics::field::NameStarts;
+use rudy_message::semantics::field::NameStarts;
 use rudy_pipeline::own_fields::is_same_variable;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::{Call, Flow, Passage, Step, client_address};

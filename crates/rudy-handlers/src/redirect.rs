@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_config::{Location, Problem, short_form};
-use rudy_http::h1::PreparedHead;
-use rudy_http::semantics::reason::reason_phrase;
+use rudy_message::PreparedHead;
+use rudy_message::semantics::reason::reason_phrase;
 use rudy_pipeline::methods::reject_unknown_method;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::routing::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
@@ -242,7 +242,7 @@ fn no_host() -> Invalid {
 
 #[cfg(test)]
 mod tests {
-    use rudy_http::semantics::path::RequestPath;
+    use rudy_message::semantics::path::RequestPath;
     use rudy_service::{Client, Peer, RequestBody};
 
     use super::*;

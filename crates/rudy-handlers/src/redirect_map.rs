@@ -6,7 +6,7 @@ use std::path::Path;
 
 use http::{HeaderValue, StatusCode};
 use rudy_config::{Location, Problem};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::reject_unknown_method;
 use rudy_pipeline::routing::ExactPaths;
 use rudy_pipeline::routing::template::Template;

@@ -2,7 +2,7 @@
 
 use http::{StatusCode, Uri};
 use rudy_config::{Problem, short_form};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::APP_METHODS;
 use rudy_pipeline::routing::template::{Subject, Template};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, internal_redirect, pages};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rudy_config::{Location, Problem};
-use rudy_http::h1::PreparedHead;
+use rudy_message::PreparedHead;
 use rudy_service::{Body, Request, Response};
 use rudy_units::Time;
 

@@ -8,7 +8,8 @@ use std::time::{Instant, SystemTime};
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use rudy_http::Limits;
-use rudy_http::h1::{DateLine, Event, ResponseHead, ServerConnection};
+use rudy_http::h1::{Event, ServerConnection};
+use rudy_message::{DateLine, ResponseHead};
 
 use crate::counting::HELD;
 

@@ -5,9 +5,9 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Version};
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::{RequestError, RequestHead, RequestInfo};
 use rudy_http::h2;
+use rudy_message::BodyLength;
+use rudy_message::client::{RequestError, RequestHead, RequestInfo};
 
 use crate::{Protocols, Url};
 

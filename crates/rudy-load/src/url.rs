@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use http::Uri;
-use rudy_http::semantics::reference::resolve;
+use rudy_message::semantics::reference::resolve;
 
 /// An HTTP URL. When it is parsed, `http://` can be omitted.
 ///

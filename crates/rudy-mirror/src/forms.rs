@@ -5,7 +5,7 @@
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
-use rudy_http::semantics::negotiation::media_type_weights;
+use rudy_message::semantics::negotiation::media_type_weights;
 use rudy_service::Response;
 
 use super::Preset;

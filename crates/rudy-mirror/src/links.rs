@@ -5,8 +5,8 @@
 //! links, so it fetches nothing from hosts that the index does not name.
 
 use http::Uri;
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::reference::resolve;
+use rudy_message::semantics::path::RequestPath;
+use rudy_message::semantics::reference::resolve;
 use rudy_pipeline::wildcard::Wildcard;
 use rudy_proxy::{Prefixes, StickyKey, target_of_uri};
 

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Weak;
 
 use quick_cache::sync::Cache;
-use rudy_http::semantics::etag::EntityTag;
+use rudy_message::semantics::etag::EntityTag;
 use rudy_pipeline::request_state::HasResponseState;
 use rudy_service::Response;
 

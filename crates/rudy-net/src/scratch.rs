@@ -6,8 +6,9 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use rudy_http::h1::{DateLine, ServerConnection};
+use rudy_http::h1::ServerConnection;
 use rudy_http::h2::HeadBuffers;
+use rudy_message::DateLine;
 
 /// Size of a read. Larger reads do not make uploads cheaper; a request head is a hundredth of this.
 const READ_BYTES: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! Redirects from plain HTTP to HTTPS.
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_service::{Request, Response};
 
 use crate::pages;

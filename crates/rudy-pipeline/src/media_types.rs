@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use http::HeaderValue;
 use rudy_config::{OrOff, inline_schema, two_lines, written_as_text};
-use rudy_http::semantics::media_type;
-use rudy_http::semantics::negotiation::Coding;
-use rudy_http::syntax::is_token;
+use rudy_message::semantics::media_type;
+use rudy_message::semantics::negotiation::Coding;
+use rudy_message::syntax::is_token;
 use schemars::json_schema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};

@@ -1,8 +1,8 @@
 //! Fields of a request that only the server sets: no spelling of the client's own remains, and no client can have a proxy drop them.
 
 use http::{HeaderName, HeaderValue, header};
-use rudy_http::h1::LazyHead;
-use rudy_http::syntax::members;
+use rudy_message::LazyHead;
+use rudy_message::syntax::members;
 use rudy_service::Request;
 
 /// Replaces a field of a request, in every spelling, by one with these values. The client cannot have a proxy drop it.

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::header::{ACCEPT, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::semantics::negotiation::choose_media_type;
-use rudy_http::semantics::reason::reason_phrase;
+use rudy_message::semantics::negotiation::choose_media_type;
+use rudy_message::semantics::reason::reason_phrase;
 use rudy_service::Response;
 use serde_json::json;
 

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use http::HeaderName;
 use rudy_config::written_as_text;
-use rudy_http::h1::LazyHead;
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::syntax::is_token;
+use rudy_message::LazyHead;
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::syntax::is_token;
 use rudy_service::Peer;
 use rudy_units::visible;
 use rudy_upstream::{Choice, hash};

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, SEC_WEBSOCKET_ACCEPT};
 use rudy_client::{self, Checkout, Endpoint, Protocol, Received, RequestInfo, Start, Upload};
-use rudy_http::h1::client::{Fault, RequestHead, ResponseEvent};
+use rudy_http::h1::client::{Fault, ResponseEvent};
+use rudy_message::client::RequestHead;
 use rudy_service::poll_time;
 
 use super::connection::Connection;

@@ -5,8 +5,9 @@ use std::io;
 
 use http::StatusCode;
 use rudy_client::{self, CheckoutError, Description, ProtocolCause, error};
-use rudy_http::h1::client::{Fault, RequestError};
+use rudy_http::h1::client::Fault;
 use rudy_http::h2::{ConnectionError, ErrorCode};
+use rudy_message::client::RequestError;
 use rudy_tls::is_untrusted_certificate;
 
 pub(super) use rudy_client::{Attempt, Phase, with_proxy_status};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE};
-use rudy_http::h1::client::{FieldLine, ResponseHead};
-use rudy_http::h1::{LazyHead, ReceivedFields, ReceivedHead};
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::syntax::{members, parse_digits};
+use rudy_message::client::ResponseHead;
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::syntax::{members, parse_digits};
+use rudy_message::{FieldLine, LazyHead, ReceivedFields, ReceivedHead};
 
 /// The fields of a connection.
 const OF_CONNECTION: [KnownField; 7] = [

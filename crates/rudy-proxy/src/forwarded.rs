@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use http::header::{FORWARDED, HOST, HeaderName, HeaderValue};
 use http::uri::Scheme;
-use rudy_http::h1::LazyHead;
-use rudy_http::semantics::field::{KnownField, NameStarts};
+use rudy_message::LazyHead;
+use rudy_message::semantics::field::{KnownField, NameStarts};
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 use rudy_service::{Client, Peer};
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use rudy_client::{READ_BYTES, Socket, SocketConnection, poll_decode};
 use rudy_http::Limits;
-use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
+use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, ResponseEvent};
+use rudy_message::client::RequestInfo;
 use rudy_service::{Piped, poll_time};
 
 use super::failure::{Cause, HttpCause};

@@ -60,10 +60,10 @@ use rudy_client::{
     CheckoutError, RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless,
 };
 use rudy_config::OneOrMany;
-use rudy_http::h1::client::RequestHead;
-use rudy_http::h1::{BodyLength, LazyHead};
-use rudy_http::semantics::field::KnownField;
 use rudy_log::ErrorLog;
+use rudy_message::client::RequestHead;
+use rudy_message::semantics::field::KnownField;
+use rudy_message::{BodyLength, LazyHead};
 use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 use rudy_pipeline::{Call, Handler, Start, pages};

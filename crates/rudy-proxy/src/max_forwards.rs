@@ -2,8 +2,8 @@
 
 use http::Method;
 use http::header::{HeaderValue, MAX_FORWARDS};
-use rudy_http::h1::LazyHead;
-use rudy_http::syntax::parse_digits_saturating;
+use rudy_message::LazyHead;
+use rudy_message::syntax::parse_digits_saturating;
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 use rudy_service::{Request, Response};
 

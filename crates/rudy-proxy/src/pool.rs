@@ -11,7 +11,7 @@ use rudy_client::{
     UpstreamOptions, Wanted, entry_of,
 };
 use rudy_config::Int;
-use rudy_http::h1::client::RequestHead;
+use rudy_message::client::RequestHead;
 use rudy_pipeline::debug_request;
 use rudy_service::Observer;
 use rudy_upstream::MemberOptions;

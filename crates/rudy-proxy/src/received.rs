@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::client::ResponseHead;
-use rudy_http::h1::{Framing, ReceivedHead};
+use rudy_message::client::ResponseHead;
+use rudy_message::{Framing, ReceivedHead};
 use rudy_service::send_interim;
 
 use super::failure::{Cause, HttpCause};
@@ -35,7 +35,7 @@ impl Head {
         let length = match head.framing() {
             Framing::Length(length) => Some(length),
             // The response to HEAD has the length of that to GET.
-            Framing::None => head.get("content-length").and_then(rudy_http::syntax::parse_digits),
+            Framing::None => head.get("content-length").and_then(rudy_message::syntax::parse_digits),
             Framing::Chunked | Framing::UntilClose => None,
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());

@@ -1,9 +1,9 @@
 //! How a request begins, over any version of HTTP.
 
 use rudy_client::{BodyCoding, Sending, Upload};
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::client::Request;
+use rudy_message::BodyLength;
+use rudy_message::client::RequestHead;
 
 use super::connection::Connection;
 use super::failure::{Cause, HttpCause};

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use http::uri::Scheme;
 use rudy_config::{TextVisitor, short_form, written_as_text};
-use rudy_http::h1::LazyHead;
+use rudy_message::LazyHead;
 use rudy_service::Client;
 use rudy_system::state_dir;
 use rudy_units::{Time, visible};

@@ -8,8 +8,8 @@ use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
 use rudy_client::buffer::Buffers;
 use rudy_client::{RequestInfo, Selection, Upload, Wanted};
-use rudy_http::h1::client::RequestHead;
-use rudy_http::h1::{BodyLength, LazyHead};
+use rudy_message::client::RequestHead;
+use rudy_message::{BodyLength, LazyHead};
 use rudy_service::{Client, RequestBody, Response, without_interim};
 
 use super::exchange::Exchange;

@@ -10,9 +10,9 @@
 use std::borrow::Cow;
 
 use http::{StatusCode, Uri};
-use rudy_http::h1::LazyHead;
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::percent::encode_query;
+use rudy_message::LazyHead;
+use rudy_message::semantics::path::RequestPath;
+use rudy_message::semantics::percent::encode_query;
 use rudy_pipeline::{Call, pages};
 use rudy_service::{Request, Response};
 

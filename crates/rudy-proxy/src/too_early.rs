@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::{HeaderName, HeaderValue};
-use rudy_http::h1::LazyHead;
+use rudy_message::LazyHead;
 use rudy_service::{Client, Deadline, poll_time};
 use rudy_tls::PendingHandshake;
 

@@ -16,9 +16,9 @@ use http::header::{
 };
 use http::{Method, Version};
 use rudy_config::written_as_text;
-use rudy_http::h1::LazyHead;
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::syntax::{is_token, members};
+use rudy_message::LazyHead;
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::syntax::{is_token, members};
 
 /// The protocols that are always passed on. Clients of Docker use `tcp` for the raw streams of a container.
 const ALWAYS: [&str; 2] = [WEBSOCKET, "tcp"];

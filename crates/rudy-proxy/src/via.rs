@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use http::Version;
 use http::header::VIA;
-use rudy_http::h1::LazyHead;
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_http::syntax::members;
+use rudy_message::LazyHead;
+use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::syntax::members;
 
 /// How often a request may pass this process. Proxies of several sites on one machine may lead to each other; a loop does not end.
 const PASSES_MAX: usize = 4;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rudy_config::{Diagnostics, Location, Problem};
 use rudy_files::{FilesOptions, Folders, is_withheld};
 use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::{OwnCounters, RouteName};
 use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};

@@ -2,8 +2,8 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use rudy_http::semantics::percent::encode_grpc_message;
-use rudy_http::semantics::reason::reason_phrase;
+use rudy_message::semantics::percent::encode_grpc_message;
+use rudy_message::semantics::reason::reason_phrase;
 use rudy_pipeline::request_state::HasResponseState;
 use rudy_service::{Body, Request, Response};
 

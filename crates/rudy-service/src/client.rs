@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
 use http::uri::Scheme;
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_tls::Tls;
 
 use crate::listen_address::Address;

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_http::h1::{LazyHead, PreparedHead, ReceivedHead, RequestHead, ResponseHead};
-use rudy_http::semantics::field::ChangeFields;
+use rudy_message::semantics::field::ChangeFields;
+use rudy_message::{LazyHead, PreparedHead, ReceivedHead, RequestHead, ResponseHead};
 
 use crate::{Body, RequestBody, Upgrade};
 

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use rudy_http::h1::{Rejection, RequestHead};
+use rudy_message::{Rejection, RequestHead};
 use rudy_tls::{ClientHello, TlsSite};
 
 use crate::client::{Client, Forwarded, Peer};

@@ -6,7 +6,7 @@ use std::{process, thread};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_config::Problem;
-use rudy_http::semantics::negotiation::choose_media_type;
+use rudy_message::semantics::negotiation::choose_media_type;
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig};
 use rudy_service::{Client, Reply, Request, Response};

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rudy_http::Limits;
-use rudy_http::h1::{Event, RequestHead, ServerConnection};
+use rudy_http::h1::{Event, ServerConnection};
 use rudy_log::{Destination, ErrorLog};
+use rudy_message::RequestHead;
 use rudy_service::{Client, EndReason, ExchangeOutcome, Peer};
 use rudy_watch::access_log::{AccessLog, AccessLogOptions, Format};
 use tempfile::TempDir;

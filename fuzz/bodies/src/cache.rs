@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use rudy_cache::{Decision, Exchange, Heuristic, HttpDate, Key, Policy, QueryRules, Seconds, Stored};
-use rudy_http::syntax::split_field;
+use rudy_message::syntax::split_field;
 
 pub(crate) fn run(data: &[u8]) {
     let [kind, seconds, rest @ ..] = data else { return };

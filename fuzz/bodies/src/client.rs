@@ -1,8 +1,9 @@
 //! Drives the client state machine, and records its events.
 
 use rudy_http::Limits;
-use rudy_http::h1::Framing;
-use rudy_http::h1::client::{ClientConnection, Fault, RequestInfo, ResponseEvent, ResponseHead};
+use rudy_http::h1::client::{ClientConnection, Fault, ResponseEvent};
+use rudy_message::Framing;
+use rudy_message::client::{RequestInfo, ResponseHead};
 
 /// Decodes responses in one piece, byte by byte and in pieces of `piece_bytes`. All must give the same result.
 pub(crate) fn read_at_splits(request: RequestInfo, bytes: &[u8], piece_bytes: usize, limits: &Limits) {

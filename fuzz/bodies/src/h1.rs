@@ -4,8 +4,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
-use rudy_http::h1::{BodyLength, DateLine, Event, Phase, ResponseHead, ServerConnection};
-use rudy_http::{Limits, RawTarget};
+use rudy_http::Limits;
+use rudy_http::h1::{Event, Phase, ServerConnection};
+use rudy_message::{BodyLength, DateLine, RawTarget, ResponseHead};
 
 /// The result of a connection.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::Limits;
-use rudy_http::h1::{BodyLength, DateLine, ResponseHead};
 use rudy_http::h2::{ErrorCode, Event, HeadBuffers, PREFACE, ServerConnection};
+use rudy_message::{BodyLength, DateLine, ResponseHead};
 
 use self::client_view::ClientView;
 use crate::h1::small_limits;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Version, header};
 use rudy_http::Limits;
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::client::{ClientConnection, Event, HeadBuffers, Request};
 use rudy_http::h2::{self, ErrorCode, ServerConnection};
+use rudy_message::BodyLength;
+use rudy_message::client::RequestHead;
 
 use crate::h1::small_limits;
 

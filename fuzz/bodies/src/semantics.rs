@@ -1,12 +1,12 @@
 //! Header fields and paths. The first byte selects the field, the rest is the value.
 
 use http::{HeaderMap, HeaderValue, Method};
-use rudy_http::semantics::conditional::{Validators, evaluate};
-use rudy_http::semantics::date::HttpDate;
-use rudy_http::semantics::etag::{EntityTag, FileIdentity};
-use rudy_http::semantics::negotiation::{AcceptedCodings, Coding, choose_media_type};
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::range::{self, Ranges};
+use rudy_message::semantics::conditional::{Validators, evaluate};
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::semantics::etag::{EntityTag, FileIdentity};
+use rudy_message::semantics::negotiation::{AcceptedCodings, Coding, choose_media_type};
+use rudy_message::semantics::path::RequestPath;
+use rudy_message::semantics::range::{self, Ranges};
 
 pub(crate) fn run(data: &[u8]) {
     let [kind, value @ ..] = data else { return };

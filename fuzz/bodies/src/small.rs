@@ -1,8 +1,8 @@
 //! The targets that need few lines.
 
 use rudy_http::Limits;
-use rudy_http::h1::client::RequestInfo;
-use rudy_http::semantics::forwarded::{Node, elements_from_right};
+use rudy_message::client::RequestInfo;
+use rudy_message::semantics::forwarded::{Node, elements_from_right};
 
 use crate::client::read_at_splits;
 use crate::fastcgi::{read_as_application, read_as_gateway, read_head};

@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header, request};
-use rudy_http::RawTarget;
+use rudy_message::RawTarget;
 
 /// The date of every response.
 pub const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";

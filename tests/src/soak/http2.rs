@@ -6,10 +6,10 @@ use std::time::Instant;
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, Method, Version, header};
 use rudy_http::Limits;
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::client::{ClientConnection, Event, HeadBuffers};
 use rudy_http::h2::{ErrorCode, client};
+use rudy_message::BodyLength;
+use rudy_message::client::RequestHead;
 
 use super::client::{Client, Unusable};
 use super::request::{BodyCheck, Request};

@@ -3,7 +3,8 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use rudy_http::Limits;
-use rudy_http::h1::{DateLine, Phase, ResponseHead, ServerConnection};
+use rudy_http::h1::{Phase, ServerConnection};
+use rudy_message::{DateLine, ResponseHead};
 use rudy_tests::conformance::wire::{WireResponse, read_responses};
 use rudy_tests::conformance::{Case, End, Expected, Http2, Step, Transcript, pure};
 use rudy_tests::prelude::*;

@@ -9,6 +9,7 @@ use crate::Outcome;
 
 /// The layer of every crate in `crates/`. A new crate needs an entry here.
 const LAYERS: &[(&str, u8)] = &[
+    ("rudy-message", 0),
     ("rudy-http", 0),
     ("rudy-cache", 0),
     ("rudy-fastcgi", 0),
@@ -46,12 +47,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy", 10),
 ];
 
-/// Allowed dependencies within a layer: a cache decides by the fields of HTTP, the head of a CGI response has their syntax, an
-/// objective such as `p99<20ms` and the axis of a chart have units, and a connection calls a service.
+/// Allowed dependencies within a layer: a cache decides by the fields of messages, the head of a CGI response has their syntax, HTTP/1.1
+/// and HTTP/2 carry them, an objective such as `p99<20ms` and the axis of a chart have units, and a connection calls a service.
 const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
-    ("rudy-cache", "rudy-http"),
+    ("rudy-cache", "rudy-message"),
     ("rudy-charts", "rudy-units"),
-    ("rudy-fastcgi", "rudy-http"),
+    ("rudy-fastcgi", "rudy-message"),
+    ("rudy-http", "rudy-message"),
     ("rudy-net", "rudy-service"),
     ("rudy-stats", "rudy-units"),
 ];
@@ -248,8 +250,8 @@ mod tests {
     #[test]
     fn a_dependency_within_a_layer_is_reported_unless_it_is_listed() {
         let problems = layer_violations(&graph(&[
-            ("rudy-fastcgi", &["rudy-http", "rudy-stats"]),
-            ("rudy-http", &[]),
+            ("rudy-fastcgi", &["rudy-message", "rudy-stats"]),
+            ("rudy-message", &[]),
             ("rudy-stats", &[]),
         ]));
         assert_eq!(problems, ["rudy-fastcgi (layer 0) depends on rudy-stats (layer 0)"]);

@@ -151,6 +151,7 @@ const NAMED: &[&str] = &[
     "crates/rudy-lab/",
     "crates/rudy-load/",
     "crates/rudy-log/",
+    "crates/rudy-message/",
     "crates/rudy-mirror/",
     "crates/rudy-net/",
     "crates/rudy-observe/",

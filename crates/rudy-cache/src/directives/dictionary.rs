@@ -3,7 +3,7 @@
 //! The whole syntax is checked, because one error anywhere makes a targeted field void (RFC 9213 §2.1). The parser is small
 //! enough to be read; a crate for structured fields would add its own types, numbers and Base64.
 
-use rudy_http::syntax::{is_token, parse_digits};
+use rudy_message::syntax::{is_token, parse_digits};
 
 /// The value of a member. Parameters are ignored (RFC 9213 §2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]

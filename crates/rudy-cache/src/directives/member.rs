@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rudy_http::syntax::is_token;
+use rudy_message::syntax::is_token;
 
 /// One cache directive, `token [ "=" ( token / quoted-string ) ]`.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::{HeaderMap, HeaderValue};
-use rudy_http::syntax;
+use rudy_message::syntax;
 
 use super::dictionary::{self, Value};
 use super::member::{Argument, Member, members};

@@ -17,8 +17,8 @@ use std::mem;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{StatusCode, Uri};
-use rudy_http::h1::ReceivedFields;
-use rudy_http::syntax::{parse_digits, split_response_field};
+use rudy_message::ReceivedFields;
+use rudy_message::syntax::{parse_digits, split_response_field};
 
 use crate::{Excerpt, Limits};
 

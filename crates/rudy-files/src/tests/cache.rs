@@ -8,7 +8,7 @@ use rudy_service::Head;
 
 use super::*;
 
-fn head_of(site: &Site, path: &str) -> Arc<rudy_http::h1::PreparedHead> {
+fn head_of(site: &Site, path: &str) -> Arc<rudy_message::PreparedHead> {
     let Reply::Now(response) = site.send_get(path) else { panic!("the response is immediate") };
     let Head::Prepared(head) = response.head else { panic!("the head is encoded") };
     head

@@ -162,6 +162,6 @@ fn a_modification_time_in_the_future_is_replaced_by_the_current_time() {
 }
 
 fn httpdate_of(text: &str) -> SystemTime {
-    let date = rudy_http::semantics::date::HttpDate::parse(text.as_bytes()).unwrap();
+    let date = rudy_message::semantics::date::HttpDate::parse(text.as_bytes()).unwrap();
     SystemTime::UNIX_EPOCH + Duration::from_secs(date.unix_seconds())
 }

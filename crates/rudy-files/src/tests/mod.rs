@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_service::{Body, BodyPiece, FileRange, Reply, Request};
 use rudy_system::file_access::{Access, WouldBlock};
 use tempfile::TempDir;

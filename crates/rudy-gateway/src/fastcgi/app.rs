@@ -8,8 +8,8 @@ use rudy_client::{
     Checkout, CheckoutError, Outgoing, RequestInfo, Selection, Start, Upload, UpstreamOptions, Wanted,
 };
 use rudy_fastcgi::{Limits, Role};
-use rudy_http::h1::LazyHead;
 use rudy_log::{ErrorLog, Lines};
+use rudy_message::LazyHead;
 use rudy_pipeline::debug_request;
 use rudy_service::{Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};

@@ -13,7 +13,7 @@ use rudy_client::buffer::Buffers;
 use rudy_config::{Location, Problem};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::request_state::{HasRequestState, Variables};
 use rudy_pipeline::{Call, Decided, Flow, OwnedCall, Passage, Resources, Start, Step};
 use rudy_service::{Client, Request, Response};

@@ -54,7 +54,7 @@ use rudy_config::{FilePath, Location, Problem};
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_files::{Folders, Kind};
-use rudy_http::semantics::path::{PathBelow, PathError};
+use rudy_message::semantics::path::{PathBelow, PathError};
 use rudy_pipeline::methods::APP_METHODS;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{Call, Context, Handler, Resources, Routes, Start, internal_redirect, pages};
@@ -384,7 +384,7 @@ impl AppRequest {
 
 #[cfg(test)]
 mod tests {
-    use rudy_http::semantics::path::RequestPath;
+    use rudy_message::semantics::path::RequestPath;
 
     use super::*;
 

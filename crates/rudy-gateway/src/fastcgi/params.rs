@@ -9,7 +9,7 @@ use http::header::{self, HeaderValue};
 use http::uri::Scheme;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::without_port;

@@ -1,6 +1,6 @@
 //! Splits a path into a script and its path info.
 
-use rudy_http::semantics::path::{PathBelow, PathError};
+use rudy_message::semantics::path::{PathBelow, PathError};
 
 /// The path of a request as CGI defines it (RFC 3875 §4.1.5, §4.1.13), decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Script {
 
 #[cfg(test)]
 mod tests {
-    use rudy_http::semantics::path::RequestPath;
+    use rudy_message::semantics::path::RequestPath;
 
     use super::*;
 

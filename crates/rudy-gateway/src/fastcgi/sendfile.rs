@@ -12,8 +12,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_files::{Files, FilesError, FilesOptions, Folders};
-use rudy_http::semantics::path::RequestPath;
 use rudy_log::ErrorLog;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::compression::CompressionSetting;
 use rudy_service::{Request, Response};
 

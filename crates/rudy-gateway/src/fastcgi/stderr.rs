@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rudy_client::RequestInfo;
-use rudy_http::h1::LazyHead;
 use rudy_log::Lines;
+use rudy_message::LazyHead;
 use rudy_service::{Peer, poll_time};
 
 use super::app::App;

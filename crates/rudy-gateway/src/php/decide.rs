@@ -2,7 +2,7 @@
 //! that is passed in accesses the file system.
 
 use rudy_files::Kind;
-use rudy_http::semantics::path::PathBelow;
+use rudy_message::semantics::path::PathBelow;
 
 /// How to respond to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn index_of<E>(folder: &str, kind: impl Fn(&str) -> Result<Option<Kind>, E>) -> 
 mod tests {
     use std::convert::Infallible;
 
-    use rudy_http::semantics::path::RequestPath;
+    use rudy_message::semantics::path::RequestPath;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::PAD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose};
-use rudy_http::semantics::field::{FieldLines, KnownField};
+use rudy_message::semantics::field::{FieldLines, KnownField};
 
 use crate::passwords::Credentials;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use rudy_client::{HeadOnlyBody, is_of_events};
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_pipeline::compression::fields::{self, Wanted};
 use rudy_pipeline::compression::{
     CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, StoredContent, whole,

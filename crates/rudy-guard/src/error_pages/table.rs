@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_config::{FilePath, Location, Problem, inline_schema, marker, two_lines};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use schemars::json_schema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};

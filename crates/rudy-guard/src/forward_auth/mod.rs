@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use rudy_config::{Location, Problem};
-use rudy_http::h1::LazyHead;
-use rudy_http::semantics::field::ChangeFields as _;
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::percent::encode_query;
+use rudy_message::LazyHead;
+use rudy_message::semantics::field::ChangeFields as _;
+use rudy_message::semantics::path::RequestPath;
+use rudy_message::semantics::percent::encode_query;
 use rudy_pipeline::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
 use rudy_pipeline::own_fields::{remove_spellings, replace_field};
 use rudy_pipeline::request_state::{HasRequestState, Identity, REMOTE_USER};

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, Slot};
 use rudy_log::ErrorLog;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::Call;
 use rudy_service::{Client, Request, Response};
 

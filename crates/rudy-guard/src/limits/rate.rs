@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue, header};
 use rudy_admin::LimitStatus;
-use rudy_http::semantics::field::ChangeFields as _;
 use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
+use rudy_message::semantics::field::ChangeFields as _;
 use rudy_pipeline::request_state::{Counted, HasRequestState};
 use rudy_pipeline::{Call, Flow, Passage, pages};
 use rudy_service::{Request, Response};

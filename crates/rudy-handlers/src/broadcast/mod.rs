@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, StatusCode, header};
 use rudy_config::{Int, Problem};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::method_not_allowed;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, pages};
 use rudy_service::{Reply, Request, Response};

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_config::{Int, Location, Problem};
-use rudy_http::h1::PreparedHead;
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::syntax::parse_digits;
+use rudy_message::PreparedHead;
+use rudy_message::semantics::path::RequestPath;
+use rudy_message::syntax::parse_digits;
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};

@@ -1,7 +1,7 @@
 //! Chunk extensions (RFC 9112 §7.1.1). Their grammar is checked, because recipients that accept malformed extensions may
 //! disagree about the end of the line. Their meaning is ignored: no extension is in use.
 
-use crate::syntax::is_token;
+use rudy_message::syntax::is_token;
 
 /// The parser state within the extensions of a chunk:
 /// `chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`.

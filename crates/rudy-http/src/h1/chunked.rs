@@ -1,12 +1,11 @@
 //! A strict decoder for the chunked transfer coding (RFC 9112 §7.1).
 
 use http::HeaderMap;
+use rudy_message::Malformed;
+use rudy_message::text::{Lines, parse_trailers};
 
 use super::chunk_extension::Extension;
-use super::fields::parse_trailers;
 use super::length::split_up_to;
-use super::lines::Lines;
-use super::malformed::Malformed;
 use crate::Limits;
 
 /// The maximum number of digits in a chunk size. More would not fit 64 bits, except for useless leading zeros.
@@ -98,7 +97,7 @@ impl Chunked {
                 }
                 Expected::Trailers(lines) => {
                     let rest = &bytes[used..];
-                    let Some(section) = lines.find_trailers(rest, limits)? else { break };
+                    let Some(section) = lines.find_trailers(rest, &limits.of_message())? else { break };
                     let trailers = match section.fields {
                         0 => None,
                         _ => Some(parse_trailers(&rest[..section.length], &section)?),

@@ -1,9 +1,8 @@
-//! Encodes fields and chunks, for both roles.
+//! Encodes chunks, for both roles.
 
 use bytes::{BufMut, BytesMut};
 use http::HeaderMap;
-
-use super::fields::is_forbidden_trailer;
+use rudy_message::text::{is_forbidden_trailer, put_digits, put_field};
 
 /// Encodes one chunk (RFC 9112 §7.1). Empty data encodes nothing, because an empty chunk would end the body.
 pub fn encode_chunk(data: &[u8], out: &mut BytesMut) {
@@ -30,37 +29,6 @@ pub fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut) {
         put_field(name.as_str().as_bytes(), value.as_bytes(), out);
     }
     out.put_slice(b"\r\n");
-}
-
-/// Encodes one field line. The types of the `http` crate guarantee that its parts have no CR or LF.
-pub(super) fn put_field(name: &[u8], value: &[u8], out: &mut impl BufMut) {
-    out.put_slice(name);
-    out.put_slice(b": ");
-    out.put_slice(value);
-    out.put_slice(b"\r\n");
-}
-
-pub(super) fn put_content_length(length: u64, out: &mut BytesMut) {
-    out.put_slice(b"content-length: ");
-    put_digits::<10>(length, out);
-    out.put_slice(b"\r\n");
-}
-
-/// Encodes a number. It avoids `fmt`, and `BASE` is a constant so that the compiler replaces the division: this runs for every
-/// response.
-#[expect(clippy::cast_possible_truncation, reason = "the remainder is below 16")]
-fn put_digits<const BASE: u64>(mut value: u64, out: &mut BytesMut) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b"0123456789abcdef"[(value % BASE) as usize];
-        value /= BASE;
-        if value == 0 {
-            break;
-        }
-    }
-    out.put_slice(&digits[at..]);
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use bytes::{BufMut, BytesMut};
 use http::HeaderMap;
+use rudy_message::LengthError;
 
 use super::core::Core;
 use super::frame::{DATA_BYTES_MAX, flag, kind, put_head};
 use super::stream::{Receiving, Sending};
 use super::{ConnectionError, ErrorCode};
 use crate::Limits;
-use crate::h1::LengthError;
 
 /// The fault of a body that has not the length of its head (RFC 9113 §8.1.1).
 pub(super) const WRONG_LENGTH: (ErrorCode, &str) =

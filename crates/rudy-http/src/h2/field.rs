@@ -1,6 +1,6 @@
 //! The checks of a field line of both roles (RFC 9113 §8.2).
 
-use crate::syntax::is_token;
+use rudy_message::syntax::is_token;
 
 /// Checks a field that is not a pseudo-field. The caller checks control characters other than those of line breaks.
 pub(super) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str> {

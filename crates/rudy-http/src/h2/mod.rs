@@ -1,7 +1,7 @@
 //! HTTP/2 on the wire (RFC 9113), with header compression (RFC 7541).
 //!
 //! A server uses the state machine [`ServerConnection`]: bytes and the time go in; events, bytes and a deadline come out. A
-//! request becomes the same [`RequestHead`](crate::h1::RequestHead) as one over HTTP/1.1, after the same checks. A client uses
+//! request becomes the same [`RequestHead`](rudy_message::RequestHead) as one over HTTP/1.1, after the same checks. A client uses
 //! [`client::ClientConnection`], whose responses have the same heads as those over HTTP/1.1.
 //!
 //! Streams are numbers. The caller keeps what belongs to them, and passes the number with each call.

@@ -1,6 +1,6 @@
 //! The priority of a response (RFC 9218 §4).
 
-use crate::syntax::members;
+use rudy_message::syntax::members;
 
 /// The priority that a client gives to a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,8 @@ pub(crate) mod http2;
 
 use std::time::Duration;
 
+use rudy_message::MessageLimits;
+
 /// The limits of one HTTP connection: how much a peer may send, how slowly, and for how long.
 ///
 /// Each limit is configurable and has a default. Together they bound the memory of a connection, regardless of the input.
@@ -50,20 +52,21 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Maximum size of the head of a response in bytes: of a server, and of an application over FastCGI. Servers that set many long cookies
-    /// send larger heads than browsers do.
-    pub const RESPONSE_HEAD_BYTES: usize = 64 * 1024;
-
-    /// Maximum number of fields in the head of a response: about as many as fit.
-    pub const RESPONSE_HEAD_FIELDS: usize = 500;
+    /// Returns the limits of one message.
+    #[must_use]
+    #[inline]
+    pub fn of_message(&self) -> MessageLimits {
+        let Self { head_bytes, head_fields, target_bytes, body_bytes, .. } = *self;
+        MessageLimits { head_bytes, head_fields, target_bytes, body_bytes }
+    }
 
     /// Returns the limits for a client. A [`ClientConnection`](crate::h1::client::ClientConnection) checks only the sizes of
     /// heads, bodies and chunk extensions; its caller handles timeouts. Bodies are unlimited, because a client stores none.
     #[must_use]
     pub fn for_responses() -> Self {
         Self {
-            head_bytes: Self::RESPONSE_HEAD_BYTES,
-            head_fields: Self::RESPONSE_HEAD_FIELDS,
+            head_bytes: MessageLimits::RESPONSE_HEAD_BYTES,
+            head_fields: MessageLimits::RESPONSE_HEAD_FIELDS,
             body_bytes: u64::MAX,
             // Some servers send an extension with each chunk, and a stream has any number of chunks.
             chunk_extension_bytes: 1024 * 1024,
@@ -75,11 +78,12 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        let MessageLimits { head_bytes, head_fields, target_bytes, body_bytes } = MessageLimits::DEFAULT;
         Self {
-            head_bytes: 16 * 1024,
-            head_fields: 100,
-            target_bytes: 8 * 1024,
-            body_bytes: 16 * 1024 * 1024,
+            head_bytes,
+            head_fields,
+            target_bytes,
+            body_bytes,
             chunk_extension_bytes: 1024,
             drain_bytes: 256 * 1024,
             head_timeout: Duration::from_secs(10),

@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime};
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::Limits;
-use rudy_http::h1::{BodyLength, DateLine, ResponseHead};
 use rudy_http::h2::{ConnectionError, ErrorCode, Event, HeadBuffers, ServerConnection};
+use rudy_message::{BodyLength, DateLine, ResponseHead};
 use tokio::io::DuplexStream;
 
 use crate::h2_pair::{Endpoint, pump};

@@ -6,10 +6,10 @@ use std::time::Instant;
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use rudy_http::Limits;
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::{RequestHead, ResponseHead};
 use rudy_http::h2::client::{ClientConnection, Event, HeadBuffers, Request};
 use rudy_http::h2::{ConnectionError, ErrorCode};
+use rudy_message::BodyLength;
+use rudy_message::client::{RequestHead, ResponseHead};
 use tokio::io::DuplexStream;
 
 use crate::h2_pair::{Endpoint, pump};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use http::HeaderMap;
-use rudy_http::h1::client::ResponseHead;
+use rudy_message::client::ResponseHead;
 
 use super::plan::{BodyProperty, Expected};
 use super::recorder::Recorder;

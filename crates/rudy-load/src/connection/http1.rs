@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use rudy_http::Limits;
-use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
+use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, ResponseEvent};
+use rudy_message::client::RequestInfo;
 
 use super::Observer;
 use crate::Failure;

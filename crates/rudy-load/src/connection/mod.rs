@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use rudy_http::Limits;
-use rudy_http::h1::client::RequestInfo;
+use rudy_message::client::RequestInfo;
 use rudy_net::close::CloseMode;
 
 use self::http1::Http1;

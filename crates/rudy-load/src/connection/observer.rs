@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use http::HeaderMap;
-use rudy_http::h1::client::ResponseHead;
+use rudy_message::client::ResponseHead;
 
 use crate::Failure;
 use crate::transport::Transport;

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_http::h1::client::RequestError;
+use rudy_message::client::RequestError;
 
 use crate::request::{Encoded, Template};
 use crate::transport::{Remote, Security};

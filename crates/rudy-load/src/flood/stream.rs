@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use rudy_http::h1::client::ResponseHead;
+use rudy_message::client::ResponseHead;
 use rudy_stats::stream_schedule::StreamSchedule;
 
 use super::measurement::Measurement;

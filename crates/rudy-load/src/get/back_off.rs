@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rudy_http::semantics::date::HttpDate;
-use rudy_http::syntax::parse_digits_saturating;
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::syntax::parse_digits_saturating;
 
 /// The delay after the first rejection. It doubles with each consecutive one.
 const DELAY_MIN: Duration = Duration::from_secs(1);

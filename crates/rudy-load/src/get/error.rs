@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use rudy_http::h1::client::RequestError;
+use rudy_message::client::RequestError;
 
 use crate::{AccessError, Failure, UrlError};
 

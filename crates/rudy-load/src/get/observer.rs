@@ -4,8 +4,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use rudy_http::h1::Framing;
-use rudy_http::h1::client::ResponseHead;
+use rudy_message::Framing;
+use rudy_message::client::ResponseHead;
 
 use super::output::Output;
 use super::redirect::is_redirect;

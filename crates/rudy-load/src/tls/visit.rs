@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use rudy_http::Limits;
-use rudy_http::h1::client::{Fault, ResponseHead};
+use rudy_http::h1::client::Fault;
+use rudy_message::client::ResponseHead;
 use rustls::pki_types::CertificateDer;
 
 use crate::connection::{Connection, DriveStatus, Observer};

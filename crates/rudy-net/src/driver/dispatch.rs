@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rudy_http::h1::{LazyHead, Rejection, RequestHead};
+use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_service::{Client, Reply, Request, RequestBody, Service, ServiceSource};
 
 use super::Connection;

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::StatusCode;
-use rudy_http::h1::{Phase, Rejection};
+use rudy_http::h1::Phase;
+use rudy_message::Rejection;
 use rudy_service::{Body, EndReason, Observer, Response, ServiceSource, Upgrade};
 
 use super::input::{Input, InputFault};

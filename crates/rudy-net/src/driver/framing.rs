@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::HeaderMap;
-use rudy_http::h1::{LengthError, ServerConnection};
+use rudy_http::h1::ServerConnection;
+use rudy_message::LengthError;
 
 /// The framing of a response whose head is encoded.
 pub(crate) trait Framing {

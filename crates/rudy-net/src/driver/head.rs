@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::StatusCode;
-use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, Timeout};
+use rudy_http::h1::{Event, Phase, Timeout};
+use rudy_message::{BodyLength, DateLine, Rejection, RequestHead};
 use rudy_service::{Body, EndReason, GATHERED_BYTES, Reply, RequestBody, Response, ServiceSource};
 use tokio::io::ReadBuf;
 

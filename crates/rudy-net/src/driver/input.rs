@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use rudy_http::Limits;
-use rudy_http::h1::{Phase, Rejection};
+use rudy_http::h1::Phase;
+use rudy_message::Rejection;
 use rudy_service::ServiceSource;
 use tokio::io::ReadBuf;
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rudy_http::h1::LengthError;
+use rudy_message::LengthError;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, EndReason, GATHERED_BYTES};
 
 use super::framing::Framing;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_service::{Client, EndReason, ExchangeOutcome, Forwarded, Observer, Service, ServiceSource};
 
 use super::Connection;

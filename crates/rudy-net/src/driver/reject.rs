@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rudy_http::h1::{DateLine, Phase, Rejection, RequestHead};
+use rudy_http::h1::Phase;
+use rudy_message::{DateLine, Rejection, RequestHead};
 use rudy_service::{Body, Client, EndReason, Response, Service, ServiceSource};
 
 use super::exchange::Exchange;
@@ -21,7 +22,7 @@ impl<S: ServiceSource> Connection<S> {
         head: &[u8],
         number: u64,
     ) -> Option<Response> {
-        let head = RequestHead::of_rejected(head, &self.info.limits.http);
+        let head = RequestHead::of_rejected(head, &self.info.limits.http.of_message());
         let response = self.call(|| {
             let forwarded = head.as_ref().and_then(|head| service.forwarded(head, &self.info.peer));
             let client = Client { forwarded: forwarded.map(Arc::new), ..self.client(number) };

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_net::engine::Engine;
 use rudy_service::{Client, ExchangeOutcome, Limits, Observer, Reply, Request, Service};
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body as _;
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_net::engine::Engine;
 use rudy_service::{
     Body, BodyError, BodyPiece, BodyStream, Client, Deadline, ExchangeOutcome, FileRange, Limits, Observer,

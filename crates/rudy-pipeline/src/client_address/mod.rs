@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::uri::{Authority, Scheme, Uri};
 use http::{HeaderValue, header};
-use rudy_http::h1::{RequestHead, is_host};
-use rudy_http::semantics::forwarded::{Element, Node, elements_from_right};
+use rudy_message::semantics::forwarded::{Element, Node, elements_from_right};
+use rudy_message::{RequestHead, is_host};
 use rudy_service::{Client, Forwarded, Peer, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

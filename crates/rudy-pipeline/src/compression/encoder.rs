@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 
 /// Window size of Brotli and Zstandard while a response is sent, as a power of two: 256 KiB, enough for a page. It limits the tables
 /// of Zstandard too.

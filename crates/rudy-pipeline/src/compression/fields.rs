@@ -4,11 +4,11 @@ use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use rudy_http::semantics::etag::{self, Comparison, EntityTag};
-use rudy_http::semantics::field::{ChangeFields, FieldLines, KnownField};
-use rudy_http::semantics::media_type;
-use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
-use rudy_http::syntax::members;
+use rudy_message::semantics::etag::{self, Comparison, EntityTag};
+use rudy_message::semantics::field::{ChangeFields, FieldLines, KnownField};
+use rudy_message::semantics::media_type;
+use rudy_message::semantics::negotiation::{AcceptedCodings, Coding};
+use rudy_message::syntax::members;
 use rudy_service::{Body, Request, Response};
 
 use super::Compression;

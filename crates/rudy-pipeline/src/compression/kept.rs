@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_service::Body;
 use rudy_store::ContentId;
 use tokio::sync::Semaphore;

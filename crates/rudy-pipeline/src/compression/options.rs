@@ -3,8 +3,8 @@
 use std::fmt;
 
 use rudy_config::{Int, OneOrMany, count, inline_schema, marker, two_lines};
-use rudy_http::semantics::media_type;
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::media_type;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_units::{Size, as_size};
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
@@ -210,7 +210,7 @@ impl MediaTypes {
 impl<'de> Deserialize<'de> for MediaTypes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let types = OneOrMany::<String>::deserialize(deserializer)?;
-        let is_name = |name: &str| !name.is_empty() && name.bytes().all(rudy_http::syntax::is_token);
+        let is_name = |name: &str| !name.is_empty() && name.bytes().all(rudy_message::syntax::is_token);
         let check = |pattern: &String| match pattern.split_once('/') {
             _ if pattern == "*" => Ok("*".to_owned()),
             Some((kind, "*")) if is_name(kind) && kind != "*" => Ok(pattern.to_ascii_lowercase()),

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 
 use super::*;

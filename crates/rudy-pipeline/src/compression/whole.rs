@@ -3,7 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_service::FileRange;
 
 use super::body::FileInput;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{HeaderName, header};
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_service::{Client, ExchangeOutcome, Observer};
 
 pub use self::notes::{Notes, OwnCounters, RouteName, UpstreamName, UpstreamNote};

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rudy_config::short_form;
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_service::Request;
 use schemars::JsonSchema;
 use serde::Deserialize;

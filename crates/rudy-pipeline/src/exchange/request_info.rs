@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use http::header::HOST;
 use http::{HeaderName, Method, Version};
-use rudy_http::h1::{FieldValue, RequestHead};
-use rudy_http::semantics::field::KnownField;
+use rudy_message::semantics::field::KnownField;
+use rudy_message::{FieldValue, RequestHead};
 
 /// What logs show of a request's head.
 #[derive(Debug)]

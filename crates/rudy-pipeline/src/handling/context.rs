@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::uri::Scheme;
 use http::{Method, StatusCode, header};
 use http_body::Body as _;
-use rudy_http::h1::{LazyHead, Rejection, RequestHead};
-use rudy_http::semantics::path::{PathError, RequestPath};
+use rudy_message::semantics::path::{PathError, RequestPath};
+use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_service::{Client, Observer, Reply, Request, RequestBody, Response};
 use rudy_system::file_access::Access;
 

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use http::StatusCode;
 use rudy_config::{Location, Problem};
-use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_log::ErrorLog;
+use rudy_message::semantics::path::{PathBelow, RequestPath};
 use rudy_service::{Reply, Request};
 use rudy_system::file_access::on_pool;
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use rudy_http::h1::RequestHead;
-use rudy_http::semantics::path::RequestPath;
 use rudy_limit::Slot;
+use rudy_message::RequestHead;
+use rudy_message::semantics::path::RequestPath;
 use rudy_service::{Client, Reply, Request, Response};
 use rudy_system::file_access::Access;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use host::{includes, is_own_host};
-use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
+use rudy_message::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_service::listen_address::Address;
 use rudy_service::{Client, LocalAddress, Peer, Request};
 use rudy_tls::{Tls, TlsSite};

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use globset::{GlobBuilder, GlobMatcher};
 use regex::bytes::{Regex, RegexBuilder};
 use rudy_config::written_as_text;
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 
 use super::template::is_reserved;
 

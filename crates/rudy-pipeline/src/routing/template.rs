@@ -3,8 +3,8 @@
 use std::fmt;
 
 use http::{HeaderName, HeaderValue, header};
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::percent::encode_query;
+use rudy_message::semantics::path::RequestPath;
+use rudy_message::semantics::percent::encode_query;
 use rudy_service::{Client, Request};
 
 use super::{PathPattern, without_port};

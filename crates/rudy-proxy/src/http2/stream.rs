@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, BytesMut};
 use http::HeaderMap;
-use rudy_http::h1::ReceivedHead;
 use rudy_http::h2::client::Request;
+use rudy_message::ReceivedHead;
 use rudy_service::current_runtime;
 
 use super::connection::{Http2Connection, OUTPUT_BYTES, State};

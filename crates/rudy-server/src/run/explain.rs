@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, Uri};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
 use rudy_pipeline::routing::RouteMatch;
 use rudy_pipeline::routing::template::Subject;

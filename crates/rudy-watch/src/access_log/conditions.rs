@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rudy_config::written_as_text;
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::Finished;
 use rudy_pipeline::routing::PathPattern;
 

@@ -1,7 +1,7 @@
 //! The fields of a line, by name.
 
 use http::{HeaderName, StatusCode, Version, header};
-use rudy_http::semantics::path::RequestPath;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::{Finished, RequestInfo, UpstreamNote};
 use rudy_service::{EndReason, Peer};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::header::HOST;
 use rudy_admin::{ActiveRequest, Connections, Filter, Holder, Outcomes, Phase, StatusReport};
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_net::{ActiveExchange, ConnectionStates, ExchangePhase, Worker};
 use rudy_pipeline::exchange::{self, ExchangeRecord};
 use rudy_service::Client;

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rudy_admin::{TopEntry, TopLists};
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 use rudy_service::{Client, Peer};
 

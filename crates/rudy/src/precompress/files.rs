@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rudy_http::semantics::media_type;
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::media_type;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_pipeline::compression::Compression;
 
 /// A file, as it was when the folder was listed.

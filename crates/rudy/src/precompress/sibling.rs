@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_pipeline::compression::{Effort, Encoder, PIECE_BYTES};
 
 use super::files::{SourceFile, modified_ns};

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rudy_http::semantics::negotiation::Coding;
+use rudy_message::semantics::negotiation::Coding;
 use tempfile::TempDir;
 
 use super::*;

@@ -10,9 +10,9 @@ use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
 use rudy_http::Limits;
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::RequestHead;
 use rudy_http::h2::client::{self as h2_client, ClientConnection, Event, HeadBuffers};
+use rudy_message::BodyLength;
+use rudy_message::client::RequestHead;
 
 use super::pipe::{Pipe, add_reset, read_body};
 use super::{HEAD_BYTES, MANY, Outcome, Side, describe_fields, limits};

@@ -10,9 +10,9 @@ use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use h2::server::{Builder, Connection, Handshake, SendResponse};
 use http::{HeaderValue, Request, header};
-use rudy_http::h1::BodyLength;
+use rudy_http::Limits;
 use rudy_http::h2::{Event, HeadBuffers, ServerConnection};
-use rudy_http::{Limits, RawTarget};
+use rudy_message::{BodyLength, RawTarget};
 
 use super::pipe::{Pipe, add_reset, read_body};
 use super::{HEAD_BYTES, MANY, Outcome, STREAMS, Side, describe_map, limits};

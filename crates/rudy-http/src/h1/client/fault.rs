@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use rudy_message::Malformed;
+use rudy_message::syntax::Excerpt;
+
 use crate::Limits;
-use crate::h1::malformed::Malformed;
-use crate::syntax::Excerpt;
 
 /// The reason why a response is invalid or incomplete.
 ///

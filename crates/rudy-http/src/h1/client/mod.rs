@@ -1,10 +1,8 @@
 //! The client side of an HTTP/1.1 connection: decodes responses without copying them.
 
 mod fault;
-mod head;
 #[cfg(test)]
 mod properties;
-mod request;
 #[cfg(test)]
 mod round_trip;
 mod scan;
@@ -12,17 +10,14 @@ mod scan;
 mod tests;
 
 pub use self::fault::Fault;
-pub use self::head::ResponseHead;
-pub use self::request::{RequestError, RequestFields, RequestHead};
-pub use self::scan::FieldLine;
-pub use super::Fields;
 pub use super::encode::{encode_chunk, encode_last_chunk};
-pub use crate::syntax::Excerpt;
 
 use http::HeaderMap;
+use rudy_message::client::{RequestInfo, ResponseHead};
+use rudy_message::syntax::Excerpt;
+use rudy_message::{FieldLine, Framing};
 
 use self::scan::HeadScan;
-use super::Framing;
 use super::chunked::{Chunked, Decoded};
 use super::length::split_up_to;
 use crate::Limits;
@@ -38,7 +33,8 @@ use crate::Limits;
 ///
 /// ```
 /// use rudy_http::Limits;
-/// use rudy_http::h1::client::{ResponseEvent, RequestInfo, ClientConnection};
+/// use rudy_http::h1::client::{ResponseEvent, ClientConnection};
+/// use rudy_message::client::RequestInfo;
 ///
 /// let limits = Limits::for_responses();
 /// let mut connection = ClientConnection::new();
@@ -68,19 +64,6 @@ pub struct ClientConnection {
     persists: bool,
     /// The connection switches to another protocol after the response.
     switches: bool,
-}
-
-/// The properties of a request that determine how its response is decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RequestInfo {
-    /// The method is HEAD: the response has no body, regardless of its fields.
-    pub is_head: bool,
-    /// The method is CONNECT: a 2xx makes the connection a tunnel.
-    pub is_connect: bool,
-    /// The request has Upgrade: the response may be a 101.
-    pub offers_upgrade: bool,
-    /// The request is the last on its connection: `Connection: close`, or HTTP/1.0 without `keep-alive`.
-    pub is_last: bool,
 }
 
 /// A decoded part of a response.

@@ -1,8 +1,8 @@
 //! Property tests: any bytes, in any pieces.
 
 use proptest::prelude::*;
+use rudy_message::client::RequestInfo;
 
-use super::RequestInfo;
 use super::tests::{decode_events, small_limits};
 
 /// Fragments that form responses in some orders, and a few that break them.

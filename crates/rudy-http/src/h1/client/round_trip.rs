@@ -5,10 +5,12 @@ use std::time::{Instant, SystemTime};
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use proptest::prelude::*;
+use rudy_message::client::RequestHead;
+use rudy_message::{BodyLength, DateLine, Framing, ResponseHead};
 
-use super::{ClientConnection, InputEnd, RequestHead, ResponseEvent, encode_chunk, encode_last_chunk};
+use super::{ClientConnection, InputEnd, ResponseEvent, encode_chunk, encode_last_chunk};
 use crate::Limits;
-use crate::h1::{BodyLength, DateLine, Event, Framing, Phase, ResponseHead, ServerConnection};
+use crate::h1::{Event, Phase, ServerConnection};
 
 /// A request and its response.
 #[derive(Debug, Clone)]

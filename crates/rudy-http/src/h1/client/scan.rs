@@ -1,54 +1,18 @@
 //! Finds the end of a response head, and records the fields that affect the connection and the body, in one pass.
 
 use http::Version;
+use rudy_message::client::{RequestInfo, ResponseHead};
+use rudy_message::semantics::field::KnownField;
+use rudy_message::syntax::{Excerpt, is_text, split_response_field};
+use rudy_message::text::{Coding, ConnectionFields, Length, Lines};
+use rudy_message::{FieldLine, Framing};
 
-use super::{Excerpt, Fault, RequestInfo, ResponseHead};
+use super::Fault;
 use crate::Limits;
-use crate::h1::Framing;
-use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
-use crate::h1::encode::put_field;
-use crate::h1::lines::Lines;
-use crate::semantics::field::KnownField;
-use crate::syntax::{is_text, split_response_field};
 
 /// The first byte of a TLS record that holds an alert or a handshake (RFC 8446 §5.1).
 const TLS_ALERT: u8 = 0x15;
 const TLS_HANDSHAKE: u8 = 0x16;
-
-/// A valid field line of a response head.
-#[derive(Debug, Clone, Copy)]
-pub struct FieldLine<'a> {
-    /// The name, in any case.
-    pub name: &'a [u8],
-    /// The value, without white space around it.
-    pub value: &'a [u8],
-    /// Which field it is.
-    pub known: Option<KnownField>,
-    /// The line with its end, if it has the form in which it would be encoded.
-    whole: Option<&'a [u8]>,
-}
-
-impl<'a> FieldLine<'a> {
-    /// Creates the line of a valid field.
-    #[must_use]
-    pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
-        Self { name, value, known: KnownField::of(name), whole: None }
-    }
-
-    /// Appends the line, with the name in the case that it has.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        match self.whole {
-            Some(whole) => out.extend_from_slice(whole),
-            None => put_field(self.name, self.value, out),
-        }
-    }
-}
-
-/// Returns `whole`, a line with its end, if it is a name and a value with a colon and a space between them.
-fn in_usual_form<'a>(whole: &'a [u8], name: &[u8], value: &[u8]) -> Option<&'a [u8]> {
-    let has_usual_length = whole.len() == name.len() + value.len() + 4;
-    (has_usual_length && whole.ends_with(b"\r\n") && whole[name.len() + 1] == b' ').then_some(whole)
-}
 
 /// The progress of the scan of a head, and its result.
 #[derive(Debug, Default)]
@@ -90,7 +54,7 @@ impl HeadScan {
             } else if line.is_empty() {
                 return Ok(Some(self.lines.end_section().length));
             } else {
-                let counted = self.lines.count_field(limits);
+                let counted = self.lines.count_field(limits.head_fields);
                 counted.map_err(|_| Fault::TooManyFields { limit: limits.head_fields })?;
                 self.scan_field(line, whole, on_field)?;
             }
@@ -99,13 +63,8 @@ impl HeadScan {
 
     /// Returns a view of the head.
     pub(super) fn view<'a>(&self, raw: &'a [u8], framing: Framing) -> ResponseHead<'a> {
-        ResponseHead {
-            raw,
-            fields_start: self.fields_start as usize,
-            status: self.status,
-            version: if self.is_http10 { Version::HTTP_10 } else { Version::HTTP_11 },
-            framing,
-        }
+        let version = if self.is_http10 { Version::HTTP_10 } else { Version::HTTP_11 };
+        ResponseHead::new(raw, self.fields_start as usize, (self.status, version), framing)
     }
 
     /// Returns the framing of the body (RFC 9112 §6.3).
@@ -181,7 +140,7 @@ impl HeadScan {
             Some(KnownField::TransferEncoding) => self.fields.record_codings(value),
             _ => {}
         }
-        on_field(&FieldLine { name, value, known, whole: in_usual_form(whole, name, value) });
+        on_field(&FieldLine::received(name, value, known, whole));
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Tables of responses and their events. Each case is decoded whole, split in two at every position, and byte by byte.
 
-use super::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
+use rudy_message::client::RequestInfo;
+
+use super::{ClientConnection, Fault, InputEnd, ResponseEvent};
 use crate::Limits;
 
 const GET: RequestInfo =
@@ -312,7 +314,7 @@ fn a_head_is_read_without_line_ends_and_white_space() {
         connection.expect_response(HEAD);
         let mut fields = Vec::new();
         let mut on_field =
-            |line: &super::FieldLine<'_>| fields.push((line.name.to_vec(), line.value.to_vec()));
+            |line: &rudy_message::FieldLine<'_>| fields.push((line.name.to_vec(), line.value.to_vec()));
         // Each field is reported once, however the head is split.
         for end in 0..input.len() {
             let decoded =

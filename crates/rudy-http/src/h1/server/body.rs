@@ -1,10 +1,10 @@
 //! Decodes request bodies, with any framing.
 
+use rudy_message::{BodyLength, Malformed};
+
 use crate::Limits;
-use crate::h1::BodyLength;
 use crate::h1::chunked::{Chunked, Decoded};
 use crate::h1::length::split_up_to;
-use crate::h1::malformed::Malformed;
 
 /// A decoder for one request body.
 #[derive(Debug)]

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-
-use super::{Rejection, RequestHead};
+use rudy_message::{Rejection, RequestHead};
 
 /// A decoded part of a request.
 #[derive(Debug)]
@@ -57,16 +56,3 @@ pub enum Timeout {
     /// Send a rejection, then close the connection.
     Reject(Rejection),
 }
-
-/// A body whose length differs from the Content-Length in its head. The connection must be closed, because the client could not
-/// find the end of the body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LengthError;
-
-impl std::fmt::Display for LengthError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the length of the body differs from its Content-Length")
-    }
-}
-
-impl std::error::Error for LengthError {}

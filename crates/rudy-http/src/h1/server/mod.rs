@@ -1,20 +1,13 @@
 //! The server side of an HTTP/1.1 connection.
 
 mod body;
-mod date;
 mod event;
-mod field_scan;
-mod head_lines;
-mod prepared;
+mod head_end;
 #[cfg(test)]
 mod properties;
 mod receive;
 mod receive_buffer;
-mod rejection;
-mod request_head;
-mod request_line;
 mod response;
-mod response_head;
 mod suspended;
 #[cfg(test)]
 mod tests;
@@ -23,20 +16,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::Version;
+use rudy_message::text::{HeadLines, is_blank};
+use rudy_message::{Framing, Rejection};
 
-pub use self::date::DateLine;
-pub use self::event::{Event, LengthError, Phase, Timeout};
-pub use self::prepared::PreparedHead;
-pub use self::rejection::Rejection;
-pub use self::request_head::{FieldValue, RequestHead};
-pub(crate) use self::response::has_no_content;
-pub use self::response_head::ResponseHead;
+pub use self::event::{Event, Phase, Timeout};
 pub use self::suspended::SuspendedConnection;
 
 use self::body::BodyDecoder;
-use self::head_lines::{HeadLines, is_blank};
 use self::receive_buffer::ReceiveBuffer;
-use super::Framing;
 use crate::Limits;
 
 /// The state machine for the server side of one connection.
@@ -46,7 +33,8 @@ use crate::Limits;
 /// ```
 /// use std::time::{Instant, SystemTime};
 /// use rudy_http::Limits;
-/// use rudy_http::h1::{DateLine, Event, ResponseHead, ServerConnection};
+/// use rudy_http::h1::{Event, ServerConnection};
+/// use rudy_message::{DateLine, ResponseHead};
 /// # #[allow(clippy::disallowed_methods)] let now = Instant::now();
 /// # let date = DateLine::new(SystemTime::UNIX_EPOCH);
 ///

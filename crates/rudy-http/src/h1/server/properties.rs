@@ -5,10 +5,11 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use proptest::prelude::*;
+use rudy_message::{DateLine, ResponseHead};
 
 use super::{Receiving, Sending, ServerConnection};
 use crate::Limits;
-use crate::h1::{DateLine, Phase, ResponseHead};
+use crate::h1::Phase;
 
 /// Limits that inputs of a few hundred bytes reach.
 const LIMITS: Limits = Limits {

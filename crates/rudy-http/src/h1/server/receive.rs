@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::Method;
+use rudy_message::text::{HeadLines, is_blank};
+use rudy_message::{Rejection, RequestHead};
 
 use super::body::BodyDecoder;
 use super::event::Event;
-use super::head_lines::{HeadLines, is_blank};
-use super::{CurrentRequest, Receiving, Rejection, RequestHead, Sending, ServerConnection};
+use super::{CurrentRequest, Receiving, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::chunked::Decoded;
 
@@ -155,18 +156,19 @@ impl ServerConnection {
         limits: &Limits,
     ) -> Result<Option<Event<'a>>, Rejection> {
         let Receiving::Head(lines) = &mut self.receiving else { return Ok(None) };
-        let Some(head_lines) = lines.find(bytes, limits)? else {
+        let message_limits = limits.of_message();
+        let Some(head_lines) = lines.find(bytes, &message_limits)? else {
             *used += lines.skip_empty_lines(bytes);
             return Ok(None);
         };
-        let length = head_lines.section.length;
-        let head = RequestHead::new(&bytes[..length], head_lines, limits)?;
+        let length = head_lines.length();
+        let head = RequestHead::new(&bytes[..length], head_lines, &message_limits)?;
         let body = BodyDecoder::new(head.body_length());
         self.request = CurrentRequest {
             version: head.version(),
             is_head: head.method() == Method::HEAD,
-            keep_alive: head.keep_alive && !self.closing,
-            expects_continue: head.expects_continue && body.is_some(),
+            keep_alive: head.keep_alive() && !self.closing,
+            expects_continue: head.expects_continue() && body.is_some(),
             body_is_unwanted: false,
         };
         self.receiving = body.map_or(Receiving::Done, Receiving::Body);

@@ -4,17 +4,16 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode, Version};
+use rudy_message::semantics::reason::reason_phrase;
+use rudy_message::text::HeadLines;
+use rudy_message::{DateLine, Framing, LengthError, Rejection, ResponseHead, has_no_content};
 
 use super::body::BodyDecoder;
-use super::event::LengthError;
-use super::head_lines::HeadLines;
+use super::head_end::encode_head_end;
 use super::receive::is_head_request;
-use super::response_head::{ResponseHead, encode_head_end};
-use super::{DateLine, Receiving, Rejection, Sending, ServerConnection};
+use super::{Receiving, Sending, ServerConnection};
 use crate::Limits;
-use crate::h1::Framing;
 use crate::h1::encode::{encode_last_chunk, put_chunk_size};
-use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
     /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.
@@ -231,9 +230,4 @@ impl ServerConnection {
         let is_last = was_last || nothing_follows || framing == Framing::UntilClose;
         self.request.keep_alive &= can_skip_body && !is_last;
     }
-}
-
-/// Whether responses with this status have no content (RFC 9110 §6.4.1).
-pub(crate) fn has_no_content(status: StatusCode) -> bool {
-    status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use super::head_lines::HeadLines;
+use rudy_message::Framing;
+use rudy_message::text::HeadLines;
+
 use super::{CurrentRequest, Receiving, Sending, ServerConnection};
 use crate::Limits;
-use crate::h1::Framing;
 
 /// The state of a connection that waits for a request, or for the next piece of a response of unknown length. It occupies 32
 /// bytes, a quarter of a [`ServerConnection`], because a server has thousands of idle connections.

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use rudy_message::{DateLine, LengthError, Rejection, RequestHead, ResponseHead};
 
 use super::ServerConnection;
 use crate::Limits;
-use crate::h1::{DateLine, Event, LengthError, Phase, Rejection, RequestHead, ResponseHead, Timeout};
+use crate::h1::{Event, Phase, Timeout};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
@@ -190,7 +191,7 @@ fn a_rejected_head_can_be_read_again_if_only_its_meaning_is_wrong() {
             }
             Err(rejection) => rejection,
         };
-        let head = RequestHead::of_rejected(harness.connection.buffered(), &harness.limits);
+        let head = RequestHead::of_rejected(harness.connection.buffered(), &harness.limits.of_message());
         let host = head.as_ref().map(|head| String::from_utf8(head.host().to_vec()).unwrap());
         let request = head.map(RequestHead::into_request);
         assert!(request.is_none_or(|request| request.headers().contains_key("host")));

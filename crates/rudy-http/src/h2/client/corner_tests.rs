@@ -48,8 +48,9 @@
 //! | 0.1.5: the last stream of GOAWAY | `server::tests::shutdown::an_error_is_sent_with_the_last_stream` |
 //! | 0.1.3: large literals | `hpack::properties::another_implementation_decodes_our_blocks` |
 
+use rudy_message::BodyLength;
+
 use super::tests::{Server, frame, headers, setting};
-use crate::h1::BodyLength;
 use crate::h2::ErrorCode;
 use crate::h2::frame::{flag, kind};
 

@@ -1,8 +1,8 @@
 //! The events of a connection.
 
 use http::HeaderMap;
+use rudy_message::client::ResponseHead;
 
-use crate::h1::client::ResponseHead;
 use crate::h2::ErrorCode;
 
 /// What a server has sent.

@@ -1,11 +1,12 @@
 //! Turns the fields of a header block into the text of a response head (RFC 9113 §8.3.2), and checks them.
 
+use rudy_message::Framing;
+use rudy_message::client::ResponseHead;
+use rudy_message::syntax::{is_text, parse_digits};
+
 use crate::Limits;
-use crate::h1::Framing;
-use crate::h1::client::ResponseHead;
 use crate::h2::ErrorCode;
 use crate::h2::field::{check_field, put_line};
-use crate::syntax::{is_text, parse_digits};
 
 /// Each field counts this much more than its name and its value (RFC 9113 §6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;

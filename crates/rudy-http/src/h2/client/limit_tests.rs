@@ -1,8 +1,9 @@
 //! Tests of what a server may make a client do or store.
 
+use rudy_message::BodyLength;
+
 use super::tests::{Server, block, frame, go_away, headers, setting};
 use crate::Limits;
-use crate::h1::BodyLength;
 use crate::h2::frame::{flag, kind};
 use crate::h2::{self, ErrorCode};
 

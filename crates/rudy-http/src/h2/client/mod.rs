@@ -45,8 +45,8 @@ const STREAMS_BEFORE_SETTINGS: u32 = 100;
 /// ```
 /// use http::{HeaderMap, HeaderValue, Method, Version, header};
 /// use rudy_http::Limits;
-/// use rudy_http::h1::BodyLength;
-/// use rudy_http::h1::client::RequestHead;
+/// use rudy_message::BodyLength;
+/// use rudy_message::client::RequestHead;
 /// use rudy_http::h2::client::{ClientConnection, Request};
 ///
 /// let mut fields = HeaderMap::new();
@@ -62,7 +62,7 @@ const STREAMS_BEFORE_SETTINGS: u32 = 100;
 /// let mut connection = ClientConnection::new(std::time::Instant::now(), &limits, &mut out);
 /// let stream = connection.request(&Request::new(&head, "https")?, &mut out);
 /// assert_eq!(stream, Some(1));
-/// # Ok::<(), rudy_http::h1::client::RequestError>(())
+/// # Ok::<(), rudy_message::client::RequestError>(())
 /// ```
 #[derive(Debug)]
 pub struct ClientConnection {

@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime};
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use proptest::prelude::*;
+use rudy_message::client::RequestHead;
+use rudy_message::{BodyLength, DateLine, ResponseHead};
 
 use super::{ClientConnection, Event, HeadBuffers, Request};
 use crate::Limits;
-use crate::h1::client::RequestHead;
-use crate::h1::{BodyLength, DateLine, ResponseHead};
 use crate::h2::{self, ServerConnection};
 
 /// A request and its response.

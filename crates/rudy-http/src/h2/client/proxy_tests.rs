@@ -1,11 +1,11 @@
 //! Tests of what a proxy needs: tunnels (RFC 8441), windows that open separately, and PING.
 
 use http::{HeaderMap, HeaderValue, Method, Version, header};
+use rudy_message::BodyLength;
+use rudy_message::client::RequestHead;
 
 use super::Request;
 use super::tests::{Server, frame, headers, setting};
-use crate::h1::BodyLength;
-use crate::h1::client::RequestHead;
 use crate::h2::frame::{flag, kind};
 
 const ENABLE_CONNECT_PROTOCOL: u16 = 8;

@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
+use rudy_message::Framing;
+use rudy_message::text::read_trailers;
 
 use super::ClientConnection;
 use super::event::Event;
 use super::head::{CheckedHead, HeadBuffers, HeadText, StreamFault, view};
 use crate::Limits;
-use crate::h1::{Framing, read_trailers};
 use crate::h2::body::{Piece, Received, WRONG_LENGTH};
 use crate::h2::core::Turn;
 use crate::h2::frame::{flag, put_ping};
@@ -271,7 +272,7 @@ impl ClientConnection {
         } else if expected.is_some_and(|left| left > 0) {
             WRONG_LENGTH
         } else {
-            match block.checked.map(|_| read_trailers(section, turn.limits)) {
+            match block.checked.map(|_| read_trailers(section, &turn.limits.of_message())) {
                 Ok(Ok(trailers)) => {
                     if let Some(state) = self.core.streams.get_mut(stream) {
                         state.receiving = Receiving::Ended;

@@ -1,9 +1,9 @@
 //! Requests: the fields of a header block.
 
 use http::{Method, header};
+use rudy_message::BodyLength;
+use rudy_message::client::{RequestError, RequestHead};
 
-use crate::h1::BodyLength;
-use crate::h1::client::{RequestError, RequestHead};
 use crate::h2::field::is_for_connection;
 use crate::hpack::Indexing;
 

@@ -2,10 +2,10 @@
 
 use bytes::BytesMut;
 use http::HeaderMap;
+use rudy_message::{BodyLength, LengthError};
 
 use super::request::indexing;
 use super::{ClientConnection, Request};
-use crate::h1::{BodyLength, LengthError};
 use crate::h2::ErrorCode;
 use crate::h2::frame::{begin_block, end_block, put_ping};
 use crate::h2::stream::{Receiving, Sending, Stream};

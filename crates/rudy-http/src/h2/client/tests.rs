@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Version, header};
+use rudy_message::BodyLength;
+use rudy_message::client::RequestHead;
 
 use super::{ClientConnection, Event, HeadBuffers, Request};
 use crate::Limits;
-use crate::h1::BodyLength;
-use crate::h1::client::RequestHead;
 use crate::h2::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind, put_head};
 use crate::h2::{ConnectionError, ErrorCode};
 use crate::hpack::encode_stateless;

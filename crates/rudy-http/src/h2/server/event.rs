@@ -1,8 +1,8 @@
 //! The events of a connection.
 
 use http::HeaderMap;
+use rudy_message::{Rejection, RequestHead};
 
-use crate::h1::{Rejection, RequestHead};
 use crate::h2::{ErrorCode, Priority};
 
 /// What a client has sent.

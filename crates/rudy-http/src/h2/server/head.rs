@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
+use rudy_message::syntax::{any_byte, is_token};
+
 use crate::h2::Priority;
 use crate::h2::field::{check_field, put_line};
-use crate::syntax::{any_byte, is_token};
 
 /// Buffers for the heads of requests, which the connections of a thread share.
 #[derive(Debug, Default)]

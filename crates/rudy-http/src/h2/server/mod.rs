@@ -5,6 +5,7 @@ mod head;
 mod receive;
 mod request;
 mod respond;
+mod response_head;
 #[cfg(test)]
 mod tests;
 

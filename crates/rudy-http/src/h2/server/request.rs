@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
+use rudy_message::text::read_trailers;
+use rudy_message::{BodyLength, Rejection, RequestHead};
 
 use super::event::Event;
 use super::head::HeadFault;
 use super::receive::{Block, Step};
 use super::{ServerConnection, Shutdown};
 use crate::Limits;
-use crate::h1::{BodyLength, Rejection, RequestHead, read_trailers};
 use crate::h2::body::{Piece, Received, WRONG_LENGTH};
 use crate::h2::core::Turn;
 use crate::h2::stream::{Receiving, Sending, Stream};
@@ -31,7 +32,7 @@ impl ServerConnection {
             return self.fail_stream(stream, fault, turn);
         }
         let head = match block.written {
-            Ok(()) => RequestHead::of_http2(text, block.is_tunnel, limits),
+            Ok(()) => RequestHead::of_http2(text, block.is_tunnel, &limits.of_message()),
             Err(HeadFault::TooLarge) => Err(Rejection::HeadTooLarge),
             Err(HeadFault::Malformed(reason)) => {
                 return self.fail_stream(stream, (ErrorCode::PROTOCOL_ERROR, reason), turn);
@@ -59,7 +60,7 @@ impl ServerConnection {
             received: 0,
             is_head: block.is_head,
             is_tunnel: block.is_tunnel,
-            expects_continue: head.as_ref().is_ok_and(|head| head.expects_continue),
+            expects_continue: head.as_ref().is_ok_and(RequestHead::expects_continue),
             draining: None,
         });
         Ok(match head {
@@ -147,7 +148,7 @@ impl ServerConnection {
             match block.written {
                 Err(HeadFault::Malformed(reason)) => (ErrorCode::PROTOCOL_ERROR, reason),
                 Err(HeadFault::TooLarge) => (ErrorCode::ENHANCE_YOUR_CALM, "trailers exceed the limit"),
-                Ok(()) => match read_trailers(section, turn.limits) {
+                Ok(()) => match read_trailers(section, &turn.limits.of_message()) {
                     Ok(trailers) => {
                         stream.receiving = Receiving::Ended;
                         self.core.close_if_ended(id);

@@ -4,14 +4,15 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
+use rudy_message::semantics::reason::reason_phrase;
+use rudy_message::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
 
 use super::ServerConnection;
-use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
+use super::response_head::{encode_date, encode_head};
 use crate::h2::ErrorCode;
 use crate::h2::frame::end_block;
 use crate::h2::stream::{Draining, Receiving, Sending};
 use crate::hpack::encode_stateless;
-use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
     /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.
@@ -40,7 +41,7 @@ impl ServerConnection {
         let is_allowed = (102..=199).contains(&status.as_u16()) && is_due;
         if is_allowed {
             let start = self.core.begin_block(out);
-            ResponseHead::Fields(status, fields).encode_http2(out);
+            encode_head(&ResponseHead::Fields(status, fields), out);
             end_block(start, stream, false, out);
         }
         is_allowed
@@ -64,12 +65,14 @@ impl ServerConnection {
         let has_body = !state.is_head && !has_no_content(status) && length != Some(0);
         state.sending = if has_body { Sending::Body(length) } else { Sending::Ended };
         let start = self.core.begin_block(out);
-        head.encode_http2(out);
+        encode_head(&head, out);
         // RFC 9110 §8.6: no Content-Length with 1xx and 204.
         if let Some(length) = length.filter(|_| !has_no_content(status)) {
             encode_stateless(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
         }
-        out.extend_from_slice(head.missing_date(date).map_or(&[][..], DateLine::http2));
+        if let Some(date) = head.missing_date(date) {
+            encode_date(date, out);
+        }
         end_block(start, stream, !has_body, out);
     }
 

@@ -7,8 +7,9 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method};
 use rudy_http::Limits;
-use rudy_http::h1::{BodyLength, Pace, Rejection, RequestHead};
+use rudy_http::h1::Pace;
 use rudy_http::h2::{Priority, ServerConnection};
+use rudy_message::{BodyLength, Rejection, RequestHead};
 use rudy_service::{BodySender, RequestBody, RequestBodyError, Response, ServiceSource};
 
 use crate::ExchangePhase;

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::HeaderMap;
-use rudy_http::h1::LengthError;
 use rudy_http::h2::ServerConnection;
+use rudy_message::LengthError;
 
 use crate::driver::framing::Framing;
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::StatusCode;
-use rudy_http::h1::{DateLine, RequestHead};
 use rudy_http::h2::{Event, Priority};
+use rudy_message::{DateLine, RequestHead};
 use rudy_service::{EndReason, Reply, RequestBodyError, ServiceSource};
 use tokio::io::ReadBuf;
 

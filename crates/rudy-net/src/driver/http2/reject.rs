@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use rudy_http::Limits;
-use rudy_http::h1::Rejection;
 use rudy_http::h2::{ErrorCode, Priority};
+use rudy_message::Rejection;
 use rudy_service::{EndReason, Response, ServiceSource};
 
 use super::Http2;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use rudy_http::h1::RequestHead;
+use rudy_message::RequestHead;
 use rudy_service::listen_address::Address;
 use rudy_service::{
     Client, ExchangeOutcome, Limits, LocalAddress, Observer, Peer, Reply, Request, Service, ServiceSource,

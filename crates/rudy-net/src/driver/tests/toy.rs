@@ -11,7 +11,8 @@ use std::time::Instant;
 use bytes::{BufMut, BytesMut};
 use http::HeaderMap;
 use rudy_http::Limits;
-use rudy_http::h1::{LengthError, Pace};
+use rudy_http::h1::Pace;
+use rudy_message::LengthError;
 use rudy_service::{Body, EndReason};
 use tokio::io::ReadBuf;
 

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderValue, header};
 use rudy_guard::Limits;
-use rudy_http::h1::{Event, LazyHead, ServerConnection};
+use rudy_http::h1::{Event, ServerConnection};
+use rudy_message::LazyHead;
 use rudy_pipeline::Resources;
 use rudy_service::{Body, Client, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;

@@ -11,8 +11,9 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use proptest::prelude::*;
-use rudy_http::h1::{Event, LazyHead, ServerConnection};
-use rudy_http::semantics::path::RequestPath;
+use rudy_http::h1::{Event, ServerConnection};
+use rudy_message::LazyHead;
+use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::{Call, Context, Explained, Resources, explain};
 use rudy_service::{Client, Forwarded, Peer, Reply, Request, RequestBody, Response, Service};
 use tempfile::TempDir;

@@ -1,8 +1,8 @@
 //! First guesses of users: accepted, or rejected with the correct line.
 
 use rudy_files::Browse;
-use rudy_http::semantics::negotiation::Coding;
 use rudy_log::Destination;
+use rudy_message::semantics::negotiation::Coding;
 use rudy_pipeline::compression::{CompressionSetting, Of};
 use rudy_service::listen_address::Endpoint;
 use rudy_watch::access_log::Format;

@@ -1,7 +1,8 @@
 //! Bodies of requests (RFC 9113 §8.1).
 
+use rudy_message::Rejection;
+
 use super::*;
-use crate::h1::Rejection;
 
 const PING: &str = "PING rudy bdp";
 const RESET: &str = "1 RST_STREAM PROTOCOL_ERROR";

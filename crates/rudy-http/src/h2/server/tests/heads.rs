@@ -1,7 +1,8 @@
 //! Heads of requests (RFC 9113 §8.2, §8.3). The tests of `head` have more cases.
 
+use rudy_message::Rejection;
+
 use super::*;
-use crate::h1::Rejection;
 
 fn events_of(fields: &[(&str, &str)]) -> Vec<String> {
     let (events, sent, error) = outcome(&headers(1, fields));

@@ -19,10 +19,10 @@ use std::time::{Instant, SystemTime};
 
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, StatusCode};
+use rudy_message::{DateLine, ResponseHead};
 
 use super::{Event, HeadBuffers, ServerConnection};
 use crate::Limits;
-use crate::h1::{DateLine, ResponseHead};
 use crate::h2::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind, put_head};
 use crate::h2::{ConnectionError, ErrorCode};
 use crate::hpack::{Decoder, encode_stateless};

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use rudy_message::Rejection;
 
 use super::client_view::ClientView;
 use super::memory::HEAP_BYTES_MAX;
 use super::*;
-use crate::h1::Rejection;
 use crate::h2::stream::{Receiving, Sending};
 
 /// What a client sends, and the calls that a caller may make, in any order. A number of a stream counts back from the newest.
@@ -285,7 +285,7 @@ impl Driver {
             Event::Request { stream, head, .. } => {
                 assert!(*stream > *newest && stream % 2 == 1, "streams are new");
                 *newest = *stream;
-                let has_ended = head.body_length() == crate::h1::BodyLength::Known(0);
+                let has_ended = head.body_length() == rudy_message::BodyLength::Known(0);
                 requests.insert(*stream, Request { has_ended, stored: 0 });
             }
             Event::Rejected { stream, .. } if *stream > *newest => {

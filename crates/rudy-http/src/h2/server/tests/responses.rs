@@ -1,8 +1,9 @@
 //! Responses (RFC 9113 §8.1, RFC 9110 §15.2).
 
-use super::*;
-use crate::h1::{LengthError, Rejection};
 use http::{HeaderName, HeaderValue};
+use rudy_message::{LengthError, Rejection};
+
+use super::*;
 
 fn requested(method: &str) -> Client {
     let mut client = Client::new();
