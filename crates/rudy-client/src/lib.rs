@@ -2,7 +2,7 @@
 //!
 //! 1. [`UpstreamAddress`] is an address in the configuration; [`Endpoint`] is the address of a member.
 //! 2. [`name`] resolves host names with a [`Resolver`]. The addresses of a name are alternatives of one member.
-//! 3. [`Upstream`] has the pool. `rudy-upstream` decides which connection a request gets; this module closes
+//! 3. [`Upstream`] has the pool. `rudy-upstream` decides which connection a request gets; this crate closes
 //!    connections that were idle too long.
 //! 4. [`checkout`] waits for a connection, has one opened ([`dial`]), or moves one to the runtime of the request's worker.
 //! 5. [`Socket`] is a connection that the runtime of the current worker polls.

@@ -1,5 +1,5 @@
 //! The reader of configurations: TOML into types with serde, all problems at once, each with its place and advice; and the values
-//! that many tables share. It knows no table: those of the server are in rudy-server, and give their advice as [`Hints`].
+//! that many tables share. It knows no table: those are beside what they configure, and rudy-server gives their advice as [`Hints`].
 
 mod diagnostics;
 mod fields;

@@ -1,5 +1,5 @@
 //! Logs: a thread per log that writes its lines, so that no caller waits; files with rotation, syslog and journald; and the error log.
-//! The access log, which knows requests, is in rudy-server.
+//! The access log, which knows requests, is in rudy-watch.
 
 mod error_log;
 mod line_writer;

@@ -294,17 +294,6 @@ impl Proxy {
         self.0.buffers()
     }
 
-    /// Returns the first host and path of its route.
-    #[must_use]
-    pub fn route(&self) -> &str {
-        &self.0.route
-    }
-
-    /// Returns whether it uses this pool.
-    pub fn uses(&self, pool: &Arc<ProxyPool>) -> bool {
-        self.0.pool.get().is_some_and(|used| Arc::ptr_eq(used, pool))
-    }
-
     /// Turns a request of a client into one for an upstream.
     fn prepare(&self, mut head: LazyHead<'static>, offer: Option<Offer>, call: &Call<'_>) -> ProxyRequest {
         let client = call.context.client;

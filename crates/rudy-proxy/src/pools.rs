@@ -1,12 +1,15 @@
 //! The pools of all proxies of a server. They outlive a reload that does not change their tables.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use rudy_admin::UpstreamStatus;
 use rudy_log::ErrorLog;
 use rudy_pipeline::registry::Registry;
 use rudy_system::state_dir::state_dir;
 
+use super::Proxy;
 use super::pool::ProxyPool;
 use super::status::UpstreamChange;
 use super::sticky::StickyKey;
@@ -43,6 +46,22 @@ impl ProxyPools {
     /// Returns all pools, in the order in which they were opened.
     pub fn all(&self) -> Vec<Arc<ProxyPool>> {
         self.pools.values()
+    }
+
+    /// Returns the state of all upstreams, with the routes of these proxies that use them.
+    #[must_use]
+    pub fn status<'p>(&self, proxies: impl Iterator<Item = &'p Proxy>) -> Vec<UpstreamStatus> {
+        // Routes share pools, and there may be thousands of both.
+        let mut routes: HashMap<_, Vec<String>> = HashMap::new();
+        for proxy in proxies {
+            if let Some(pool) = proxy.0.pool.get() {
+                routes.entry(Arc::as_ptr(pool)).or_default().push(proxy.0.route.clone());
+            }
+        }
+        let pools = self.all();
+        let status =
+            |pool: &Arc<ProxyPool>| pool.status(routes.get(&Arc::as_ptr(pool)).map_or(&[], Vec::as_slice));
+        pools.iter().flat_map(status).collect()
     }
 
     /// Changes the upstreams with this name. Returns whether there is one.

@@ -7,7 +7,6 @@ use rudy_admin::{UpstreamState, UpstreamStatus};
 use rudy_client::Endpoint;
 use rudy_upstream::{Availability, Member};
 
-use super::Proxy;
 use super::pool::ProxyPool;
 
 /// What the operator does with an upstream.
@@ -17,21 +16,6 @@ pub enum UpstreamChange {
     Drain,
     /// It gets requests again.
     Up,
-}
-
-impl Proxy {
-    /// Returns the state of the upstreams of proxies that run, with the routes that share each pool.
-    pub fn upstreams<'p>(proxies: impl Iterator<Item = &'p Self>) -> Vec<UpstreamStatus> {
-        let mut pools: Vec<(&Arc<ProxyPool>, Vec<String>)> = Vec::new();
-        for proxy in proxies {
-            let Some(pool) = proxy.0.pool.get() else { continue };
-            match pools.iter_mut().find(|(known, _)| Arc::ptr_eq(known, pool)) {
-                Some((_, routes)) => routes.push(proxy.route().to_owned()),
-                None => pools.push((pool, vec![proxy.route().to_owned()])),
-            }
-        }
-        pools.iter().flat_map(|(pool, routes)| pool.status(routes)).collect()
-    }
 }
 
 impl ProxyPool {

@@ -22,7 +22,7 @@ use rudy_pipeline::exchange::{self, Observers};
 use rudy_pipeline::network::client_subject;
 use rudy_pipeline::routing::Router;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
-use rudy_proxy::{Proxy, ProxyPool, ProxyPools};
+use rudy_proxy::{Proxy, ProxyPools};
 use rudy_service::listen_address::Address;
 use rudy_service::{
     Client, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request, RequestBody,
@@ -127,10 +127,13 @@ impl App {
     /// Writes the metrics of the process. Takes milliseconds.
     pub(crate) fn metrics(&self, resources: &Resources, format: Format) -> String {
         let caches: Vec<_> = self.caches().collect();
+        // Not those that finish their requests after a reload has removed their routes.
+        let mut upstreams = self.upstreams(&resources.of());
+        upstreams.retain(|upstream| !upstream.routes.is_empty());
         let sources = Sources {
             metrics: &resources.of(),
             buffers: &resources.of(),
-            upstreams: Proxy::upstreams(self.proxies()),
+            upstreams,
             cache_errors: disk_errors(&caches),
             limits: resources.of::<rudy_guard::Limits>().rejected(),
         };
@@ -139,11 +142,7 @@ impl App {
 
     /// Returns the state of all upstreams; `pools` are those of the process.
     pub(crate) fn upstreams(&self, pools: &ProxyPools) -> Vec<UpstreamStatus> {
-        let status = |pool: &Arc<ProxyPool>| {
-            let proxies = self.proxies().filter(|proxy| proxy.uses(pool));
-            pool.status(&proxies.map(|proxy| proxy.route().to_owned()).collect::<Vec<_>>())
-        };
-        pools.all().iter().flat_map(status).collect()
+        pools.status(self.proxies())
     }
 
     /// Returns the proxies of all routes.

@@ -1,4 +1,4 @@
-//! The server above the socket layer: configuration, sites, routes, handlers, logs, reload and upgrade.
+//! Assembles the server: the tables of its file, all handlers and steps, the routes of a configuration, start, reload and upgrade.
 
 mod app;
 mod compile;
@@ -36,7 +36,6 @@ pub use rudy_proxy::{
 };
 pub use rudy_watch::dashboard::DashboardTable;
 pub use rudy_watch::info::InfoTable;
-pub use rudy_watch::metrics::Metrics;
-pub use rudy_watch::metrics::MetricsTable;
+pub use rudy_watch::metrics::{Metrics, MetricsTable};
 pub use rudy_watch::status::StatusTable;
 pub use step_settings::{AdmissionTable, StepsTable};
