@@ -10,45 +10,43 @@ use arc_swap::ArcSwapOption;
 use rudy_admin::RunningServer;
 use rudy_cache::Key;
 use rudy_cache::index::Capacity;
-use rudy_config::{FilePath, Int, OneOrMany};
+use rudy_config::{FilePath, Int, OneOrMany, Table};
 use rudy_log::ErrorLog;
 use rudy_pipeline::compression::StoredVariants;
 use rudy_pipeline::registry::Registry;
 use rudy_store::{DiskFailure, DiskLog, Options, Purge, PurgeError, Store, Target};
 use rudy_system::state_dir;
 use rudy_units::Size;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::flights::Flights;
 use super::marks::Marks;
 use super::successor;
 
 /// Where the responses of `cache` are stored, and how many.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct StoreTable {
     /// Folder of the cache, relative to this file. It belongs to Rudy alone. The default is `$CACHE_DIRECTORY` (set by systemd),
     /// `/var/cache/rudy` for root, or `~/.cache/rudy`.
-    #[schemars(example = &"/var/cache/rudy")]
+    #[setting(example = "/var/cache/rudy")]
     pub path: Option<FilePath>,
     /// Maximum disk space for stored responses. The default is 10 GiB. The least used ones are removed first.
-    #[schemars(extend("examples" = ["50G"]))]
+    #[setting(example = "50G")]
     pub size: Option<Size<1>>,
     /// Maximum number of stored responses. The default is 1,000,000. Each needs up to 256 bytes of memory.
-    #[schemars(example = 100_000)]
+    #[setting(example = 100_000)]
     pub objects: Option<Int<1, 100_000_000>>,
     /// Maximum size of a response. The default is 1 GiB.
-    #[schemars(extend("examples" = ["100M"]))]
+    #[setting(example = "100M")]
     pub object_bytes: Option<Size<1>>,
     /// Memory for small responses that are used often. The default is 64 MiB. Compressed copies use up to a quarter of it in addition.
-    #[schemars(extend("examples" = ["256M"]))]
+    #[setting(example = "256M")]
     pub memory: Option<Size>,
     /// Hexadecimal digits in the name of each folder level. The default is `[1, 2]`: 4,096 folders. A change empties the cache.
-    #[schemars(example = [2, 2])]
+    #[setting(example = [2, 2])]
     pub levels: Option<OneOrMany<Int<1, 2>>>,
     /// Name of the cache in `Cache-Status`. The default is `Rudy`.
-    #[schemars(extend("examples" = ["edge-1"]))]
+    #[setting(example = "edge-1")]
     pub name: Option<String>,
 }
 

@@ -1,17 +1,13 @@
 //! The settings of a cache: the `cache` of a route or a site.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::HeaderName;
 use rudy_cache::{ByStatus, Heuristic, Policy, QueryRules, Seconds};
-use rudy_config::{Int, OneOrMany, inline_schema, marker, short_form, two_lines};
+use rudy_config::{Int, Invalid, OneOrMany, Setting, Shape, Table, Value, two_lines};
 use rudy_pipeline::AllowedClients;
 use rudy_units::{Size, Time, Timeout};
-use schemars::{JsonSchema, json_schema};
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 /// The longest heuristic freshness: a week, as in Varnish and Squid.
 const HEURISTIC_MAX: Seconds = Seconds::new(7 * 24 * 3600);
@@ -25,24 +21,23 @@ const TARGETS: [HeaderName; 2] =
     [HeaderName::from_static("rudy-cache-control"), HeaderName::from_static("cdn-cache-control")];
 
 /// Caches responses of apps and upstreams: `true`, or a table. `false` disables the cache of the site for a route.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short = bool, what = "`true`, `false` or a table", default)]
 pub struct CacheTable {
     /// Cookies of requests that bypass the cache: they are not answered from it, and their responses are not stored. Names with `*` at
     /// the end match all that begin so.
-    #[schemars(extend("examples" = [["session*", "wordpress_logged_in_*"]]))]
+    #[setting(example = ["session*", "wordpress_logged_in_*"])]
     pub bypass_cookies: Option<OneOrMany<String>>,
     /// Freshness of responses that declare none: a time for 200, 203, 204, 300, 301 and 308, or a table by status. By default,
     /// such responses are validated before each use.
-    #[schemars(extend("examples" = ["5m", { "200": "5m", "404": "10s", "5xx": "1s" }]))]
+    #[setting(example = "5m", example = { "200" = "5m", "404" = "10s", "5xx" = "1s" })]
     pub default_freshness: Option<FreshnessTable>,
     /// Maximum freshness, whatever the response declares: a time for all statuses, or a table by status.
-    #[schemars(extend("examples" = ["1h"]))]
+    #[setting(example = "1h")]
     pub max_freshness: Option<FreshnessTable>,
     /// Freshness of responses with `Last-Modified` that declare none, as a share of the time since the modification, in percent. The
     /// default is 0.
-    #[schemars(example = 10)]
+    #[setting(example = 10)]
     pub heuristic_percent: Option<Int<0, 100>>,
     /// Ignores `Cache-Control` and `Expires` of responses, also `private` and `no-store`. Use it with `default_freshness`, and only
     /// for responses that are the same for all clients.
@@ -55,49 +50,49 @@ pub struct CacheTable {
     pub ignore_client_cache_control: bool,
     /// For how long a stale response replaces an error of the upstream (500, 502, 503, 504), unless the response forbids that. The
     /// default is only what the response allows.
-    #[schemars(extend("examples" = ["1d"]))]
+    #[setting(example = "1d")]
     pub stale_if_error: Option<Time>,
     /// Uses `stale-while-revalidate` and `stale-if-error` beside `s-maxage` too. RFC 9111 forbids that; some frameworks send both.
     pub stale_with_s_maxage: bool,
     /// Parameters of the query that the response does not depend on. They are passed on, but are no part of the key. Names with `*`
     /// at the end match all that begin so.
-    #[schemars(extend("examples" = [["utm_*", "fbclid", "gclid"]]))]
+    #[setting(example = ["utm_*", "fbclid", "gclid"])]
     pub ignore_query: Option<OneOrMany<String>>,
     /// Whether the order of parameters with different names is no part of the key.
     pub sort_query: bool,
     /// Request fields that the response depends on, besides those in its `Vary`.
-    #[schemars(extend("examples" = [["Accept-Language"]]))]
+    #[setting(example = ["Accept-Language"])]
     pub key_headers: Option<OneOrMany<KeyField>>,
     /// Cookies that the response depends on.
-    #[schemars(extend("examples" = [["lang", "theme"]]))]
+    #[setting(example = ["lang", "theme"])]
     pub key_cookies: Option<OneOrMany<String>>,
     /// Languages of the responses. `Accept-Language` of a request is reduced to the best of them for the application, or removed if
     /// the client accepts none of them. By default it is passed on, so that `Vary: Accept-Language` stores a response for each spelling.
-    #[schemars(extend("examples" = [["en", "de", "pt-BR"]]))]
+    #[setting(example = ["en", "de", "pt-BR"])]
     pub languages: Option<OneOrMany<Language>>,
     /// Maximum time that a request waits for the head of the response to another request for the same URL. Then it is sent to the
     /// upstream too, and its response is not stored. The default is `5s`, and `1m` in a mirror.
-    #[schemars(extend("examples" = ["30s"]))]
+    #[setting(example = "30s")]
     pub wait_timeout: Option<Timeout>,
     /// Maximum size of a response, instead of `object_bytes` in `[cache]`.
-    #[schemars(extend("examples" = ["10M"]))]
+    #[setting(example = "10M")]
     pub object_bytes: Option<Size>,
     /// Clients that may send PURGE requests for the URLs of this route. The default is none.
-    #[schemars(extend("examples" = [["loopback", "10.0.0.0/8"]]))]
+    #[setting(example = ["loopback", "10.0.0.0/8"])]
     pub purge_from: Option<AllowedClients>,
     /// Set by `false`.
-    #[serde(skip)]
+    #[setting(skip)]
     pub is_off: bool,
     /// Set for a mirror: `Cache-Control` of requests is not that of clients, so each `no-cache` leads to a validation.
-    #[serde(skip)]
+    #[setting(skip)]
     pub follows_no_cache: bool,
 }
 
-short_form!(CacheTable, SHORT, "`true`, `false` or a table", r#"{ "type": "boolean" }"#, {
-    visit_bool(is_on: bool) => {
-        Ok(CacheTable { is_off: !is_on, ..CacheTable::default() })
-    };
-});
+impl From<bool> for CacheTable {
+    fn from(is_on: bool) -> Self {
+        Self { is_off: !is_on, ..Self::default() }
+    }
+}
 
 impl CacheTable {
     /// Returns the settings for the decisions. `scope` distinguishes caches for the same URLs.
@@ -165,42 +160,42 @@ pub(super) fn names(list: Option<&OneOrMany<String>>) -> Vec<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyField(pub(super) HeaderName);
 
-impl<'de> Deserialize<'de> for KeyField {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let field = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+impl Setting for KeyField {
+    const SHAPE: Shape = Shape::Text { is_required: true };
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let name = value.text()?;
+        let Ok(field) = HeaderName::from_bytes(name.as_bytes()) else {
             let title = format!("\"{}\" is not the name of a header field", name.escape_debug());
-            D::Error::custom(two_lines(title, "expected for example \"Accept-Language\""))
-        })?;
+            return value.invalid(two_lines(title, "expected for example \"Accept-Language\""));
+        };
         if field == http::header::COOKIE {
             let label = "expected the names of cookies in `key_cookies`";
-            return Err(D::Error::custom(two_lines("a key with all cookies differs for each client", label)));
+            return value.invalid(two_lines("a key with all cookies differs for each client", label));
         }
         Ok(Self(field))
     }
 }
 
-inline_schema!([] KeyField, |_generator| json_schema!({ "type": "string", "minLength": 1 }));
-
 /// A language tag such as `pt-BR` (RFC 5646).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Language(pub(super) String);
 
-impl<'de> Deserialize<'de> for Language {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let tag = String::deserialize(deserializer)?;
+impl Setting for Language {
+    const SHAPE: Shape = Shape::Text { is_required: true };
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let tag = value.text()?;
         let is_part = |part: &str| {
             (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
         };
         if tag.split('-').all(is_part) {
-            return Ok(Self(tag));
+            return Ok(Self(tag.to_owned()));
         }
         let title = format!("\"{}\" is not a language", tag.escape_debug());
-        Err(D::Error::custom(two_lines(title, "expected for example \"de\" or \"pt-BR\"")))
+        value.invalid(two_lines(title, "expected for example \"de\" or \"pt-BR\""))
     }
 }
-
-inline_schema!([] Language, |_generator| json_schema!({ "type": "string", "minLength": 1 }));
 
 /// The statuses of a time without a table: successful responses and permanent redirects.
 const STATUSES: [RangeInclusive<u16>; 3] = [200..=200, 203..=204, 300..=301];
@@ -229,60 +224,37 @@ fn seconds(time: Time) -> Seconds {
 /// A key: a status, or a class of statuses.
 struct Statuses(RangeInclusive<u16>);
 
-impl<'de> Deserialize<'de> for Statuses {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let key = String::deserialize(deserializer)?;
+impl Setting for Statuses {
+    const SHAPE: Shape = String::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let key = value.text()?;
         let class = key.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok());
         let class = class.filter(|class| (2..=5).contains(class)).map(|class| class * 100..=class * 100 + 99);
         let status = key.parse::<u16>().ok().filter(|status| (200..=599).contains(status));
-        class.or(status.map(|status| status..=status)).map(Self).ok_or_else(|| {
-            let title = format!("\"{}\" is not a status", key.escape_debug());
-            D::Error::custom(two_lines(title, "expected a status such as 200, or `4xx`"))
-        })
+        class.or(status.map(|status| status..=status)).map(Self).map_or_else(
+            || {
+                let title = format!("\"{}\" is not a status", key.escape_debug());
+                value.invalid(two_lines(title, "expected a status such as 200, or `4xx`"))
+            },
+            Ok,
+        )
     }
 }
 
-impl<'de> Deserialize<'de> for FreshnessTable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Table;
+impl Setting for FreshnessTable {
+    const SHAPE: Shape =
+        Shape::Either(&[&<Time>::SHAPE, &Shape::Map(&<Time>::SHAPE, Some("^([2-5][0-9][0-9]|[2-5]xx)$"))]);
 
-        impl<'de> Visitor<'de> for Table {
-            type Value = FreshnessTable;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time (\"5m\") or a table by status ({ 200 = \"5m\", 404 = \"10s\" })")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<FreshnessTable, E> {
-                text.parse().map(FreshnessTable::one).map_err(E::custom)
-            }
-
-            fn visit_newtype_struct<D: Deserializer<'de>>(
-                self,
-                table: D,
-            ) -> Result<FreshnessTable, D::Error> {
-                table.deserialize_map(self)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<FreshnessTable, A::Error> {
-                let mut ranges = Vec::new();
-                while let Some((Statuses(range), time)) = table.next_entry::<_, Time>()? {
-                    ranges.push((range, seconds(time)));
-                }
-                Ok(FreshnessTable(ByStatus::new(ranges), false))
-            }
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        if value.is_table() {
+            let ranges = value.entries::<Statuses, Time>()?.into_iter();
+            let ranges = ranges.map(|(Statuses(range), time)| (range, seconds(time)));
+            return Ok(Self(ByStatus::new(ranges.collect()), false));
         }
-
-        deserializer.deserialize_newtype_struct(marker::SHORT, Table)
+        if value.may_be::<Time>() {
+            return Time::read(value).map(Self::one);
+        }
+        value.expected("a time (\"5m\") or a table by status ({ 200 = \"5m\", 404 = \"10s\" })")
     }
 }
-
-inline_schema!([] FreshnessTable, |generator| {
-    let time = generator.subschema_for::<Time>();
-    json_schema!({ "anyOf": [time, {
-        "type": "object",
-        "minProperties": 1,
-        "patternProperties": { "^([2-5][0-9][0-9]|[2-5]xx)$": time },
-        "additionalProperties": false
-    }] })
-});

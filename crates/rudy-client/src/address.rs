@@ -123,8 +123,10 @@ fn read_port(host: &str, port: Option<&str>) -> Result<u16, String> {
     })
 }
 
-written_as_text!(UpstreamAddress, "an address (\"127.0.0.1:9000\")",
-    { "type": "string", "description": "The address of an app: a Unix socket, or a host and a port.", "examples": ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000", "php:9000"] });
+written_as_text!(UpstreamAddress, "an address (\"127.0.0.1:9000\")", {
+    doc: "The address of an app: a Unix socket, or a host and a port.",
+    examples: ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000", "php:9000"],
+});
 
 impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

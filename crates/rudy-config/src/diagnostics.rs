@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use rudy_units::visible;
@@ -28,8 +28,8 @@ struct Source {
     name: String,
     /// The text.
     text: String,
-    /// The span of each value, by its pointer: `site.0.hosts`.
-    spans: HashMap<String, Spans>,
+    /// The span of each value, by its pointer: `site.0.hosts`. Found when a place is shown: most files have no problem.
+    spans: OnceLock<HashMap<String, Spans>>,
 }
 
 /// The span of a value and of its key.
@@ -42,7 +42,7 @@ struct Spans {
 impl Sources {
     /// Adds a file and returns its number.
     pub(crate) fn add(&mut self, name: String, text: String) -> usize {
-        self.files.push(Source { name, text, spans: HashMap::new() });
+        self.files.push(Source { name, text, spans: OnceLock::new() });
         self.files.len() - 1
     }
 
@@ -55,37 +55,44 @@ impl Sources {
     #[must_use]
     pub fn place(&self, location: &Location) -> Option<String> {
         let source = self.files.get(location.source)?;
-        let span = &source.spans.get(&location.pointer)?.value;
+        let span = &source.spans().get(&location.pointer)?.value;
         let line = source.text.get(..span.start)?.matches('\n').count() + 1;
         Some(format!("{}:{line}", source.name))
-    }
-
-    /// Records the spans of all values of a file.
-    pub(crate) fn record(&mut self, number: usize, table: &DeTable<'_>) {
-        if let Some(source) = self.files.get_mut(number) {
-            source.record_table(table, &Location::file(number));
-        }
     }
 }
 
 impl Source {
-    fn record_table(&mut self, table: &DeTable<'_>, location: &Location) {
-        for (key, value) in table {
-            self.record_value(Some(key.span()), value, &location.key(key.get_ref()));
-        }
+    fn spans(&self) -> &HashMap<String, Spans> {
+        self.spans.get_or_init(|| {
+            let (document, _) = DeTable::parse_recoverable(&self.text);
+            let mut spans = HashMap::new();
+            record_table(&mut spans, document.get_ref(), &Location::file(0));
+            spans
+        })
     }
+}
 
-    fn record_value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, location: &Location) {
-        self.spans.insert(location.pointer.clone(), Spans { key, value: value.span() });
-        match value.get_ref() {
-            DeValue::Table(table) => self.record_table(table, location),
-            DeValue::Array(array) => {
-                for (index, value) in array.iter().enumerate() {
-                    self.record_value(None, value, &location.index(index));
-                }
+fn record_table(spans: &mut HashMap<String, Spans>, table: &DeTable<'_>, location: &Location) {
+    for (key, value) in table {
+        record_value(spans, Some(key.span()), value, &location.key(key.get_ref()));
+    }
+}
+
+fn record_value(
+    spans: &mut HashMap<String, Spans>,
+    key: Option<Range<usize>>,
+    value: &Spanned<DeValue<'_>>,
+    location: &Location,
+) {
+    spans.insert(location.pointer.clone(), Spans { key, value: value.span() });
+    match value.get_ref() {
+        DeValue::Table(table) => record_table(spans, table, location),
+        DeValue::Array(array) => {
+            for (index, value) in array.iter().enumerate() {
+                record_value(spans, None, value, &location.index(index));
             }
-            _ => {}
         }
+        _ => {}
     }
 }
 
@@ -148,17 +155,6 @@ impl Location {
     pub fn parent(&self) -> Option<Self> {
         let pointer = self.pointer.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
         (!self.pointer.is_empty()).then_some(Self { source: self.source, pointer })
-    }
-
-    /// Formats the location for [`Self::from_text`].
-    pub(crate) fn to_text(&self) -> String {
-        format!("{} {}", self.source, self.pointer)
-    }
-
-    /// Parses the output of [`Self::to_text`]; other text is [`Self::none`].
-    pub(crate) fn from_text(text: &str) -> Self {
-        let parts = text.split_once(' ').and_then(|(source, pointer)| Some((source.parse().ok()?, pointer)));
-        parts.map_or_else(Self::none, |(source, pointer)| Self { source, pointer: pointer.to_owned() })
     }
 }
 
@@ -366,7 +362,7 @@ impl Diagnostics {
         let source = self.sources.files.get(location.source)?;
         let mut pointer = location.pointer.as_str();
         let spans = loop {
-            if let Some(spans) = source.spans.get(pointer) {
+            if let Some(spans) = source.spans().get(pointer) {
                 break spans;
             }
             match pointer.rsplit_once('.') {

@@ -1,15 +1,14 @@
 //! Response header fields in a table.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use schemars::json_schema;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-use crate::read::two_lines;
-use crate::{inline_schema, written_as_text};
+use crate::read::{Invalid, Value, two_lines};
+use crate::setting::Setting;
+use crate::shape::Shape;
+use crate::written_as_text;
 
 /// Header fields by name: `{ X-Frame-Options = "DENY" }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -46,14 +45,18 @@ impl FromIterator<(HeaderName, HeaderValue)> for Fields {
 /// A field name as the key of a table.
 pub struct FieldName(pub String, pub HeaderName);
 
-impl<'de> Deserialize<'de> for FieldName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let key = String::deserialize(deserializer)?;
-        let Ok(name) = HeaderName::try_from(&key) else {
-            let title = format!("\"{}\" is not a field name", key.escape_debug());
-            return Err(D::Error::custom(two_lines(title, "expected letters, digits and hyphens")));
-        };
-        Ok(Self(key, name))
+impl Setting for FieldName {
+    const SHAPE: Shape = String::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let key = value.text()?.to_owned();
+        match HeaderName::try_from(&key) {
+            Ok(name) => Ok(Self(key, name)),
+            Err(_) => {
+                let title = format!("\"{}\" is not a field name", key.escape_debug());
+                value.invalid(two_lines(title, "expected letters, digits and hyphens"))
+            }
+        }
     }
 }
 
@@ -76,64 +79,52 @@ impl fmt::Display for HeaderFieldName {
     }
 }
 
-written_as_text!(HeaderFieldName, "the name of a header field (\"Remote-User\")",
-    { "type": "string", "description": "The name of a header field.", "examples": ["Remote-User"] });
-
-struct Value(HeaderValue);
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        field_value(deserializer).map(Self)
-    }
-}
-
-/// Deserializes the value of a field, without line feeds and control characters.
-pub fn field_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderValue, D::Error> {
-    let value = String::deserialize(deserializer)?;
-    HeaderValue::try_from(value)
-        .map_err(|_| D::Error::custom("a field value cannot contain line feeds or control characters"))
-}
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = field_table(deserializer)?.into_iter();
-        Ok(Self(fields.map(|(FieldName(key, name), Value(value))| Field { key, name, value }).collect()))
-    }
-}
-
-/// Deserializes a table whose keys are the names of header fields, each once.
-pub fn field_table<'de, D, V>(deserializer: D) -> Result<Vec<(FieldName, V)>, D::Error>
-where
-    D: Deserializer<'de>,
-    V: Deserialize<'de>,
-{
-    struct Table<V>(PhantomData<V>);
-
-    impl<'de, V: Deserialize<'de>> Visitor<'de> for Table<V> {
-        type Value = Vec<(FieldName, V)>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a table")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Self::Value, A::Error> {
-            let mut fields: Self::Value = Vec::new();
-            while let Some((FieldName(key, name), value)) = table.next_entry()? {
-                if fields.iter().any(|(other, _)| other.1 == name) {
-                    let title = format!("duplicate header field {name}");
-                    return Err(Error::custom(two_lines(title, "field names are case-insensitive")));
-                }
-                fields.push((FieldName(key, name), value));
-            }
-            Ok(fields)
-        }
-    }
-
-    deserializer.deserialize_map(Table(PhantomData))
-}
-
-inline_schema!([] Fields, |_generator| {
-    json_schema!({
-        "type": "object", "additionalProperties": { "type": "string" }, "examples": [{ "X-Frame-Options": "DENY" }]
-    })
+written_as_text!(HeaderFieldName, "the name of a header field (\"Remote-User\")", {
+    doc: "The name of a header field.",
+    examples: ["Remote-User"],
 });
+
+/// The value of a header field, without line feeds and control characters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FieldValue(pub HeaderValue);
+
+impl From<FieldValue> for HeaderValue {
+    fn from(value: FieldValue) -> Self {
+        value.0
+    }
+}
+
+impl Setting for FieldValue {
+    const SHAPE: Shape = String::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let invalid = |_| value.invalid("a field value cannot contain line feeds or control characters");
+        HeaderValue::try_from(value.text()?).map(Self).or_else(invalid)
+    }
+}
+
+impl Setting for Fields {
+    const SHAPE: Shape = Shape::Map(&String::SHAPE, None);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let fields = field_table(value)?.into_iter();
+        let field = |(FieldName(key, name), FieldValue(value))| Field { key, name, value };
+        Ok(Self(fields.map(field).collect()))
+    }
+}
+
+/// Reads a table whose keys are the names of header fields, each once.
+///
+/// # Errors
+///
+/// It is no table, or a field has two keys.
+pub fn field_table<V: Setting>(value: &Value<'_>) -> Result<Vec<(FieldName, V)>, Invalid> {
+    let fields: Vec<(FieldName, V)> = value.entries()?;
+    for (number, (FieldName(_, name), _)) in fields.iter().enumerate() {
+        if fields[..number].iter().any(|(other, _)| other.1 == name) {
+            let title = format!("duplicate header field {name}");
+            return value.invalid(two_lines(title, "field names are case-insensitive"));
+        }
+    }
+    Ok(fields)
+}

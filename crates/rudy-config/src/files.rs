@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 use crate::diagnostics::{Location, Problem, Sources};
 use crate::hints::Hints;
 use crate::read::{Outcome, Reader};
+use crate::setting::Setting;
 use crate::variables::Expansion;
 
 /// The maximum size of a file: enough for thousands of sites. A device such as `/dev/zero` has no end.
@@ -35,7 +35,7 @@ impl Files {
 
     /// Reads a file into a `T`, with environment variables expanded. Invalid values are skipped, so that all problems are reported
     /// at once. `None` if the file cannot be read or is not TOML, and no `T` if the file as a whole is invalid.
-    pub fn read<T: DeserializeOwned>(&mut self, path: &Path) -> Option<(Location, Option<T>)> {
+    pub fn read<T: Setting>(&mut self, path: &Path) -> Option<(Location, Option<T>)> {
         let name = path.display().to_string();
         let text = match read_text(path) {
             Ok(text) => text,
@@ -45,14 +45,13 @@ impl Files {
             }
         };
         let number = self.sources.add(name, text.clone());
-        let (mut document, errors) = DeTable::parse_recoverable(&text);
+        let (document, errors) = DeTable::parse_recoverable(&text);
         if !errors.is_empty() {
             // After a syntax error, nothing else in the file is reliable: an unclosed quote changes all that follows.
             self.problems.extend(syntax_errors(number, &text, &errors));
             return None;
         }
-        let (location, document) = (Location::file(number), document.get_mut());
-        self.sources.record(number, document);
+        let (location, mut document) = (Location::file(number), document.into_inner());
         let mut expansion = Expansion {
             lookup: &|name| std::env::var(name).ok(),
             placeholders: &mut self.sources.placeholders,
@@ -60,7 +59,7 @@ impl Files {
             expanded: Vec::new(),
             invalid: Vec::new(),
         };
-        expansion.table(document, &location);
+        expansion.table(&mut document, &location);
         let Expansion { expanded, invalid, .. } = expansion;
         let reader = Reader::new(path.parent().unwrap_or(Path::new("")), self.hints, &expanded, invalid);
         let Outcome { value, problems, invalid } = reader.read(document, &location);

@@ -1,5 +1,8 @@
-//! The reader of configurations: TOML into types with serde, all problems at once, each with its place and advice; and the values
+//! The reader of configurations: TOML into types in one pass, all problems at once, each with its place and advice; and the values
 //! that many tables share. It knows no table: those are beside what they configure, and rudy-server gives their advice as [`Hints`].
+
+#[cfg(test)]
+extern crate self as rudy_config;
 
 mod diagnostics;
 mod fields;
@@ -9,14 +12,21 @@ mod nearest;
 mod or_off;
 mod placeholders;
 mod read;
+mod schema;
+mod setting;
+mod shape;
 mod values;
 mod variables;
 
 pub use diagnostics::{Diagnostics, Location, Problem, Sources};
-pub use fields::{FieldName, Fields, HeaderFieldName, field_table, field_value};
+pub use fields::{FieldName, FieldValue, Fields, HeaderFieldName, field_table};
 pub use files::Files;
 pub use hints::{Hints, missing};
 pub use or_off::OrOff;
 pub use placeholders::Placeholders;
-pub use read::{from_text, marker, two_lines};
-pub use values::{Command, FilePath, Int, Located, OneOrMany, TextVisitor, add_short_form, count};
+pub use read::{Invalid, TableReader, Value, from_text, two_lines};
+pub use rudy_config_derive::{Table, Words};
+pub use schema::json_schema;
+pub use setting::{Choice, Located, Setting, Table, Words};
+pub use shape::{Key, Kind, Member, Named, Shape, TableInfo, Word};
+pub use values::{Command, FilePath, Int, OneOrMany};

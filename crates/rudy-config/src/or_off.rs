@@ -1,14 +1,8 @@
 //! Settings that `false` switches off.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use schemars::{JsonSchema, json_schema};
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
-
-use crate::inline_schema;
-use crate::read::marker;
+use crate::read::{Invalid, Value};
+use crate::setting::Setting;
+use crate::shape::Shape;
 
 /// A setting, or `false` to switch off the one of the site on a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,61 +24,44 @@ impl<T> OrOff<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrOff<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Switch<T>(PhantomData<T>);
+impl<T: Setting> Setting for OrOff<T> {
+    const SHAPE: Shape = Shape::Either(&[&Shape::False, &T::SHAPE]);
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Switch<T> {
-            type Value = OrOff<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a setting or false")
-            }
-
-            fn visit_bool<E: Error>(self, _: bool) -> Result<OrOff<T>, E> {
-                Ok(OrOff::Off)
-            }
-
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, setting: D) -> Result<OrOff<T>, D::Error> {
-                T::deserialize(setting).map(|setting| OrOff::On(Box::new(setting)))
-            }
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        if value.boolean() == Some(false) {
+            return Ok(Self::Off);
         }
-
-        deserializer.deserialize_newtype_struct(marker::OR_OFF, Switch(PhantomData))
+        T::read(value).map(|setting| Self::On(Box::new(setting)))
     }
 }
 
-inline_schema!([T: JsonSchema] OrOff<T>, |generator| {
-    json_schema!({ "anyOf": [{ "const": false }, generator.subschema_for::<T>()] })
-});
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::{FilePath, Int, OneOrMany, from_text};
+    use crate::{FilePath, Int, OneOrMany, Table, from_text};
 
-    #[derive(Debug, Deserialize)]
-    struct Table<T> {
-        key: Option<OrOff<T>>,
-    }
+    type Settings<T> = BTreeMap<String, OrOff<T>>;
 
-    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-    #[serde(deny_unknown_fields)]
+    #[derive(Debug, Clone, PartialEq, Eq, Table)]
     struct Inner {
+        /// A number.
         of: Int<1, 9>,
     }
 
     #[test]
     fn false_is_off_and_every_other_value_is_the_setting() {
-        let table = |text| from_text::<Table<Inner>>(text).unwrap().key;
+        let table = |text| from_text::<Settings<Inner>>(text).unwrap().remove("key");
         assert_eq!(table(""), None);
         assert_eq!(table("key = false"), Some(OrOff::Off));
         assert_eq!(table("key = { of = 3 }").unwrap().on(), Some(&Inner { of: Int(3) }));
-        let path = from_text::<Table<FilePath>>("key = 'a'").unwrap().key.unwrap();
+        let path = from_text::<Settings<FilePath>>("key = 'a'").unwrap().remove("key").unwrap();
         assert_eq!(path.on(), Some(&FilePath::from("a")));
-        let list = from_text::<Table<OneOrMany<Int<1, 9>>>>("key = [1, 2]").unwrap().key.unwrap();
+        let list =
+            from_text::<Settings<OneOrMany<Int<1, 9>>>>("key = [1, 2]").unwrap().remove("key").unwrap();
         assert_eq!(list.on().unwrap().as_slice(), [Int(1), Int(2)]);
-        let switch = from_text::<Table<bool>>("key = true").unwrap().key.unwrap();
+        let switch = from_text::<Settings<bool>>("key = true").unwrap().remove("key").unwrap();
         assert_eq!(switch.on(), Some(&true));
     }
 
@@ -96,7 +73,7 @@ mod tests {
             ("key = { of = 10 }", "10 is out of range"),
             ("key = { of = 1, or = 2 }", "unknown key"),
         ] {
-            let problems = from_text::<Table<Inner>>(text).unwrap_err();
+            let problems = from_text::<Settings<Inner>>(text).unwrap_err();
             let lines: Vec<_> = problems.iter().map(crate::Problem::line).collect();
             assert!(lines.len() == 1 && lines[0].contains(expected), "{text}: {lines:?}");
         }

@@ -1,14 +1,9 @@
 //! Whether folders are listed, and with which template.
 
-use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rudy_config::{FilePath, inline_schema, marker};
-use schemars::json_schema;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use rudy_config::{FilePath, Invalid, Setting, Shape, Value};
 
 /// Whether folders without an index file are listed: `true`, `false`, or the file of a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -42,33 +37,21 @@ impl From<bool> for Browse {
     }
 }
 
-impl<'de> Deserialize<'de> for Browse {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Setting;
+impl Setting for Browse {
+    const SHAPE: Shape = Shape::Either(&[&Shape::Boolean, &FilePath::SHAPE]);
 
-        impl Visitor<'_> for Setting {
-            type Value = Browse;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false or the file of a template (\"listing.html\")")
-            }
-
-            fn visit_bool<E: Error>(self, is_on: bool) -> Result<Browse, E> {
-                Ok(is_on.into())
-            }
-
-            fn visit_bytes<E: Error>(self, path: &[u8]) -> Result<Browse, E> {
-                Ok(Browse::Template(FilePath(std::ffi::OsStr::from_bytes(path).into())))
-            }
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        match value.boolean() {
+            Some(is_on) => Ok(is_on.into()),
+            None if value.may_be::<FilePath>() => FilePath::read(value).map(Self::Template),
+            None => value.expected("true, false or the file of a template (\"listing.html\")"),
         }
+    }
 
-        deserializer.deserialize_newtype_struct(marker::SHORT_PATH, Setting)
+    fn written(&self) -> Option<String> {
+        (*self == Self::Off).then(|| "false".to_owned())
     }
 }
-
-inline_schema!([] Browse, |_generator| {
-    json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "minLength": 1 }] })
-});
 
 /// The text of a template. Folders with another text do not share their caches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

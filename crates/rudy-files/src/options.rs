@@ -8,46 +8,43 @@ use std::time::Duration;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::HeaderValue;
-use rudy_config::{Int, Location, OneOrMany, Problem, count, field_value, two_lines};
+use rudy_config::{
+    FieldValue, Int, Invalid, Location, OneOrMany, Problem, Setting, Shape, Table, Value, two_lines,
+};
 use rudy_pipeline::BuildContext;
 use rudy_pipeline::compression::{Compression, CompressionSetting};
 use rudy_pipeline::media_types::FileTypes;
-use rudy_units::{Size, Time, as_size, as_time};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
+use rudy_units::{Size, Time};
 
 use super::browse::{Browse, ListingTemplate};
 use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
 
 /// How to serve a folder.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Table)]
+#[setting(default)]
 pub struct FilesOptions {
     /// Index files of folders, tried in order.
-    #[serde(deserialize_with = "below_root::many")]
+    #[setting(read = PathsBelowRoot, default = vec!["index.html".into()])]
     pub index: Vec<String>,
     /// Lists folders that have no index file: `true`, or the file of a template for the page.
-    #[schemars(extend("examples" = [true, "listing.html"]))]
+    #[setting(default = Browse::Off, example = true, example = "listing.html")]
     pub browse: Browse,
     /// The template, when it was read.
-    #[serde(skip)]
+    #[setting(skip)]
     pub listing: Option<ListingTemplate>,
     /// The media types of the route and its site.
-    #[serde(skip)]
+    #[setting(skip)]
     pub types: FileTypes,
     /// Files to try, in order, instead of the path alone. `{path}` is the path of the request, as in `["{path}",
     /// "{path}.html"]`.
-    #[serde(deserialize_with = "below_root::many")]
-    #[schemars(example = ["{path}", "{path}.html"])]
+    #[setting(read = PathsBelowRoot, example = ["{path}", "{path}.html"])]
     pub try_files: Vec<String>,
     /// File to serve when nothing is found, relative to `root`: the page of a single-page application. A missing path
     /// with the extension of a known media type, such as `/app.js`, still gets 404.
-    #[serde(deserialize_with = "below_root::one")]
-    #[schemars(example = &"index.html")]
+    #[setting(read = PathBelowRoot, example = "index.html")]
     pub fallback: Option<String>,
     /// `Cache-Control` by file name. The first pattern that matches applies.
-    #[schemars(extend("examples" = [[{ "pattern": "*.css", "value": "max-age=3600" }]]))]
+    #[setting(example = [{ pattern = "*.css", value = "max-age=3600" }])]
     pub cache_control: Vec<CacheRule>,
     /// Serves files and folders whose names begin with a dot. `/.well-known/` is always served.
     pub serve_hidden: bool,
@@ -55,78 +52,44 @@ pub struct FilesOptions {
     /// copies of editors). Otherwise they get 404.
     pub serve_source: bool,
     /// Whether the site runs PHP, so that includes and copies beside its scripts are source too.
-    #[serde(skip)]
+    #[setting(skip)]
     pub on_php_site: bool,
     /// Follows symbolic links that lead out of `root`. Otherwise they get 404, as do all absolute links.
     pub follow_symlinks: bool,
     /// Sends `name.br`, `name.zst` or `name.gz` instead of `name` if the client accepts it.
+    #[setting(default = true)]
     pub precompressed: bool,
     /// Compression of files while they are sent: `true`, `false`, or a table. The default is the setting of the route or site,
     /// or `true` without one.
-    #[schemars(example = false)]
+    #[setting(example = false)]
     pub compression: Option<CompressionSetting>,
     /// Maximum memory for cached file contents. 0 disables the cache. A quarter of it is for compressed copies of
     /// larger files. Routes with the same folder and options share one cache.
-    #[serde(with = "as_size")]
-    #[schemars(with = "Size")]
+    #[setting(read = Size, default = 64 * 1024 * 1024)]
     pub cache_size: u64,
     /// Maximum size of a cached file, at most an eighth of `cache_size`. Larger files are read from disk for each
     /// response.
-    #[serde(with = "as_size")]
-    #[schemars(with = "Size")]
+    #[setting(read = Size, default = 64 * 1024, reason = "Beyond this, sendfile costs less than the copy out of memory.")]
     pub cache_max_file_size: u64,
     /// Maximum number of larger files to keep open. A file is closed when it is unused for a minute.
-    #[serde(deserialize_with = "count::<_, 0, 1_000_000>")]
-    #[schemars(with = "Int<0, 1_000_000>")]
+    #[setting(read = Int<0, 1_000_000>, default = 256, reason = "A quarter of the usual soft limit of 1024.")]
     pub open_files: usize,
     /// Time for which a cached response is used without checking the file for changes.
-    #[serde(with = "as_time")]
-    #[schemars(with = "Time")]
+    #[setting(read = Time, default = Duration::from_secs(1))]
     pub revalidate_after: Duration,
     /// Maximum number of entries in a directory listing.
-    #[serde(deserialize_with = "count::<_, 1, 1_000_000>")]
-    #[schemars(with = "Int<1, 1_000_000>")]
+    #[setting(read = Int<1, 1_000_000>, default = 5000)]
     pub listing_entries: usize,
 }
 
-impl Default for FilesOptions {
-    fn default() -> Self {
-        Self {
-            index: vec!["index.html".into()],
-            browse: Browse::Off,
-            listing: None,
-            types: FileTypes::default(),
-            try_files: Vec::new(),
-            fallback: None,
-            cache_control: Vec::new(),
-            serve_hidden: false,
-            serve_source: false,
-            on_php_site: false,
-            follow_symlinks: false,
-            precompressed: true,
-            compression: None,
-            cache_size: 64 * 1024 * 1024,
-            // Beyond this, sendfile costs less than the copy out of memory.
-            cache_max_file_size: 64 * 1024,
-            // A quarter of the usual soft limit of 1024.
-            open_files: 256,
-            revalidate_after: Duration::from_secs(1),
-            listing_entries: 5000,
-        }
-    }
-}
-
 /// A `Cache-Control` value for some files.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Table)]
 pub struct CacheRule {
     /// Pattern for the path of a file below `root`. `*` also matches slashes, so `*.css` matches all style sheets.
-    #[serde(deserialize_with = "pattern")]
-    #[schemars(example = &"*.css")]
+    #[setting(read = Pattern, example = "*.css")]
     pub pattern: String,
     /// Value of `Cache-Control`, such as `max-age=31536000, immutable`.
-    #[serde(deserialize_with = "field_value")]
-    #[schemars(with = "String", example = "max-age=31536000, immutable")]
+    #[setting(read = FieldValue, example = "max-age=31536000, immutable")]
     pub value: HeaderValue,
 }
 
@@ -207,10 +170,10 @@ impl FilesOptions {
         fallback: Option<&str>,
     ) {
         if let Some(index) = index {
-            self.index = index.as_slice().iter().map(|path| below_root::stripped(path)).collect();
+            self.index = index.as_slice().iter().map(|path| PathBelowRoot::stripped(path)).collect();
         }
         self.browse = browse.cloned().unwrap_or_default();
-        self.fallback = fallback.map(below_root::stripped);
+        self.fallback = fallback.map(PathBelowRoot::stripped);
     }
 
     /// Uses the settings of the route or site for what the folder has no own setting.
@@ -254,31 +217,78 @@ impl FilesOptions {
     }
 }
 
-/// Paths below the root. They can begin with a slash, as in a request: `/404.html`.
-mod below_root {
-    use serde::{Deserialize, Deserializer};
+/// A path below the root. It can begin with a slash, as in a request: `/404.html`.
+struct PathBelowRoot(String);
 
-    use rudy_config::OneOrMany;
-
-    pub(super) fn stripped(path: &str) -> String {
+impl PathBelowRoot {
+    fn stripped(path: &str) -> String {
         path.strip_prefix('/').unwrap_or(path).to_owned()
-    }
-
-    pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-        String::deserialize(deserializer).map(|path| Some(stripped(&path)))
-    }
-
-    pub(super) fn many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-        let paths = OneOrMany::<String>::deserialize(deserializer)?;
-        Ok(paths.as_slice().iter().map(|path| stripped(path)).collect())
     }
 }
 
-fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let pattern = String::deserialize(deserializer)?;
-    match Glob::new(&pattern) {
-        Ok(_) => Ok(pattern),
-        Err(error) => Err(D::Error::custom(two_lines("invalid pattern", error.kind()))),
+impl Setting for PathBelowRoot {
+    const SHAPE: Shape = String::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        value.text().map(|path| Self(Self::stripped(path)))
+    }
+
+    fn written(&self) -> Option<String> {
+        self.0.written()
+    }
+}
+
+impl From<PathBelowRoot> for Option<String> {
+    fn from(path: PathBelowRoot) -> Self {
+        Some(path.0)
+    }
+}
+
+/// One or several [`PathBelowRoot`].
+struct PathsBelowRoot(OneOrMany<PathBelowRoot>);
+
+impl Setting for PathsBelowRoot {
+    const SHAPE: Shape = <OneOrMany<PathBelowRoot>>::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        Setting::read(value).map(Self)
+    }
+
+    fn written(&self) -> Option<String> {
+        self.0.written()
+    }
+}
+
+impl From<PathsBelowRoot> for Vec<String> {
+    fn from(paths: PathsBelowRoot) -> Self {
+        paths.0.as_slice().iter().map(|path| path.0.clone()).collect()
+    }
+}
+
+impl From<Vec<String>> for PathsBelowRoot {
+    fn from(paths: Vec<String>) -> Self {
+        Self(paths.into_iter().map(PathBelowRoot).collect())
+    }
+}
+
+/// The text of a valid glob.
+struct Pattern(String);
+
+impl Setting for Pattern {
+    const SHAPE: Shape = String::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let pattern = value.text()?;
+        match Glob::new(pattern) {
+            Ok(_) => Ok(Self(pattern.to_owned())),
+            Err(error) => value.invalid(two_lines("invalid pattern", error.kind())),
+        }
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.0
     }
 }
 

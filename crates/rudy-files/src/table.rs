@@ -1,36 +1,26 @@
 //! The table of the `files` handler.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rudy_config::{FilePath, Problem, short_form};
+use rudy_config::{FilePath, Problem, Table};
 use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::Files;
 use super::browse::ListingTemplate;
 use super::options::{FilesError, FilesOptions};
 
 /// Serves files from a folder: a table, or the folder alone.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
-#[schemars(extend("examples" = [{ "root": "/srv/www", "browse": true }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(short(root), what = "a folder (\"public\") or a table", example = { root = "/srv/www", browse = true })]
 pub struct FilesTable {
     /// Folder to serve, relative to the configuration file. In a route such as `/docs/*`, Rudy looks up the part that
     /// `*` matches; in other routes, the whole path.
-    #[schemars(example = &"public")]
+    #[setting(example = "public")]
     pub root: FilePath,
     /// How to serve the folder.
-    #[serde(rename = "$options")]
-    #[schemars(flatten)]
+    #[setting(part)]
     pub options: FilesOptions,
 }
-
-short_form!(FilesTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
-    visit_bytes(folder: &[u8]) => Ok(FilesTable::of(std::ffi::OsStr::from_bytes(folder)));
-});
 
 impl FilesTable {
     /// Returns the table of a folder with default options.

@@ -11,7 +11,7 @@ use http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
 use http::{HeaderValue, Method, StatusCode};
-use rudy_config::{HeaderFieldName, Location, OneOrMany, Problem};
+use rudy_config::{HeaderFieldName, Location, OneOrMany, Problem, Table};
 use rudy_message::semantics::field::ChangeFields;
 use rudy_message::syntax::members;
 use rudy_pipeline::request_state::HasResponseState;
@@ -19,43 +19,30 @@ use rudy_pipeline::wildcard::Wildcard;
 use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Step};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::access::MethodName;
 
 /// Which scripts of other sites may read responses.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
 pub struct CorsTable {
     /// Origins of the sites: `https://example.org`, `https://*.example.org`, or `*` for all.
-    #[schemars(extend("examples" = [["https://example.org", "https://*.example.org"]]))]
+    #[setting(example = ["https://example.org", "https://*.example.org"])]
     pub origins: OneOrMany<Wildcard>,
     /// Methods of the requests. The default is GET, HEAD and POST.
-    #[serde(default)]
-    #[schemars(extend("examples" = [["GET", "PUT", "DELETE"]]))]
+    #[setting(example = ["GET", "PUT", "DELETE"])]
     pub methods: Option<OneOrMany<MethodName>>,
     /// Header fields that scripts may set in requests, besides those that need no permission.
-    #[serde(default)]
-    #[schemars(extend("examples" = [["Authorization", "Content-Type"]]))]
+    #[setting(example = ["Authorization", "Content-Type"])]
     pub headers: Option<OneOrMany<HeaderFieldName>>,
     /// Header fields of responses that scripts may read, besides those that need no permission.
-    #[serde(default)]
-    #[schemars(extend("examples" = [["ETag"]]))]
+    #[setting(example = ["ETag"])]
     pub expose: Option<OneOrMany<HeaderFieldName>>,
     /// Allows requests with cookies and logins. Not possible for all origins.
-    #[serde(default)]
+    #[setting(default)]
     pub credentials: bool,
     /// Time for which browsers remember the permissions.
-    #[serde(default = "max_age")]
-    #[schemars(default = "max_age")]
-    #[schemars(extend("examples" = ["1h"]))]
+    #[setting(default = Time(std::time::Duration::from_mins(10)), reason = "Long enough to save most requests, and short enough that a change is soon in effect.", example = "1h")]
     pub max_age: Time,
-}
-
-/// Long enough to save most requests, and short enough that a change is soon in effect.
-fn max_age() -> Time {
-    Time(std::time::Duration::from_mins(10))
 }
 
 impl CorsTable {

@@ -6,45 +6,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_config::{FilePath, short_form};
+use rudy_config::{FilePath, Table};
 use rudy_pipeline::{AllowedClients, Call, Context, Flow, Passage, Step, pages};
 use rudy_service::{Request, Response};
 use rudy_system::watched_files::{Watched, WatchedFiles};
 use rudy_units::Time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Maintenance: the file that switches it on, or a table.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(file), what = "a file (\"maintenance\") or a table")]
 pub struct MaintenanceTable {
     /// File whose existence switches maintenance on, relative to the configuration file. Rudy looks for it every two seconds.
-    #[schemars(extend("examples" = ["maintenance"]))]
+    #[setting(example = "maintenance")]
     pub file: FilePath,
     /// Clients whose requests are handled as usual: addresses, networks, or `loopback`. The default is none.
-    #[schemars(extend("examples" = [["loopback", "10.0.0.0/8"]]))]
-    #[serde(default)]
+    #[setting(example = ["loopback", "10.0.0.0/8"])]
     pub allow: Option<AllowedClients>,
     /// Time after which clients may try again (`Retry-After`).
-    #[schemars(extend("examples" = ["1h"]))]
-    #[serde(default = "retry_after")]
-    #[schemars(default = "retry_after")]
+    #[setting(example = "1h", default = Time(Duration::from_mins(5)), reason = "Long enough that search engines do not try again at once, and short enough that users do.")]
     pub retry_after: Time,
 }
-
-/// Long enough that search engines do not try again at once, and short enough that users do.
-fn retry_after() -> Time {
-    Time(Duration::from_mins(5))
-}
-
-short_form!(MaintenanceTable, SHORT_PATH, "a file (\"maintenance\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
-    visit_bytes(path: &[u8]) => {
-        use std::os::unix::ffi::OsStrExt;
-        let file = FilePath(std::ffi::OsStr::from_bytes(path).into());
-        Ok(MaintenanceTable { file, allow: None, retry_after: retry_after() })
-    };
-});
 
 /// Responds with 503 while the file exists.
 #[derive(Debug)]

@@ -4,46 +4,32 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rudy_config::{Fields, FilePath, Location, Problem};
+use rudy_config::{Fields, FilePath, Location, Problem, Table};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig};
 use rudy_service::{Reply, Request};
 use rudy_units::Time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::respond::{Respond, ok};
 use super::{RespondTable, Status};
 
 /// Responds after a delay, for tests of clients and of many requests in progress.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(extend("examples" = [{ "time": "40ms" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(default, example = { time = "40ms" })]
 pub struct DelayTable {
     /// Delay before the response, from 1 ms to 10 min.
+    #[setting(default = Time(Duration::from_millis(40)), reason = "The default of the measurements that use this handler.")]
     pub time: Time<1, 600_000>,
     /// Status of the response.
+    #[setting(default = ok())]
     pub status: Status,
     /// Body of the response, as text. Without `body` and `body_file`, it is a line with the duration of the request.
-    #[schemars(example = &"done")]
+    #[setting(example = "done")]
     pub body: Option<String>,
     /// File to send as the body, relative to the configuration file. It is kept in memory, and can be at most 1 MiB.
-    #[schemars(example = &"page.html")]
+    #[setting(example = "page.html")]
     pub body_file: Option<FilePath>,
     /// Header fields of the response, as in `respond`.
     pub headers: Fields,
-}
-
-impl Default for DelayTable {
-    fn default() -> Self {
-        Self {
-            // The default of the measurements that use this handler.
-            time: Time(Duration::from_millis(40)),
-            status: ok(),
-            body: None,
-            body_file: None,
-            headers: Fields::default(),
-        }
-    }
 }
 
 impl HandlerConfig for DelayTable {

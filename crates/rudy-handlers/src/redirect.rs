@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use rudy_config::{Location, Problem, short_form};
+use rudy_config::{Location, Problem, Setting, Shape, Table, Value};
 use rudy_message::PreparedHead;
 use rudy_message::semantics::reason::reason_phrase;
 use rudy_pipeline::methods::reject_unknown_method;
@@ -12,37 +12,30 @@ use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::routing::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
-use schemars::JsonSchema;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
 
 /// Redirects to another URL: a table, or the URL alone.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
-#[schemars(extend("examples" = ["/new/{rest}"]))]
+#[derive(Debug, Clone, Table)]
+#[setting(short(to), what = "a URL (\"/new\") or a table", example = "/new/{rest}")]
 pub struct RedirectTable {
     /// URL or path to redirect to, such as `https://{host}{path}{query}` or `/new/{rest}`. `{path}` is the path of
     /// the request, `{rest}` the part that `*` matches in a route such as `/old/*`, `{query}` the query with its
     /// question mark (or `&` after another parameter), and `{host}` the host without port. Groups of a `regex:` path
     /// are placeholders, too.
-    #[schemars(example = "/new/{rest}")]
+    #[setting(example = "/new/{rest}")]
     pub to: String,
     /// Status of the redirect. Use 301 or 308 for a permanent move (browsers remember it), 302 or 307 for a temporary
     /// one, and 303 to send the client to another page with GET. With 307 and 308 the method stays the same; with 301
     /// and 302 browsers change POST to GET.
-    #[serde(default)]
+    #[setting(default)]
     pub status: RedirectStatus,
 }
 
-short_form!(RedirectTable, SHORT, "a URL (\"/new\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(to: &str) => Ok(RedirectTable { to: to.to_owned(), status: RedirectStatus::default() });
-});
+/// The statuses of redirects.
+const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// The status of a redirect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct RedirectStatus(#[schemars(extend("enum" = [301, 302, 303, 307, 308]))] u16);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedirectStatus(u16);
 
 impl Default for RedirectStatus {
     fn default() -> Self {
@@ -52,7 +45,7 @@ impl Default for RedirectStatus {
 
 impl RedirectStatus {
     fn new(status: u16) -> Result<Self, String> {
-        if matches!(status, 301 | 302 | 303 | 307 | 308) {
+        if STATUSES.contains(&status) {
             return Ok(Self(status));
         }
         Err(format!("expected one of 301, 302, 303, 307, 308, found {status}"))
@@ -67,9 +60,16 @@ impl RedirectStatus {
     }
 }
 
-impl<'de> Deserialize<'de> for RedirectStatus {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(u16::deserialize(deserializer)?).map_err(D::Error::custom)
+impl Setting for RedirectStatus {
+    const SHAPE: Shape = Shape::Integers(&STATUSES);
+
+    fn read(value: &Value<'_>) -> Result<Self, rudy_config::Invalid> {
+        let status = value.integer(0, u16::MAX.into())?;
+        Self::new(u16::try_from(status).unwrap_or_default()).or_else(|why| value.invalid(why))
+    }
+
+    fn written(&self) -> Option<String> {
+        Some(self.0.to_string())
     }
 }
 

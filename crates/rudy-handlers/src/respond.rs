@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use rudy_config::{Fields, FilePath, Int, Location, Problem, short_form};
+use rudy_config::{Fields, FilePath, Int, Invalid, Location, Problem, Setting, Shape, Table, Value};
 use rudy_message::PreparedHead;
 use rudy_message::semantics::media_type;
 use rudy_message::semantics::negotiation::Coding;
@@ -15,8 +15,6 @@ use rudy_pipeline::field_changes::CONNECTION_FIELDS;
 use rudy_pipeline::methods::{reject_unknown_method, respond_unless_read};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::{Status, status_code};
 
@@ -24,44 +22,54 @@ use super::{Status, status_code};
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Sends a fixed response: a table, or the status or body alone.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
-#[schemars(extend("examples" = [{ "status": 404, "body": "Gone." }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(default, short = StatusOrBody, what = "a status (404), a text or a table", example = { status = 404, body = "Gone." })]
 pub struct RespondTable {
     /// Status of the response.
-    #[serde(default = "ok")]
+    #[setting(default = ok())]
     pub status: Status,
     /// Body of the response, as text. An error (400 or more) without `body` and `body_file` has the page of the server, and with
     /// `body = ""` none.
-    #[schemars(example = &"pong")]
+    #[setting(example = "pong")]
     pub body: Option<String>,
     /// File to send as the body, relative to the configuration file. It is kept in memory, and can be at most 1 MiB.
-    #[schemars(example = &"sorry.html")]
+    #[setting(example = "sorry.html")]
     pub body_file: Option<FilePath>,
     /// Header fields of the response. The default `Content-Type` is `text/plain; charset=utf-8`, or the media type of
     /// `body_file`.
-    #[serde(default)]
+    #[setting(default)]
     pub headers: Fields,
 }
 
-short_form!(RespondTable, SHORT, "a status (404), a text or a table", r#"{ "type": ["integer", "string"] }"#, {
-    visit_str(body: &str) => Ok(RespondTable { body: Some(body.to_owned()), ..RespondTable::default() });
-    visit_u64(status: u64) => {
-        let status = Int::deserialize(serde::de::value::U64Deserializer::new(status))?;
-        Ok(RespondTable { status, ..RespondTable::default() })
-    };
-});
+/// The short form of the table.
+enum StatusOrBody {
+    Status(Status),
+    Body(String),
+}
+
+impl Setting for StatusOrBody {
+    const SHAPE: Shape = Shape::Either(&[&Status::SHAPE, &String::SHAPE]);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        match value.as_text() {
+            Some(body) => Ok(Self::Body(body.to_owned())),
+            None => Status::read(value).map(Self::Status),
+        }
+    }
+}
+
+impl From<StatusOrBody> for RespondTable {
+    fn from(short: StatusOrBody) -> Self {
+        match short {
+            StatusOrBody::Status(status) => Self { status, ..Self::default() },
+            StatusOrBody::Body(body) => Self { body: Some(body), ..Self::default() },
+        }
+    }
+}
 
 /// Returns the default status.
 pub(super) fn ok() -> Status {
     Int(200)
-}
-
-impl Default for RespondTable {
-    fn default() -> Self {
-        Self { status: ok(), body: None, body_file: None, headers: Fields::default() }
-    }
 }
 
 impl HandlerConfig for RespondTable {

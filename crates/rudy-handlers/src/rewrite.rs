@@ -1,33 +1,25 @@
 //! The `rewrite` handler: responds with another path of the site, without telling the client.
 
 use http::{StatusCode, Uri};
-use rudy_config::{Problem, short_form};
+use rudy_config::{Problem, Table};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::APP_METHODS;
 use rudy_pipeline::routing::template::{Subject, Template};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, internal_redirect, pages};
 use rudy_service::{Reply, Request};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::redirect::check_target;
 
 /// Responds with another path of the site: a table, or the path alone.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
-#[schemars(extend("examples" = ["/index.php"]))]
+#[derive(Debug, Clone, Table)]
+#[setting(short(to), what = "a path (\"/index.php\") or a table", example = "/index.php")]
 pub struct RewriteTable {
     /// Path to respond with, such as `/index.php` or `/product.php?id={1}`. `{path}`, `{rest}`, `{query}`, `{host}` and groups
     /// of a `regex:` path are filled in. Without a question mark, the query of the request is kept. The route of the new path
     /// responds, with its own authorization.
-    #[schemars(example = "/product.php?id={1}")]
+    #[setting(example = "/product.php?id={1}")]
     pub to: String,
 }
-
-short_form!(RewriteTable, SHORT, "a path (\"/index.php\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(to: &str) => Ok(RewriteTable { to: to.to_owned() });
-});
 
 impl HandlerConfig for RewriteTable {
     fn describe(&self) -> String {

@@ -6,14 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use rudy_config::{FilePath, Int, Location, OneOrMany, Problem};
+use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, Table};
 use rudy_log::{ErrorLog, LINE_BYTES_MAX};
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, Start, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time, visible};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::StreamFormat;
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
@@ -26,51 +24,38 @@ const LINGER_TIMEOUT: Duration = Duration::from_mins(1);
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// Streams the lines of files while they are written, as `tail -F` does. The files are read once for all clients.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("examples" = [{ "files": "/var/log/app/*.log", "allow": "loopback" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(example = { files = "/var/log/app/*.log", allow = "loopback" })]
 pub struct TailTable {
     /// Files to follow, relative to the configuration file. Each part of a path may contain `*`, `?`, `[ab]` and
     /// `{a,b}`, as in `/var/log/app/*.log`. Files that are created later are followed too.
-    #[schemars(example = &"/var/log/app/*.log")]
+    #[setting(example = "/var/log/app/*.log")]
     pub files: OneOrMany<FilePath>,
     /// Clients that can read the files. Clients with another address get 403. Use `"loopback"` (this machine, without
     /// a proxy), addresses, networks, or `"anyone"`.
-    #[schemars(example = &"loopback")]
+    #[setting(example = "loopback")]
     pub allow: AllowedClients,
     /// Number of existing lines to begin with: of each file for the first client, of all files together for clients
     /// that join it.
-    #[serde(default = "last")]
+    #[setting(default = Int(10))]
     pub last: Int<0, 1_000_000>,
     /// Format of the stream.
-    #[serde(default)]
+    #[setting(default)]
     pub format: StreamFormat,
     /// Prefixes each line with the name of its file. The default is `true` if there can be several files.
     pub names: Option<bool>,
     /// Number of lines stored for clients that reconnect or read slowly, as in `broadcast`.
-    #[serde(default = "history")]
+    #[setting(default = Int(1000))]
     pub history: Int<1, 1_000_000>,
     /// Maximum size of the stored lines.
-    #[serde(default = "history_bytes")]
+    #[setting(default = Size(1024 * 1024))]
     pub history_bytes: Size,
     /// Time without lines after which a comment is sent, as in `broadcast`. `format = "plain"` has no comments.
-    #[serde(default = "heartbeat")]
+    #[setting(default = heartbeat())]
     pub heartbeat: Time,
     /// Time that clients wait before they reconnect.
-    #[serde(default = "retry")]
+    #[setting(default = retry())]
     pub retry: Time,
-}
-
-fn last() -> Int<0, 1_000_000> {
-    Int(10)
-}
-
-fn history() -> Int<1, 1_000_000> {
-    Int(1000)
-}
-
-fn history_bytes() -> Size {
-    Size(1024 * 1024)
 }
 
 impl HandlerConfig for TailTable {

@@ -4,15 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::Method;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use rudy_config::Words;
 
 use super::Resource;
 use super::checksum::{self, Algorithm};
 
 /// A kind of package repository.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Words)]
 pub enum Preset {
     /// Maven: releases are immutable; snapshots and `maven-metadata.xml` are validated.
     Maven,

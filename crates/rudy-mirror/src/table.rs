@@ -6,72 +6,47 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use rudy_caching::CacheTable;
-use rudy_config::{FilePath, Int, OneOrMany, TextVisitor, short_form, written_as_text};
+use rudy_config::{FilePath, Int, OneOrMany, Table, written_as_text};
 use rudy_pipeline::wildcard::Wildcard;
 use rudy_proxy::{HostSource, ProxyTable, UpstreamUrl};
 use rudy_units::{Size, Time, Timeout, visible};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::Preset;
 
 /// Mirrors a package repository: a table, or its URL alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
-#[schemars(extend("examples" = ["https://repo.example/maven2"]))]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(
+    short(url),
+    what = "the URL of a repository (\"https://repo.example/maven2\") or a table",
+    example = "https://repo.example/maven2"
+)]
 pub struct MirrorTable {
     /// URL of the repository, as clients would use it without the mirror.
-    #[schemars(extend("examples" = ["https://repo.example/maven2"]))]
+    #[setting(example = "https://repo.example/maven2")]
     pub url: RepositoryUrl,
     /// Kind of the repository, which determines what is immutable and what has links. The default is the kind that the URL names, as
     /// in `https://repo.example/maven2`.
-    #[schemars(extend("examples" = ["maven"]))]
+    #[setting(example = "maven")]
     pub preset: Option<Preset>,
     /// Other hosts whose files the mirror fetches, if the index links to them, with or without a port. `*` matches any characters. The
     /// default is all hosts with a public name and a public address, but no other port of the host of `url`.
-    #[schemars(extend("examples" = [["files.example", "*.cdn.example"]]))]
+    #[setting(example = ["files.example", "*.cdn.example"])]
     pub hosts: Option<OneOrMany<Wildcard>>,
     /// How long metadata is used without asking the repository. The default is 0: it is validated before each use. Immutable files are
     /// never validated.
-    #[schemars(extend("examples" = ["5m"]))]
+    #[setting(example = "5m")]
     pub metadata_freshness: Option<Time>,
     /// Maximum size of metadata whose links are rewritten, in memory.
-    #[serde(default = "metadata_bytes")]
-    #[schemars(default = "metadata_bytes")]
+    #[setting(default = Size(128 << 20), reason = "The largest documents of npm have some 100 MB in full, and clients request the short form.")]
     pub metadata_bytes: Size,
     /// Verifies each new file by the checksum that the repository declares, before the end of the file is sent: `.sha1` of Maven,
     /// `integrity` of npm. The default is `false`: only clients verify them.
-    #[serde(default)]
-    #[schemars(example = true)]
+    #[setting(default, example = true)]
     pub verify: bool,
     /// PEM file with the certificates to trust for the repository, relative to the configuration file. The default is what the
     /// operating system trusts.
-    #[schemars(extend("examples" = ["ca.pem"]))]
+    #[setting(example = "ca.pem")]
     pub trusted_certificates: Option<FilePath>,
-}
-
-/// The largest documents of npm have some 100 MB in full, and clients request the short form.
-fn metadata_bytes() -> Size {
-    Size(128 << 20)
-}
-
-short_form!(MirrorTable, SHORT, "the URL of a repository (\"https://repo.example/maven2\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(url: &str) => TextVisitor::new(URL).visit_str(url).map(|url: RepositoryUrl| url.into());
-});
-
-impl From<RepositoryUrl> for MirrorTable {
-    fn from(url: RepositoryUrl) -> Self {
-        Self {
-            url,
-            preset: None,
-            hosts: None,
-            metadata_freshness: None,
-            metadata_bytes: metadata_bytes(),
-            verify: false,
-            trusted_certificates: None,
-        }
-    }
 }
 
 /// How long a client waits for the request of another one: repositories limit requests, and package managers wait for a minute.
@@ -126,9 +101,6 @@ pub struct RepositoryUrl {
     path: String,
 }
 
-/// Describes the text, for error messages.
-const URL: &str = "the URL of a repository (\"https://repo.example/maven2\")";
-
 impl RepositoryUrl {
     pub(super) fn upstream(&self) -> UpstreamUrl {
         self.upstream.clone()
@@ -178,8 +150,10 @@ impl fmt::Display for RepositoryUrl {
     }
 }
 
-written_as_text!(RepositoryUrl, "the URL of a repository (\"https://repo.example/maven2\")",
-    { "type": "string", "description": "The URL of a package repository, with http or https.", "examples": ["https://repo.example/maven2"] });
+written_as_text!(RepositoryUrl, "the URL of a repository (\"https://repo.example/maven2\")", {
+    doc: "The URL of a package repository, with http or https.",
+    examples: ["https://repo.example/maven2"],
+});
 
 #[cfg(test)]
 mod tests {

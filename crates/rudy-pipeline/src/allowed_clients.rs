@@ -4,10 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::{HeaderName, StatusCode};
-use rudy_config::{OneOrMany, written_as_text};
+use rudy_config::{Invalid, OneOrMany, Setting, Shape, Value, written_as_text};
 use rudy_service::{Client, Peer, Request, Response};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::handling::Context;
 use crate::network::Network;
@@ -15,10 +13,20 @@ use crate::pages;
 use crate::request_state::HasRequestState;
 
 /// A list of allowed clients.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(transparent)]
-#[schemars(inline)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedClients(OneOrMany<AllowedClient>);
+
+impl Setting for AllowedClients {
+    const SHAPE: Shape = <OneOrMany<AllowedClient>>::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        Setting::read(value).map(Self)
+    }
+
+    fn written(&self) -> Option<String> {
+        self.0.written()
+    }
+}
 
 /// An entry of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,8 +155,10 @@ impl fmt::Display for AllowedClient {
     }
 }
 
-written_as_text!(AllowedClient, "an allowed client (\"loopback\")",
-    { "type": "string", "description": "`loopback` (this machine, without a proxy), an IP address, a network in CIDR notation, or `anyone`.", "examples": ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"] });
+written_as_text!(AllowedClient, "an allowed client (\"loopback\")", {
+    doc: "`loopback` (this machine, without a proxy), an IP address, a network in CIDR notation, or `anyone`.",
+    examples: ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"],
+});
 
 #[cfg(test)]
 mod tests {
@@ -161,11 +171,8 @@ mod tests {
     use crate::Routes;
 
     fn allowed(text: &str) -> AllowedClients {
-        #[derive(Deserialize)]
-        struct Table {
-            allow: AllowedClients,
-        }
-        rudy_config::from_text::<Table>(&format!("allow = {text}")).unwrap().allow
+        type Table = std::collections::BTreeMap<String, AllowedClients>;
+        rudy_config::from_text::<Table>(&format!("allow = {text}")).unwrap().remove("allow").unwrap()
     }
 
     fn ip(address: &str) -> Peer {

@@ -1,11 +1,9 @@
 //! Changes to header fields in the configuration.
 
-use std::fmt;
-
 use http::{HeaderName, HeaderValue, header};
-use rudy_config::{FieldName, Location, Problem, field_table, inline_schema, two_lines};
-use schemars::json_schema;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use rudy_config::{
+    FieldName, Invalid, Location, OneOrMany, Problem, Setting, Shape, Table, Value, field_table, two_lines,
+};
 
 use crate::routing::PathPattern;
 use crate::routing::template::{Piece, Template};
@@ -124,134 +122,95 @@ impl FieldChanges {
 }
 
 /// A value: a text without control characters, with placeholders.
-struct Value(Template);
+#[derive(Debug, Clone)]
+struct FieldText(Template);
 
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        value(&String::deserialize(deserializer)?).map(Self)
-    }
-}
+impl Setting for FieldText {
+    const SHAPE: Shape = String::SHAPE;
 
-fn value<E: Error>(text: &str) -> Result<Template, E> {
-    let template =
-        Template::parse(text).map_err(|(title, expected)| E::custom(two_lines(title, &expected)))?;
-    let is_valid = |piece: &Piece| match piece {
-        Piece::Literal(text) => HeaderValue::from_str(text).is_ok(),
-        _ => true,
-    };
-    if template.pieces().iter().all(is_valid) {
-        return Ok(template);
-    }
-    Err(E::custom("a field value cannot contain line feeds or control characters"))
-}
-
-/// One value, or a list.
-struct Values(Vec<Template>);
-
-impl<'de> Deserialize<'de> for Values {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        rudy_config::OneOrMany::<Value>::deserialize(deserializer)
-            .map(|values| Self(values.as_slice().iter().map(|value| value.0.clone()).collect()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Action<Template> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ActionVisitor)
-    }
-}
-
-struct ActionVisitor;
-
-impl<'de> Visitor<'de> for ActionVisitor {
-    type Value = Action<Template>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value, a list of values, false, { add = ... }, { default = ... } or { replace = ..., with = ... }")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Action::Set(vec![value(text)?]))
-    }
-
-    fn visit_bool<E: Error>(self, is_kept: bool) -> Result<Self::Value, E> {
-        if is_kept {
-            return Err(E::custom(two_lines(
-                "`true` is not a value",
-                "expected a text, or `false` to remove the field",
-            )));
-        }
-        Ok(Action::Remove)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut values = Vec::new();
-        while let Some(Value(value)) = list.next_element()? {
-            values.push(value);
-        }
-        Ok(Action::Set(values))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Self::Value, A::Error> {
-        let expected = "expected one of { add = \"...\" }, { default = \"...\" } and { replace = \"...\", with = \"...\" }";
-        let action = match table.next_key::<String>()?.as_deref() {
-            Some("add") => Action::Add(table.next_value::<Values>()?.0),
-            Some("default") => Action::Default(table.next_value::<Value>()?.0),
-            Some(first @ ("replace" | "with")) => replacement(first == "replace", &mut table)?,
-            _ => return Err(A::Error::custom(two_lines("unknown change to a field", expected))),
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let template = Template::parse(value.text()?);
+        let template = template.or_else(|(title, expected)| value.invalid(two_lines(title, expected)))?;
+        let is_valid = |piece: &Piece| match piece {
+            Piece::Literal(text) => HeaderValue::from_str(text).is_ok(),
+            _ => true,
         };
-        match table.next_key::<String>()? {
-            None => Ok(action),
-            Some(_) => Err(A::Error::custom(two_lines("two changes to a field", expected))),
+        if template.pieces().iter().all(is_valid) {
+            return Ok(Self(template));
+        }
+        value.invalid("a field value cannot contain line feeds or control characters")
+    }
+}
+
+/// A change that is not only a value.
+#[derive(Table)]
+struct ChangeTable {
+    /// Lines to add.
+    add: Option<OneOrMany<FieldText>>,
+    /// The value of a field that is missing.
+    default: Option<FieldText>,
+    /// A text to replace by `with`, wherever it is in the lines.
+    replace: Option<FieldText>,
+    /// What takes its place.
+    with: Option<FieldText>,
+}
+
+impl ChangeTable {
+    /// The change. The error is what is wrong with the table, and what is expected.
+    fn action(self) -> Result<Action<Template>, String> {
+        let expected = "expected one of { add = \"...\" }, { default = \"...\" } and { replace = \"...\", with = \"...\" }";
+        let missing = |key| {
+            let example = "expected both, as in { replace = \"https://public/\", with = \"http://app/\" }";
+            Err(two_lines(format!("`{key}` is missing"), example))
+        };
+        match (self.add, self.default, self.replace, self.with) {
+            (Some(add), None, None, None) => Ok(Action::Add(templates(&add))),
+            (None, Some(FieldText(value)), None, None) => Ok(Action::Default(value)),
+            (None, None, Some(FieldText(text)), Some(_)) if text.as_fixed().is_some_and(str::is_empty) => {
+                Err("the text to replace is empty".to_owned())
+            }
+            (None, None, Some(FieldText(text)), Some(FieldText(with))) => Ok(Action::Replace { text, with }),
+            (None, None, Some(_), None) => missing("with"),
+            (None, None, None, Some(_)) => missing("replace"),
+            (None, None, None, None) => Err(two_lines("unknown change to a field", expected)),
+            _ => Err(two_lines("two changes to a field", expected)),
         }
     }
 }
 
-/// Reads the rest of `{ replace = "...", with = "..." }`, in any order.
-fn replacement<'de, A: MapAccess<'de>>(
-    begins_with_text: bool,
-    table: &mut A,
-) -> Result<Action<Template>, A::Error> {
-    let Value(first) = table.next_value()?;
-    let expected = if begins_with_text { "with" } else { "replace" };
-    if table.next_key::<String>()?.as_deref() != Some(expected) {
-        let example = "expected both, as in { replace = \"https://public/\", with = \"http://app/\" }";
-        return Err(A::Error::custom(two_lines(format!("`{expected}` is missing"), example)));
-    }
-    let Value(second) = table.next_value()?;
-    let (text, with) = if begins_with_text { (first, second) } else { (second, first) };
-    if text.as_fixed().is_some_and(str::is_empty) {
-        return Err(A::Error::custom("the text to replace is empty"));
-    }
-    Ok(Action::Replace { text, with })
+fn templates(values: &OneOrMany<FieldText>) -> Vec<Template> {
+    values.as_slice().iter().map(|value| value.0.clone()).collect()
 }
 
-impl<'de> Deserialize<'de> for FieldChanges {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let changes = field_table(deserializer)?.into_iter();
+impl Setting for Action<Template> {
+    const SHAPE: Shape = Shape::Either(&[&<OneOrMany<FieldText>>::SHAPE, &Shape::False, &ChangeTable::SHAPE]);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        match value.boolean() {
+            Some(false) => Ok(Self::Remove),
+            Some(true) => value
+                .invalid(two_lines("`true` is not a value", "expected a text, or `false` to remove the field")),
+            None if value.is_table() => {
+                value.table::<ChangeTable>()?.action().or_else(|lines| value.invalid(lines))
+            }
+            None if value.may_be::<OneOrMany<FieldText>>() => {
+                <OneOrMany<FieldText>>::read(value).map(|values| Self::Set(templates(&values)))
+            }
+            None => value.expected(
+                "a value, a list of values, false, { add = ... }, { default = ... } or { replace = ..., with = ... }",
+            ),
+        }
+    }
+}
+
+impl Setting for FieldChanges {
+    const SHAPE: Shape = Shape::Map(&<Action<Template>>::SHAPE, None);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let changes = field_table(value)?.into_iter();
         Ok(Self(changes.map(|(FieldName(key, name), action)| FieldChange { key, name, action }).collect()))
     }
 }
-
-inline_schema!([] FieldChanges, |_generator| {
-    let values = json_schema!({ "type": ["string", "array"], "items": { "type": "string" } });
-    json_schema!({
-        "type": "object",
-        "additionalProperties": { "anyOf": [
-            values,
-            { "const": false },
-            { "type": "object", "properties": { "add": values }, "required": ["add"], "additionalProperties": false },
-            { "type": "object", "properties": { "default": { "type": "string" } }, "required": ["default"], "additionalProperties": false },
-            {
-                "type": "object",
-                "properties": { "replace": { "type": "string" }, "with": { "type": "string" } },
-                "required": ["replace", "with"],
-                "additionalProperties": false,
-            },
-        ] },
-        "examples": [{ "X-Frame-Options": "DENY", "Server": false, "Link": { "add": "</a.css>; rel=preload" } }]
-    })
-});
 
 /// Whether only the connection sets a field.
 pub fn is_of_connection(name: &HeaderName) -> bool {

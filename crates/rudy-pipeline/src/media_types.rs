@@ -5,13 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderValue;
-use rudy_config::{OrOff, inline_schema, two_lines, written_as_text};
+use rudy_config::{Invalid, OrOff, Setting, Shape, Value, two_lines, written_as_text};
 use rudy_message::semantics::media_type;
 use rudy_message::semantics::negotiation::Coding;
 use rudy_message::syntax::is_token;
-use schemars::json_schema;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error};
 
 /// The key for files whose type is unknown.
 const OTHERS: &str = "*";
@@ -23,29 +20,28 @@ const ARBITRARY: &str = "application/octet-stream";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct MediaTypeTable(BTreeMap<String, String>);
 
-impl<'de> Deserialize<'de> for MediaTypeTable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let table = BTreeMap::<String, String>::deserialize(deserializer)?;
-        let invalid = |title: String, expected: &str| Err(D::Error::custom(two_lines(title, expected)));
-        let check = |(extension, value): (String, String)| {
+impl Setting for MediaTypeTable {
+    const SHAPE: Shape = <BTreeMap<String, String>>::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let table = <BTreeMap<String, String>>::read(value)?;
+        let check = |(extension, media_type): (String, String)| {
             if extension.is_empty() || extension.contains(['.', '/']) {
                 let expected =
                     "expected it without a dot, such as \"md\", or \"*\" for files of unknown types";
-                return invalid(format!("\"{extension}\" is not an extension"), expected);
+                return value
+                    .invalid(two_lines(format_args!("\"{extension}\" is not an extension"), expected));
             }
-            if !is_media_type(&value) {
+            if !is_media_type(&media_type) {
                 let expected = "expected for example \"text/markdown\" or \"text/plain; charset=iso-8859-1\"";
-                return invalid(format!("\"{value}\" is not a media type"), expected);
+                return value
+                    .invalid(two_lines(format_args!("\"{media_type}\" is not a media type"), expected));
             }
-            Ok((extension.to_ascii_lowercase(), value))
+            Ok((extension.to_ascii_lowercase(), media_type))
         };
         table.into_iter().map(check).collect::<Result<_, _>>().map(Self)
     }
 }
-
-inline_schema!([] MediaTypeTable, |_generator| {
-    json_schema!({ "type": "object", "additionalProperties": { "type": "string" } })
-});
 
 /// Whether a text is a media type, with or without parameters (RFC 9110 §8.3.1).
 fn is_media_type(text: &str) -> bool {
@@ -74,7 +70,10 @@ impl fmt::Display for Charset {
     }
 }
 
-written_as_text!(Charset, "a charset (\"utf-8\")", { "type": "string", "minLength": 1, "examples": ["iso-8859-1"] });
+written_as_text!(Charset, "a charset (\"utf-8\")", {
+    doc: "",
+    examples: ["iso-8859-1"],
+});
 
 /// How to find the media type of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -141,17 +140,19 @@ impl FileTypes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rudy_config::from_text;
+    use rudy_config::{Table, from_text};
 
-    #[derive(Debug, Default, Deserialize)]
-    #[serde(default)]
-    struct Table {
+    #[derive(Debug, Table)]
+    #[setting(default)]
+    struct Types {
+        /// Types by extension.
         media_types: Option<MediaTypeTable>,
+        /// The charset of the others.
         charset: Option<OrOff<Charset>>,
     }
 
     fn types(of_site: FileTypes, text: &str) -> FileTypes {
-        let table: Table = from_text(text).unwrap();
+        let table: Types = from_text(text).unwrap();
         FileTypes::after(of_site, table.media_types.as_ref(), table.charset.as_ref())
     }
 
@@ -195,7 +196,7 @@ mod tests {
             ("charset = 'a b'", "is not a charset"),
             ("charset = true", "true"),
         ] {
-            let problems = from_text::<Table>(text).unwrap_err();
+            let problems = from_text::<Types>(text).unwrap_err();
             let lines: Vec<_> = problems.iter().map(rudy_config::Problem::line).collect();
             assert!(lines.len() == 1 && lines[0].contains(expected), "{text}: {lines:?}");
         }

@@ -128,8 +128,10 @@ impl fmt::Display for TrustedProxy {
     }
 }
 
-written_as_text!(TrustedProxy, "an address (\"10.0.0.0/8\")",
-    { "type": "string", "description": "An IP address, a network in CIDR notation, or `unix` (all connections to a Unix socket).", "examples": ["127.0.0.1", "10.0.0.0/8", "2001:db8::/32", "unix"] });
+written_as_text!(TrustedProxy, "an address (\"10.0.0.0/8\")", {
+    doc: "An IP address, a network in CIDR notation, or `unix` (all connections to a Unix socket).",
+    examples: ["127.0.0.1", "10.0.0.0/8", "2001:db8::/32", "unix"],
+});
 
 #[cfg(test)]
 mod tests {

@@ -54,8 +54,10 @@ impl fmt::Display for Wildcard {
     }
 }
 
-written_as_text!(Wildcard, "a pattern (\"*example*\")",
-    { "type": "string", "minLength": 1, "description": "A text in which `*` matches any characters.", "examples": ["*"] });
+written_as_text!(Wildcard, "a pattern (\"*example*\")", {
+    doc: "A text in which `*` matches any characters.",
+    examples: ["*"],
+});
 
 #[cfg(test)]
 mod tests {

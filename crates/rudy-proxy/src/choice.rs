@@ -112,8 +112,11 @@ impl FromStr for UpstreamChoice {
     }
 }
 
-written_as_text!(UpstreamChoice, "a choice (\"least-busy\")",
-    { "type": "string", "description": "How an upstream is chosen.", "pattern": "^(least-busy|round-robin|hash:(address|path|field:.+|cookie:.+))$", "examples": ["least-busy", "round-robin", "hash:address", "hash:path", "hash:field:X-User", "hash:cookie:session"] });
+written_as_text!(UpstreamChoice, "a choice (\"least-busy\")", {
+    doc: "How an upstream is chosen.",
+    pattern: "^(least-busy|round-robin|hash:(address|path|field:.+|cookie:.+))$",
+    examples: ["least-busy", "round-robin", "hash:address", "hash:path", "hash:field:X-User", "hash:cookie:session"],
+});
 
 impl fmt::Display for UpstreamChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

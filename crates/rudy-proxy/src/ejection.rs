@@ -3,45 +3,32 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_config::{Int, OneOrMany};
+use rudy_config::{Int, OneOrMany, Table};
 use rudy_units::{Time, Timeout};
 use rudy_upstream::CircuitOptions;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// When an upstream is ejected: it gets no requests, as long as others are up.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct EjectionTable {
     /// Number of consecutive failures that eject an upstream. A failure is a connection that the upstream rejects or loses, a response that
     /// is invalid or late, and a response with one of `statuses`.
+    #[setting(default = Int(1))]
     pub failures: Int<1, 1000>,
     /// Statuses of responses that are failures. The default is none: an application may respond with 500 to a certain request only.
-    #[schemars(extend("examples" = [[502, 503]]))]
+    #[setting(example = [502, 503])]
     pub statuses: Option<OneOrMany<Int<500, 599>>>,
     /// How many times as long as those of the others the responses of an upstream must take to eject it: its average above 10 ms, compared
     /// with the median of the averages of the others, after each 20 responses. The default is that the time does not matter.
-    #[schemars(extend("examples" = [3]))]
+    #[setting(example = 3)]
     pub latency_ratio: Option<Int<2, 1000>>,
     /// Duration of the first ejection. After it, the upstream gets one request as a trial. If the trial fails, the next ejection lasts twice
     /// as long.
+    #[setting(default = Time(Duration::from_secs(1)), reason = "A restart of an application takes about that long.")]
     pub duration: Timeout,
     /// Maximum duration of an ejection.
+    #[setting(default = Time(Duration::from_secs(10)), reason = "As in nginx: longer ones leave an upstream that is up again without work.")]
     pub duration_max: Timeout,
-}
-
-impl Default for EjectionTable {
-    fn default() -> Self {
-        Self {
-            failures: Int(1),
-            statuses: None,
-            latency_ratio: None,
-            // A restart of an application takes about that long.
-            duration: Time(Duration::from_secs(1)),
-            // As in nginx: longer ones leave an upstream that is up again without work.
-            duration_max: Time(Duration::from_secs(10)),
-        }
-    }
 }
 
 impl EjectionTable {

@@ -12,14 +12,12 @@ use http::header::{CONNECTION, HOST, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use rudy_client::{Endpoint, Start, Upload, Upstream};
-use rudy_config::{Int, OneOrMany, TextVisitor, short_form, written_as_text};
+use rudy_config::{Int, OneOrMany, Table, written_as_text};
 use rudy_message::BodyLength;
 use rudy_message::client::RequestHead;
 use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_units::{Time, Timeout, visible};
 use rudy_upstream::Permit;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
@@ -28,56 +26,35 @@ use super::exchange::{Http, Timeouts};
 use super::url::UpstreamUrl;
 
 /// Requests of Rudy that decide whether an upstream gets requests: a table, or the path alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(path), what = "a path (\"/health\") or a table", default)]
 pub struct HealthCheckTable {
     /// Path of the requests, with a query if needed. `add_prefix` does not apply.
-    #[schemars(extend("examples" = ["/health"]))]
+    #[setting(default = HealthCheckPath("/".to_owned()), example = "/health")]
     pub path: HealthCheckPath,
     /// `Host` of the requests. The default is the host of the upstream's URL.
-    #[schemars(extend("examples" = ["example.org"]))]
+    #[setting(example = "example.org")]
     pub host: Option<String>,
     /// Time between two checks of an upstream, which varies by a tenth.
+    #[setting(default = Time(Duration::from_secs(10)))]
     pub interval: Timeout,
     /// Maximum time of a check.
+    #[setting(default = Time(Duration::from_secs(2)))]
     pub timeout: Timeout,
     /// Statuses of a healthy upstream. The default is 200 to 399.
-    #[schemars(extend("examples" = [[200, 204]]))]
+    #[setting(example = [200, 204])]
     pub status: Option<OneOrMany<Int<200, 599>>>,
     /// Number of successful checks in a row after which an upstream gets requests again.
+    #[setting(default = Int(2))]
     pub healthy: Int<1, 100>,
     /// Number of failed checks in a row after which an upstream gets no more requests.
+    #[setting(default = Int(3))]
     pub unhealthy: Int<1, 100>,
-}
-
-short_form!(HealthCheckTable, SHORT, "a path (\"/health\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(path: &str) => {
-        let path = TextVisitor::new(PATH).visit_str(path)?;
-        Ok(HealthCheckTable { path, ..HealthCheckTable::default() })
-    };
-});
-
-impl Default for HealthCheckTable {
-    fn default() -> Self {
-        Self {
-            path: HealthCheckPath("/".to_owned()),
-            host: None,
-            interval: Time(Duration::from_secs(10)),
-            timeout: Time(Duration::from_secs(2)),
-            status: None,
-            healthy: Int(2),
-            unhealthy: Int(3),
-        }
-    }
 }
 
 /// The path of a health check: `/health`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheckPath(String);
-
-/// Describes the text, for error messages.
-const PATH: &str = "a path (\"/health\")";
 
 impl FromStr for HealthCheckPath {
     type Err = String;
@@ -96,8 +73,11 @@ impl fmt::Display for HealthCheckPath {
     }
 }
 
-written_as_text!(HealthCheckPath, "a path (\"/health\")",
-    { "type": "string", "description": "A path that begins with a slash.", "pattern": "^/", "examples": ["/health"] });
+written_as_text!(HealthCheckPath, "a path (\"/health\")", {
+    doc: "A path that begins with a slash.",
+    pattern: "^/",
+    examples: ["/health"],
+});
 
 impl HealthCheckTable {
     fn accepts(&self, status: StatusCode) -> bool {

@@ -14,13 +14,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use http::uri::Scheme;
-use rudy_config::{TextVisitor, short_form, written_as_text};
+use rudy_config::{Table, Words, written_as_text};
 use rudy_message::LazyHead;
 use rudy_service::Client;
 use rudy_system::state_dir;
 use rudy_units::{Time, visible};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::choice::{cookie, is_cookie_name};
 
@@ -34,37 +32,23 @@ const KEY_BYTES: usize = 32;
 const KEY_FILE: &str = "sticky-key";
 
 /// A cookie that sends the requests of a client to the same upstream: a table, or its name alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(cookie), what = "the name of a cookie (\"upstream\") or a table")]
 pub struct StickyTable {
     /// Name of the cookie.
-    #[schemars(extend("examples" = ["upstream"]))]
+    #[setting(example = "upstream")]
     pub cookie: CookieName,
     /// From which other sites browsers send the cookie: `lax` from links to a page, `strict` from none, `none` from all, over HTTPS only.
-    #[serde(default)]
+    #[setting(default)]
     pub same_site: SameSite,
     /// How long browsers keep the cookie. The default is until they are closed.
-    #[schemars(extend("examples" = ["7d"]))]
+    #[setting(example = "7d")]
     pub max_age: Option<Time<1000, 34_560_000_000>>,
-}
-
-short_form!(StickyTable, SHORT, "the name of a cookie (\"upstream\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(name: &str) => TextVisitor::new(COOKIE).visit_str(name).map(|cookie: CookieName| cookie.into());
-});
-
-impl From<CookieName> for StickyTable {
-    fn from(cookie: CookieName) -> Self {
-        Self { cookie, same_site: SameSite::default(), max_age: None }
-    }
 }
 
 /// The name of a cookie: `upstream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CookieName(String);
-
-/// Describes the text, for error messages.
-const COOKIE: &str = "the name of a cookie (\"upstream\")";
 
 impl FromStr for CookieName {
     type Err = String;
@@ -83,12 +67,14 @@ impl Display for CookieName {
     }
 }
 
-written_as_text!(CookieName, "the name of a cookie (\"upstream\")",
-    { "type": "string", "description": "The name of a cookie.", "pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "examples": ["upstream"] });
+written_as_text!(CookieName, "the name of a cookie (\"upstream\")", {
+    doc: "The name of a cookie.",
+    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+    examples: ["upstream"],
+});
 
 /// From which other sites browsers send a cookie (RFC 6265bis §5.6.7).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum SameSite {
     /// From links to a page.
     #[default]

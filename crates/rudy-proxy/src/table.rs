@@ -4,33 +4,34 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use rudy_client::{NameServer, Resolver};
-use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, TextVisitor, missing, short_form};
+use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, Table, Words, missing};
 use rudy_units::{Size, Time, Timeout};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::choice::UpstreamChoice;
 use super::ejection::EjectionTable;
 use super::health::HealthCheckTable;
 use super::sticky::StickyTable;
 use super::upgrade::UpgradeProtocol;
-use super::url::{URL, UpstreamUrl};
+use super::url::UpstreamUrl;
 
 /// Passes requests to an application over HTTP: a table, or the URL of the application alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
-#[schemars(extend("examples" = ["http://127.0.0.1:3000"]))]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(
+    short(upstreams),
+    what = "a URL (\"http://127.0.0.1:3000\") or a table",
+    default,
+    example = "http://127.0.0.1:3000"
+)]
 pub struct ProxyTable {
     /// URL of the upstream: `http://127.0.0.1:3000`, `https://app.example`, `h2c://127.0.0.1:50051` (HTTP/2 without TLS, as for gRPC) or
     /// `unix:/run/app.sock`. Of several, `choice` determines which one gets a request. Host names are resolved again every 30 s, and the
     /// addresses of a name share its `connections`. With a `resolver`, a name such as `http://_http._tcp.example.org` means the targets of
     /// its SRV records.
-    #[schemars(extend("examples" = [["http://10.0.0.1:3000", "http://10.0.0.2:3000"]]))]
+    #[setting(example = ["http://10.0.0.1:3000", "http://10.0.0.2:3000"])]
     pub upstreams: Option<OneOrMany<UpstreamTable>>,
     /// Name servers for the names of the upstreams, which are looked up again when their TTL ends: addresses, or `system` for those in
     /// `/etc/resolv.conf`. Only builds with the feature `resolver` have it. The default is to ask the system every 30 s.
-    #[schemars(extend("examples" = ["10.0.0.2", ["10.0.0.2", "10.0.0.3:5353"], "system"]))]
+    #[setting(example = "10.0.0.2", example = ["10.0.0.2", "10.0.0.3:5353"], example = "system")]
     pub resolver: Option<OneOrMany<NameServer>>,
     /// How one of several upstreams is chosen. `least-busy`: the one with fewer requests in progress, of two that are chosen at random.
     /// `round-robin`: one after the other. `hash:address`, `hash:path`, `hash:field:NAME`, `hash:cookie:NAME`: always the same one for the
@@ -38,40 +39,40 @@ pub struct ProxyTable {
     pub choice: UpstreamChoice,
     /// The most requests at a time of an upstream that is chosen by `hash`, in percent of the average: with 150, an upstream gets no more
     /// than 1.5 times as many as the others on average, and further ones go to the next upstreams for their keys. The default is no limit.
-    #[schemars(extend("examples" = [150]))]
+    #[setting(example = 150)]
     pub hash_balance_factor: Option<Int<101, 10_000>>,
     /// Sends the requests of a client to the same upstream by a cookie, as long as that upstream is up: the name of the cookie, or a table.
     /// The first request goes to an upstream by `choice`.
-    #[schemars(extend("examples" = ["upstream"]))]
+    #[setting(example = "upstream")]
     pub sticky: Option<StickyTable>,
     /// When one of several upstreams gets no requests for a while, because it has failed.
-    #[schemars(extend("examples" = [{ "failures": 3 }]))]
+    #[setting(example = { failures = 3 })]
     pub ejection: EjectionTable,
     /// Time in which the share of an upstream that returns grows from a tenth to its weight. The default is none.
-    #[schemars(extend("examples" = ["30s"]))]
+    #[setting(example = "30s")]
     pub slow_start: Option<Timeout>,
     /// PEM file with the certificates to trust for `https` upstreams, and those signed by one of them, relative to the configuration file.
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
-    #[schemars(extend("examples" = ["ca.pem"]))]
+    #[setting(example = "ca.pem")]
     pub trusted_certificates: Option<FilePath>,
     /// PEM file with the certificate for `https` upstreams that ask for one, followed by those of its issuers.
-    #[schemars(extend("examples" = ["client.pem"]))]
+    #[setting(example = "client.pem")]
     pub client_certificate: Option<FilePath>,
     /// PEM file with the private key of `client_certificate`, without a password.
-    #[schemars(extend("examples" = ["client.key"]))]
+    #[setting(example = "client.key")]
     pub client_key: Option<FilePath>,
     /// Sends the addresses of the client to the upstream at the start of each connection: a header of the PROXY protocol, version 2. Each
     /// request then uses a connection of its own, over HTTP/1.1.
     pub send_proxy_protocol: bool,
     /// Requests of Rudy that decide whether an upstream gets requests: the path, or a table. The default is none.
-    #[schemars(extend("examples" = ["/health"]))]
+    #[setting(example = "/health")]
     pub health_check: Option<HealthCheckTable>,
     /// `Host` of the requests to the upstream: `client` passes on what the client sent, `upstream` sends the host of the URL.
     pub host: HostSource,
     /// Removes the folder of the route from the path: for `/app/*`, the upstream gets `/a` for `/app/a`.
     pub strip_prefix: bool,
     /// Prefix to add to the path, after `strip_prefix`: with `/v1`, the upstream gets `/v1/a` for `/a`.
-    #[schemars(extend("examples" = ["/v1"]))]
+    #[setting(example = "/v1")]
     pub add_prefix: Option<String>,
     /// Rewrites `Location` and `Content-Location` of responses: the URL of an upstream becomes a path, and `strip_prefix` and `add_prefix`
     /// are reverted. An application that knows its address from `Host` and `X-Forwarded-Proto` does not need it.
@@ -82,18 +83,25 @@ pub struct ProxyTable {
     /// Also sends `Forwarded` (RFC 7239), besides `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub forwarded: bool,
     /// Maximum number of connections to each upstream, and of requests at a time over HTTP/2. Further requests wait in the queue.
+    #[setting(default = Int(10_000), reason = "Well below the ports of one address, with room for many WebSockets. An application that serves fewer requests at once has a queue of its own.")]
     pub connections: Int<1, 65535>,
     /// Maximum number of requests that wait for a connection. Further requests get 503.
+    #[setting(default = Int(1024), reason = "Each uses some kilobytes of memory.")]
     pub queue: Int<0, 1_000_000>,
     /// Maximum time that a request waits for a connection. After it, the request gets 503.
+    #[setting(default = Time(Duration::from_secs(10)))]
     pub queue_timeout: Timeout,
     /// Time for establishing a connection to an upstream. After it, the request gets 504.
+    #[setting(default = Time(Duration::from_secs(5)))]
     pub connect_timeout: Timeout,
     /// Maximum time from the request to the first byte of the response. After it, the request gets 504.
+    #[setting(default = Time(Duration::from_mins(1)), reason = "The defaults of nginx.")]
     pub response_timeout: Timeout,
     /// Maximum time between two parts of a response. After it, the connection to the client is closed.
+    #[setting(default = Time(Duration::from_mins(1)))]
     pub stall_timeout: Timeout,
     /// Time that an idle connection to an upstream stays open.
+    #[setting(default = Time(Duration::from_mins(1)))]
     pub idle_timeout: Timeout,
     /// Also sends POST and other requests that are not idempotent again if their connection is lost. Then the application may execute them
     /// twice.
@@ -105,53 +113,37 @@ pub struct ProxyTable {
     /// if it is large. `off`: nothing. Bodies of gRPC are always passed on at once.
     pub request_buffering: RequestBuffering,
     /// Protocols besides `websocket` and `tcp` to which a client may change its connection (`Upgrade`). HTTP and TLS are not possible.
-    #[schemars(extend("examples" = [["tailscale-control-protocol"]]))]
+    #[setting(example = ["tailscale-control-protocol"])]
     pub upgrade_protocols: Option<OneOrMany<UpgradeProtocol>>,
     /// Maximum time without data in a WebSocket or another tunnel. After it, the connection is closed.
+    #[setting(default = Time(Duration::from_hours(1)), reason = "Many applications send no messages for minutes, and lost connections cost little.")]
     pub tunnel_idle_timeout: Timeout,
     /// Maximum time that a WebSocket or another tunnel stays open. The default is no limit.
-    #[schemars(extend("examples" = ["12h"]))]
+    #[setting(example = "12h")]
     pub tunnel_lifetime: Option<Timeout>,
     /// Maximum size of the temporary file for one response, which frees the upstream when its client reads slowly. Beyond it, the
     /// upstream waits for the client. With 0, Rudy buffers 64 KiB in memory only. Never delays a response.
+    #[setting(default = Size(1 << 30))]
     pub response_buffer: Size,
     /// Whether only public addresses of names are used: the upstreams are not from the configuration.
-    #[serde(skip)]
+    #[setting(skip)]
     pub only_public: bool,
 }
 
 /// An upstream: a table, or its URL alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(url), what = "the URL of an upstream (\"http://127.0.0.1:3000\") or a table")]
 pub struct UpstreamTable {
     /// URL of the upstream.
-    #[schemars(extend("examples" = ["http://10.0.0.1:3000"]))]
+    #[setting(example = "http://10.0.0.1:3000")]
     pub url: UpstreamUrl,
     /// Its share of the requests in relation to the other upstreams.
-    #[serde(default = "one")]
-    #[schemars(default = "one")]
+    #[setting(default = Int(1))]
     pub weight: Int<1, 1000>,
 }
 
-fn one() -> Int<1, 1000> {
-    Int(1)
-}
-
-/// An upstream of weight 1.
-impl From<UpstreamUrl> for UpstreamTable {
-    fn from(url: UpstreamUrl) -> Self {
-        Self { url, weight: one() }
-    }
-}
-
-short_form!(UpstreamTable, SHORT, "the URL of an upstream (\"http://127.0.0.1:3000\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(url: &str) => TextVisitor::new(URL).visit_str(url).map(|url: UpstreamUrl| url.into());
-});
-
 /// The source of `Host` in requests to an upstream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum HostSource {
     /// The request of the client.
     #[default]
@@ -161,8 +153,7 @@ pub enum HostSource {
 }
 
 /// How much of a request body is received before connecting to the upstream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum RequestBuffering {
     /// Up to its end or 64 KiB, or all of it if it has no length; nothing if all upstreams are `h2c`.
     #[default]
@@ -171,54 +162,6 @@ pub enum RequestBuffering {
     Full,
     /// Nothing.
     Off,
-}
-
-short_form!(ProxyTable, SHORT, "a URL (\"http://127.0.0.1:3000\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(url: &str) => TextVisitor::new(URL).visit_str(url).map(|url| ProxyTable::from_iter([url]));
-});
-
-impl Default for ProxyTable {
-    fn default() -> Self {
-        Self {
-            upstreams: None,
-            resolver: None,
-            choice: UpstreamChoice::default(),
-            hash_balance_factor: None,
-            sticky: None,
-            ejection: EjectionTable::default(),
-            slow_start: None,
-            health_check: None,
-            trusted_certificates: None,
-            client_certificate: None,
-            client_key: None,
-            send_proxy_protocol: false,
-            host: HostSource::default(),
-            strip_prefix: false,
-            add_prefix: None,
-            rewrite_location: false,
-            rewrite_cookies: false,
-            forwarded: false,
-            // Well below the ports of one address, with room for many WebSockets. An application that serves fewer
-            // requests at once has a queue of its own.
-            connections: Int(10_000),
-            // Each uses some kilobytes of memory.
-            queue: Int(1024),
-            queue_timeout: Time(Duration::from_secs(10)),
-            connect_timeout: Time(Duration::from_secs(5)),
-            // The defaults of nginx.
-            response_timeout: Time(Duration::from_mins(1)),
-            stall_timeout: Time(Duration::from_mins(1)),
-            idle_timeout: Time(Duration::from_mins(1)),
-            retry_non_idempotent: false,
-            request_buffering: RequestBuffering::default(),
-            upgrade_protocols: None,
-            // Many applications send no messages for minutes, and lost connections cost little.
-            tunnel_idle_timeout: Time(Duration::from_hours(1)),
-            tunnel_lifetime: None,
-            response_buffer: Size(1 << 30),
-            only_public: false,
-        }
-    }
 }
 
 impl ProxyTable {
@@ -273,7 +216,7 @@ impl ProxyTable {
                     "`sticky` and the SRV records of {url} exclude each other: use `choice = \"hash:cookie:NAME\"`"
                 ),
             )
-        } else if *weight != one() {
+        } else if *weight != Int(1) {
             ("upstreams", format!("the SRV records of {url} state the weights: remove `weight`"))
         } else {
             return None;

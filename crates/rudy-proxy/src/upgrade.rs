@@ -154,8 +154,10 @@ impl fmt::Display for UpgradeProtocol {
     }
 }
 
-written_as_text!(UpgradeProtocol, "a protocol for `Upgrade` (\"tailscale-control-protocol\")",
-    { "type": "string", "description": "The name of a protocol in the field `Upgrade`.", "examples": ["tailscale-control-protocol"] });
+written_as_text!(UpgradeProtocol, "a protocol for `Upgrade` (\"tailscale-control-protocol\")", {
+    doc: "The name of a protocol in the field `Upgrade`.",
+    examples: ["tailscale-control-protocol"],
+});
 
 #[cfg(test)]
 mod tests {

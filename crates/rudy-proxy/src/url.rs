@@ -50,9 +50,6 @@ impl Scheme {
     }
 }
 
-/// Describes the text, for error messages.
-pub(super) const URL: &str = "the URL of an upstream (\"http://127.0.0.1:3000\")";
-
 /// `Host` of a Unix socket, which has no name.
 const HOST_OF_UNIX_SOCKET: &str = "localhost";
 
@@ -173,8 +170,10 @@ fn has_port(authority: &str) -> bool {
     authority.rsplit_once(']').map_or(authority, |(_, port)| port).contains(':')
 }
 
-written_as_text!(UpstreamUrl, "the URL of an upstream (\"http://127.0.0.1:3000\")",
-    { "type": "string", "description": "The URL of an upstream: its scheme, host and port, or a Unix socket.", "examples": ["http://127.0.0.1:3000", "https://app.example", "h2c://127.0.0.1:50051", "unix:/run/app.sock", "http://_http._tcp.example.org"] });
+written_as_text!(UpstreamUrl, "the URL of an upstream (\"http://127.0.0.1:3000\")", {
+    doc: "The URL of an upstream: its scheme, host and port, or a Unix socket.",
+    examples: ["http://127.0.0.1:3000", "https://app.example", "h2c://127.0.0.1:50051", "unix:/run/app.sock", "http://_http._tcp.example.org"],
+});
 
 impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,31 +3,28 @@
 use std::fmt;
 use std::path::Path;
 
-use rudy_config::{FilePath, Located, Location, Problem, missing, short_form};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use rudy_config::{FilePath, Located, Location, Problem, Table, Words, missing};
 
 /// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
 /// files.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, Table)]
+#[setting(short(source), what = "\"auto\", \"self-signed\", \"internal\" or a table", default)]
 pub struct TlsTable {
     /// Where the certificate comes from: `auto`, from the authority of `[acme]`, for each of the `hosts`; `self-signed`, which browsers
     /// warn about; `internal`, signed by a local authority that `rudy certificates trust` installs.
     pub source: Option<CertificateSource>,
     /// File with the certificate of the site, followed by those of its issuers, in PEM.
-    #[schemars(example = &"cert.pem")]
+    #[setting(example = "cert.pem")]
     pub certificate: Option<FilePath>,
     /// File with the private key of the certificate, in PEM, without a password.
-    #[schemars(example = &"key.pem")]
+    #[setting(example = "key.pem")]
     pub key: Option<FilePath>,
     /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
-    #[schemars(example = &"ocsp.der")]
+    #[setting(example = "ocsp.der")]
     pub ocsp: Option<FilePath>,
     /// Further certificates for the same names with keys of other types. A client receives the first that it supports:
     /// ECDSA, Ed25519, RSA.
-    #[schemars(extend("examples" = [[{ "certificate": "rsa.pem", "key": "rsa-key.pem" }]]))]
+    #[setting(example = [{ certificate = "rsa.pem", key = "rsa-key.pem" }])]
     pub certificates: Vec<Located<CertificateTable>>,
     /// Minimum protocol version: `1.2` or `1.3`. The default is `1.2`.
     pub min_version: MinVersion,
@@ -35,24 +32,12 @@ pub struct TlsTable {
     /// default is `false`.
     pub early_data: bool,
     /// Asks clients for certificates. By default, one is required.
-    #[schemars(extend("examples" = [{ "authority": "clients.pem" }]))]
+    #[setting(example = { authority = "clients.pem" })]
     pub client_certificates: Option<ClientCertificatesTable>,
 }
 
-short_form!(TlsTable, SHORT, "\"auto\", \"self-signed\", \"internal\" or a table", r#"{ "enum": ["auto", "self-signed", "internal"] }"#, {
-    visit_str(name: &str) => {
-        let source = [CertificateSource::Auto, CertificateSource::SelfSigned, CertificateSource::Internal].into_iter();
-        let source = source.into_iter().find(|source| source.to_string() == name);
-        let source = source.ok_or_else(|| serde::de::Error::custom(format!(
-            "unknown certificate source \"{name}\"\nexpected \"auto\", \"self-signed\", \"internal\", or a table with `certificate` and `key`"
-        )))?;
-        Ok(TlsTable { source: Some(source), ..TlsTable::default() })
-    };
-});
-
 /// Where a certificate comes from, if not from files of the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Words)]
 pub enum CertificateSource {
     /// From the authority of `[acme]`, and renewed in time.
     Auto,
@@ -73,52 +58,46 @@ impl fmt::Display for CertificateSource {
 }
 
 /// The files of a certificate.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
 pub struct CertificateTable {
     /// File with the certificate of the site, followed by those of its issuers, in PEM.
-    #[schemars(example = &"cert.pem")]
+    #[setting(example = "cert.pem")]
     pub certificate: FilePath,
     /// File with the private key of the certificate, in PEM, without a password.
-    #[schemars(example = &"key.pem")]
+    #[setting(example = "key.pem")]
     pub key: FilePath,
     /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
-    #[schemars(example = &"ocsp.der")]
+    #[setting(example = "ocsp.der")]
     pub ocsp: Option<FilePath>,
 }
 
 /// The client certificates that a site accepts.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
 pub struct ClientCertificatesTable {
     /// File with the certificates of the authorities that issue client certificates, or with such certificates themselves, in PEM.
-    #[schemars(example = &"clients.pem")]
+    #[setting(example = "clients.pem")]
     pub authority: FilePath,
     /// File with the revocation lists of these authorities, in PEM. With it, each authority needs a current list.
-    #[schemars(example = &"revoked.pem")]
+    #[setting(example = "revoked.pem")]
     pub crl: Option<FilePath>,
     /// Whether clients without a certificate are rejected. The default is `true`; with `false`, apps decide by
     /// `SSL_CLIENT_VERIFY`.
-    #[serde(default = "yes")]
+    #[setting(default = true)]
     pub required: bool,
     /// Whether apps receive the certificate itself, as `SSL_CLIENT_CERT`. The default is `false`.
-    #[serde(default)]
+    #[setting(default)]
     pub forward: bool,
 }
 
-fn yes() -> bool {
-    true
-}
-
 /// A protocol version.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum MinVersion {
     /// TLS 1.2.
     #[default]
-    #[serde(rename = "1.2")]
+    #[setting(name = "1.2")]
     Tls12,
     /// TLS 1.3.
-    #[serde(rename = "1.3")]
+    #[setting(name = "1.3")]
     Tls13,
 }
 

@@ -1,21 +1,19 @@
 //! Sizes in bytes.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::visible;
 
-/// A number of bytes from `MIN` to `MAX`: `"16k"`, `"16KiB"` (× 1024), `"20M"` (× 1024²), or `"10MB"` (× 1,000,000).
+/// A number of bytes from `MIN` to `MAX`: `"16k"`, `"16KiB"` (× 1024), `"20M"` (× 1024²), `"2T"`, or `"10MB"` (× 1,000,000).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size<const MIN: u64 = 0, const MAX: u64 = { u64::MAX }>(pub u64);
 
 /// As in nginx, single letters are binary units; SI units with a B are decimal. The last ones are in the order that `Display` needs.
-const UNITS: [(&str, u64); 17] = [
+const UNITS: [(&str, u64); 19] = [
     ("", 1),
     ("B", 1),
     ("kB", 1000),
@@ -29,6 +27,8 @@ const UNITS: [(&str, u64); 17] = [
     ("m", 1 << 20),
     ("G", 1 << 30),
     ("g", 1 << 30),
+    ("T", 1 << 40),
+    ("t", 1 << 40),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
@@ -47,6 +47,25 @@ impl<const MIN: u64, const MAX: u64> Size<MIN, MAX> {
         Err(format!("{size} is out of range\nexpected {min} to {max}"))
     }
 
+    /// Parses a size. The error has two lines: the problem, and what is expected.
+    ///
+    /// # Errors
+    ///
+    /// The text is no size, or the size is out of bounds.
+    pub fn of_text(text: &str) -> Result<Self, String> {
+        let invalid = || format!("\"{}\" is not a size\n{EXPECTED}", visible(text));
+        Self::within(parse_size(text).ok_or_else(invalid)?)
+    }
+
+    /// Returns the size of a number of bytes. The error is that of [`Self::of_text`].
+    ///
+    /// # Errors
+    ///
+    /// The number is negative, or out of bounds.
+    pub fn of_bytes(bytes: i128) -> Result<Self, String> {
+        Self::within(u64::try_from(bytes).map_err(|_| format!("{bytes} is not a size\n{EXPECTED}"))?)
+    }
+
     /// Converts to `usize`.
     #[must_use]
     pub fn as_usize(self) -> usize {
@@ -57,6 +76,12 @@ impl<const MIN: u64, const MAX: u64> Size<MIN, MAX> {
 impl From<u64> for Size {
     fn from(bytes: u64) -> Self {
         Self(bytes)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> From<Size<MIN, MAX>> for u64 {
+    fn from(size: Size<MIN, MAX>) -> Self {
+        size.0
     }
 }
 
@@ -77,7 +102,7 @@ impl<const MIN: u64, const MAX: u64> FromStr for Size<MIN, MAX> {
 
 impl<const MIN: u64, const MAX: u64> fmt::Display for Size<MIN, MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut binary = UNITS[13..].iter().rev();
+        let mut binary = UNITS[15..].iter().rev();
         match binary.find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor)) {
             Some((unit, factor)) => write!(f, "{}{unit}", self.0 / factor),
             None => write!(f, "{}B", self.0),
@@ -97,17 +122,11 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                let invalid = || E::custom(format_args!("\"{}\" is not a size\n{EXPECTED}", visible(text)));
-                Size::within(parse_size(text).ok_or_else(invalid)?).map_err(E::custom)
-            }
-
-            fn visit_u64<E: Error>(self, bytes: u64) -> Result<Self::Value, E> {
-                Size::within(bytes).map_err(E::custom)
+                Size::of_text(text).map_err(E::custom)
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Self::Value, E> {
-                let invalid = |_| E::custom(format_args!("{bytes} is not a size\n{EXPECTED}"));
-                self.visit_u64(u64::try_from(bytes).map_err(invalid)?)
+                Size::of_bytes(bytes.into()).map_err(E::custom)
             }
         }
 
@@ -115,54 +134,9 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
     }
 }
 
-/// The schema of every [`Size`], independent of its bounds.
-struct SizeText;
-
-impl JsonSchema for SizeText {
-    fn schema_name() -> Cow<'static, str> {
-        "Size".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A number of bytes, or a number with a unit: `k`, `M`, `G` or `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024), `kB`, `MB`, `GB` or `TB` (powers of 1000).",
-            "type": ["string", "integer"], "minimum": 0, "pattern": "^[0-9]+ *([kKMGT]?B|[KMGT]iB|[kKmMgG])?$", "examples": ["16k", "20M", "10MB", 4096]
-        })
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> JsonSchema for Size<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Size<MIN, MAX>".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<SizeText>()
-    }
-}
-
 impl<const MIN: u64, const MAX: u64> Serialize for Size<MIN, MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-/// Serializes a number of bytes as a [`Size`], as in `#[serde(with = "as_size")]`.
-pub mod as_size {
-    use super::{Deserialize, Deserializer, Serialize, Serializer, Size};
-
-    /// Deserializes a [`Size`].
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        <Size>::deserialize(deserializer).map(|size| size.0)
-    }
-
-    /// Serializes a [`Size`].
-    pub fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        <Size>::from(*bytes).serialize(serializer)
     }
 }
 
@@ -180,6 +154,7 @@ mod tests {
             ("16k", 16_384),
             ("20M", 20 << 20),
             ("1g", 1 << 30),
+            ("2T", 2 << 40),
             ("10MB", 10_000_000),
             ("2 kB", 2000),
             ("7", 7),

@@ -1,11 +1,9 @@
 //! Durations of a configuration file or a flag.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -43,16 +41,36 @@ impl<const MIN: u64, const MAX: u64> Time<MIN, MAX> {
         Err(format!("{time} is out of range\nexpected {min} to {max}"))
     }
 
-    fn seconds<E: Error>(seconds: f64) -> Result<Self, E> {
+    /// Parses a time. The error has two lines: the problem, and what is expected.
+    ///
+    /// # Errors
+    ///
+    /// The text is no time, or the time is out of bounds.
+    pub fn of_text(text: &str) -> Result<Self, String> {
+        let invalid = || format!("\"{}\" is not a time\n{EXPECTED}", visible(text));
+        Self::within(parse_time(text).ok_or_else(invalid)?)
+    }
+
+    /// Returns the time of a number of seconds. The error is that of [`Self::of_text`].
+    ///
+    /// # Errors
+    ///
+    /// The number is negative or too large, or the time is out of bounds.
+    pub fn of_seconds(seconds: f64) -> Result<Self, String> {
         let time = Duration::try_from_secs_f64(seconds);
-        let time = time.map_err(|_| E::custom(format_args!("{seconds} is not a time\n{EXPECTED}")))?;
-        Self::within(time).map_err(E::custom)
+        Self::within(time.map_err(|_| format!("{seconds} is not a time\n{EXPECTED}"))?)
     }
 }
 
 impl From<Duration> for Time {
     fn from(time: Duration) -> Self {
         Self(time)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> From<Time<MIN, MAX>> for Duration {
+    fn from(time: Time<MIN, MAX>) -> Self {
+        time.0
     }
 }
 
@@ -122,8 +140,7 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Time<MIN, MAX> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                let invalid = || E::custom(format_args!("\"{}\" is not a time\n{EXPECTED}", visible(text)));
-                Time::within(parse_time(text).ok_or_else(invalid)?).map_err(E::custom)
+                Time::of_text(text).map_err(E::custom)
             }
 
             fn visit_u64<E: Error>(self, seconds: u64) -> Result<Self::Value, E> {
@@ -132,11 +149,11 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Time<MIN, MAX> {
 
             #[expect(clippy::cast_precision_loss, reason = "a negative number is an error, however large")]
             fn visit_i64<E: Error>(self, seconds: i64) -> Result<Self::Value, E> {
-                Time::seconds(seconds as f64)
+                self.visit_f64(seconds as f64)
             }
 
             fn visit_f64<E: Error>(self, seconds: f64) -> Result<Self::Value, E> {
-                Time::seconds(seconds)
+                Time::of_seconds(seconds).map_err(E::custom)
             }
         }
 
@@ -147,51 +164,6 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Time<MIN, MAX> {
 impl<const MIN: u64, const MAX: u64> Serialize for Time<MIN, MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-/// The schema of every [`Time`], independent of its bounds.
-struct TimeText;
-
-impl JsonSchema for TimeText {
-    fn schema_name() -> Cow<'static, str> {
-        "Time".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A duration: numbers with the units `ms`, `s`, `m`, `h` or `d`. A number without a unit is in seconds.",
-            "type": ["string", "number"], "minimum": 0, "examples": ["10s", "500ms", "5m", "1h", 75]
-        })
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> JsonSchema for Time<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Time<MIN, MAX>".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<TimeText>()
-    }
-}
-
-/// Serializes a [`Duration`] as a [`Time`], as in `#[serde(with = "as_time")]`.
-pub mod as_time {
-    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, Time};
-
-    /// Deserializes a [`Time`].
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        <Time>::deserialize(deserializer).map(|time| time.0)
-    }
-
-    /// Serializes a [`Time`].
-    pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        <Time>::from(*time).serialize(serializer)
     }
 }
 

@@ -5,25 +5,22 @@ use std::sync::Arc;
 use std::{process, thread};
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_config::Problem;
+use rudy_config::{Problem, Table};
 use rudy_message::semantics::negotiation::choose_media_type;
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig};
 use rudy_service::{Client, Reply, Request, Response};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::metrics::Metrics;
 
 /// Shows which process, thread, task and engine serves the request, as text or JSON.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("examples" = [{ "allow": "loopback" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(example = { allow = "loopback" })]
 pub struct InfoTable {
     /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`.
-    #[schemars(example = &"loopback")]
+    #[setting(example = "loopback")]
     pub allow: AllowedClients,
 }
 

@@ -34,8 +34,10 @@ impl FromStr for NameServer {
     }
 }
 
-written_as_text!(NameServer, "the address of a name server (\"10.0.0.2\")",
-    { "type": "string", "description": "The IP address of a name server, with its port if that is not 53, or \"system\".", "examples": ["10.0.0.2", "10.0.0.2:5353", "system"] });
+written_as_text!(NameServer, "the address of a name server (\"10.0.0.2\")", {
+    doc: "The IP address of a name server, with its port if that is not 53, or \"system\".",
+    examples: ["10.0.0.2", "10.0.0.2:5353", "system"],
+});
 
 impl fmt::Display for NameServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,312 +1,104 @@
-//! The serde deserializer of tables. Unknown keys are reported and skipped.
-//!
-//! A struct can have parts that share its table: fields whose names begin with a dollar sign (`#[serde(rename = "$app")]`).
-//! serde's `flatten` would copy the values and lose their locations and the names of the keys. If a part is an enum, the key in
-//! the table selects the variant.
+//! Reads the keys of a table. Unknown keys are reported and skipped.
 
-use std::cell::{Cell, RefCell};
+use toml::de::DeTable;
 
-use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, VariantAccess, Visitor};
-use serde::forward_to_deserialize_any;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::error::Error;
-use super::value::Value;
+use super::{Invalid, Value};
 use crate::diagnostics::{Location, Problem};
 use crate::hints;
+use crate::setting::{Choice, Setting};
+use crate::shape::TableInfo;
 
-/// The state that a struct and its parts share while they read one table.
-struct TableContext<'r> {
+/// A table whose keys are being read. The struct of the table and its parts share it.
+pub struct TableReader<'r> {
     value: Value<'r>,
     table: &'r DeTable<'r>,
-    /// The keys of the struct and its parts.
-    known: RefCell<Vec<&'static str>>,
-    /// Whether the whole table was read, so that `known` is complete.
-    is_complete: Cell<bool>,
+    has_unknown: bool,
 }
 
-/// The next entry to read.
-enum Entry<'r> {
-    Key(&'r str, &'r DeValue<'r>),
-    Part(&'static str),
-}
-
-/// Iterates over the entries of a table.
-pub(super) struct Entries<'r, 'f> {
-    location: &'f Location,
-    reader: &'r super::Reader<'r>,
-    /// `None` for a map, which accepts all keys.
-    context: Option<&'f TableContext<'r>>,
-    rest: std::vec::IntoIter<Entry<'r>>,
-    next: Option<Entry<'r>>,
-}
-
-impl<'r, 'f> Entries<'r, 'f> {
-    /// All entries, for a map.
-    pub(super) fn all(value: &'f Value<'r>, table: &'r DeTable<'r>) -> Self {
-        Self::new(value, None, table, |_| true, &[])
-    }
-
-    fn new(
-        value: &'f Value<'r>,
-        context: Option<&'f TableContext<'r>>,
-        table: &'r DeTable<'r>,
-        is_wanted: impl Fn(&str) -> bool,
-        fields: &'static [&'static str],
-    ) -> Self {
-        let (reader, location) = (value.reader, &value.location);
-        let keys = table.iter().filter_map(|(key, value)| {
-            let key = key.get_ref().as_ref();
-            let is_read = is_wanted(key) && !reader.is_invalid(&location.key(key));
-            is_read.then(|| Entry::Key(key, value.get_ref()))
-        });
-        // Parts come last, when the keys of the struct itself are known.
-        let parts = fields.iter().copied().filter(|field| field.starts_with('$')).map(Entry::Part);
-        let entries: Vec<_> = keys.chain(parts).collect();
-        Self { location, reader, context, rest: entries.into_iter(), next: None }
-    }
-
-    /// Reads a struct with these fields.
-    pub(super) fn read<'de, V: Visitor<'de>>(
-        value: &Value<'r>,
-        table: &'r DeTable<'r>,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        let known = RefCell::new(fields.to_vec());
-        let context = TableContext { value: value.clone(), table, known, is_complete: Cell::new(false) };
-        let result = context.struct_of(fields, visitor);
-        if context.is_complete.get() {
-            context.report_unknown();
-        }
-        result
-    }
-}
-
-impl TableContext<'_> {
-    fn struct_of<'de, V: Visitor<'de>>(
-        &self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_map(Entries::new(
-            &self.value,
-            Some(self),
-            self.table,
-            |key| fields.contains(&key) && !key.starts_with('$'),
-            fields,
-        ))
-    }
-
-    /// Reports each unknown key once, and returns whether there are any.
-    fn report_unknown(&self) -> bool {
-        let Value { reader, location, .. } = &self.value;
-        let known = self.known.borrow();
+impl<'r> TableReader<'r> {
+    /// Reports unknown keys.
+    pub(super) fn new(value: Value<'r>, table: &'r DeTable<'r>, info: &'static TableInfo) -> Self {
+        let Value { reader, location, .. } = &value;
         let mut has_unknown = false;
-        for (key, _) in self.table {
+        for key in table.keys() {
             let key = key.get_ref().as_ref();
-            if known.contains(&key) && !key.starts_with('$') {
+            if info.has(key) {
                 continue;
             }
             has_unknown = true;
             let location = location.key(key);
-            if !reader.is_invalid(&location) {
-                reader.report(hints::unknown(reader.hints, &location, key, &known));
-                reader.invalid.borrow_mut().push(location);
-            }
+            reader.report(hints::unknown(reader.hints, &location, key, &info.names()));
+            reader.invalid.borrow_mut().push(location);
         }
-        has_unknown
-    }
-}
-
-impl<'de> MapAccess<'de> for Entries<'_, '_> {
-    type Error = Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        self.next = self.rest.next();
-        let Some(next) = &self.next else {
-            if let Some(context) = self.context {
-                context.is_complete.set(true);
-            }
-            return Ok(None);
-        };
-        let (Entry::Key(key, _) | Entry::Part(key)) = *next;
-        let name = seed.deserialize(StrDeserializer::<Error>::new(key));
-        name.map(Some).map_err(|error| error.at_key(&self.location.key(key)))
+        Self { value, table, has_unknown }
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        match (self.next.take(), self.context) {
-            (Some(Entry::Key(key, value)), _) => {
-                let location = self.location.key(key);
-                seed.deserialize(Value::new(self.reader, value, location.clone()))
-                    .map_err(|error| error.at(&location))
-            }
-            (Some(Entry::Part(_)), Some(context)) => seed.deserialize(Part(context)),
-            _ => Err(Error::custom("a value is read before its key")),
+    /// The location of the table.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.value.location
+    }
+
+    /// Reads the value of a key. `None` if it is missing or invalid.
+    #[must_use]
+    pub fn optional<T: Setting>(&self, key: &'static str) -> Option<T> {
+        self.value_of(key)?.read().ok()
+    }
+
+    /// Reads the value of a required key.
+    ///
+    /// # Errors
+    ///
+    /// It is missing or invalid, which has been reported.
+    pub fn required<T: Setting>(&self, key: &'static str) -> Result<T, Invalid> {
+        match self.value_of(key) {
+            Some(value) => value.read(),
+            None => Err(self.missing(key)),
         }
     }
-}
 
-/// The location of a missing variant, whose problem is already reported.
-const NO_VARIANT: &str = "$none";
-
-/// A part of a struct: another struct, or an enum, in the same table.
-struct Part<'r, 'f>(&'f TableContext<'r>);
-
-impl<'de> Deserializer<'de> for Part<'_, '_> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error::custom("a part of a table is a struct or an enum"))
+    fn value_of(&self, key: &str) -> Option<Value<'r>> {
+        let content = self.table.get(key)?;
+        Some(Value::new(self.value.reader, content.get_ref(), self.location().key(key)))
     }
 
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        self.0.known.borrow_mut().extend(fields);
-        self.0.struct_of(fields, visitor).map_err(|error| error.at(&self.0.value.location))
+    /// Reports a missing key, unless an unknown one was probably meant.
+    fn missing(&self, key: &str) -> Invalid {
+        let Value { reader, location, .. } = &self.value;
+        let missing = location.key(key);
+        if self.has_unknown && reader.invalid.borrow().iter().any(|invalid| invalid.is_probably(&missing)) {
+            return Invalid(());
+        }
+        reader.report(hints::missing(reader.hints, location, key))
     }
 
-    /// Reads the variant whose key is in the table. A second one is an error.
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        let TableContext { value, table, known, .. } = self.0;
-        known.borrow_mut().extend(variants);
-        let (table_name, variant) = value.reader.hints.choice();
-        let location = &value.location;
-        let there =
-            |key: &&&'static str| table.contains_key(**key) && !value.reader.is_invalid(&location.key(key));
-        let mut given = variants.iter().filter(there).copied();
+    /// Reads the only one of the keys of a choice that the table has. `None` after a problem.
+    #[must_use]
+    pub fn choice<T: Choice>(&self) -> Option<T> {
+        let Value { reader, location, .. } = &self.value;
+        let (table, choice) = reader.hints.choice();
+        let mut given = T::KEYS.iter().map(|key| key.name).filter(|key| self.table.contains_key(*key));
         let Some(first) = given.next() else {
-            if !self.0.report_unknown() && !value.reader.contains_invalid(location) {
-                let names: Vec<_> = variants.iter().map(|key| format!("`{key}`")).collect();
-                value.reader.report(no_variant(location, table_name, variant, &names));
+            if !self.has_unknown {
+                let names: Vec<_> = T::KEYS.iter().map(|key| format!("`{}`", key.name)).collect();
+                reader.report(without_choice(location, table, choice, &names));
             }
-            return Err(Error::reported(&location.key(NO_VARIANT)));
+            return None;
         };
         if let Some(second) = given.next() {
             let title =
-                format!("a {table_name} can only have one {variant}; this one has `{first}` and `{second}`");
-            let problem = Problem::key(&location.key(second), title).label(format!("a second {variant}"));
-            value.reader.report(problem.also(&location.key(first), "the first"));
-            return Err(Error::reported(&location.key(second)));
+                format!("a {table} can only have one {choice}; this one has `{first}` and `{second}`");
+            let problem = Problem::key(&location.key(second), title).label(format!("a second {choice}"));
+            reader.report(problem.also(&location.key(first), "the first"));
+            reader.invalid.borrow_mut().push(location.key(second));
         }
-        let Some(inner) = table.get(first).map(Spanned::get_ref) else {
-            return Err(Error::reported(location));
-        };
-        visitor
-            .visit_enum(Variant { key: first, value: Value::new(value.reader, inner, location.key(first)) })
-    }
-
-    /// `None` if no variant is valid, so that the rest of the table is read.
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let Value { reader, location, .. } = &self.0.value;
-        if reader.is_invalid(&location.key(NO_VARIANT)) {
-            visitor.visit_none()
-        } else {
-            visitor.visit_some(self)
-        }
-    }
-
-    /// Supports boxed parts and newtypes.
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
-        seq tuple tuple_struct map identifier ignored_any
-    }
-}
-
-/// The key of a variant, and its value.
-struct Variant<'r> {
-    key: &'static str,
-    value: Value<'r>,
-}
-
-impl<'de> EnumAccess<'de> for Variant<'_> {
-    type Error = Error;
-    type Variant = Self;
-
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
-        Ok((seed.deserialize(StrDeserializer::<Error>::new(self.key))?, self))
-    }
-}
-
-impl<'de> VariantAccess<'de> for Variant<'_> {
-    type Error = Error;
-
-    fn unit_variant(self) -> Result<(), Error> {
-        Err(self.value.unexpected("a table"))
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
-        let location = self.value.location.clone();
-        seed.deserialize(self.value).map_err(|error| error.at(&location))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Error> {
-        Err(self.value.unexpected("a table"))
-    }
-
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Error> {
-        Err(self.value.unexpected("a table"))
-    }
-}
-
-/// Presents a value as a map of its location and itself: [`crate::Located`].
-pub(super) struct LocatedAccess<'r> {
-    value: Option<Value<'r>>,
-    is_location_read: bool,
-}
-
-impl<'r> LocatedAccess<'r> {
-    pub(super) fn new(value: Value<'r>) -> Self {
-        Self { value: Some(value), is_location_read: false }
-    }
-}
-
-impl<'de> MapAccess<'de> for LocatedAccess<'_> {
-    type Error = Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let key = match (&self.value, self.is_location_read) {
-            (None, _) => return Ok(None),
-            (Some(_), false) => "location",
-            (Some(_), true) => "value",
-        };
-        seed.deserialize(StrDeserializer::<Error>::new(key)).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let value = if self.is_location_read { self.value.take() } else { self.value.clone() };
-        let Some(value) = value else { return Err(Error::custom("a value is read before its key")) };
-        if self.is_location_read {
-            return seed.deserialize(value);
-        }
-        self.is_location_read = true;
-        seed.deserialize(serde::de::value::StringDeserializer::new(value.location.to_text()))
+        self.value_of(first)?.read_with(|value| T::read(first, value)).ok()
     }
 }
 
 /// Reports a table without any of the keys of which it needs one.
-fn no_variant(location: &Location, table: &str, variant: &str, names: &[String]) -> Problem {
-    let problem = Problem::value(location, format!("this {table} has no {variant}"));
+fn without_choice(location: &Location, table: &str, choice: &str, names: &[String]) -> Problem {
+    let problem = Problem::value(location, format!("this {table} has no {choice}"));
     let [before @ .., last] = names else { return problem };
     problem.label(format!("expected {} or {last}", before.join(", ")))
 }

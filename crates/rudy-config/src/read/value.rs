@@ -1,30 +1,85 @@
-//! The serde deserializer of a value.
+//! A value of a file, and how types read it.
 
-use std::os::unix::ffi::OsStrExt;
+use std::borrow::Cow;
+use std::str::FromStr;
 
-use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Unexpected, Visitor};
-use serde::forward_to_deserialize_any;
-use toml::Spanned;
-use toml::de::DeValue;
+use rudy_units::visible;
+use toml::de::{DeTable, DeValue};
 
-use super::error::Error;
-use super::table::{Entries, LocatedAccess};
-use super::{Reader, marker};
+use super::table::TableReader;
+use super::{Invalid, Reader, two_lines};
 use crate::diagnostics::{Location, Problem};
 use crate::nearest::nearest;
+use crate::setting::{Setting, Table, Words};
+use crate::shape::TableInfo;
+use crate::values::FilePath;
 
-/// A value of a file.
+/// A value of a file, or the key of an entry.
 #[derive(Clone)]
-pub(super) struct Value<'r> {
+pub struct Value<'r> {
     pub(super) reader: &'r Reader<'r>,
-    pub(super) content: &'r DeValue<'r>,
+    content: &'r DeValue<'r>,
     pub(super) location: Location,
+    is_key: bool,
 }
 
 impl<'r> Value<'r> {
     pub(super) fn new(reader: &'r Reader<'r>, content: &'r DeValue<'r>, location: Location) -> Self {
-        Self { reader, content, location }
+        Self { reader, content, location, is_key: false }
+    }
+
+    /// Where it is written.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Reads it as a `T`. If it is invalid, it is recorded.
+    pub(super) fn read<T: Setting>(&self) -> Result<T, Invalid> {
+        self.read_with(T::read)
+    }
+
+    pub(super) fn read_with<T>(&self, read: impl FnOnce(&Self) -> Result<T, Invalid>) -> Result<T, Invalid> {
+        // A placeholder without a value, whose problem has been reported.
+        if self.reader.is_invalid(&self.location) {
+            return Err(Invalid(()));
+        }
+        read(self).inspect_err(|_| self.reader.invalid.borrow_mut().push(self.location.clone()))
+    }
+
+    /// Reports that it is invalid. The lines are the problem, the expected value and the advice, of which the last two may be missing.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn invalid<T>(&self, lines: impl AsRef<str>) -> Result<T, Invalid> {
+        let mut lines = lines.as_ref().lines();
+        let title = lines.next().unwrap_or_default();
+        let at = &self.location;
+        let problem = if self.is_key { Problem::key(at, title) } else { Problem::value(at, title) };
+        let problem = problem.label(lines.next().unwrap_or_default());
+        Err(self.reader.report(match lines.next() {
+            Some(help) => problem.help(help),
+            None => problem,
+        }))
+    }
+
+    /// Reports that something else is expected, with what to write if that is known.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn expected<T>(&self, what: &str) -> Result<T, Invalid> {
+        let message = format!("expected {what}, found {}", self.type_name());
+        let write = match self.content {
+            DeValue::Table(_) if what == "a list" => Some(format!("write [[{}]]", self.location.keys())),
+            DeValue::Integer(number) if what == "a string" => Some(format!("write \"{}\"", number.as_str())),
+            _ => self.reader.hints.example(&self.location, what),
+        };
+        match write {
+            Some(line) => self.invalid(two_lines(message, line)),
+            None => self.invalid(message),
+        }
     }
 
     /// The type of this value, for people.
@@ -40,184 +95,238 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// The error that this value has the wrong type.
-    pub(super) fn unexpected(&self, expected: &'static str) -> Error {
-        let message = format!("expected {expected}, found {}", self.type_name());
-        match self.content {
-            DeValue::Table(_) if expected == "a list" => {
-                Error::custom(super::two_lines(message, format_args!("write [[{}]]", self.location.keys())))
-            }
-            DeValue::Integer(number) if expected == "a string" => {
-                Error::custom(super::two_lines(message, format_args!("write \"{}\"", number.as_str())))
-            }
-            _ => match self.reader.hints.example(&self.location, expected) {
-                Some(line) => Error::custom(super::two_lines(message, line)),
-                None => Error::custom(message),
-            },
-        }
-        .at(&self.location)
+    /// Whether it is a table.
+    #[must_use]
+    pub fn is_table(&self) -> bool {
+        self.content.is_table()
     }
 
-    fn text(&self) -> Result<&'r str, Error> {
-        if let DeValue::String(text) = self.content { Ok(text) } else { Err(self.unexpected("a string")) }
+    /// Whether it is an empty table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self.content, DeValue::Table(table) if table.is_empty())
     }
 
-    /// The text as a path relative to the folder of the file. With `is_program`, a name without a slash stays a name in `PATH`.
-    fn path<'de, V: Visitor<'de>>(&self, visitor: V, is_program: bool) -> Result<V::Value, Error> {
-        let text = self.text()?;
-        if text.is_empty() {
-            return Err(Error::custom("the value is empty"));
-        }
-        if is_program && !text.contains('/') {
-            return visitor.visit_str(text);
-        }
-        visitor.visit_bytes(self.reader.folder.join(text).as_os_str().as_bytes())
+    /// Whether a `T` can be of its kind: a text, an integer, a list.
+    #[must_use]
+    pub fn may_be<T: Setting>(&self) -> bool {
+        T::SHAPE.accepts(self.content)
     }
 
-    fn integer<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
-        let number = match self.content {
-            DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix()).ok(),
-            // The value of an environment variable is text.
-            DeValue::String(text) if self.reader.expanded.contains(&self.location) => text.parse().ok(),
-            _ => return Err(self.unexpected("an integer")),
-        };
-        match number {
-            Some(number) if number >= 0 => u64::try_from(number).map_or_else(
-                |_| Err(Error::custom(format_args!("{number} is out of range"))),
-                |number| visitor.visit_u64(number),
-            ),
-            Some(number) => visitor.visit_i64(i64::try_from(number).unwrap_or(i64::MIN)),
-            None => Err(Error::custom("this is not an integer")),
+    /// The value of a boolean.
+    #[must_use]
+    pub fn boolean(&self) -> Option<bool> {
+        if let DeValue::Boolean(is_on) = self.content { Some(*is_on) } else { None }
+    }
+
+    /// The text of a string.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&'r str> {
+        if let DeValue::String(text) = self.content { Some(text) } else { None }
+    }
+
+    /// Reads a string.
+    ///
+    /// # Errors
+    ///
+    /// It is another value.
+    pub fn text(&self) -> Result<&'r str, Invalid> {
+        self.as_text().map_or_else(|| self.expected("a string"), Ok)
+    }
+
+    /// Reads a text with a notation of its own. `what` describes it, with an example: `a host ("example.org")`.
+    ///
+    /// # Errors
+    ///
+    /// It is another value, or the text is not in the notation.
+    pub fn parse<T: FromStr<Err = String>>(&self, what: &str) -> Result<T, Invalid> {
+        let Some(text) = self.as_text() else { return self.expected(what) };
+        self.parse_text(text, what)
+    }
+
+    /// Like [`Self::parse`], or reads an integer as its text.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::parse`].
+    pub fn parse_or_integer<T: FromStr<Err = String>>(&self, what: &str) -> Result<T, Invalid> {
+        match self.number() {
+            Some(number) => self.parse_text(&number.to_string(), what),
+            None => self.parse(what),
         }
     }
 
-    fn list<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
-        let DeValue::Array(array) = self.content else { return Err(self.unexpected("a list")) };
-        visitor.visit_seq(Elements {
-            list: self,
-            rest: array.iter().enumerate(),
-            is_whole: true,
-            has_any: array.is_empty(),
+    fn parse_text<T: FromStr<Err = String>>(&self, text: &str, what: &str) -> Result<T, Invalid> {
+        text.parse().or_else(|why: String| {
+            // The label already has an example.
+            let what = what.split(" (").next().unwrap_or_default();
+            self.invalid(two_lines(format_args!("\"{}\" is not {what}", visible(text)), visible(&why)))
         })
     }
 
-    fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
-        match self.content {
-            DeValue::String(text) => visitor.visit_str(text),
-            DeValue::Integer(_) => self.integer(visitor),
-            DeValue::Float(number) => match number.as_str().parse() {
-                Ok(number) => visitor.visit_f64(number),
-                Err(_) => Err(Error::custom("not a number")),
-            },
-            DeValue::Boolean(value) => visitor.visit_bool(*value),
-            DeValue::Datetime(_) => Err(Error::invalid_type(Unexpected::Other("a date"), &visitor)),
-            DeValue::Array(_) => self.list(visitor),
-            DeValue::Table(table) => visitor.visit_map(Entries::all(self, table)),
-        }
+    /// The value of an integer.
+    pub(crate) fn number(&self) -> Option<i128> {
+        let DeValue::Integer(number) = self.content else { return None };
+        i128::from_str_radix(number.as_str(), number.radix()).ok()
     }
 
-    /// An enumeration of words.
-    fn word<'de, V: Visitor<'de>>(
-        &self,
-        words: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
+    /// The value of a number with a decimal point.
+    pub(crate) fn float(&self) -> Option<f64> {
+        if let DeValue::Float(number) = self.content { number.as_str().parse().ok() } else { None }
+    }
+
+    /// Reads an integer from `min` to `max`.
+    ///
+    /// # Errors
+    ///
+    /// It is another value, or out of range.
+    pub fn integer(&self, min: u64, max: u64) -> Result<u64, Invalid> {
+        let number = match self.content {
+            DeValue::Integer(_) => self.number(),
+            // The value of an environment variable is text.
+            DeValue::String(text) if self.reader.expanded.contains(&self.location) => text.parse().ok(),
+            _ => return self.expected("an integer"),
+        };
+        let Some(number) = number else { return self.invalid("this is not an integer") };
+        let within = u64::try_from(number).ok().filter(|number| (min..=max).contains(number));
+        within.map_or_else(
+            || {
+                let bounds =
+                    if max == u64::MAX { format!("{min} or more") } else { format!("{min} to {max}") };
+                self.invalid(two_lines(
+                    format_args!("{number} is out of range"),
+                    format_args!("expected {bounds}"),
+                ))
+            },
+            Ok,
+        )
+    }
+
+    /// Reads a word of an enumeration.
+    ///
+    /// # Errors
+    ///
+    /// It is none of the words.
+    pub fn word<T: Words>(&self) -> Result<T, Invalid> {
         let (text, found) = match self.content {
-            DeValue::String(text) if words.contains(&&**text) => {
-                return visitor.visit_enum(StrDeserializer::<Error>::new(text));
-            }
-            DeValue::String(text) => (&**text, format!("\"{text}\"")),
+            DeValue::String(text) => (&**text, format!("\"{}\"", visible(text))),
             DeValue::Boolean(false) => ("off", self.type_name().to_owned()),
             _ => ("", self.type_name().to_owned()),
         };
-        let names: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
-        let title = format!("expected {}, found {found}", names.join(" or "));
-        let label = nearest(text, words.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
-        self.reader.report(Problem::value(&self.location, title).label(label.unwrap_or_default()));
-        Err(Error::reported(&self.location))
-    }
-}
-
-/// Adds the location of the value to the errors of each method.
-macro_rules! methods {
-    ($($name:ident($self:ident, $visitor:ident $(, $argument:ident: $type:ty)*) => $body:expr;)*) => {
-        $(fn $name<V: Visitor<'de>>($self $(, $argument: $type)*, $visitor: V) -> Result<V::Value, Error> {
-            let location = $self.location.clone();
-            let result: Result<V::Value, Error> = $body;
-            result.map_err(|error| error.at(&location))
-        })*
-    };
-}
-
-impl<'de> Deserializer<'de> for Value<'_> {
-    type Error = Error;
-
-    methods! {
-        deserialize_any(self, visitor) => self.any(visitor);
-        deserialize_bool(self, visitor) => match self.content {
-            DeValue::Boolean(value) => visitor.visit_bool(*value),
-            _ => Err(self.unexpected("true or false")),
-        };
-        deserialize_u8(self, visitor) => self.integer(visitor);
-        deserialize_u16(self, visitor) => self.integer(visitor);
-        deserialize_u32(self, visitor) => self.integer(visitor);
-        deserialize_u64(self, visitor) => self.integer(visitor);
-        deserialize_i64(self, visitor) => self.integer(visitor);
-        deserialize_str(self, visitor) => visitor.visit_str(self.text()?);
-        deserialize_string(self, visitor) => visitor.visit_str(self.text()?);
-        deserialize_option(self, visitor) => visitor.visit_some(self);
-        deserialize_seq(self, visitor) => self.list(visitor);
-        deserialize_map(self, visitor) => match self.content {
-            DeValue::Table(table) => visitor.visit_map(Entries::all(&self, table)),
-            _ => Err(self.unexpected("a table")),
-        };
-        deserialize_newtype_struct(self, visitor, name: &'static str) => match (name, self.content) {
-            (marker::LIST, DeValue::Array(_)) => self.list(visitor),
-            (marker::SHORT_PATH, DeValue::String(_)) | (marker::PATH, _) => self.path(visitor, false),
-            (marker::SHORT | marker::SHORT_PATH, value) if !matches!(value, DeValue::Table(_)) => self.any(visitor),
-            (marker::OR_OFF, DeValue::Boolean(false)) => visitor.visit_bool(false),
-            (marker::PROGRAM, _) => self.path(visitor, true),
-            _ => visitor.visit_newtype_struct(self),
-        };
-        deserialize_struct(self, visitor, name: &'static str, fields: &'static [&'static str]) => {
-            match self.content {
-                _ if name == marker::AT => visitor.visit_map(LocatedAccess::new(self)),
-                DeValue::Table(table) => Entries::read(&self, table, fields, visitor),
-                _ => Err(self.unexpected("a table")),
-            }
-        };
-        deserialize_enum(self, visitor, _name: &'static str, words: &'static [&'static str]) => {
-            self.word(words, visitor)
-        };
-    }
-
-    forward_to_deserialize_any! {
-        i8 i16 i32 i128 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
-    }
-}
-
-/// The elements of a list, without the invalid ones. If an invalid element is not a table, or no element is left, the whole list is
-/// skipped, because the indices of the others would change.
-struct Elements<'r, 'l> {
-    list: &'l Value<'r>,
-    rest: std::iter::Enumerate<std::slice::Iter<'r, Spanned<DeValue<'r>>>>,
-    is_whole: bool,
-    /// Whether an element was valid, or the list is empty.
-    has_any: bool,
-}
-
-impl<'de> SeqAccess<'de> for Elements<'_, '_> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        for (index, element) in self.rest.by_ref() {
-            let location = self.list.location.index(index);
-            if !self.list.reader.is_invalid(&location) {
-                self.has_any = true;
-                return seed.deserialize(Value::new(self.list.reader, element.get_ref(), location)).map(Some);
-            }
-            self.is_whole &= element.get_ref().is_table();
+        let is_text = self.as_text().is_some();
+        let mut words = T::VALUES.iter().zip(T::WORDS);
+        if let Some((value, _)) = words.find(|(_, word)| is_text && word.text == text) {
+            return Ok(*value);
         }
-        if self.is_whole && self.has_any { Ok(None) } else { Err(Error::reported(&self.list.location)) }
+        let names: Vec<_> = T::WORDS.iter().map(|word| format!("\"{}\"", word.text)).collect();
+        let title = format!("expected {}, found {found}", names.join(" or "));
+        let near = nearest(text, T::WORDS.iter().map(|word| word.text));
+        let label = near.map(|near| format!("did you mean \"{near}\"?"));
+        self.invalid(two_lines(title, label.unwrap_or_default()))
+    }
+
+    /// Reads a path relative to the folder of the file. With `is_program`, a name without a slash stays a name in `PATH`.
+    ///
+    /// # Errors
+    ///
+    /// It is no text, or empty.
+    pub(crate) fn path(&self, is_program: bool) -> Result<FilePath, Invalid> {
+        let text = self.text()?;
+        if text.is_empty() {
+            return self.invalid("the value is empty");
+        }
+        let is_name = is_program && !text.contains('/');
+        Ok(if is_name { FilePath::from(text) } else { FilePath(self.reader.folder.join(text)) })
+    }
+
+    /// The values of a list, each for its type. `None` if it is no list.
+    #[must_use]
+    pub fn elements(&self) -> Option<Vec<Self>> {
+        let DeValue::Array(array) = self.content else { return None };
+        let element = |(index, element): (usize, &'r toml::Spanned<DeValue<'r>>)| {
+            Self::new(self.reader, element.get_ref(), self.location.index(index))
+        };
+        Some(array.iter().enumerate().map(element).collect())
+    }
+
+    /// Reads a list without its invalid elements. If an invalid one is not a table, or no element is left, the whole list is invalid,
+    /// because it would mean something else.
+    ///
+    /// # Errors
+    ///
+    /// It is no list, or the list is invalid.
+    pub fn list<T: Setting>(&self) -> Result<Vec<T>, Invalid> {
+        let Some(elements) = self.elements() else { return self.expected("a list") };
+        let (mut values, mut is_whole) = (Vec::new(), true);
+        for element in &elements {
+            match element.read() {
+                Ok(value) => values.push(value),
+                Err(Invalid(())) => is_whole &= element.is_table(),
+            }
+        }
+        let has_any = elements.is_empty() || !values.is_empty();
+        if is_whole && has_any { Ok(values) } else { Err(Invalid(())) }
+    }
+
+    /// Reads a table with any keys, without the invalid entries.
+    ///
+    /// # Errors
+    ///
+    /// It is no table.
+    pub fn entries<K: Setting, T: Setting>(&self) -> Result<Vec<(K, T)>, Invalid> {
+        self.entries_with(|_, value| T::read(value))
+    }
+
+    /// Like [`Self::entries`], if the key decides how the value is read.
+    ///
+    /// # Errors
+    ///
+    /// It is no table.
+    pub fn entries_with<K: Setting, T>(
+        &self,
+        read: impl Fn(&K, &Value<'_>) -> Result<T, Invalid>,
+    ) -> Result<Vec<(K, T)>, Invalid> {
+        let DeValue::Table(table) = self.content else { return self.expected("a table") };
+        let mut entries = Vec::new();
+        for (key, content) in table {
+            let location = self.location.key(key.get_ref());
+            let text = DeValue::String(Cow::Borrowed(key.get_ref()));
+            let key = Value { reader: self.reader, content: &text, location, is_key: true };
+            let Ok(name) = key.read::<K>() else { continue };
+            let value = Value::new(self.reader, content.get_ref(), key.location.clone());
+            if let Ok(value) = value.read_with(|value| read(&name, value)) {
+                entries.push((name, value));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Reads a table with known keys.
+    ///
+    /// # Errors
+    ///
+    /// It is no table, or a required key is missing or invalid.
+    pub fn table<T: Table>(&self) -> Result<T, Invalid> {
+        match self.content {
+            DeValue::Table(table) => T::read_keys(&self.keys(table, T::TABLE)),
+            _ => self.expected("a table"),
+        }
+    }
+
+    fn keys(&self, table: &'r DeTable<'r>, info: &'static TableInfo) -> TableReader<'r> {
+        TableReader::new(self.clone(), table, info)
+    }
+
+    /// Reads a table with known keys, or its short form. `what` is what messages expect.
+    ///
+    /// # Errors
+    ///
+    /// It is neither, or a required key is missing or invalid.
+    pub fn table_or<T: Table + From<S>, S: Setting>(&self, what: &str) -> Result<T, Invalid> {
+        match self.content {
+            DeValue::Table(table) => T::read_keys(&self.keys(table, T::TABLE)),
+            short if S::SHAPE.accepts(short) => S::read(self).map(T::from),
+            _ => self.expected(what),
+        }
     }
 }

@@ -1,21 +1,15 @@
-//! Lists that can be a single value, and tables with their location.
+//! Lists that can be a single value.
 
-use std::fmt;
-use std::marker::PhantomData;
+use crate::read::{Invalid, Value};
+use crate::setting::Setting;
+use crate::shape::Shape;
 
-use schemars::{JsonSchema, json_schema};
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
-
-use crate::diagnostics::Location;
-use crate::read::marker;
-
-pub(super) fn empty_list<E: Error>() -> E {
-    E::custom("the list is empty\nexpected at least one value\nremove the key to use its default")
-}
+/// What is reported about a list that needs a value.
+pub(super) const EMPTY_LIST: &str =
+    "the list is empty\nexpected at least one value\nremove the key to use its default";
 
 /// One value, or a list of at least one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OneOrMany<T>(Vec<T>);
 
 impl<T> OneOrMany<T> {
@@ -32,62 +26,19 @@ impl<T> FromIterator<T> for OneOrMany<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List<T>(PhantomData<T>);
+impl<T: Setting> Setting for OneOrMany<T> {
+    const SHAPE: Shape = Shape::Either(&[&T::SHAPE, &Shape::List(&T::SHAPE, 1)]);
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
-            type Value = OneOrMany<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value or a list")
-            }
-
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, one: D) -> Result<Self::Value, D::Error> {
-                T::deserialize(one).map(|one| OneOrMany(vec![one]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut values = Vec::new();
-                while let Some(value) = list.next_element()? {
-                    values.push(value);
-                }
-                if values.is_empty() { Err(empty_list()) } else { Ok(OneOrMany(values)) }
-            }
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        match value.elements() {
+            None => T::read(value).map(|one| Self(vec![one])),
+            Some(elements) if elements.is_empty() => value.invalid(EMPTY_LIST),
+            Some(_) => value.list().map(Self),
         }
+    }
 
-        deserializer.deserialize_newtype_struct(marker::LIST, List(PhantomData))
+    /// A single value is written without brackets.
+    fn written(&self) -> Option<String> {
+        if let [one] = self.0.as_slice() { one.written() } else { self.0.written() }
     }
 }
-
-inline_schema!([T: JsonSchema] OneOrMany<T>, |generator| {
-    let one = generator.subschema_for::<T>();
-    json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
-});
-
-/// A table with its location.
-#[derive(Debug, Clone)]
-pub struct Located<T> {
-    /// Where the value is written.
-    pub location: Location,
-    /// The table.
-    pub value: T,
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename = "$at")]
-        struct Pair<T> {
-            location: String,
-            value: T,
-        }
-
-        let Pair { location, value } = Pair::deserialize(deserializer)?;
-        Ok(Self { location: Location::from_text(&location), value })
-    }
-}
-
-inline_schema!([T: JsonSchema] Located<T>, |generator| {
-    generator.subschema_for::<T>()
-});

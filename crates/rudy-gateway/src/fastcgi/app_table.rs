@@ -4,16 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use rudy_client::UpstreamAddress;
-use rudy_config::{Command, Int, Location, OneOrMany, Problem, missing};
+use rudy_config::{Command, Int, Location, OneOrMany, Problem, Table, missing};
 use rudy_units::{Time, Timeout};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::{ProcessesTable, process_problems};
 
 /// A FastCGI app. Tables with the same settings share one app and its connections.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct AppTable {
     /// Address of the app: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000` or `php:9000`. With several, each request
     /// goes to the least busy one. Host names are resolved again every 30 s, and the addresses of a name share its
@@ -23,45 +21,32 @@ pub struct AppTable {
     /// Program that Rudy starts, with its arguments, instead of connecting to an `address`. The app gets its
     /// listening socket as file descriptor 0. No shell is involved. A program name with a slash is relative to the
     /// configuration file.
-    #[schemars(extend("examples" = [["./app", "--verbose"]]))]
+    #[setting(example = ["./app", "--verbose"])]
     pub command: Option<Command>,
     /// Number, environment and lifetime of the processes of `command`.
-    #[schemars(extend("examples" = [{ "max": 4 }]))]
+    #[setting(example = { max = 4 })]
     pub processes: ProcessesTable,
     /// Maximum number of connections to each address, host name or process. Set it to the number of requests that the
     /// app serves at once, such as `pm.max_children` of php-fpm. Further requests wait in the queue. The default is
     /// 16 per address and 1 per process; an app that reports `FCGI_MPXS_CONNS=1` sets its own maximum.
-    #[schemars(extend("examples" = [20]))]
+    #[setting(example = 20)]
     pub connections: Option<Int<1, 65535>>,
     /// Maximum number of requests that wait for a connection. Further requests get 503.
+    #[setting(default = Int(1024), reason = "Each uses some kilobytes of memory.")]
     pub queue: Int<0, 1_000_000>,
     /// Maximum time that a request waits for a connection. After it, the request gets 503.
+    #[setting(default = Time(Duration::from_secs(10)))]
     pub queue_timeout: Timeout,
     /// Time for establishing a connection to the app. After it, the request gets 502.
+    #[setting(default = Time(Duration::from_secs(5)))]
     pub connect_timeout: Timeout,
     /// Maximum time without data from the app. After it, the request gets 504, or its connection is closed if the
     /// response has begun. Raise it for slow scripts.
+    #[setting(default = Time(Duration::from_mins(1)), reason = "The default of nginx and Apache, and twice the `max_execution_time` of PHP.")]
     pub response_timeout: Timeout,
     /// Time that an idle connection to the app stays open.
+    #[setting(default = Time(Duration::from_mins(1)))]
     pub idle_timeout: Timeout,
-}
-
-impl Default for AppTable {
-    fn default() -> Self {
-        Self {
-            address: None,
-            command: None,
-            processes: ProcessesTable::default(),
-            connections: None,
-            // Each uses some kilobytes of memory.
-            queue: Int(1024),
-            queue_timeout: Time(Duration::from_secs(10)),
-            connect_timeout: Time(Duration::from_secs(5)),
-            // The default of nginx and Apache, and twice the `max_execution_time` of PHP.
-            response_timeout: Time(Duration::from_mins(1)),
-            idle_timeout: Time(Duration::from_mins(1)),
-        }
-    }
 }
 
 /// The socket of php-fpm on Debian and Ubuntu, for all versions.

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
+use rudy_config::Table;
 
 use super::AppTable;
 
 /// A FastCGI authorizer: an app that allows or denies each request.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct AuthorizeTable {
     /// The app.
-    #[serde(rename = "$app")]
-    #[schemars(flatten)]
+    #[setting(part)]
     pub app: AppTable,
     /// Additional FastCGI parameters. A parameter of the same name as a standard one replaces it.
-    #[schemars(extend("examples" = [{ "REALM": "staff" }]))]
+    #[setting(example = { REALM = "staff" })]
     pub params: BTreeMap<String, String>,
 }

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use rudy_config::{FilePath, Location, Problem};
+use rudy_config::{FilePath, Location, Problem, Table};
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 use rudy_units::Size;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::AppTable;
 use super::Fastcgi;
@@ -17,67 +15,50 @@ use super::Fastcgi;
 pub const PHP_SUFFIX: &str = ".php";
 
 /// Passes requests to a FastCGI app, such as php-fpm, or a program in Perl, Python, Go or Rust.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(extend("examples" = [{ "address": "127.0.0.1:9000" }]))]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default, example = { address = "127.0.0.1:9000" })]
 pub struct FastcgiTable {
     /// The app.
-    #[serde(rename = "$app")]
-    #[schemars(flatten)]
+    #[setting(part)]
     pub app: AppTable,
     /// Folder of the scripts, relative to the configuration file: `DOCUMENT_ROOT`, and the start of
     /// `SCRIPT_FILENAME`. In a route such as `/app/*`, Rudy looks up the part that `*` matches.
-    #[schemars(extend("examples" = ["/srv/app"]))]
+    #[setting(example = "/srv/app")]
     pub root: Option<FilePath>,
     /// Path of `root` as the app sees it. Set it if the app runs in a container.
-    #[schemars(extend("examples" = ["/var/www/html"]))]
+    #[setting(example = "/var/www/html")]
     pub upstream_root: Option<PathBuf>,
     /// Suffix of script names, such as `.php`. The path up to the suffix is `SCRIPT_NAME`, the rest is `PATH_INFO`; a
     /// path without the suffix gets 404. The default is `.php` in routes such as `*.php`. In other routes,
     /// `SCRIPT_NAME` is the prefix of the route: `/app` for `/app/*`. `php` has its own rules.
-    #[schemars(extend("examples" = [".php"]))]
+    #[setting(example = ".php")]
     pub script_suffix: Option<String>,
     /// Passes only requests for scripts that exist in `root`; others get 404. Needs `script_suffix`. Use `false` if
     /// the scripts are on another machine, or if one script handles all paths.
+    #[setting(default = true)]
     pub check_scripts: bool,
     /// Follows symbolic links that lead out of `root`.
     pub follow_symlinks: bool,
     /// Folder from which the app can send files, with the response field `X-Sendfile` or `X-Accel-Redirect`, relative
     /// to the configuration file. The app checks the access, and Rudy sends the file. Without it, a response with
     /// such a field becomes 502.
-    #[schemars(extend("examples" = ["/srv/downloads"]))]
+    #[setting(example = "/srv/downloads")]
     pub sendfile_root: Option<FilePath>,
     /// Additional FastCGI parameters. A parameter of the same name as a standard one replaces it.
-    #[schemars(extend("examples" = [{ "APP_ENV": "production" }]))]
+    #[setting(example = { APP_ENV = "production" })]
     pub params: BTreeMap<String, String>,
     /// Receives the whole request body before connecting to the app, so that slow clients do not occupy its
     /// connections. With `false`, a body with a `Content-Length` is passed on while it arrives.
+    #[setting(default = true)]
     pub request_buffering: bool,
     /// Buffers chunked request bodies even with `request_buffering = false`, because most apps need `CONTENT_LENGTH`.
     /// Use `false` for an app that reads its input to the end.
+    #[setting(default = true)]
     pub buffer_chunked: bool,
     /// Maximum size of the temporary file for one response, which frees the app when its client reads slowly. Beyond
     /// it, the app waits for the client. With 0, Rudy buffers 64 KiB in memory only.
+    #[setting(default = Size(1 << 30), reason = "`proxy_max_temp_file_size` of nginx.")]
     pub response_buffer: Size,
-}
-
-impl Default for FastcgiTable {
-    fn default() -> Self {
-        Self {
-            app: AppTable::default(),
-            root: None,
-            upstream_root: None,
-            script_suffix: None,
-            check_scripts: true,
-            follow_symlinks: false,
-            sendfile_root: None,
-            params: BTreeMap::new(),
-            request_buffering: true,
-            buffer_chunked: true,
-            // `proxy_max_temp_file_size` of nginx.
-            response_buffer: Size(1 << 30),
-        }
-    }
 }
 
 impl FastcgiTable {

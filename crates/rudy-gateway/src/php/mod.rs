@@ -10,33 +10,53 @@
 mod decide;
 
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use http::StatusCode;
-use rudy_config::{FilePath, Location, Problem, missing, short_form};
+use rudy_config::{
+    FilePath, Invalid, Location, Problem, Setting, Shape, Table, TableInfo, TableReader, Value, missing,
+};
 use rudy_files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder};
 use rudy_pipeline::methods::APP_METHODS;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start, pages};
 use rudy_service::{Reply, Request};
 use rudy_system::file_access::WouldBlock;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use self::decide::{Plan, decide};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script, would_block};
 
 /// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
-#[schemars(extend("examples" = [{ "root": "/srv/php", "address": "127.0.0.1:9000" }]))]
+#[derive(Debug, Clone)]
 pub struct PhpTable(pub FastcgiTable);
 
-short_form!(PhpTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
-    visit_bytes(folder: &[u8]) => Ok(PhpTable::of(std::ffi::OsStr::from_bytes(folder)));
-});
+impl Setting for PhpTable {
+    const SHAPE: Shape = Shape::Table(|| Self::TABLE);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        value.table_or::<Self, FilePath>("a folder (\"public\") or a table")
+    }
+}
+
+impl Table for PhpTable {
+    const TABLE: &'static TableInfo = &TableInfo {
+        name: "PhpTable",
+        doc: "Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.",
+        examples: &["{ root = \"/srv/php\", address = \"127.0.0.1:9000\" }"],
+        short: Some(&FilePath::SHAPE),
+        ..*FastcgiTable::TABLE
+    };
+
+    fn read_keys(table: &TableReader<'_>) -> Result<Self, Invalid> {
+        FastcgiTable::read_keys(table).map(Self)
+    }
+}
+
+impl From<FilePath> for PhpTable {
+    fn from(folder: FilePath) -> Self {
+        Self::of(folder.0)
+    }
+}
 
 impl PhpTable {
     /// Creates the table of a PHP site in this folder, with default settings.

@@ -4,30 +4,33 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::{HeaderName, Method};
-use rudy_config::{FieldName, Location, OneOrMany, Problem, field_table, inline_schema, written_as_text};
+use rudy_config::{
+    FieldName, Invalid, Location, OneOrMany, Problem, Setting, Shape, Table, Value, field_table,
+    written_as_text,
+};
 use rudy_pipeline::AllowedClient;
 use rudy_pipeline::wildcard::Wildcard;
-use schemars::{JsonSchema, json_schema};
-use serde::{Deserialize, Deserializer};
 
 /// A rule: `allow` or `deny`, and conditions that must all be met.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct AccessRuleTable {
     /// Allows requests of these clients: addresses, networks, `loopback` (this machine, without a proxy) or `anyone`.
-    #[schemars(extend("examples" = [["10.0.0.0/8", "loopback"]]))]
+    #[setting(example = ["10.0.0.0/8", "loopback"])]
     pub allow: Option<OneOrMany<AllowedClient>>,
     /// Rejects requests of these clients with 403.
-    #[schemars(extend("examples" = ["anyone"]))]
+    #[setting(example = "anyone")]
     pub deny: Option<OneOrMany<AllowedClient>>,
     /// Methods of the requests. The default is all methods.
-    #[schemars(extend("examples" = [["GET", "HEAD"]]))]
+    #[setting(example = ["GET", "HEAD"])]
     pub methods: Option<OneOrMany<MethodName>>,
     /// Header fields of the requests, with patterns of their values, in which `*` matches any characters.
+
+    #[setting(example = { "User-Agent" = "*bot*" })]
     pub headers: FieldPatterns,
     /// Patterns of the subject of the client certificate, as in the log: `CN=alice,O=Example`. `*` matches any certificate
     /// that the site accepts (`client_certificates`).
-    #[schemars(extend("examples" = ["CN=alice,*"]))]
+    #[setting(example = "CN=alice,*")]
     pub certificate: Option<OneOrMany<Wildcard>>,
 }
 
@@ -58,19 +61,14 @@ impl AccessRuleTable {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldPatterns(pub(super) Vec<(HeaderName, Wildcard)>);
 
-impl<'de> Deserialize<'de> for FieldPatterns {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let patterns = field_table(deserializer)?.into_iter();
+impl Setting for FieldPatterns {
+    const SHAPE: Shape = Shape::Map(&Wildcard::SHAPE, None);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let patterns = field_table(value)?.into_iter();
         Ok(Self(patterns.map(|(FieldName(_, name), pattern)| (name, pattern)).collect()))
     }
 }
-
-inline_schema!([] FieldPatterns, |generator| {
-    let pattern = generator.subschema_for::<Wildcard>();
-    json_schema!({
-        "type": "object", "additionalProperties": pattern, "examples": [{ "User-Agent": "*bot*" }]
-    })
-});
 
 /// A method: `GET`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,5 +93,8 @@ impl fmt::Display for MethodName {
     }
 }
 
-written_as_text!(MethodName, "a method (\"GET\")",
-    { "type": "string", "description": "A method of HTTP.", "pattern": "^[^a-z]+$", "examples": ["GET", "POST"] });
+written_as_text!(MethodName, "a method (\"GET\")", {
+    doc: "A method of HTTP.",
+    pattern: "^[^a-z]+$",
+    examples: ["GET", "POST"],
+});

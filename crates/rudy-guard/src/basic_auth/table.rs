@@ -1,34 +1,23 @@
 //! The settings of basic authentication.
 
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
 use http::HeaderValue;
-use rudy_config::{FilePath, short_form, written_as_text};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use rudy_config::{FilePath, Table, written_as_text};
 
 /// Basic authentication: a file of users, or a table.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(file), what = "a file (\"htpasswd\") or a table")]
 pub struct BasicAuthTable {
     /// htpasswd file with a line `user:hash` for each user, relative to the configuration file. `rudy hash-password` writes it.
     /// Rudy reads it again when it changes.
-    #[schemars(extend("examples" = ["/etc/rudy/htpasswd"]))]
+    #[setting(example = "/etc/rudy/htpasswd")]
     pub file: FilePath,
     /// Text that browsers show when they ask for the password, and by which they remember it.
-    #[serde(default)]
+    #[setting(default)]
     pub realm: Realm,
 }
-
-short_form!(BasicAuthTable, SHORT_PATH, "a file (\"htpasswd\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
-    visit_bytes(path: &[u8]) => {
-        let file = FilePath(std::ffi::OsStr::from_bytes(path).into());
-        Ok(BasicAuthTable { file, realm: Realm::default() })
-    };
-});
 
 /// A text that names what a password is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,14 +56,10 @@ impl fmt::Display for Realm {
     }
 }
 
-impl serde::Serialize for Realm {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-written_as_text!(Realm, "a text (\"staff only\")",
-    { "type": "string", "minLength": 1, "description": "A text of ASCII characters.", "examples": ["staff only"] });
+written_as_text!(Realm, "a text (\"staff only\")", {
+    doc: "A text of ASCII characters.",
+    examples: ["staff only"],
+});
 
 #[cfg(test)]
 mod tests {

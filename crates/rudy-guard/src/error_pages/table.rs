@@ -1,14 +1,10 @@
 //! The settings of error pages.
 
-use std::fmt;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_config::{FilePath, Location, Problem, inline_schema, marker, two_lines};
+use rudy_config::{FilePath, Invalid, Location, Problem, Setting, Shape, Table, Value, two_lines};
 use rudy_message::semantics::path::RequestPath;
-use schemars::json_schema;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::folder::{read_folder, read_page};
 use super::{Pages, Source, Statuses};
@@ -96,120 +92,87 @@ impl PageTable {
 /// A key: a status, a class of statuses, or `folder`.
 struct Key(String, Option<Statuses>);
 
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let key = String::deserialize(deserializer)?;
+impl Setting for Key {
+    const SHAPE: Shape = String::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let key = value.text()?.to_owned();
         let statuses = Statuses::parse(&key).filter(|_| key != "error");
         if statuses.is_none() && key != "folder" {
             let title = format!("\"{}\" is not the status of an error", key.escape_debug());
-            return Err(D::Error::custom(two_lines(
-                title,
-                "expected a status such as 404, `4xx`, `5xx` or `folder`",
-            )));
+            return value
+                .invalid(two_lines(title, "expected a status such as 404, `4xx`, `5xx` or `folder`"));
         }
         Ok(Self(key, statuses))
     }
 }
 
-impl<'de> Deserialize<'de> for PageTable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Page;
+impl Setting for PageTable {
+    const SHAPE: Shape = Shape::Either(&[&String::SHAPE, &FileTable::SHAPE]);
 
-        impl<'de> Visitor<'de> for Page {
-            type Value = PageTable;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path of the site (\"/not-found\") or { file = \"404.html\" }")
-            }
-
-            fn visit_str<E: Error>(self, path: &str) -> Result<PageTable, E> {
-                if path.starts_with('/') {
-                    return Ok(PageTable::Path(path.to_owned()));
-                }
-                let label = format!(
-                    "write {{ file = \"{path}\" }} for a file, or a path of the site such as \"/{path}\""
-                );
-                Err(E::custom(two_lines("a path of the site begins with a slash", &label)))
-            }
-
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, table: D) -> Result<PageTable, D::Error> {
-                FileTable::deserialize(table).map(|table| PageTable::File(table.file))
-            }
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        if value.is_table() {
+            return value.table().map(|FileTable { file }| Self::File(file));
         }
-
-        deserializer.deserialize_newtype_struct(marker::SHORT, Page)
+        let Some(path) = value.as_text() else {
+            return value.expected("a path of the site (\"/not-found\") or { file = \"404.html\" }");
+        };
+        if path.starts_with('/') {
+            return Ok(Self::Path(path.to_owned()));
+        }
+        let label =
+            format!("write {{ file = \"{path}\" }} for a file, or a path of the site such as \"/{path}\"");
+        value.invalid(two_lines("a path of the site begins with a slash", label))
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A file as a page.
+#[derive(Table)]
 struct FileTable {
+    /// The file, relative to the configuration file.
+    #[setting(example = "404.html")]
     file: FilePath,
 }
 
-impl<'de> Deserialize<'de> for ErrorPagesTable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Table;
-
-        impl<'de> Visitor<'de> for Table {
-            type Value = ErrorPagesTable;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a folder (\"errors\") or a table by status")
-            }
-
-            fn visit_bytes<E: Error>(self, folder: &[u8]) -> Result<ErrorPagesTable, E> {
-                use std::os::unix::ffi::OsStrExt;
-                let folder = std::ffi::OsStr::from_bytes(folder);
-                Ok(ErrorPagesTable { folder: Some(FilePath(folder.into())), pages: Vec::new() })
-            }
-
-            fn visit_newtype_struct<D: Deserializer<'de>>(
-                self,
-                table: D,
-            ) -> Result<ErrorPagesTable, D::Error> {
-                table.deserialize_map(self)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<ErrorPagesTable, A::Error> {
-                let mut read = ErrorPagesTable::default();
-                while let Some(Key(key, statuses)) = table.next_key()? {
-                    match statuses {
-                        None => read.folder = Some(table.next_value()?),
-                        Some(statuses) => {
-                            let page = table.next_value()?;
-                            read.pages.push(PageSetting { key, statuses, page });
-                        }
-                    }
-                }
-                if read == ErrorPagesTable::default() {
-                    return Err(A::Error::custom(two_lines(
-                        "there is no error page",
-                        "expected for example 404 = \"/not-found\"",
-                    )));
-                }
-                Ok(read)
-            }
-        }
-
-        deserializer.deserialize_newtype_struct(marker::SHORT_PATH, Table)
-    }
+/// What a key of the table leads to.
+enum Entry {
+    Folder(FilePath),
+    Page(PageSetting),
 }
 
-inline_schema!([] ErrorPagesTable, |_generator| {
-    let file = json_schema!({ "type": "object", "properties": { "file": { "type": "string" } }, "required": ["file"], "additionalProperties": false });
-    let page = json_schema!({ "anyOf": [{ "type": "string", "pattern": "^/" }, file] });
-    json_schema!({ "anyOf": [
-        { "type": "string", "minLength": 1 },
-        {
-            "type": "object",
-            "properties": { "folder": { "type": "string", "minLength": 1, "description": "Folder with pages such as `404.html`, `5xx.html`, `error.html` or `error.html.j2`.", "examples": ["errors"] } },
-            "minProperties": 1,
-            "patternProperties": { "^([45][0-9][0-9]|4xx|5xx)$": page },
-            "additionalProperties": false
+impl Setting for ErrorPagesTable {
+    const SHAPE: Shape = Shape::Either(&[
+        &FilePath::SHAPE,
+        &Shape::Map(&PageTable::SHAPE, Some("^([45][0-9][0-9]|4xx|5xx|folder)$")),
+    ]);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        if value.may_be::<FilePath>() {
+            return Ok(Self { folder: Some(FilePath::read(value)?), pages: Vec::new() });
         }
-    ], "examples": ["errors", { "404": "/not-found", "5xx": { "file": "down.html" } }] })
-});
+        if !value.is_table() {
+            return value.expected("a folder (\"errors\") or a table by status");
+        }
+        let entries = value.entries_with(|Key(key, statuses), value| match statuses {
+            None => FilePath::read(value).map(Entry::Folder),
+            Some(statuses) => {
+                let page = PageTable::read(value)?;
+                Ok(Entry::Page(PageSetting { key: key.clone(), statuses: *statuses, page }))
+            }
+        })?;
+        let mut read = Self::default();
+        for (_, entry) in entries {
+            match entry {
+                Entry::Folder(folder) => read.folder = Some(folder),
+                Entry::Page(page) => read.pages.push(page),
+            }
+        }
+        if read == Self::default() && value.is_empty() {
+            return value.invalid("there is no error page\nexpected for example 404 = \"/not-found\"");
+        }
+        Ok(read)
+    }
+}
 
 /// Checks that a template can be rendered: it may use an unknown variable.
 pub(super) fn check(pages: &Pages, name: &str) -> Result<(), String> {

@@ -6,58 +6,34 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderName, header};
-use rudy_config::{
-    FilePath, HeaderFieldName, Location, OneOrMany, Problem, TextVisitor, short_form, written_as_text,
-};
+use rudy_config::{FilePath, HeaderFieldName, Location, OneOrMany, Problem, Table, written_as_text};
 use rudy_pipeline::field_changes::is_of_connection;
 use rudy_pipeline::request_state::REMOTE_USER;
 use rudy_proxy::{HostSource, Proxy, ProxyTable, UpstreamUrl};
 use rudy_units::{Time, Timeout, visible};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// The fields that Authelia, Authentik and others send about a user.
 const COPIED: [&str; 4] = ["remote-user", "remote-groups", "remote-name", "remote-email"];
 
 /// An authorizer that is asked about each request: a table, or its URL alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(url), what = "the URL of an authorizer (\"http://127.0.0.1:9091/verify\") or a table")]
 pub struct ForwardAuthTable {
     /// URL of the authorizer, with its path: `http://127.0.0.1:9091/api/authz/forward-auth`, `https://auth.example.org/verify`, or
     /// `unix:/run/auth.sock:/verify`.
-    #[schemars(extend("examples" = ["http://127.0.0.1:9091/api/authz/forward-auth"]))]
+    #[setting(example = "http://127.0.0.1:9091/api/authz/forward-auth")]
     pub url: AuthorizerUrl,
     /// Header fields that are copied from a 2xx response into the request. Those of the client are removed in every spelling, whether
     /// the authorizer sends them or not. The default is `Remote-User`, `Remote-Groups`, `Remote-Name` and `Remote-Email`.
-    #[serde(default)]
-    #[schemars(extend("examples" = [["X-Auth-Request-User"]]))]
+    #[setting(example = ["X-Auth-Request-User"])]
     pub copy: Option<OneOrMany<HeaderFieldName>>,
     /// Maximum time until the response. After it, the request gets 504.
-    #[serde(default = "timeout")]
-    #[schemars(default = "timeout")]
-    #[schemars(extend("examples" = ["5s"]))]
+    #[setting(default = Time(Duration::from_secs(10)), reason = "Users wait for it before each page.", example = "5s")]
     pub timeout: Timeout,
     /// PEM file with the certificates to trust for an `https` URL, as in `proxy`. The default is what the operating system trusts.
-    #[serde(default)]
-    #[schemars(extend("examples" = ["ca.pem"]))]
+    #[setting(example = "ca.pem")]
     pub trusted_certificates: Option<FilePath>,
 }
-
-/// Users wait for it before each page.
-fn timeout() -> Timeout {
-    Time(Duration::from_secs(10))
-}
-
-/// Describes the text, for error messages.
-const URL: &str = "the URL of an authorizer (\"http://127.0.0.1:9091/verify\")";
-
-short_form!(ForwardAuthTable, SHORT, "the URL of an authorizer (\"http://127.0.0.1:9091/verify\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(url: &str) => {
-        let url = serde::de::Visitor::visit_str(TextVisitor::new(URL), url)?;
-        Ok(ForwardAuthTable { url, copy: None, timeout: timeout(), trusted_certificates: None })
-    };
-});
 
 impl ForwardAuthTable {
     /// Returns the names of the fields to copy.
@@ -144,8 +120,10 @@ impl fmt::Display for AuthorizerUrl {
     }
 }
 
-written_as_text!(AuthorizerUrl, "the URL of an authorizer (\"http://127.0.0.1:9091/verify\")",
-    { "type": "string", "description": "The URL of an authorizer: its scheme, host, port and path, or a Unix socket, a colon and a path.", "examples": ["http://127.0.0.1:9091/verify", "unix:/run/auth.sock:/verify"] });
+written_as_text!(AuthorizerUrl, "the URL of an authorizer (\"http://127.0.0.1:9091/verify\")", {
+    doc: "The URL of an authorizer: its scheme, host, port and path, or a Unix socket, a colon and a path.",
+    examples: ["http://127.0.0.1:9091/verify", "unix:/run/auth.sock:/verify"],
+});
 
 #[cfg(test)]
 mod tests {

@@ -69,10 +69,9 @@ impl fmt::Display for KeyPart {
 }
 
 written_as_text!(KeyPart, "a part of a request (\"address\")", {
-    "type": "string",
-    "description": "A part of a request that a limit counts by.",
-    "pattern": "^(address|user|path|host|all|header\\..+)$",
-    "examples": ["address", "user", "header.x-api-key", "path", "host", "all"]
+    doc: "A part of a request that a limit counts by.",
+    pattern: "^(address|user|path|host|all|header\\..+)$",
+    examples: ["address", "user", "header.x-api-key", "path", "host", "all"],
 });
 
 /// What a limit counts by: the combination of these parts.

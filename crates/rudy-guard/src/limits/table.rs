@@ -5,10 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_config::{Int, OneOrMany, TextVisitor, short_form, written_as_text};
+use rudy_config::{Int, OneOrMany, Table, Words, written_as_text};
 use rudy_units::{Size, parse_duration};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::key::{KeyPart, KeySettings};
 use super::{Effect, Max, Place, Scope, Settings};
@@ -67,17 +65,13 @@ impl fmt::Display for RequestRate {
     }
 }
 
-const RATE: &str = "a rate (\"10/s\")";
-
 written_as_text!(RequestRate, "a rate (\"10/s\")", {
-    "type": "string",
-    "description": "A number of requests per time: a number, a slash, and `s`, `m`, `h`, `d` or a time such as `10s`.",
-    "examples": ["10/s", "100/m", "20/10s"]
+    doc: "A number of requests per time: a number, a slash, and `s`, `m`, `h`, `d` or a time such as `10s`.",
+    examples: ["10/s", "100/m", "20/10s"],
 });
 
 /// What a rate limit counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum Events {
     /// All requests.
     #[default]
@@ -87,84 +81,43 @@ pub enum Events {
 }
 
 /// A limit for requests per time: a table, or its rate alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(rate), what = "a rate (\"10/s\") or a table")]
 pub struct RateLimitTable {
     /// How many requests each key may make per time: `10/s`, `100/m`, `5000/h`, or `20/10s` for another time.
-    #[schemars(extend("examples" = ["10/s"]))]
+    #[setting(example = "10/s")]
     pub rate: RequestRate,
     /// How many of them may come at once. The default is the number of `rate`.
-    #[schemars(example = 20)]
-    #[serde(default)]
+    #[setting(example = 20)]
     pub burst: Option<Int<1, 1_000_000>>,
     /// What the limit counts: all requests, or only logins of `basic_auth` that fail. Over a limit for logins, no password is verified.
-    #[serde(default)]
-    #[schemars(extend("default" = "requests", "examples" = ["failed-logins"]))]
+    #[setting(default, example = "failed-logins")]
     pub counts: Events,
     /// What the limit counts by; each value has the whole allowance. `address` is the address of the client, `user` the user after the
     /// login, `header.NAME` a field of the request, `path` its path, `host` its host, and `all` counts all requests together. A list
     /// counts by the combination.
-    #[schemars(extend("examples" = [["address", "path"]]))]
-    #[serde(default)]
+    #[setting(example = ["address", "path"])]
     pub by: Option<OneOrMany<KeyPart>>,
     /// How many bits of an IPv6 address count. All addresses with the same bits are one client.
-    #[serde(default = "v6_bits")]
-    #[schemars(default = "v6_bits")]
+    #[setting(default = V6_BITS)]
     pub ipv6_prefix: Int<16, 128>,
     /// Status of the response to a request over the limit.
-    #[serde(default = "too_many_requests")]
-    #[schemars(default = "too_many_requests")]
+    #[setting(default = TOO_MANY_REQUESTS)]
     pub status: Int<400, 599>,
     /// Only logs and counts requests over the limit.
-    #[serde(default)]
+    #[setting(default)]
     pub dry_run: bool,
     /// Name of the limit. All limits with the same name share their counts, and must have the same settings. Without a name,
     /// a limit counts the requests of its route, or those of all routes of its site together.
-    #[serde(default)]
-    #[schemars(extend("examples" = ["login"]))]
+    #[setting(example = "login")]
     pub name: Option<String>,
     /// Maximum memory for keys. 1 MiB is enough for 57,000. It is allocated when it is used.
-    #[serde(default = "memory")]
-    #[schemars(default = "memory")]
+    #[setting(default = MEMORY)]
     pub memory: Size<65_536, 1_073_741_824>,
     /// Adds the fields `RateLimit-Policy` and `RateLimit` to responses (draft-ietf-httpapi-ratelimit-headers).
-    #[serde(default)]
+    #[setting(default)]
     pub send_fields: bool,
 }
-
-fn v6_bits() -> Int<16, 128> {
-    V6_BITS
-}
-
-fn too_many_requests() -> Int<400, 599> {
-    TOO_MANY_REQUESTS
-}
-
-fn memory() -> Size<65_536, 1_073_741_824> {
-    MEMORY
-}
-
-impl From<RequestRate> for RateLimitTable {
-    fn from(rate: RequestRate) -> Self {
-        Self {
-            rate,
-            burst: None,
-            counts: Events::default(),
-            by: None,
-            ipv6_prefix: V6_BITS,
-            status: TOO_MANY_REQUESTS,
-            dry_run: false,
-            name: None,
-            memory: MEMORY,
-            send_fields: false,
-        }
-    }
-}
-
-short_form!(RateLimitTable, SHORT, "a rate (\"10/s\") or a table", r#"{ "type": "string" }"#, {
-    visit_str(rate: &str) => TextVisitor::new(RATE).visit_str(rate).map(|rate: RequestRate| rate.into());
-});
 
 impl RateLimitTable {
     pub(super) fn settings(&self, place: &Place, number: usize) -> Settings {
@@ -181,43 +134,28 @@ impl RateLimitTable {
 }
 
 /// A limit for requests at the same time: a table, or their number alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(max), what = "a number of requests (10) or a table")]
 pub struct ConcurrencyTable {
     /// How many requests each key may have in progress. A request is in progress until its whole response was sent, and a
     /// WebSocket until it is closed.
-    #[schemars(example = 10)]
+    #[setting(example = 10)]
     pub max: Int<1, 1_000_000>,
     /// What the limit counts by, as in `rate_limit`. The default is `address`.
-    #[schemars(extend("examples" = ["host"]))]
-    #[serde(default)]
+    #[setting(example = "host")]
     pub by: Option<OneOrMany<KeyPart>>,
     /// How many bits of an IPv6 address count.
-    #[serde(default = "v6_bits")]
-    #[schemars(default = "v6_bits")]
+    #[setting(default = V6_BITS)]
     pub ipv6_prefix: Int<16, 128>,
     /// Status of the response to a request over the limit.
-    #[serde(default = "too_many_requests")]
-    #[schemars(default = "too_many_requests")]
+    #[setting(default = TOO_MANY_REQUESTS)]
     pub status: Int<400, 599>,
     /// Only logs and counts requests over the limit.
-    #[serde(default)]
+    #[setting(default)]
     pub dry_run: bool,
     /// Name of the limit, as in `rate_limit`.
-    #[serde(default)]
-    #[schemars(extend("examples" = ["downloads"]))]
+    #[setting(example = "downloads")]
     pub name: Option<String>,
-}
-
-short_form!(ConcurrencyTable, SHORT, "a number of requests (10) or a table", r#"{ "type": "integer", "minimum": 1 }"#, {
-    visit_u64(number: u64) => Int::deserialize(serde::de::value::U64Deserializer::<E>::new(number)).map(ConcurrencyTable::from);
-});
-
-impl From<Int<1, 1_000_000>> for ConcurrencyTable {
-    fn from(max: Int<1, 1_000_000>) -> Self {
-        Self { max, by: None, ipv6_prefix: V6_BITS, status: TOO_MANY_REQUESTS, dry_run: false, name: None }
-    }
 }
 
 impl ConcurrencyTable {
@@ -242,33 +180,16 @@ fn effect(status: Int<400, 599>, dry_run: bool) -> Effect {
 }
 
 /// The speed of responses: a table, or the bytes per second alone.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short(rate), what = "bytes per second (\"500k\") or a table")]
 pub struct BandwidthTable {
     /// Bytes per second of each response.
-    #[schemars(extend("examples" = ["500k"]))]
+    #[setting(example = "500k")]
     pub rate: Size<1>,
     /// How many bytes are sent at full speed first.
-    #[serde(default = "nothing")]
-    #[schemars(default = "nothing")]
+    #[setting(default = Size(0))]
     pub after: Size,
 }
-
-fn nothing() -> Size {
-    Size::from(0)
-}
-
-short_form!(BandwidthTable, SHORT, "bytes per second (\"500k\") or a table", r#"{ "type": ["string", "integer"] }"#, {
-    visit_str(rate: &str) => {
-        let rate = rate.parse().map_err(serde::de::Error::custom)?;
-        Ok(BandwidthTable { rate, after: nothing() })
-    };
-    visit_u64(rate: u64) => {
-        let rate = Size::<1>::deserialize(serde::de::value::U64Deserializer::<E>::new(rate))?;
-        Ok(BandwidthTable { rate, after: nothing() })
-    };
-});
 
 #[cfg(test)]
 mod tests {

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, StatusCode, header};
-use rudy_config::{Int, Problem};
+use rudy_config::{Int, Problem, Table};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::method_not_allowed;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use self::publish::publish_body;
 use super::StreamFormat;
@@ -26,59 +24,48 @@ const NAME_BYTES_MAX: usize = 256;
 
 /// Broadcasts messages: lines sent to a path with POST or PUT go as Server-Sent Events to all clients that have
 /// requested the path with GET. Each path of the route is a topic.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("examples" = [{ "publish": "loopback" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(example = { publish = "loopback" })]
 pub struct BroadcastTable {
     /// Clients that can publish. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`.
-    #[schemars(example = &"loopback")]
+    #[setting(example = "loopback")]
     pub publish: AllowedClients,
     /// The other keys.
-    #[serde(rename = "$options")]
-    #[schemars(flatten)]
+    #[setting(part)]
     pub options: BroadcastOptions,
 }
 
 /// The history of topics, and access to them.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(default)]
+#[derive(Debug, Clone, Table)]
+#[setting(default)]
 pub struct BroadcastOptions {
     /// Clients that can subscribe. Others get 403. The default is anyone.
-    #[schemars(example = ["10.0.0.0/8"])]
+    #[setting(default = AllowedClients::anyone(), example = ["10.0.0.0/8"])]
     pub allow: AllowedClients,
     /// Number of past messages that a new subscriber gets.
+    #[setting(default = Int(0))]
     pub last: Int<0, 1_000_000>,
     /// Number of messages that a topic stores for clients that reconnect (with `Last-Event-ID`) or read slowly. A
     /// client that falls further behind receives the number of messages it missed, or is disconnected if it reads nothing.
+    #[setting(default = Int(1000))]
     pub history: Int<1, 1_000_000>,
     /// Maximum size of the stored messages of a topic.
+    #[setting(default = Size(256 * 1024), reason = "A hundred topics use 25 MiB at most.")]
     pub history_bytes: Size,
     /// Time after which a topic without subscribers and new messages is removed.
+    #[setting(default = Time(Duration::from_hours(1)))]
     pub history_timeout: Time,
     /// Maximum number of topics per site. Publishing to a further one gets 503. Subscribing does not create a topic.
+    #[setting(default = Int(100))]
     pub topics: Int<1, 100_000>,
     /// Time without messages after which a comment is sent, to keep the connection open through proxies. `"0s"`
     /// disables it; otherwise 1 s to 1 h.
+    #[setting(default = heartbeat())]
     pub heartbeat: Time,
     /// Time that clients wait before they reconnect.
+    #[setting(default = retry())]
     pub retry: Time,
-}
-
-impl Default for BroadcastOptions {
-    fn default() -> Self {
-        Self {
-            allow: AllowedClients::anyone(),
-            last: Int(0),
-            history: Int(1000),
-            // A hundred topics use 25 MiB at most.
-            history_bytes: Size(256 * 1024),
-            history_timeout: Time(Duration::from_hours(1)),
-            topics: Int(100),
-            heartbeat: heartbeat(),
-            retry: retry(),
-        }
-    }
 }
 
 impl HandlerConfig for BroadcastTable {

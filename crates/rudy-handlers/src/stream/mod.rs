@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rudy_config::{Int, Location, Problem};
+use rudy_config::{Int, Location, Problem, Table, Words};
 use rudy_message::PreparedHead;
 use rudy_message::semantics::path::RequestPath;
 use rudy_message::syntax::parse_digits;
@@ -19,8 +19,6 @@ use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
 use rudy_units::Time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use self::spread::Spread;
 use self::template::Template;
@@ -35,50 +33,37 @@ type Interval = Time<10, 3_600_000>;
 const PATH_BYTES_MAX: usize = 256;
 
 /// Streams generated chunks at an interval, for tests of clients and proxies.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(extend("examples" = [{ "interval": "5s", "format": "sse" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(default, example = { interval = "5s", format = "sse" })]
 pub struct StreamTable {
     /// Time between two chunks, from 10 ms to 1 h. Rudy spreads the chunks of different streams over the interval.
+    #[setting(default = Time(Duration::from_secs(1)))]
     pub interval: Interval,
     /// Content of a chunk. `{n}` is its number, from 1; `{path}` is the path of the request. Other braces are plain
     /// text.
+    #[setting(default = "Chunk {n} for id {path}".to_owned())]
     pub text: String,
     /// First chunk, sent immediately. It can contain `{path}`; `{n}` is 0. `""` omits it.
+    #[setting(default = "Goconntest welcomes you! Your Id: {path}".to_owned())]
     pub welcome: String,
     /// Number of chunks after which the stream ends. The default is an endless stream.
-    #[schemars(example = 10)]
+    #[setting(example = 10)]
     pub count: Option<Int<1, { u64::MAX }>>,
     /// Format of the stream.
     pub format: StreamFormat,
     /// Maximum number of chunks queued for a client that does not read. Beyond it, the connection is closed.
+    #[setting(default = Int(16), reason = "At one chunk per second, half of `send_stall_timeout`: so this limit applies first and is counted, and a phone may lose its network for this long.")]
     pub queue: Int<1, 1_000_000>,
 }
 
 /// The format of a stream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum StreamFormat {
     /// Lines of text.
     #[default]
     Plain,
     /// Server-Sent Events, for `EventSource` in browsers. The id of an event is the number of its chunk.
     Sse,
-}
-
-impl Default for StreamTable {
-    fn default() -> Self {
-        Self {
-            interval: Time(Duration::from_secs(1)),
-            text: "Chunk {n} for id {path}".to_owned(),
-            welcome: "Goconntest welcomes you! Your Id: {path}".to_owned(),
-            count: None,
-            format: StreamFormat::default(),
-            // At one chunk per second, half of `send_stall_timeout`: so this limit applies first and is
-            // counted, and a phone may lose its network for this long.
-            queue: Int(16),
-        }
-    }
 }
 
 impl HandlerConfig for StreamTable {

@@ -1,12 +1,10 @@
 //! Which lines the error log has: by level, globally and by target.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
+use rudy_config::Words;
 use tracing::level_filters::LevelFilter;
 
 /// The least severe lines that are logged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum Level {
     /// None.
     Off,

@@ -18,9 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use rudy_config::Placeholders;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use rudy_config::{Placeholders, Words};
 
 pub use self::kinds::Kind;
 use self::kinds::Suppressed;
@@ -70,8 +68,7 @@ impl ErrorLogOptions {
 }
 
 /// The format of a line in the error log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum LineFormat {
     /// Text: `TIME SEVERITY: MESSAGE [site=SITE route=ROUTE]`.
     #[default]

@@ -63,8 +63,11 @@ impl fmt::Display for Receiver {
     }
 }
 
-written_as_text!(Receiver, "a receiver of syslog (\"unix:/dev/log\")",
-    { "type": "string", "description": "A Unix socket, `unix:/dev/log`, or a UDP port, `udp:HOST:514`.", "pattern": "^(unix:/.+|udp:.+:[0-9]+)$", "examples": ["unix:/dev/log", "udp:logs.example.org:514"] });
+written_as_text!(Receiver, "a receiver of syslog (\"unix:/dev/log\")", {
+    doc: "A Unix socket, `unix:/dev/log`, or a UDP port, `udp:HOST:514`.",
+    pattern: "^(unix:/.+|udp:.+:[0-9]+)$",
+    examples: ["unix:/dev/log", "udp:logs.example.org:514"],
+});
 
 /// The protocol of the other log.
 #[derive(Debug, Clone, PartialEq, Eq)]

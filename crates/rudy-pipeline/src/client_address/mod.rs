@@ -9,11 +9,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::uri::{Authority, Scheme, Uri};
 use http::{HeaderValue, header};
+use rudy_config::Words;
 use rudy_message::semantics::forwarded::{Element, Node, elements_from_right};
 use rudy_message::{RequestHead, is_host};
 use rudy_service::{Client, Forwarded, Peer, Request};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::network::TrustedProxy;
 
@@ -29,8 +28,7 @@ pub struct Options {
 }
 
 /// The header fields from which the client address is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
 pub enum Source {
     /// `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
     #[default]

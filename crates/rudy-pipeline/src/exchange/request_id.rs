@@ -5,11 +5,9 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rudy_config::short_form;
+use rudy_config::Table;
 use rudy_message::RequestHead;
 use rudy_service::Request;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::own_fields::replace_field;
 
@@ -20,21 +18,20 @@ static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_BYTES_MAX: usize = 128;
 
 /// The ids of requests.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, remote = "Self")]
-#[schemars(transform = Self::with_short_form)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(short = bool, what = "`true`, `false` or a table", default)]
 pub struct RequestIdTable {
     /// Whether responses have the id, so that users can report it.
     pub response: bool,
-    #[serde(skip)]
+    #[setting(skip)]
     is_off: bool,
 }
 
-short_form!(RequestIdTable, SHORT, "`true`, `false` or a table", r#"{ "type": "boolean" }"#, {
-    visit_bool(is_on: bool) => {
-        Ok(RequestIdTable { response: false, is_off: !is_on })
-    };
-});
+impl From<bool> for RequestIdTable {
+    fn from(is_on: bool) -> Self {
+        Self { response: false, is_off: !is_on }
+    }
+}
 
 impl RequestIdTable {
     /// Returns the table, unless it is `false`.

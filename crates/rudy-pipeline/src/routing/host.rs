@@ -94,9 +94,8 @@ impl fmt::Display for HostPattern {
 }
 
 written_as_text!(HostPattern, "a host (\"example.org\")", {
-    "type": "string",
-    "description": "A host name, an IP address, or `*.` and a domain for all names below it.",
-    "examples": ["example.org", "*.example.org"],
+    doc: "A host name, an IP address, or `*.` and a domain for all names below it.",
+    examples: ["example.org", "*.example.org"],
 });
 
 /// Sites by host.

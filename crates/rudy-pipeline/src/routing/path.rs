@@ -240,9 +240,8 @@ impl fmt::Display for PathPattern {
 }
 
 written_as_text!(PathPattern, "a path (\"/docs/*\")", {
-    "type": "string",
-    "description": "A path, a prefix that ends in `/*`, a pattern, or a regular expression after `regex:`.",
-    "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}", "regex:^/user/([0-9]+)$"],
+    doc: "A path, a prefix that ends in `/*`, a pattern, or a regular expression after `regex:`.",
+    examples: ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}", "regex:^/user/([0-9]+)$"],
 });
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use rudy_pipeline::client_address::{Options as ClientAddress, Source};
 use rudy_service::listen_address::Address;
 use rudy_units::{Time, visible};
 use rudy_watch::access_log::{Conditions, Format};
-use serde_json::Value;
 
 use super::limits::LimitsTable;
 use super::{AccessLogOptions, Config, EngineOptions, Site};
@@ -146,21 +145,15 @@ fn authorizer<'a>(site: &'a Site, route: &'a super::Route) -> Option<&'a AppTabl
 }
 
 fn limits_that_differ(limits: &rudy_service::Limits) -> Vec<Vec<String>> {
-    let (Ok(Value::Object(set)), Ok(Value::Object(default))) =
-        (serde_json::to_value(LimitsTable::from(limits)), serde_json::to_value(LimitsTable::default()))
-    else {
-        return Vec::new();
+    let usual = LimitsTable::written(&rudy_service::Limits::default());
+    let pairs = LimitsTable::written(limits).into_iter().zip(usual);
+    let shown = |limit: Option<String>| {
+        limit.map_or_else(|| "none".to_owned(), |limit| limit.trim_matches('"').to_owned())
     };
-    let shown = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "none".to_owned(),
-        other => other.to_string(),
-    };
-    set.iter()
-        .filter(|(key, value)| default.get(*key) != Some(value))
-        .map(|(key, value)| {
-            let usual = default.get(key).map(shown).unwrap_or_default();
-            vec![key.clone(), shown(value), format!("(default {usual})")]
+    pairs
+        .filter(|(set, usual)| set != usual)
+        .map(|((key, set), (_, usual))| {
+            vec![key.to_owned(), shown(set), format!("(default {})", shown(usual))]
         })
         .collect()
 }

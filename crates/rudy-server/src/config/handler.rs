@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rudy_config::Problem;
+use rudy_config::{Choice, Invalid, Key, Problem, Setting, Table, Value};
 use rudy_files::FilesTable;
 use rudy_gateway::fastcgi::{AppTable, FastcgiTable};
 use rudy_gateway::php::PhpTable;
@@ -17,16 +17,14 @@ use rudy_watch::dashboard::DashboardTable;
 use rudy_watch::info::InfoTable;
 use rudy_watch::metrics::MetricsTable;
 use rudy_watch::status::StatusTable;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Lists all handlers: the key in a route, and the table.
 macro_rules! handlers {
-    ($($(#[$doc:meta])* $key:literal: $name:ident($table:ty),)+) => {
+    ($($(#[doc = $doc:literal])* $key:literal: $name:ident($table:ty),)+) => {
         /// The handler of a route, as configured.
-        #[derive(Debug, Clone, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone)]
         pub enum HandlerTable {
-            $($(#[$doc])* #[serde(rename = $key)] $name(Box<$table>),)+
+            $($(#[doc = $doc])* $name(Box<$table>),)+
         }
 
         impl HandlerTable {
@@ -54,6 +52,25 @@ macro_rules! handlers {
             fn table(&self) -> &dyn HandlerConfig {
                 match self {
                     $(Self::$name(table) => &**table,)+
+                }
+            }
+        }
+
+        impl Choice for HandlerTable {
+            const KEYS: &'static [Key] = &[$(Key {
+                name: $key,
+                doc: concat!($($doc),*).trim_ascii_start(),
+                examples: <$table>::TABLE.examples,
+                shape: &<$table>::SHAPE,
+                is_required: false,
+                default: None,
+                reason: None,
+            }),+];
+
+            fn read(name: &str, value: &Value<'_>) -> Result<Self, Invalid> {
+                match name {
+                    $($key => <$table>::read(value).map(|table| Self::$name(Box::new(table))),)+
+                    _ => value.expected("a handler"),
                 }
             }
         }

@@ -1,13 +1,12 @@
 //! Hints for unknown keys: a similar name, the new name of a renamed key, the right table for a misplaced key, and the
 //! equivalent of a directive of another server.
 
-use std::sync::LazyLock;
+use rudy_config::{Choice, Hints, Location, Problem, Table};
+use rudy_files::FilesTable;
 
-use rudy_config::{Hints, Location, Problem};
-use serde_json::Value;
-
-use super::file::MainFile;
-use super::schema::schema_of;
+use super::HandlerTable;
+use super::file::{MainFile, RouteTable, SiteTable};
+use super::limits::LimitsTable;
 
 /// Keys that were renamed or moved since earlier versions.
 const REPLACED: [(&str, &str); 22] = [
@@ -201,7 +200,8 @@ impl Hints for TablesHints {
             _ => return None,
         };
         let is_expected = |example: &str| example.starts_with(begin);
-        let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?, is_expected)?;
+        let (name, example) =
+            crate::reference::example(MainFile::TABLE, keys.rsplit('.').next()?, is_expected)?;
         let status_code = if name == "status" { "; `respond = 403` sends a status code" } else { "" };
         Some(format!("write `{name} = {example}`{status_code}"))
     }
@@ -232,7 +232,7 @@ pub(super) fn not_a_file(location: &Location, name: &[u8]) -> Option<Problem> {
 /// Explains where to write a key that belongs to another table.
 fn elsewhere(location: &Location, key: &str) -> Option<String> {
     let table = location.parent()?.keys();
-    let is_main = has_main_key(key);
+    let is_main = MainFile::TABLE.has(key);
     match table.as_str() {
         "access_log" | "site.access_log" if key == "file" => Some("write `path = \"access.log\"`".to_owned()),
         "access_log" | "site.access_log" if key == "json" => Some("write `format = \"json\"`".to_owned()),
@@ -250,43 +250,24 @@ fn elsewhere(location: &Location, key: &str) -> Option<String> {
             Some("write this in the main file: an included file can only contain sites".to_owned())
         }
         "site" | "site.route" if is_main => Some("write this before the first [[site]]".to_owned()),
-        "site" if has_key("FilesTable", key) => Some(format!(
+        "site" if FilesTable::TABLE.has(key) => Some(format!(
             "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in place of `root`"
         )),
         "site.route" if key == "root" => Some("write `files = \"public\"`".to_owned()),
-        "site.route" if has_key("FilesTable", key) => {
+        "site.route" if FilesTable::TABLE.has(key) => {
             Some(format!("write `files = {{ root = \"...\", {key} = ... }}`"))
         }
-        "" | "site" if has_key("LimitsTable", key) => {
+        "" | "site" if LimitsTable::TABLE.has(key) => {
             Some(format!("write `limits = {{ {key} = ... }}` at the top of the main file"))
         }
-        "" if has_key("SiteTable", key) => Some("write [[site]] above this".to_owned()),
-        "" if has_key("FilesTable", key) => {
+        "" if SiteTable::TABLE.has(key) => Some("write [[site]] above this".to_owned()),
+        "" if FilesTable::TABLE.has(key) => {
             Some(format!("write `files = {{ root = \"...\", {key} = ... }}` in a [[site.route]]"))
         }
-        "" | "site" if is_handler(key) => {
+        "" | "site" if HandlerTable::KEYS.iter().any(|handler| handler.name == key) => {
             Some(format!("write [[site.route]], `path = \"/*\"` and `{key} = ...`"))
         }
-        "" | "site" if has_key("RouteTable", key) => Some("write [[site.route]] above this".to_owned()),
+        "" | "site" if RouteTable::TABLE.has(key) => Some("write [[site.route]] above this".to_owned()),
         _ => None,
     }
-}
-
-/// The schema of the main file, cached because it takes milliseconds to build.
-static SCHEMA: LazyLock<Value> = LazyLock::new(schema_of::<MainFile>);
-
-fn has_main_key(key: &str) -> bool {
-    SCHEMA["properties"].get(key).is_some()
-}
-
-/// Whether the table of this type has the key. A table with a short form is an alternative of two.
-fn has_key(table: &str, key: &str) -> bool {
-    let schema = &SCHEMA["$defs"][table];
-    let forms = schema["anyOf"].as_array().into_iter().flatten();
-    forms.chain([schema]).any(|form| form["properties"].get(key).is_some())
-}
-
-fn is_handler(key: &str) -> bool {
-    let handlers = SCHEMA["$defs"]["RouteTable"]["oneOf"].as_array().into_iter().flatten();
-    handlers.into_iter().any(|handler| handler["properties"].get(key).is_some())
 }

@@ -92,7 +92,7 @@ impl Loader {
         };
         self.files.problems.extend(file.limits.problem(&location.key("limits"), &self.files.invalid));
         config.http2 = file.http2.unwrap_or(true);
-        config.limits = file.limits.into();
+        config.limits = (&file.limits).into();
         config.buffer = BufferOptions {
             memory: file.buffer_memory.map_or(BufferOptions::MEMORY, |size| size.0),
             total: file.buffer_total.map(|size| size.0),

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use rudy_config::written_as_text;
 use rudy_net::engine::{Model, UnknownModel};
 use rudy_service::listen_address::{Address, Endpoint};
-use serde::{Serialize, Serializer};
 
 /// An address to accept connections on, parsed by [`rudy_net::listen`]. A number is a port on all addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,13 +30,11 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-written_as_text!(ListenAddress, "an address to listen on (\"127.0.0.1:8080\")",
-    {
-        "type": ["string", "integer"],
-        "description": "An IP address and a port, a port on all addresses, a Unix socket, or sockets passed by systemd.",
-        "examples": [8080, "127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd"]
-    }
-    or_integer);
+written_as_text!(ListenAddress, "an address to listen on (\"127.0.0.1:8080\")", {
+    doc: "An IP address and a port, a port on all addresses, a Unix socket, or sockets passed by systemd.",
+    examples: [8080, "127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd"],
+    or_integer,
+});
 
 /// The name of an engine, as in [`rudy_net::engine`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,16 +54,8 @@ impl fmt::Display for EngineName {
     }
 }
 
-written_as_text!(EngineName, "an engine (\"percore\")",
-{
-    "type": "string",
-    "description": "The name of a concurrency model.",
-    "pattern": "^(serial|thread|pool:[0-9]+|task|mailbox|percore)$",
-    "examples": ["percore", "pool:16"]
+written_as_text!(EngineName, "an engine (\"percore\")", {
+    doc: "The name of a concurrency model.",
+    pattern: "^(serial|thread|pool:[0-9]+|task|mailbox|percore)$",
+    examples: ["percore", "pool:16"],
 });
-
-impl Serialize for EngineName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}

@@ -1,15 +1,15 @@
 //! The reference as a manual page, in the man(7) macros.
 
 use roff::{Inline, Roff, bold, roman};
-use serde_json::Value;
+use rudy_config::TableInfo;
 
-use super::{Key, Kind, ORDER, Reference, Table, Type, notation};
+use super::{Key, Kind, ORDER, Reference, Table, Type, choice_sentence, notation};
 use crate::step_settings::StepKind;
 
-/// Generates the manual page of the file that `schema` describes. `also` are the pages under SEE ALSO.
+/// Generates the manual page of a file with this table. `also` are the pages under SEE ALSO.
 #[must_use]
-pub(crate) fn man_page(schema: &Value, also: &[&str]) -> String {
-    let reference = Reference::of(schema);
+pub(crate) fn man_page(title: &str, table: &'static TableInfo, also: &[&str]) -> String {
+    let reference = Reference::of(title, table);
     let mut page = Roff::new();
     page.control("SH", ["NAME"]);
     page.text([roman(format!("{} - the configuration of rudy", reference.title))]);
@@ -44,7 +44,7 @@ fn table_section(page: &mut Roff, reference: &Reference, table: &Table) {
         page.control("PP", []).text(inlines(&format!("The same keys are in {}.", others.join(", "))));
     }
     for choice in &table.choices {
-        page.control("PP", []).text(inlines(&choice.sentence(|key| format!("`{key}`"))));
+        page.control("PP", []).text(inlines(&choice_sentence(choice, |key| format!("`{key}`"))));
     }
     for key in &table.keys {
         key_section(page, reference, key);
@@ -55,7 +55,10 @@ fn key_section(page: &mut Roff, reference: &Reference, key: &Key) {
     let kind = key.kind.words(false, &|kind, several| name(reference, kind, several));
     let facts: Vec<_> =
         [Some(kind), key.bounds.clone(), Some(key.presence())].into_iter().flatten().collect();
-    page.control("TP", []).text(tag(&key.name, &facts.join(", "))).text(inlines(&key.description));
+    page.control("TP", []).text(tag(key.name, &facts.join(", "))).text(inlines(key.description));
+    if let Some(reason) = key.reason() {
+        page.control("IP", []).text(inlines(&reason));
+    }
     for (value, meaning) in key.explained_values() {
         page.control("IP", []).text(inlines(&format!("{value}: {meaning}")));
     }
@@ -66,9 +69,9 @@ fn key_section(page: &mut Roff, reference: &Reference, key: &Key) {
 
 fn type_section(page: &mut Roff, of: &Type) {
     let kind = of.kind.words(false, &|_, _| String::new());
-    page.control("TP", []).text(tag(&of.name, &kind)).text(inlines(&of.description));
+    page.control("TP", []).text(tag(&of.name, &kind)).text(inlines(of.description));
     if !of.examples.is_empty() {
-        let examples: Vec<_> = of.examples.iter().map(notation::code).collect();
+        let examples: Vec<_> = of.examples.iter().map(|example| notation::code(example)).collect();
         page.control("IP", []).text(inlines(&format!("Examples: {}", examples.join(", "))));
     }
 }

@@ -2,17 +2,17 @@
 
 use std::fmt::{Arguments, Write};
 
-use serde_json::Value;
+use rudy_config::TableInfo;
 
-use super::{Key, Kind, ORDER, Reference, Table, TablePath, Type, notation};
+use super::{Key, Kind, ORDER, Reference, Table, TablePath, Type, choice_sentence, notation};
 use crate::step_settings::StepKind;
 
-const INTRODUCTION: &str = "All keys, with type, default, description and example. This page is generated from the JSON Schema that `rudy schema` prints;
-`rudy manual DIR` writes the same text as the manual page rudy.toml(5). [Configuration](configuration.md) is the guide.";
+const INTRODUCTION: &str = "All keys, with type, default, description and example. This page is generated from the source;
+`rudy schema` prints a JSON Schema of the file, and `rudy manual DIR` writes the same text as the manual page rudy.toml(5). [Configuration](configuration.md) is the guide.";
 
-/// Generates the reference of the file that `schema` describes.
-pub(super) fn markdown(schema: &Value) -> String {
-    let reference = Reference::of(schema);
+/// Generates the reference of a file with this table.
+pub(super) fn markdown(title: &str, table: &'static TableInfo) -> String {
+    let reference = Reference::of(title, table);
     let mut out = format!("# {}\n\n{}\n{INTRODUCTION}\n\n", reference.title, reference.description);
     contents(&mut out, &reference);
     for table in &reference.tables {
@@ -33,7 +33,7 @@ pub(super) fn markdown(schema: &Value) -> String {
 
 fn contents(out: &mut String, reference: &Reference) {
     for table in &reference.tables {
-        let link = |key: &Key| format!("[`{}`](#{})", key.name, path_of(table, &key.name));
+        let link = |key: &Key| format!("[`{}`](#{})", key.name, path_of(table, key.name));
         let keys: Vec<_> = table.keys.iter().map(link).collect();
         let place = |place: &TablePath| format!("[{}](#{})", place.heading(), path_anchor(place));
         let paths: Vec<_> = table.paths.iter().map(place).collect();
@@ -60,11 +60,11 @@ fn table_section(out: &mut String, reference: &Reference, table: &Table) {
         put(out, format_args!("\nThe same keys are in {}.\n", others.join(", ")));
     }
     for choice in &table.choices {
-        let sentence = choice.sentence(|key| format!("[`{key}`](#{})", path_of(table, key)));
+        let sentence = choice_sentence(choice, |key| format!("[`{key}`](#{})", path_of(table, key)));
         put(out, format_args!("\n{sentence}\n"));
     }
     for key in &table.keys {
-        key_section(out, reference, &path_of(table, &key.name), key);
+        key_section(out, reference, &path_of(table, key.name), key);
     }
 }
 
@@ -75,6 +75,9 @@ fn key_section(out: &mut String, reference: &Reference, path: &str, key: &Key) {
     put(out, format_args!("\n<a id=\"{path}\"></a>\n\n### `{}`\n\n{}\n", key.name, facts.join(" · ")));
     if !key.description.is_empty() {
         put(out, format_args!("\n{}\n", key.description));
+    }
+    if let Some(reason) = key.reason() {
+        put(out, format_args!("\n{reason}\n"));
     }
     for (number, (value, meaning)) in key.explained_values().enumerate() {
         let before = if number == 0 { "\n" } else { "" };
@@ -92,7 +95,7 @@ fn type_section(out: &mut String, of: &Type) {
         put(out, format_args!("\n{}\n", of.description));
     }
     if !of.examples.is_empty() {
-        let examples: Vec<_> = of.examples.iter().map(notation::code).collect();
+        let examples: Vec<_> = of.examples.iter().map(|example| notation::code(example)).collect();
         put(out, format_args!("\nExamples: {}\n", examples.join(", ")));
     }
 }

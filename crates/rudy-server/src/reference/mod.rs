@@ -1,18 +1,16 @@
-//! Generates the reference of the configuration file from its JSON Schema, with type, default, description and example of every
+//! Generates the reference of the configuration file from the descriptions of its tables, with type, default, description and example of every
 //! key: as Markdown (`docs/reference.md`), and as the manual page rudy.toml(5).
 
 mod man;
 #[cfg(test)]
 mod markdown;
 mod notation;
-mod schema;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use serde_json::Value;
-
 pub(crate) use man::man_page;
+pub(crate) use walk::example;
 
 /// What precedes the kinds of steps.
 const ORDER: &str = "A request passes these settings of its route in this order, whatever their order in the file, then the handler. \
@@ -30,12 +28,13 @@ struct Reference {
 /// A table of the configuration.
 #[derive(Debug)]
 struct Table {
-    /// The name of its schema, or its path without one.
-    id: String,
+    /// The name of its struct.
+    id: &'static str,
     /// The paths where the table can be; the first one is its heading.
     paths: Vec<TablePath>,
     description: String,
-    choices: Vec<Choice>,
+    /// Keys of which exactly one is required, of each choice.
+    choices: Vec<Vec<String>>,
     keys: Vec<Key>,
 }
 
@@ -47,36 +46,31 @@ struct TablePath {
     is_array: bool,
 }
 
-/// Keys of which exactly one, or at least one, is required.
-#[derive(Debug, PartialEq, Eq)]
-struct Choice {
-    keys: Vec<String>,
-    /// Whether the keys exclude each other.
-    is_exclusive: bool,
-}
-
 #[derive(Debug)]
 struct Key {
-    name: String,
-    description: String,
+    name: &'static str,
+    description: &'static str,
     kind: Kind,
     /// The bounds of the value, as text.
     bounds: Option<String>,
     is_required: bool,
-    default: Option<Value>,
+    /// The value without the key, as in TOML.
+    default: Option<String>,
+    /// Why this is the default.
+    reason: Option<&'static str>,
     /// An example value, if better than the default.
-    example: Option<Value>,
+    example: Option<String>,
 }
 
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     /// `string`, `integer`, `boolean`, or `any`.
-    Basic(String),
-    /// One of these values, with their descriptions.
-    Values(Vec<(Value, String)>),
+    Basic(&'static str),
+    /// One of these values, as in TOML, with their descriptions.
+    Values(Vec<(String, &'static str)>),
     /// The table of this id.
-    Table(String),
+    Table(&'static str),
     /// The type of this name.
     Type(String),
     Array(Box<Kind>),
@@ -90,32 +84,9 @@ enum Kind {
 struct Type {
     name: String,
     kind: Kind,
-    description: String,
-    examples: Vec<Value>,
-}
-
-/// Finds the first key `name` in any table with an example that `is_expected`, and returns it with the example, both as TOML.
-pub(crate) fn example(
-    root: &Value,
-    name: &str,
-    is_expected: impl Fn(&str) -> bool,
-) -> Option<(String, String)> {
-    let mut keys = Vec::new();
-    find_properties(root, name, &mut keys);
-    let examples = keys.into_iter().filter_map(|key| schema::Schemas { root }.example(key));
-    let example = examples.map(|example| notation::value(&example)).find(|text| is_expected(text))?;
-    Some((notation::key(name), example))
-}
-
-fn find_properties<'s>(schema: &'s Value, name: &str, found: &mut Vec<&'s Value>) {
-    match schema {
-        Value::Array(parts) => parts.iter().for_each(|part| find_properties(part, name, found)),
-        Value::Object(parts) => {
-            found.extend(parts.get("properties").and_then(|keys| keys.get(name)));
-            parts.values().for_each(|part| find_properties(part, name, found));
-        }
-        _ => {}
-    }
+    description: &'static str,
+    /// As in TOML.
+    examples: &'static [&'static str],
 }
 
 impl Reference {
@@ -154,21 +125,18 @@ impl TablePath {
     }
 }
 
-impl Choice {
-    /// The sentence about the required keys, formatted by `shown`.
-    fn sentence(&self, shown: impl Fn(&str) -> String) -> String {
-        let keys: Vec<_> = self.keys.iter().map(|key| shown(key)).collect();
-        let number = if self.is_exclusive { "Exactly" } else { "At least" };
-        format!("{number} one of these keys is required: {}.", keys.join(", "))
-    }
+/// The sentence about the keys of a choice, formatted by `shown`.
+fn choice_sentence(keys: &[String], shown: impl Fn(&str) -> String) -> String {
+    let keys: Vec<_> = keys.iter().map(|key| shown(key)).collect();
+    format!("Exactly one of these keys is required: {}.", keys.join(", "))
 }
 
 impl Kind {
     /// Describes the type as text; `link` formats tables and named types, in the plural if `several`.
     fn words(&self, several: bool, link: &impl Fn(&Self, bool) -> String) -> String {
         match self {
-            Self::Basic(name) if several && name != "any" => format!("{name}s"),
-            Self::Basic(name) => name.clone(),
+            Self::Basic(name) if several => format!("{name}s"),
+            Self::Basic(name) => (*name).to_owned(),
             Self::Values(values) => notation::list(values.iter().map(|(value, _)| notation::code(value))),
             Self::Table(_) | Self::Type(_) => link(self, several),
             Self::Array(of) => format!("array of {}", of.words(true, link)),
@@ -178,7 +146,7 @@ impl Kind {
     }
 
     /// The values of an enumeration, with their descriptions.
-    fn values(&self) -> &[(Value, String)] {
+    fn values(&self) -> &[(String, &'static str)] {
         match self {
             Self::Values(values) => values,
             Self::Array(of) | Self::Map(of) => of.values(),
@@ -194,7 +162,7 @@ impl Key {
     /// An example line, if there is a value.
     fn line(&self) -> Option<String> {
         let value = self.example.as_ref().or(self.default.as_ref())?;
-        Some(format!("{} = {}", notation::key(&self.name), notation::value(value)))
+        Some(format!("{} = {value}", notation::key(self.name)))
     }
 
     /// `required`, `optional`, or the default.
@@ -206,9 +174,14 @@ impl Key {
         }
     }
 
+    /// The reason of the default.
+    fn reason(&self) -> Option<String> {
+        self.reason.map(|reason| format!("Reason of the default: {reason}"))
+    }
+
     /// The values of an enumeration that have descriptions.
     fn explained_values(&self) -> impl Iterator<Item = (String, &str)> {
         let explained = self.kind.values().iter().filter(|(_, meaning)| !meaning.is_empty());
-        explained.map(|(value, meaning)| (notation::code(value), meaning.as_str()))
+        explained.map(|(value, meaning)| (notation::code(value), *meaning))
     }
 }

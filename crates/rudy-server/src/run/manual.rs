@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{Exit, cannot, print};
-use crate::config::json_schema;
+use rudy_config::Table;
+
+use crate::config::file::MainFile;
 use crate::reference::man_page;
 
 /// A manual page.
@@ -23,8 +25,8 @@ pub struct Page {
 /// Writes `pages` and the page of the configuration below `folder`, in the layout of `man`, and prints the file names.
 #[must_use]
 pub fn write_manual(folder: &Path, mut pages: Vec<Page>) -> Exit {
-    let schema = serde_json::from_str(&json_schema()).unwrap_or_default();
-    let text = man_page(&schema, &["rudy(1)", "rudy-serve(1)", "rudy-check(1)"]).into_bytes();
+    let text =
+        man_page("rudy.toml", MainFile::TABLE, &["rudy(1)", "rudy-serve(1)", "rudy-check(1)"]).into_bytes();
     pages.push(Page { name: "rudy.toml.5".to_owned(), section: 5, text });
     let mut names = Vec::new();
     for page in pages {

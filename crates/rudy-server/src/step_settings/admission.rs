@@ -3,46 +3,44 @@
 use std::path::PathBuf;
 
 use http::{HeaderName, header};
-use rudy_config::{OneOrMany, OrOff};
+use rudy_config::{OneOrMany, OrOff, Table};
 use rudy_guard::{AccessRuleTable, BasicAuthTable, CorsTable, ForwardAuthTable, Login, MaintenanceTable};
 use rudy_pipeline::AllowedClient;
 use rudy_pipeline::request_state::REMOTE_USER;
 use rudy_system::watched_files::folders_of;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Who may send requests to a site or a route. A setting of a route replaces that of its site.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default)]
+#[derive(Debug, Clone, Table)]
+#[setting(default)]
 pub struct AdmissionTable {
     /// Maintenance: the file that switches it on, or a table. While the file exists, requests get 503 with `Retry-After`. On a
     /// route, `false` switches off the setting of the site.
-    #[schemars(extend("examples" = ["maintenance"]))]
+    #[setting(example = "maintenance")]
     pub maintenance: Option<OrOff<MaintenanceTable>>,
     /// Clients that may send requests: addresses, networks, `loopback` (this machine, without a proxy) or `anyone`. All others
     /// get 403. `allow`, `deny` and `access` of a route replace all three of its site.
-    #[schemars(extend("examples" = [["10.0.0.0/8", "loopback"]]))]
+    #[setting(example = ["10.0.0.0/8", "loopback"])]
     pub allow: Option<OneOrMany<AllowedClient>>,
     /// Clients whose requests get 403, also if `allow` includes them. Without `allow`, all others are allowed.
-    #[schemars(extend("examples" = ["192.0.2.0/24"]))]
+    #[setting(example = "192.0.2.0/24")]
     pub deny: Option<OneOrMany<AllowedClient>>,
     /// Access rules by client address, method, header field and client certificate. The first rule that matches decides. A
     /// request that no rule matches is rejected with 403 if a rule has `allow`, and is otherwise allowed. On a route, `false`
     /// switches off the rules of the site.
-    #[schemars(extend("examples" = [[{ "allow": "10.0.0.0/8" }, { "allow": "anyone", "methods": ["GET", "HEAD"] }]]))]
+    #[setting(example = [{ allow = "10.0.0.0/8" }, { allow = "anyone", methods = ["GET", "HEAD"] }])]
     pub access: Option<OrOff<OneOrMany<AccessRuleTable>>>,
     /// Cross-origin requests (CORS): which other sites' scripts may read responses. On a route, `false` switches off the setting
     /// of the site.
-    #[schemars(extend("examples" = [{ "origins": ["https://example.org"] }]))]
+    #[setting(example = { origins = ["https://example.org"] })]
     pub cors: Option<OrOff<CorsTable>>,
     /// Basic authentication: the htpasswd file of the users, or a table. The handler gets the user as `Remote-User`, and apps as
     /// `REMOTE_USER`. On a route, `false` switches off the setting of the site.
-    #[schemars(extend("examples" = ["/etc/rudy/htpasswd"]))]
+    #[setting(example = "/etc/rudy/htpasswd")]
     pub basic_auth: Option<OrOff<BasicAuthTable>>,
     /// Forward authentication: the URL of an authorizer that is asked about each request over HTTP, or a table. A 2xx response allows
     /// the request, any other response goes to the client. Without a response, the client gets 502, 503 or 504. On a route, `false`
     /// switches off the setting of the site.
-    #[schemars(extend("examples" = ["http://127.0.0.1:9091/api/authz/forward-auth"]))]
+    #[setting(example = "http://127.0.0.1:9091/api/authz/forward-auth")]
     pub forward_auth: Option<OrOff<ForwardAuthTable>>,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, header};
 use rudy_caching::CacheTable;
-use rudy_config::{Location, OneOrMany, OrOff, Problem};
+use rudy_config::{Location, OneOrMany, OrOff, Problem, Table};
 use rudy_guard::{
     BandwidthTable, BodyLimit, Changes, Compressor, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
     RequestFields, RequestTimeout, ResponseFields,
@@ -18,75 +18,75 @@ use rudy_pipeline::field_changes::{FieldChange, FieldChanges};
 use rudy_pipeline::media_types::{Charset, FileTypes, MediaTypeTable};
 use rudy_pipeline::routing::PathPattern;
 use rudy_units::{Size, Timeout};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 pub use self::admission::AdmissionTable;
 
 /// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default)]
+#[derive(Debug, Clone, Table)]
+#[setting(default)]
 pub struct StepsTable {
     /// Changes to the header fields of every response, errors and redirects too: a value sets a field, `false` removes it,
     /// `{ add = "..." }` adds a line, `{ default = "..." }` sets a field that the response lacks, and
     /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
     /// `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request). The changes of a route come
     /// after those of its site, and replace them for the same field.
+    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, Link = { add = "</a.css>; rel=preload" } })]
     pub response_headers: FieldChanges,
     /// Changes to the header fields of requests, before the handler, in the form of `response_headers`. A field that is set
     /// or removed is removed in every spelling that is the same variable for an app.
+    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, Link = { add = "</a.css>; rel=preload" } })]
     pub request_headers: FieldChanges,
     /// Sets header fields that protect against common attacks, where a response lacks them: `X-Content-Type-Options:
     /// nosniff`, `X-Frame-Options: SAMEORIGIN`, `Referrer-Policy: strict-origin-when-cross-origin` and
     /// `Permissions-Policy: browsing-topics=()`.
-    #[schemars(example = true)]
+    #[setting(example = true)]
     pub security_headers: Option<bool>,
     /// Pages for errors of the server, and with `intercept_errors` those of apps: a folder with `404.html`, `5xx.html` or
     /// `error.html`, or a table by status. `404 = "/not-found"` is a path of the site, `404 = { file = "404.html" }` a file, and
     /// `folder = "errors"` a folder for the other statuses. The response keeps its status. Names ending in `.html.j2` are
     /// templates with `{{ status }}`, `{{ reason }}`, `{{ explanation }}`, `{{ host }}` and `{{ path }}`. Clients that accept
     /// only JSON get `application/problem+json` instead of a file. The pages of a route come before those of its site.
+    #[setting(example = "errors", example = { 404 = "/not-found", 5xx = { file = "down.html" } })]
     pub error_pages: Option<ErrorPagesTable>,
     /// Replaces errors (4xx and 5xx) of apps and upstreams by the error pages. The default is `false`: apps have their own.
-    #[schemars(example = true)]
+    #[setting(example = true)]
     pub intercept_errors: Option<bool>,
     /// Who may send requests.
-    #[serde(rename = "$admission")]
-    #[schemars(flatten)]
+    #[setting(part)]
     pub admission: AdmissionTable,
     /// Limits for requests per time, by the address of the client or another part of the request. A request over a limit gets 429 with
     /// `Retry-After`. Those of a route replace those of its site, which count the requests of all other routes together. On a route,
     /// `false` switches off those of the site.
-    #[schemars(extend("examples" = ["10/s"]))]
+    #[setting(example = "10/s")]
     pub rate_limit: Option<OrOff<OneOrMany<RateLimitTable>>>,
     /// Limits for requests in progress at the same time, by the address of the client or another part of the request. A
     /// request over a limit gets 429. Those of a route replace those of its site, and `false` switches them off.
-    #[schemars(example = 20)]
+    #[setting(example = 20)]
     pub concurrent_requests: Option<OrOff<OneOrMany<ConcurrencyTable>>>,
     /// Bytes per second of each response, the same for a slow and a fast client. On a route, `false` switches off the setting of the site.
-    #[schemars(extend("examples" = [{ "rate": "500k", "after": "10M" }]))]
+    #[setting(example = { rate = "500k", after = "10M" })]
     pub bandwidth: Option<OrOff<BandwidthTable>>,
     /// Maximum size of a request body, instead of `body_bytes` in `limits`. A larger one gets 413.
-    #[schemars(extend("examples" = ["100M"]))]
+    #[setting(example = "100M")]
     pub body_bytes: Option<Size>,
     /// Maximum time from the head of a request to the head of its response. Then the request is cancelled, and its client gets
     /// 504. The default is no limit; apps have timeouts of their own.
-    #[schemars(extend("examples" = ["30s"]))]
+    #[setting(example = "30s")]
     pub request_timeout: Option<Timeout>,
     /// Compresses responses while they are sent: `true`, or a table. The default is to compress files only. `false` does not
     /// compress files either. Do not compress pages that contain a secret and text of the request (the attack BREACH).
-    #[schemars(example = true)]
+    #[setting(example = true)]
     pub compression: Option<CompressionSetting>,
     /// Media types of files by extension, besides the usual ones; `"*"` is for files of unknown types. Those of a route come before those
     /// of its site.
-    #[schemars(extend("examples" = [{ "md": "text/markdown", "*": "text/plain" }]))]
+    #[setting(example = { md = "text/markdown", "*" = "text/plain" })]
     pub media_types: Option<MediaTypeTable>,
     /// Charset of text files, for which `media_types` has none. The default is `utf-8`, and `false` is for none. XML declares its own.
-    #[schemars(extend("examples" = ["iso-8859-1"]))]
+    #[setting(example = "iso-8859-1")]
     pub charset: Option<OrOff<Charset>>,
     /// Stores responses of `proxy`, `fastcgi` and `php`, and responds with them while they are fresh (RFC 9111): `true`, or a table.
     /// `false` disables the cache of the site for a route. Other handlers of a site are not affected.
-    #[schemars(extend("examples" = [true, { "bypass_cookies": ["session*"] }]))]
+    #[setting(example = true, example = { bypass_cookies = ["session*"] })]
     pub cache: Option<CacheTable>,
 }
 

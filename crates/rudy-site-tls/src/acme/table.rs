@@ -6,11 +6,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rudy_acme::{AccountRequest, Authority, ChallengeKind, ExternalAccount};
-use rudy_config::{Command, FilePath, OneOrMany};
+use rudy_config::{Command, FilePath, OneOrMany, Table, Words};
 use rudy_tls::Trust;
 use rudy_units::Time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::hook::Hook;
 
@@ -24,55 +22,54 @@ const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org
 const DNS_DELAY: Duration = Duration::from_secs(10);
 
 /// The authority that signs the certificates of sites with `tls = "auto"`, and how it verifies that their names lead here.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct AcmeTable {
     /// E-mail address that the authority may write to, for example about a security problem.
-    #[schemars(example = &"admin@example.org")]
+    #[setting(example = "admin@example.org")]
     pub email: Option<String>,
     /// URL of the authority's directory (RFC 8555). The default is Let's Encrypt.
-    #[schemars(example = &"https://acme.example.org/directory")]
+    #[setting(example = "https://acme.example.org/directory")]
     pub directory: Option<String>,
     /// Uses the test authority, whose certificates browsers reject, and which has generous limits.
-    #[schemars(example = true)]
+    #[setting(example = true)]
     pub staging: bool,
     /// URL of the directory of a test authority, which is asked after two failures until it can verify a name, so that the limits of
     /// `directory` are not used up. The default is that of Let's Encrypt, if `directory` is.
-    #[schemars(example = &"https://acme-staging.example.org/directory")]
+    #[setting(example = "https://acme-staging.example.org/directory")]
     pub test_directory: Option<String>,
     /// File with the certificates that the authority's own server is trusted by, in PEM, for an authority in a company. The default
     /// is those of the operating system.
-    #[schemars(example = &"/etc/ssl/company.pem")]
+    #[setting(example = "/etc/ssl/company.pem")]
     pub authority: Option<FilePath>,
     /// Profile of the certificates, of those that the authority offers: `shortlived` of Let's Encrypt is valid for six days.
-    #[schemars(example = &"shortlived")]
+    #[setting(example = "shortlived")]
     pub profile: Option<String>,
     /// Key for an account of another kind that the authority requires.
-    #[schemars(extend("examples" = [{ "key_id": "kid-1", "key": "${ACME_KEY}" }]))]
+    #[setting(example = { key_id = "kid-1", key = "${ACME_KEY}" })]
     pub external_account: Option<ExternalAccountTable>,
     /// How the authority verifies a name, tried in turn: `http-01` (a file over plain HTTP on port 80), `tls-alpn-01` (a handshake on
     /// port 443), `dns-01` (a TXT record, through `dns_hook`; the only way for wildcards). The default is `dns-01` with a `dns_hook`,
     /// and otherwise the first two, as far as there are addresses for them.
-    #[schemars(extend("examples" = [["tls-alpn-01"]]))]
+    #[setting(example = ["tls-alpn-01"])]
     pub challenges: Option<OneOrMany<ChallengeName>>,
     /// Program that sets and removes TXT records, and its arguments. It is called with `present` or `cleanup`, the name of the record
     /// and its value, like the programs for lego and Traefik. A program name with a slash is relative to the configuration file.
-    #[schemars(extend("examples" = [["/usr/local/bin/dns-record"]]))]
+    #[setting(example = ["/usr/local/bin/dns-record"])]
     pub dns_hook: Option<Command>,
     /// Time that all name servers need for a new record, after the hook has ended. The default is 10 s.
-    #[schemars(extend("examples" = ["2m"]))]
+    #[setting(example = "2m")]
     pub dns_delay: Option<Time>,
 }
 
 /// A key that binds the account to one of another kind (RFC 8555 §7.3.4).
-#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Table)]
 pub struct ExternalAccountTable {
     /// Identifier of the key.
-    #[schemars(example = &"kid-1")]
+    #[setting(example = "kid-1")]
     pub key_id: String,
     /// Key as the authority shows it, in Base64 for URLs.
-    #[schemars(example = &"${ACME_KEY}")]
+    #[setting(example = "${ACME_KEY}")]
     pub key: String,
 }
 
@@ -84,16 +81,16 @@ impl fmt::Debug for ExternalAccountTable {
 }
 
 /// A kind of challenge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum ChallengeName {
     /// A file over plain HTTP, on port 80.
-    #[serde(rename = "http-01")]
+    #[setting(name = "http-01")]
     Http01,
     /// A handshake, on port 443.
-    #[serde(rename = "tls-alpn-01")]
+    #[setting(name = "tls-alpn-01")]
     TlsAlpn01,
     /// A TXT record, which `dns_hook` sets.
-    #[serde(rename = "dns-01")]
+    #[setting(name = "dns-01")]
     Dns01,
 }
 

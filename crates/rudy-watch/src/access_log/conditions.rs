@@ -113,6 +113,8 @@ impl fmt::Display for StatusRange {
     }
 }
 
-written_as_text!(StatusRange, "a status (\"5xx\")",
-    { "type": ["string", "integer"], "description": "A status such as `404`, a class such as `5xx`, or a range such as `500-503`.", "examples": ["5xx", 404, "500-503"] }
-    or_integer);
+written_as_text!(StatusRange, "a status (\"5xx\")", {
+    doc: "A status such as `404`, a class such as `5xx`, or a range such as `500-503`.",
+    examples: ["5xx", 404, "500-503"],
+    or_integer,
+});

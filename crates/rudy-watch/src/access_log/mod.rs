@@ -67,8 +67,10 @@ impl fmt::Display for Format {
     }
 }
 
-written_as_text!(Format, "a format (\"combined\")",
-    { "type": "string", "minLength": 1, "description": "`combined` (the format of Apache and nginx, followed by the duration, the time to the first byte, and how the exchange ended), `json` (an object per line), or a line with fields in braces.", "examples": ["combined", "json", "{time} {client} {method} {host}{path} {status} {duration_us}"] });
+written_as_text!(Format, "a format (\"combined\")", {
+    doc: "`combined` (the format of Apache and nginx, followed by the duration, the time to the first byte, and how the exchange ended), `json` (an object per line), or a line with fields in braces.",
+    examples: ["combined", "json", "{time} {client} {method} {host}{path} {status} {duration_us}"],
+});
 
 impl Format {
     /// Returns the request fields that lines contain.

@@ -12,14 +12,12 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use rudy_admin::{Filter, Rates};
-use rudy_config::Problem;
+use rudy_config::{Problem, Table};
 use rudy_handlers::{StreamFormat, Subscribe};
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 pub use self::live::Live;
@@ -34,21 +32,16 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 
 /// Shows what the server does, as a page that updates itself: rates, connections, CPU time by thread, memory, active requests, and the
 /// most frequent clients, paths and hosts.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(extend("examples" = [{ "allow": "loopback" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(default, example = { allow = "loopback" })]
 pub struct DashboardTable {
     /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`; the page shows addresses and paths of clients.
+    #[setting(default = AllowedClients::loopback())]
     pub allow: AllowedClients,
     /// Time between two updates, from 100 ms to 1 min. Rudy renders an update once for all viewers, and none without a viewer.
+    #[setting(default = Time(Duration::from_secs(1)))]
     pub interval: Interval,
-}
-
-impl Default for DashboardTable {
-    fn default() -> Self {
-        Self { allow: AllowedClients::loopback(), interval: Time(Duration::from_secs(1)) }
-    }
 }
 
 impl HandlerConfig for DashboardTable {

@@ -3,30 +3,21 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_config::Problem;
+use rudy_config::{Problem, Table};
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Reply, Request, Response};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::metrics::{Format, MetricsText};
 
 /// Shows the metrics of the server in the text format of Prometheus, or as `OpenMetrics` for clients that accept it.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(extend("examples" = [{ "allow": "10.0.0.5" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(default, example = { allow = "10.0.0.5" })]
 pub struct MetricsTable {
     /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`.
-    #[schemars(example = &"loopback")]
+    #[setting(default = AllowedClients::loopback(), example = "loopback")]
     pub allow: AllowedClients,
-}
-
-impl Default for MetricsTable {
-    fn default() -> Self {
-        Self { allow: AllowedClients::loopback() }
-    }
 }
 
 impl HandlerConfig for MetricsTable {

@@ -3,25 +3,22 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_config::Problem;
+use rudy_config::{Problem, Table};
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, Resources};
 use rudy_service::{Reply, Request, Response};
 use rudy_site_tls::TlsState;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::metrics::Metrics;
 
 /// Shows the counters of the server as JSON: connections, requests, bytes, memory; and its certificates.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("examples" = [{ "allow": "loopback" }]))]
+#[derive(Debug, Clone, Table)]
+#[setting(example = { allow = "loopback" })]
 pub struct StatusTable {
     /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`.
-    #[schemars(example = &"loopback")]
+    #[setting(example = "loopback")]
     pub allow: AllowedClients,
 }
 

@@ -148,7 +148,7 @@ fn a_route_replaces_the_setting_of_its_site() {
         assert_eq!(coding(&get(&server, "/a", GZIP)), expected, "{of_site} {of_route}");
     }
     for (setting, message) in [
-        ("{ codings = 'deflate' }", "unknown coding \"deflate\""),
+        ("{ codings = 'deflate' }", "expected \"br\" or \"zstd\" or \"gzip\", found \"deflate\""),
         ("{ media_types = 'text' }", "\"text\" is not a media type"),
         ("{ media_types = '*/json' }", "\"*/json\" is not a media type"),
         ("{ level = 10 }", "10 is out of range"),

@@ -30,15 +30,10 @@ fn included_files_add_sites_with_paths_relative_to_themselves() {
 
 #[test]
 fn every_limit_can_be_set() {
-    let serde_json::Value::Object(limits) = serde_json::to_value(limits::LimitsTable::default()).unwrap()
-    else {
-        panic!("a table")
-    };
-    let line = |(key, value): (&String, &serde_json::Value)| match value {
-        serde_json::Value::Null => format!("{key} = 7\n"),
-        value => format!("{key} = {value}\n"),
-    };
-    let table: String = limits.iter().map(line).collect();
+    let limits = limits::LimitsTable::written(&rudy_service::Limits::default());
+    let line =
+        |(key, value): (&str, Option<String>)| format!("{key} = {}\n", value.as_deref().unwrap_or("7"));
+    let table: String = limits.into_iter().map(line).collect();
     let config = load(&[(
         "rudy.toml",
         &format!("[limits]\n{table}[[site]]\nroute = [{{ path = '/', respond = {{}} }}]"),
