@@ -35,6 +35,7 @@ pub(crate) enum Role {
     Key,
     Part,
     Choice,
+    Location,
     Skipped,
 }
 
@@ -85,6 +86,7 @@ impl Attributes {
             "what" => self.what = Some(meta.value()?.parse()?),
             "part" => self.role = Role::Part,
             "choice" => self.role = Role::Choice,
+            "location" => self.role = Role::Location,
             "skip" => self.role = Role::Skipped,
             _ => return Err(meta.error("unknown attribute: see the documentation of rudy-config-derive")),
         }

@@ -14,9 +14,10 @@
 //! - `default`, `default = expression`: its value if the key is missing. An `Option` is `None` then. Other keys are required.
 //! - `reason = "..."`: why this is the default.
 //! - `example = "10/s"`: an example, as a literal, a list in brackets, or a table in braces, as in TOML. Several are allowed.
-//! - `read = Type`: a type that it is read as, with `From` in both directions.
+//! - `read = Type`: a type that it is read as, of which the field has a `From`. A `default` is of this type, too.
 //! - `part`: a struct whose keys are in the same table.
-//! - `choice`: an `Option` of an enum, of whose keys the table has one.
+//! - `choice`: an enum, of whose keys the table has one.
+//! - `location`: where the table is.
 //! - `skip`: no key.
 //! - `name = "..."`: the key or the word, if it is not that of the field or of the variant in kebab case.
 

@@ -35,8 +35,12 @@ impl<'a> Field<'a> {
         let attributes = Attributes::of(&field.attrs)?;
         let of_type = || quote!(::core::default::Default::default());
         let default = match &attributes.default {
-            Some(Some(expression)) => Some(expression.to_token_stream()),
+            Some(Some(expression)) => Some(match (&attributes.read, &field.ty) {
+                (Some(read), kind) => quote!(<#kind as ::core::convert::From<#read>>::from(#expression)),
+                (None, _) => expression.to_token_stream(),
+            }),
             Some(None) => Some(of_type()),
+            None if attributes.role == Role::Location => Some(quote!(::rudy_config::Location::none())),
             None if attributes.role == Role::Skipped || table_has_defaults => Some(of_type()),
             None => within_option(&field.ty).map(|_| quote!(None)),
         };
@@ -51,13 +55,12 @@ impl<'a> Field<'a> {
     fn member(&self) -> syn::Result<Option<TokenStream>> {
         let kind = self.kind;
         Ok(Some(match self.attributes.role {
-            Role::Skipped => return Ok(None),
+            Role::Skipped | Role::Location => return Ok(None),
             Role::Part => {
                 quote!(::rudy_config::Member::Part(|| <#kind as ::rudy_config::Table>::TABLE))
             }
             Role::Choice => {
-                let Some(inner) = within_option(kind) else { return error(kind, "a choice is an `Option`") };
-                quote!(::rudy_config::Member::Choice(<#inner as ::rudy_config::Choice>::KEYS))
+                quote!(::rudy_config::Member::Choice(<#kind as ::rudy_config::Choice>::KEYS))
             }
             Role::Key => {
                 let Attributes { doc, examples, reason, .. } = &self.attributes;
@@ -88,18 +91,16 @@ impl<'a> Field<'a> {
 
     /// Writes its default.
     fn written_default(&self) -> Option<TokenStream> {
-        let (kind, default) = (self.kind, self.default.as_ref()?);
-        match &self.attributes.read {
-            Some(_) if within_option(kind).is_some() => None,
-            Some(read) => Some(quote!(|| {
-                let value: #kind = #default;
-                ::rudy_config::Setting::written(&<#read>::from(value))
-            })),
-            None => Some(quote!(|| {
-                let value: #kind = #default;
-                ::rudy_config::Setting::written(&value)
-            })),
-        }
+        let (kind, value) = match (&self.attributes.read, &self.attributes.default) {
+            (Some(read), Some(Some(expression))) => (read, expression.to_token_stream()),
+            // What the type of the field has as its default may be no value of the file.
+            (Some(_), _) => return None,
+            (None, _) => (self.kind, self.default.clone()?),
+        };
+        Some(quote!(|| {
+            let value: #kind = #value;
+            ::rudy_config::Setting::written(&value)
+        }))
     }
 
     /// Reads it, into a `Result` if it is required.
@@ -108,6 +109,7 @@ impl<'a> Field<'a> {
         match (self.attributes.role, &self.default) {
             (Role::Part, _) => quote!(<#kind as ::rudy_config::Table>::read_keys(table)),
             (Role::Choice, _) => quote!(table.choice()),
+            (Role::Location, _) => quote!(table.location().clone()),
             (Role::Skipped, Some(default)) => quote!(#default),
             (_, Some(default)) => match &self.attributes.read {
                 Some(read) => {
@@ -125,8 +127,11 @@ impl<'a> Field<'a> {
     /// Its value, after [`Self::read`].
     fn value(&self) -> TokenStream {
         let name = self.name;
-        let is_result =
-            self.attributes.role == Role::Part || self.attributes.role == Role::Key && self.default.is_none();
+        let is_result = match self.attributes.role {
+            Role::Part | Role::Choice => true,
+            Role::Key => self.default.is_none(),
+            Role::Location | Role::Skipped => false,
+        };
         if is_result { quote!(#name: #name?) } else { quote!(#name) }
     }
 }

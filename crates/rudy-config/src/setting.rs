@@ -125,6 +125,14 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
+impl<T: Setting> Setting for Box<T> {
+    const SHAPE: Shape = T::SHAPE;
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        T::read(value).map(Self::new)
+    }
+}
+
 impl<T: Setting> Setting for Vec<T> {
     const SHAPE: Shape = Shape::List(&T::SHAPE, 0);
 

@@ -24,7 +24,7 @@ use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
 #[setting(default)]
 pub struct FilesOptions {
     /// Index files of folders, tried in order.
-    #[setting(read = PathsBelowRoot, default = vec!["index.html".into()])]
+    #[setting(read = PathsBelowRoot, default = PathsBelowRoot::of("index.html"))]
     pub index: Vec<String>,
     /// Lists folders that have no index file: `true`, or the file of a template for the page.
     #[setting(default = Browse::Off, example = true, example = "listing.html")]
@@ -65,20 +65,20 @@ pub struct FilesOptions {
     pub compression: Option<CompressionSetting>,
     /// Maximum memory for cached file contents. 0 disables the cache. A quarter of it is for compressed copies of
     /// larger files. Routes with the same folder and options share one cache.
-    #[setting(read = Size, default = 64 * 1024 * 1024)]
+    #[setting(read = Size, default = Size(64 * 1024 * 1024))]
     pub cache_size: u64,
     /// Maximum size of a cached file, at most an eighth of `cache_size`. Larger files are read from disk for each
     /// response.
-    #[setting(read = Size, default = 64 * 1024, reason = "Beyond this, sendfile costs less than the copy out of memory.")]
+    #[setting(read = Size, default = Size(64 * 1024), reason = "Beyond this, sendfile costs less than the copy out of memory.")]
     pub cache_max_file_size: u64,
     /// Maximum number of larger files to keep open. A file is closed when it is unused for a minute.
-    #[setting(read = Int<0, 1_000_000>, default = 256, reason = "A quarter of the usual soft limit of 1024.")]
+    #[setting(read = Int<0, 1_000_000>, default = Int(256), reason = "A quarter of the usual soft limit of 1024.")]
     pub open_files: usize,
     /// Time for which a cached response is used without checking the file for changes.
-    #[setting(read = Time, default = Duration::from_secs(1))]
+    #[setting(read = Time, default = Time(Duration::from_secs(1)))]
     pub revalidate_after: Duration,
     /// Maximum number of entries in a directory listing.
-    #[setting(read = Int<1, 1_000_000>, default = 5000)]
+    #[setting(read = Int<1, 1_000_000>, default = Int(5000))]
     pub listing_entries: usize,
 }
 
@@ -265,9 +265,9 @@ impl From<PathsBelowRoot> for Vec<String> {
     }
 }
 
-impl From<Vec<String>> for PathsBelowRoot {
-    fn from(paths: Vec<String>) -> Self {
-        Self(paths.into_iter().map(PathBelowRoot).collect())
+impl PathsBelowRoot {
+    fn of(path: &str) -> Self {
+        Self([PathBelowRoot(path.to_owned())].into_iter().collect())
     }
 }
 

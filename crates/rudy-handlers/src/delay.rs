@@ -29,6 +29,7 @@ pub struct DelayTable {
     #[setting(example = "page.html")]
     pub body_file: Option<FilePath>,
     /// Header fields of the response, as in `respond`.
+    #[setting(default, example = { "X-Delayed" = "true" })]
     pub headers: Fields,
 }
 

@@ -37,7 +37,7 @@ pub struct RespondTable {
     pub body_file: Option<FilePath>,
     /// Header fields of the response. The default `Content-Type` is `text/plain; charset=utf-8`, or the media type of
     /// `body_file`.
-    #[setting(default)]
+    #[setting(default, example = { "X-Frame-Options" = "DENY" })]
     pub headers: Fields,
 }
 

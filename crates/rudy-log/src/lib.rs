@@ -8,8 +8,8 @@ mod local_time;
 
 pub use error_log::{ErrorLog, ErrorLogOptions, Kind, Level, Levels, LineFormat};
 pub use line_writer::{
-    Compression, Destination, LineWriter, LogFailure, OnLogFailure, Receiver, RotationOptions, lost_lines,
-    open_to_append,
+    Compression, Destination, LineWriter, LogFailure, LogFile, LogPlace, ONE_DESTINATION, OnLogFailure,
+    Receiver, RotationOptions, lost_lines, open_to_append,
 };
 pub use lines::{LINE_BYTES_MAX, Lines, OnLine};
 pub use local_time::{LocalClock, utc};

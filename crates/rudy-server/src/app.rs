@@ -18,7 +18,7 @@ use rudy_log::ErrorLog;
 use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_mirror::Fetch;
 use rudy_pipeline::client_address::{self, set_forwarded_host};
-use rudy_pipeline::exchange::{self, Observers};
+use rudy_pipeline::exchange::{self, Observers, RequestIdTable};
 use rudy_pipeline::network::client_subject;
 use rudy_pipeline::routing::Router;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
@@ -66,7 +66,7 @@ impl App {
         let activity = resources.of::<Activity>();
         let mut observers = Observers {
             recorders: Vec::new(),
-            request_id: config.request_id.clone(),
+            request_id: config.request_id.clone().and_then(RequestIdTable::if_on),
             are_listed: activity.switch().clone(),
         };
         if config.counts_requests() {

@@ -28,6 +28,7 @@ impl Config {
 pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<Target>, Vec<Problem>> {
     resources.of::<Folders>().forget_unused();
     let mut problems = config.engine.problems(&Location::file(0));
+    problems.extend(config::limits::problem(&config.limits));
     problems.extend(config.unusable_buffer_dir());
     problems.extend(config::client_address::problems(config));
     problems.extend(config::conflicting_addresses(config));
@@ -62,7 +63,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             let of_route = steps.of_route(route, &mut problems);
             let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
             let types = route.steps.file_types(&site.steps);
-            let (location, paths) = (&route.handler_location, &route.paths);
+            let (location, paths) = (&route.handler_location(), &route.paths);
             let context = BuildContext {
                 location,
                 paths,
@@ -165,9 +166,9 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
         if let Some(Some(taker)) = takers.first()
             && takers.iter().all(Option::is_some)
         {
-            let problem = Problem::value(&route.paths_location, "this route is unreachable")
+            let problem = Problem::value(&route.paths_location(), "this route is unreachable")
                 .label("an earlier route matches all of these paths");
-            let problem = problem.also(&taker.paths_location, "the first matching route is used");
+            let problem = problem.also(&taker.paths_location(), "the first matching route is used");
             problems.push(problem.help("put the more specific path first"));
         }
     }
@@ -182,11 +183,11 @@ fn redirect_loops(site: &config::Site, problems: &mut Vec<Problem>) {
             _ => continue,
         };
         if is_endless {
-            let problem = Problem::value(&route.handler_location.key("to"), title);
+            let problem = Problem::value(&route.handler_location().key("to"), title);
             problems.push(
                 problem
                     .label("the target matches this route")
-                    .also(&route.paths_location, "the paths of the route"),
+                    .also(&route.paths_location(), "the paths of the route"),
             );
         }
     }
@@ -221,7 +222,7 @@ fn route_of(site: &config::Site, to: &str) -> Option<usize> {
 fn scripts_that_are_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
     for route in &site.routes {
         let HandlerTable::Files(table) = &route.handler else { continue };
-        let location = &route.handler_location;
+        let location = &route.handler_location();
         let options = FilesOptions { on_php_site: site.runs_php(), ..table.options.clone() };
         let is_run = |page: &str| {
             route.paths.iter().all(|pattern| {

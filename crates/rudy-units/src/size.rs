@@ -85,6 +85,12 @@ impl<const MIN: u64, const MAX: u64> From<Size<MIN, MAX>> for u64 {
     }
 }
 
+impl<const MIN: u64, const MAX: u64> From<Size<MIN, MAX>> for Option<u64> {
+    fn from(size: Size<MIN, MAX>) -> Self {
+        Some(size.0)
+    }
+}
+
 fn parse_size(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = text[digits..].trim_start();

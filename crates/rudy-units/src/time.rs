@@ -74,6 +74,12 @@ impl<const MIN: u64, const MAX: u64> From<Time<MIN, MAX>> for Duration {
     }
 }
 
+impl<const MIN: u64, const MAX: u64> From<Time<MIN, MAX>> for Option<Duration> {
+    fn from(time: Time<MIN, MAX>) -> Self {
+        Some(time.0)
+    }
+}
+
 /// Parses a sum of numbers with units: `500ms`, `1.5s`, `1h 30m`. A number without a unit is rejected.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {

@@ -5,37 +5,37 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use rudy_config::{FilePath, Table};
+use rudy_units::Size;
 use rustix::fs::statvfs;
 
 /// The maximum size of all files together, if no limit is configured.
 const TOTAL_MAX: u64 = 10 << 30;
 
 /// The limits of all bodies together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct Options {
-    /// The number of bytes in memory. Beyond it, even small bodies are written to files.
+    /// Maximum memory for buffered request and response bodies, in total. A body larger than 64 KiB goes to a temporary file; when this
+    /// memory is used up, every body does.
+    #[setting(name = "buffer_memory", read = Size, default = Size(64 << 20), example = "128M")]
     pub memory: u64,
-    /// The number of bytes in files. The default is the smaller of 10 GiB and half of the free space of the
-    /// folder's file system.
+    /// Maximum disk space for buffered bodies, in total. The default is 10 GiB or half of the free space, whichever
+    /// is smaller. When it is used up, a request gets 507. When half of it is, a response is read from the app only as
+    /// fast as its client reads: clients that read slowly leave the other half to requests.
+    #[setting(name = "buffer_total", read = Size, example = "20G")]
     pub total: Option<u64>,
-    /// The folder of the files. The default is the first of `$STATE_DIRECTORY`, or `/var/tmp`.
+    /// Folder for the temporary files of buffered bodies, relative to this file. The files have no names. The default
+    /// is `$STATE_DIRECTORY` (set by systemd), or `/var/tmp`.
+    #[setting(name = "buffer_dir", read = FilePath, example = "/var/lib/rudy")]
     pub dir: Option<PathBuf>,
 }
 
 impl Options {
-    /// The default number of bytes in memory.
-    pub const MEMORY: u64 = 64 << 20;
-
     /// Returns the folder of the files.
     #[must_use]
     pub fn dir(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| default_dir(env::var_os("STATE_DIRECTORY")))
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { memory: Self::MEMORY, total: None, dir: None }
     }
 }
 

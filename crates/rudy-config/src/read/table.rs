@@ -72,27 +72,37 @@ impl<'r> TableReader<'r> {
         reader.report(hints::missing(reader.hints, location, key))
     }
 
-    /// Reads the only one of the keys of a choice that the table has. `None` after a problem.
+    /// Reports a problem with the table.
     #[must_use]
-    pub fn choice<T: Choice>(&self) -> Option<T> {
+    pub fn report(&self, problem: Problem) -> Invalid {
+        self.value.reader.report(problem)
+    }
+
+    /// Reads the only one of the keys of a choice that the table has.
+    ///
+    /// # Errors
+    ///
+    /// It has none of them or several, or the value is invalid.
+    pub fn choice<T: Choice>(&self) -> Result<T, Invalid> {
         let Value { reader, location, .. } = &self.value;
         let (table, choice) = reader.hints.choice();
         let mut given = T::KEYS.iter().map(|key| key.name).filter(|key| self.table.contains_key(*key));
         let Some(first) = given.next() else {
             if !self.has_unknown {
                 let names: Vec<_> = T::KEYS.iter().map(|key| format!("`{}`", key.name)).collect();
-                reader.report(without_choice(location, table, choice, &names));
+                return Err(reader.report(without_choice(location, table, choice, &names)));
             }
-            return None;
+            return Err(Invalid(()));
         };
         if let Some(second) = given.next() {
             let title =
                 format!("a {table} can only have one {choice}; this one has `{first}` and `{second}`");
             let problem = Problem::key(&location.key(second), title).label(format!("a second {choice}"));
-            reader.report(problem.also(&location.key(first), "the first"));
             reader.invalid.borrow_mut().push(location.key(second));
+            return Err(reader.report(problem.also(&location.key(first), "the first")));
         }
-        self.value_of(first)?.read_with(|value| T::read(first, value)).ok()
+        let Some(value) = self.value_of(first) else { return Err(Invalid(())) };
+        value.read_with(|value| T::read(first, value))
     }
 }
 

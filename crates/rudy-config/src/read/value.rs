@@ -1,6 +1,7 @@
 //! A value of a file, and how types read it.
 
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rudy_units::visible;
@@ -225,6 +226,12 @@ impl<'r> Value<'r> {
         self.invalid(two_lines(title, label.unwrap_or_default()))
     }
 
+    /// Returns a path relative to the folder of the file.
+    #[must_use]
+    pub fn relative_to_file(&self, path: &Path) -> PathBuf {
+        self.reader.folder.join(path)
+    }
+
     /// Reads a path relative to the folder of the file. With `is_program`, a name without a slash stays a name in `PATH`.
     ///
     /// # Errors
@@ -236,7 +243,7 @@ impl<'r> Value<'r> {
             return self.invalid("the value is empty");
         }
         let is_name = is_program && !text.contains('/');
-        Ok(if is_name { FilePath::from(text) } else { FilePath(self.reader.folder.join(text)) })
+        Ok(if is_name { FilePath::from(text) } else { FilePath(self.relative_to_file(Path::new(text))) })
     }
 
     /// The values of a list, each for its type. `None` if it is no list.

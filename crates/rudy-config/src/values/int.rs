@@ -1,5 +1,7 @@
 //! Integers within bounds.
 
+use std::num::NonZeroUsize;
+
 use crate::read::{Invalid, Value};
 use crate::setting::Setting;
 use crate::shape::Shape;
@@ -34,9 +36,15 @@ impl<const MIN: u64, const MAX: u64> From<Int<MIN, MAX>> for usize {
     }
 }
 
-impl<const MIN: u64, const MAX: u64> From<usize> for Int<MIN, MAX> {
-    fn from(number: usize) -> Self {
-        Self(number as u64)
+impl<const MIN: u64, const MAX: u64> From<Int<MIN, MAX>> for Option<u32> {
+    fn from(number: Int<MIN, MAX>) -> Self {
+        Some(number.as_u32())
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> From<Int<MIN, MAX>> for Option<NonZeroUsize> {
+    fn from(number: Int<MIN, MAX>) -> Self {
+        NonZeroUsize::new(number.as_usize())
     }
 }
 

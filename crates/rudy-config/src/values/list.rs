@@ -26,6 +26,12 @@ impl<T> FromIterator<T> for OneOrMany<T> {
     }
 }
 
+impl<T> From<OneOrMany<T>> for Vec<T> {
+    fn from(values: OneOrMany<T>) -> Self {
+        values.0
+    }
+}
+
 impl<T: Setting> Setting for OneOrMany<T> {
     const SHAPE: Shape = Shape::Either(&[&T::SHAPE, &Shape::List(&T::SHAPE, 1)]);
 

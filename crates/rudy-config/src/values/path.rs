@@ -32,6 +32,12 @@ impl<T: Into<PathBuf>> From<T> for FilePath {
     }
 }
 
+impl From<FilePath> for Option<PathBuf> {
+    fn from(path: FilePath) -> Self {
+        Some(path.0)
+    }
+}
+
 impl Setting for FilePath {
     const SHAPE: Shape = Shape::Text { is_required: true };
 

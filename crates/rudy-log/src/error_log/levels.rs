@@ -1,6 +1,8 @@
 //! Which lines the error log has: by level, globally and by target.
 
-use rudy_config::Words;
+use std::collections::BTreeMap;
+
+use rudy_config::{Table, Words};
 use tracing::level_filters::LevelFilter;
 
 /// The least severe lines that are logged.
@@ -35,18 +37,35 @@ impl From<Level> for LevelFilter {
 }
 
 /// The levels of a configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct Levels {
-    /// The level of all targets without one of their own.
+    /// Least severe lines that are logged: `off`, `error`, `warn` (also errors of clients), `info` (also notices and the output of
+    /// apps), `debug` (also each request), or `trace`.
+    #[setting(name = "level")]
     pub all: Level,
-    /// The levels of targets, which replace the one for all.
-    pub targets: Vec<(String, Level)>,
+    /// Levels of targets, instead of `level`: `route`, `proxy` and `fastcgi` are about requests, `server` is everything else.
+    #[setting(name = "levels", example = { proxy = "debug" })]
+    pub targets: BTreeMap<LogTarget, Level>,
+}
+
+/// What lines of the error log are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Words)]
+pub enum LogTarget {
+    /// The route of each request.
+    Route,
+    /// Requests to upstreams.
+    Proxy,
+    /// Requests to FastCGI apps.
+    Fastcgi,
+    /// Everything else.
+    Server,
 }
 
 impl Levels {
     /// Whether a line of this level and target is logged.
     pub(super) fn allow(&self, level: tracing::Level, target: &str) -> bool {
-        let own = self.targets.iter().find(|(name, _)| name == target);
+        let own = self.targets.iter().find(|(name, _)| name.word() == target);
         level <= LevelFilter::from(own.map_or(self.all, |(_, level)| *level))
     }
 
@@ -65,7 +84,7 @@ mod tests {
     fn a_target_may_have_a_level_of_its_own() {
         let levels = Levels {
             all: Level::Warn,
-            targets: vec![("proxy".to_owned(), Level::Debug), ("fastcgi".to_owned(), Level::Off)],
+            targets: [(LogTarget::Proxy, Level::Debug), (LogTarget::Fastcgi, Level::Off)].into(),
         };
         for (level, target, is_logged) in [
             (tracing::Level::ERROR, "server", true),

@@ -18,13 +18,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use rudy_config::{Placeholders, Words};
+use rudy_config::{Placeholders, Table, Words};
 
 pub use self::kinds::Kind;
 use self::kinds::Suppressed;
 pub use self::levels::{Level, Levels};
 use self::lines::Lines;
-use crate::line_writer::{Destination, LineWriter, OnLogFailure, RotationOptions, Target};
+use crate::line_writer::{Destination, LineWriter, LogFile, LogPlace, OnLogFailure, Target};
 
 /// The error log, for lines about a route or about the server. Clones write to the same file. Writing never blocks.
 #[derive(Debug, Clone)]
@@ -45,25 +45,34 @@ struct Inner {
     lines: Arc<Lines>,
 }
 
-/// The error log of a configuration.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Error log: a file, or a table with a destination, a format, and levels. The default destination is stderr. A change of the
+/// destination or the format needs a restart.
+#[derive(Debug, Clone, Default, PartialEq, Table)]
+#[setting(short = LogFile, what = "a file (\"error.log\") or a table")]
 pub struct ErrorLogOptions {
-    /// The destination; `None` for stderr.
-    pub destination: Option<Destination>,
-    /// The format of a line.
+    /// Where the lines go; without a destination, to stderr.
+    #[setting(part)]
+    pub place: LogPlace,
+    /// Format of a line: `text` or `json`.
+    #[setting(default)]
     pub format: LineFormat,
-    /// The rotation of a file.
-    pub rotation: Option<RotationOptions>,
     /// Which lines are logged.
+    #[setting(part)]
     pub levels: Levels,
+}
+
+impl From<LogFile> for ErrorLogOptions {
+    fn from(file: LogFile) -> Self {
+        let place = LogPlace { destination: Some(file.into()), rotation: None };
+        Self { place, ..Self::default() }
+    }
 }
 
 impl ErrorLogOptions {
     /// Whether lines go to the same place in the same form.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
-        let place = |options: &Self| (options.destination.clone(), options.format, options.rotation.clone());
-        place(self) == place(other)
+        (&self.place, self.format) == (&other.place, other.format)
     }
 }
 
@@ -170,14 +179,17 @@ impl ErrorLog {
     /// The destination cannot be opened. The message names it.
     pub fn open(options: &ErrorLogOptions) -> io::Result<Self> {
         Self::open_destination(options).map_err(|error| {
-            let name =
-                options.destination.as_ref().map_or_else(|| "standard error".to_owned(), ToString::to_string);
+            let name = options
+                .place
+                .destination
+                .as_ref()
+                .map_or_else(|| "standard error".to_owned(), ToString::to_string);
             io::Error::new(error.kind(), format!("open the error log {name}: {error}"))
         })
     }
 
     fn open_destination(options: &ErrorLogOptions) -> io::Result<Self> {
-        let Some(destination) = &options.destination else {
+        let Some(destination) = &options.place.destination else {
             let stderr = io::stderr().as_fd().try_clone_to_owned()?;
             let prefix =
                 if is_journal(&File::from(stderr.try_clone()?)) { Prefix::Priority } else { Prefix::None };
@@ -187,7 +199,7 @@ impl ErrorLog {
             Destination::Syslog(_) | Destination::Journald => Prefix::Priority,
             Destination::Stdout | Destination::File(_) => Prefix::None,
         };
-        Self::with(destination.open("error", options.rotation.as_ref())?, options, prefix)
+        Self::with(destination.open("error", options.place.rotation.as_ref())?, options, prefix)
     }
 
     /// Writes to `file`.
@@ -204,7 +216,7 @@ impl ErrorLog {
         let for_thread = lines.clone();
         let on_failure: OnLogFailure = Box::new(move |failure| for_thread.failure(failure));
         let writer = LineWriter::start("error-log", target, on_failure)?;
-        let destination = options.destination.clone();
+        let destination = options.place.destination.clone();
         Ok(Self(Arc::new(Inner { writer, destination, lines }), None))
     }
 

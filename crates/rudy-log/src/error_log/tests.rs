@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use super::kinds::{KINDS_MAX, Kinds, SUBJECTS_MAX};
+use super::levels::LogTarget;
 use super::*;
 use crate::line_writer::LogFailure;
 use crate::line_writer::rotation::{Rotation, open_log};
@@ -169,7 +170,7 @@ fn details_of_several_lines_follow_their_line() {
 
 #[test]
 fn lines_below_the_level_are_not_logged() {
-    let levels = Levels { all: Level::Error, targets: vec![("proxy".to_owned(), Level::Debug)] };
+    let levels = Levels { all: Level::Error, targets: [(LogTarget::Proxy, Level::Debug)].into() };
     let text = written(|log| {
         log.set_levels(levels);
         log.notice("a notice");
@@ -223,7 +224,7 @@ fn the_log_contains_why_it_is_not_rotated() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let file = open_log(&path).unwrap();
-        let options = RotationOptions { size: Some(1), every: None, keep: 1, compression: None };
+        let options = crate::RotationOptions { size: Some(1), every: None, keep: 1, compression: None };
         // Root may write to every folder, but not find a file below a file.
         let rotation = Rotation::new(&folder.path().join("log/../log"), options, &file);
         let options = ErrorLogOptions { format, ..ErrorLogOptions::default() };

@@ -3,6 +3,7 @@
 mod datagrams;
 mod destination;
 mod output;
+mod place;
 pub(crate) mod rotation;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use self::datagrams::{Datagrams, SEND_TIMEOUT};
 pub use self::destination::Destination;
 use self::output::Output;
 pub(crate) use self::output::Target;
+pub use self::place::{LogFile, LogPlace, ONE_DESTINATION};
 use self::rotation::open_log;
 pub use self::rotation::{RotationOptions, open_to_append};
 pub use self::tidy::Compression;

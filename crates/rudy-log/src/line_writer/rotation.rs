@@ -11,6 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use rudy_config::{Int, Location, Problem, Table, Words};
+use rudy_units::{Size, Time};
 use rustix::fs::{CWD, OFlags, RenameFlags, fcntl_getfl, fcntl_setfl, renameat_with};
 use rustix::io::Errno;
 
@@ -19,17 +21,74 @@ use super::tidy::{Compression, Tidy};
 /// How long after a failure the rotated files are tidied again.
 const TIDY_AGAIN_AFTER: Duration = Duration::from_mins(1);
 
-/// When a log file is rotated, and what remains of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The length of a day in milliseconds.
+const DAY_MS: u64 = 86_400_000;
+
+/// The size at which a file is rotated if nothing else is set.
+const SIZE: u64 = 100 * 1024 * 1024;
+
+/// Rotation of a log file. Without `size` and `every`, the file is rotated at 100 MiB.
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct RotationOptions {
-    /// The size in bytes above which the file is rotated.
+    /// Size at which the file is rotated, at most once a second.
+    #[setting(read = Size, example = "100M")]
     pub size: Option<u64>,
-    /// The period after which the file is rotated, counted from midnight in the time zone of the machine.
+    /// Time after which the file is rotated, counted from midnight: `1d` rotates at midnight, `6h` four times a day. It divides 24 hours, or
+    /// is a number of days, counted from 1 January 1970, which was a Thursday: `7d` rotates at the start of each Thursday.
+    #[setting(read = Time<1000, { 365 * DAY_MS }>, example = "1d")]
     pub every: Option<Duration>,
-    /// The number of rotated files to keep.
+    /// Number of rotated files to keep.
+    #[setting(read = Int<1, 10_000>, default = Int(14))]
     pub keep: usize,
-    /// The compression of all rotated files but the newest.
+    /// Compression of rotated files. The newest rotated file is not compressed.
+    #[setting(name = "compress", read = RotatedFiles, default = RotatedFiles::Zstd)]
     pub compression: Option<Compression>,
+}
+
+/// How rotated files are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
+enum RotatedFiles {
+    /// Compressed with `zstd`.
+    Zstd,
+    /// Compressed with `gzip`.
+    Gzip,
+    /// Not compressed.
+    None,
+}
+
+impl From<RotatedFiles> for Option<Compression> {
+    fn from(files: RotatedFiles) -> Self {
+        match files {
+            RotatedFiles::Zstd => Some(Compression::Zstd),
+            RotatedFiles::Gzip => Some(Compression::Gzip),
+            RotatedFiles::None => None,
+        }
+    }
+}
+
+impl RotationOptions {
+    /// The size at which the file is rotated.
+    fn size(&self) -> Option<u64> {
+        self.size.or(self.every.is_none().then_some(SIZE))
+    }
+
+    /// Rejects a time that neither divides a day nor is a number of days: it would begin at another time each day.
+    pub(super) fn problem(&self, location: &Location) -> Option<Problem> {
+        let every = self.every?;
+        let day = DAY_MS / 1000;
+        let fits = |seconds: &u64| day.is_multiple_of(*seconds) || seconds.is_multiple_of(day);
+        let seconds = every.as_secs();
+        if every.subsec_nanos() == 0 && fits(&seconds) {
+            return None;
+        }
+        // A second fits, and so does each number of days.
+        let near = [(1..=seconds).rev().find(fits), (seconds + 1..=seconds + day).find(fits)];
+        let near = near.map(|seconds| <Time>::from(Duration::from_secs(seconds.unwrap_or(day))));
+        let title = format!("{} neither divides 24 hours nor is a number of days", <Time>::from(every));
+        let problem = Problem::value(&location.key("every"), title);
+        Some(problem.label(format!("expected for example \"{}\" or \"{}\"", near[0], near[1])))
+    }
 }
 
 /// The rotation of an open file.
@@ -85,7 +144,7 @@ impl Rotation {
         let period = self.period_of(now);
         let started = *self.period.get_or_insert(period.unwrap_or_default());
         let is_over = period.is_some_and(|period| period > started);
-        let is_full = self.options.size.is_some_and(|most| metadata.len() + bytes as u64 > most);
+        let is_full = self.options.size().is_some_and(|most| metadata.len() + bytes as u64 > most);
         if metadata.len() == 0 || !(is_over || is_full) {
             return Ok(false);
         }

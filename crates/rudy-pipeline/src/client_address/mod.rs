@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::uri::{Authority, Scheme, Uri};
 use http::{HeaderValue, header};
-use rudy_config::Words;
+use rudy_config::{OneOrMany, Table, Words};
 use rudy_message::semantics::forwarded::{Element, Node, elements_from_right};
 use rudy_message::{RequestHead, is_host};
 use rudy_service::{Client, Forwarded, Peer, Request};
@@ -17,13 +17,21 @@ use rudy_service::{Client, Forwarded, Peer, Request};
 use crate::network::TrustedProxy;
 
 /// The trusted proxies, and which of their header fields to use.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct Options {
-    /// The proxies.
+    /// Reverse proxies whose forwarding header fields are trusted: addresses, networks (`10.0.0.0/8`), and `unix` for
+    /// all connections to a Unix socket. The default is none. List only proxies that you operate: they decide which
+    /// client address the logs and access rules see.
+    #[setting(read = OneOrMany<TrustedProxy>, example = ["10.0.0.0/8", "unix"])]
     pub trusted_proxies: Vec<TrustedProxy>,
-    /// The header fields to read the client address from.
+    /// Header field from which to read the client address that a trusted proxy reports. Rudy reads the list from the
+    /// right and uses the first address that is not a trusted proxy.
+    #[setting(name = "client_address")]
     pub source: Source,
-    /// Whether to use the forwarded host.
+    /// Uses the host that a trusted proxy reports (`X-Forwarded-Host`, or `host=` in `Forwarded`) instead of `Host`.
+    /// Enable it if the proxy changes `Host`.
+    #[setting(name = "trust_forwarded_host")]
     pub trust_host: bool,
 }
 

@@ -37,18 +37,18 @@ pub struct Compression {
     pub zstd: Option<Level>,
     /// Minimum size of a file or response to compress. Compression saves nothing when it fits in one packet. A response of
     /// unknown size is compressed.
-    #[setting(read = Size, default = 1024)]
+    #[setting(read = Size, default = Size(1024))]
     pub size_min: u64,
     /// Maximum size of a file or response to compress. A larger one is sent uncompressed. A response of unknown size is
     /// compressed.
-    #[setting(read = Size, default = 16 * 1024 * 1024)]
+    #[setting(read = Size, default = Size(16 * 1024 * 1024))]
     pub size_max: u64,
     /// Maximum number of responses that are compressed at the same time while they are sent. Further ones are sent
     /// uncompressed. Files up to `cache_max_file_size` do not count, and half of this number is the maximum for live
     /// streams. Each can use up to 5 MiB of memory (Brotli).
     #[setting(
         read = Int<0, 10_000>,
-        default = 64,
+        default = Int(64),
         reason = "64 encoders use at most 320 MiB, and only if the results do not fit into the cache and the clients are slow."
     )]
     pub streams: usize,

@@ -5,7 +5,7 @@ use rudy_net::engine::{Model, THREADS_MAX};
 use rudy_pipeline::HandlerConfig;
 use rudy_pipeline::client_address::{Options as ClientAddress, Source};
 use rudy_service::listen_address::Address;
-use rudy_units::{Time, visible};
+use rudy_units::visible;
 use rudy_watch::access_log::{Conditions, Format};
 
 use super::limits::LimitsTable;
@@ -51,12 +51,12 @@ impl Config {
             ("engine", model.to_string()),
             ("threads", threads),
             ("keep-alive", keep_alive.to_owned()),
-            ("access log", described_log(self.access_log.as_ref())),
+            ("access log", described_log(self.access_log())),
         ];
         let more = [
             ("certificates", self.ordered_certificates()),
             ("trusted proxies", trusted_proxies(&self.client_address)),
-            ("shutdown timeout", <Time>::from(self.shutdown_timeout).to_string()),
+            ("shutdown timeout", self.shutdown_timeout.to_string()),
         ];
         let row = |(name, value): (&str, String)| {
             Some(vec![name.to_owned(), value]).filter(|row| !row[1].is_empty())
@@ -122,7 +122,7 @@ fn title_of(site: &Site) -> String {
     let hosts: Vec<_> = site.hosts.iter().map(ToString::to_string).collect();
     let name =
         if hosts.is_empty() { "Default site".to_owned() } else { format!("Site {}", hosts.join(", ")) };
-    let Some(listen) = &site.listen else { return name };
+    let Some(listen) = site.addresses() else { return name };
     let addresses: Vec<_> = listen.iter().map(ToString::to_string).collect();
     format!("{name} on {}", addresses.join(", "))
 }

@@ -3,27 +3,37 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use rudy_config::{Diagnostics, Location, Problem};
+use rudy_config::{Diagnostics, Int, Location, Problem, Table};
 use rudy_net::engine::{self, Model};
 use rudy_pipeline::HandlerConfig;
 
 use super::Config;
+use super::values::EngineName;
 use crate::step_settings::StepsTable;
 
 /// The maximum linger timeout of engines with few threads, where a lingering connection occupies one of them.
 const SCARCE_LINGER_TIME: Duration = Duration::from_secs(1);
 
 /// The engine and its settings, for the lifetime of the process: a reload does not change them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Table)]
+#[setting(default)]
 pub struct EngineOptions {
-    /// The concurrency model.
+    /// Concurrency model: `percore` (a task per connection, on the core that accepted it), `task` (a task per
+    /// connection, on any core), `mailbox` (like `task`, with received data passed as messages), `thread` (a thread
+    /// per connection), `pool:16` (16 threads, each serving one connection at a time), `serial` (one connection at a
+    /// time). A change needs a restart.
+    #[setting(name = "engine", read = EngineName, default = EngineName::default())]
     pub model: Model,
-    /// Threads that serve connections; `None` is one per core that the process may use. For `percore`, `task` and
-    /// `mailbox`.
+    /// Number of worker threads of the engines `percore`, `task` and `mailbox`. The default is one per core available
+    /// to the process.
+    #[setting(read = Int<1, 1024>, example = 2)]
     pub cores: Option<NonZeroUsize>,
-    /// The maximum number of threads of `thread`, one per connection.
+    /// Maximum number of threads of the engine `thread`, which uses one per connection. The default is 4096. Further
+    /// connections wait.
+    #[setting(read = Int<1, 100_000>, example = 1000)]
     pub threads: Option<NonZeroUsize>,
-    /// Whether a connection can have several requests; `None` depends on the engine.
+    /// Allows several requests per connection. The default is `true`, except for the engines `serial` and `pool:N`,
+    /// where an idle connection occupies a thread.
     pub keep_alive: Option<bool>,
 }
 

@@ -4,9 +4,8 @@
 use rudy_config::{Choice, Hints, Location, Problem, Table};
 use rudy_files::FilesTable;
 
-use super::HandlerTable;
-use super::file::{MainFile, RouteTable, SiteTable};
 use super::limits::LimitsTable;
+use super::{Config, HandlerTable, Route, Site};
 
 /// Keys that were renamed or moved since earlier versions.
 const REPLACED: [(&str, &str); 22] = [
@@ -201,7 +200,7 @@ impl Hints for TablesHints {
         };
         let is_expected = |example: &str| example.starts_with(begin);
         let (name, example) =
-            crate::reference::example(MainFile::TABLE, keys.rsplit('.').next()?, is_expected)?;
+            crate::reference::example(Config::TABLE, keys.rsplit('.').next()?, is_expected)?;
         let status_code = if name == "status" { "; `respond = 403` sends a status code" } else { "" };
         Some(format!("write `{name} = {example}`{status_code}"))
     }
@@ -211,28 +210,10 @@ impl Hints for TablesHints {
     }
 }
 
-/// Reports a word of other servers as the file of the log at `location`.
-pub(super) fn not_a_file(location: &Location, name: &[u8]) -> Option<Problem> {
-    let name = std::str::from_utf8(name).ok()?;
-    let is_access_log = location.keys().ends_with("access_log");
-    let instead = match name {
-        "off" | "none" | "discard" if is_access_log => "write `access_log = false`",
-        "off" | "none" | "discard" => "write `error_log = { level = \"off\" }`",
-        "stdout" => "write \"-\"",
-        "stderr" if is_access_log => "write \"/dev/stderr\"",
-        "stderr" => "remove `error_log`: stderr is the default",
-        "syslog" => "write `{ syslog = \"unix:/dev/log\" }`",
-        "journal" | "journald" => "write `{ journald = true }`",
-        _ => return None,
-    };
-    let problem = Problem::value(&location.key("path"), format!("\"{name}\" would be the name of a file"));
-    Some(problem.label(instead).help(format!("for a file of this name, write \"./{name}\"")))
-}
-
 /// Explains where to write a key that belongs to another table.
 fn elsewhere(location: &Location, key: &str) -> Option<String> {
     let table = location.parent()?.keys();
-    let is_main = MainFile::TABLE.has(key);
+    let is_main = Config::TABLE.has(key);
     match table.as_str() {
         "access_log" | "site.access_log" if key == "file" => Some("write `path = \"access.log\"`".to_owned()),
         "access_log" | "site.access_log" if key == "json" => Some("write `format = \"json\"`".to_owned()),
@@ -260,14 +241,14 @@ fn elsewhere(location: &Location, key: &str) -> Option<String> {
         "" | "site" if LimitsTable::TABLE.has(key) => {
             Some(format!("write `limits = {{ {key} = ... }}` at the top of the main file"))
         }
-        "" if SiteTable::TABLE.has(key) => Some("write [[site]] above this".to_owned()),
+        "" if Site::TABLE.has(key) => Some("write [[site]] above this".to_owned()),
         "" if FilesTable::TABLE.has(key) => {
             Some(format!("write `files = {{ root = \"...\", {key} = ... }}` in a [[site.route]]"))
         }
         "" | "site" if HandlerTable::KEYS.iter().any(|handler| handler.name == key) => {
             Some(format!("write [[site.route]], `path = \"/*\"` and `{key} = ...`"))
         }
-        "" | "site" if RouteTable::TABLE.has(key) => Some("write [[site.route]] above this".to_owned()),
+        "" | "site" if Route::TABLE.has(key) => Some("write [[site.route]] above this".to_owned()),
         _ => None,
     }
 }

@@ -28,8 +28,8 @@ macro_rules! limits_table {
             }
         }
 
-        impl From<&LimitsTable> for Limits {
-            fn from(table: &LimitsTable) -> Self {
+        impl From<LimitsTable> for Limits {
+            fn from(table: LimitsTable) -> Self {
                 let mut limits = Self::default();
                 $(limits.$($field).+ = Limit::value(table.$key);)+
                 limits
@@ -117,20 +117,20 @@ limits_table! {
     proxy_header_timeout: Timeout => proxy_header_timeout,
 }
 
-impl LimitsTable {
-    /// Problems that the types cannot express. Values in `invalid` were skipped.
-    pub(super) fn problem(&self, location: &Location, invalid: &[Location]) -> Option<Problem> {
-        let compared = ["target_bytes", "head_bytes"].map(|key| location.key(key));
-        if invalid.iter().any(|invalid| compared.contains(invalid))
-            || self.target_bytes.0 <= self.head_bytes.0
-        {
-            return None;
-        }
-        let title =
-            format!("target_bytes ({}) is more than head_bytes ({})", self.target_bytes, self.head_bytes);
-        let problem = Problem::value(&location.key("target_bytes"), title);
-        Some(problem.label("the target is part of the head"))
+/// Returns the problem of limits that the types cannot express.
+pub(crate) fn problem(limits: &Limits) -> Option<Problem> {
+    let rudy_http::Limits { target_bytes, head_bytes, .. } = limits.http;
+    if target_bytes <= head_bytes {
+        return None;
     }
+    let location = Location::file(0).key("limits");
+    let [target, head] = [target_bytes, head_bytes].map(|bytes| <Size>::from(bytes as u64));
+    let problem = Problem::value(
+        &location.key("target_bytes"),
+        format!("target_bytes ({target}) is more than head_bytes ({head})"),
+    );
+    let problem = problem.label("the target is part of the head");
+    Some(problem.unless_invalid(&location.key("target_bytes")).unless_invalid(&location.key("head_bytes")))
 }
 
 /// A value of the table, as a limit of type `T`.

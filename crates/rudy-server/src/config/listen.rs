@@ -18,7 +18,7 @@ impl Config {
     pub(crate) fn located_addresses(&self) -> Vec<(&Address, Location)> {
         let mut all = located(&self.listen, &Location::file(0));
         for site in &self.sites {
-            for (address, location) in located(site.listen.as_deref().unwrap_or_default(), &site.location) {
+            for (address, location) in located(site.addresses().unwrap_or_default(), &site.location) {
                 if all.iter().all(|(known, _)| *known != address) {
                     all.push((address, location));
                 }
@@ -29,7 +29,7 @@ impl Config {
 
     /// Returns the addresses that serve a site.
     pub(crate) fn addresses_of<'c>(&'c self, site: &'c Site) -> &'c [Address] {
-        site.listen.as_deref().unwrap_or(&self.listen)
+        site.addresses().unwrap_or(&self.listen)
     }
 
     /// Returns the sites that an address serves.
@@ -41,7 +41,7 @@ impl Config {
     pub(crate) fn name_of(&self, site: &Site) -> String {
         let host = site.hosts.first();
         let name = host.map(ToString::to_string).unwrap_or_default();
-        let Some([address, ..]) = site.listen.as_deref() else { return name };
+        let Some([address, ..]) = site.addresses() else { return name };
         if !self.sites.iter().any(|other| !ptr::eq(other, site) && other.hosts.first() == host) {
             return name;
         }

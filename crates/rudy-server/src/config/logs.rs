@@ -9,12 +9,12 @@ use super::{AccessLogOptions, Config, Site};
 impl Config {
     /// Returns the access logs with the places of their settings: that of the server, then those of sites.
     pub(crate) fn located_access_logs(&self) -> impl Iterator<Item = (&AccessLogOptions, Location)> {
-        let of_server = self.access_log.iter().map(|log| (log, Location::file(0).key("access_log")));
+        let of_server = self.access_log().map(|log| (log, Location::file(0).key("access_log")));
         let of_sites = self.sites.iter().filter_map(|site| {
             let log = site.access_log.as_ref()?.on()?;
             Some((log, site.location.key("access_log")))
         });
-        of_server.chain(of_sites)
+        of_server.into_iter().chain(of_sites)
     }
 
     /// Returns the destinations of all logs, each with the name of the log and the place of its settings. The default of the error log,
@@ -22,7 +22,7 @@ impl Config {
     pub(crate) fn located_logs(&self) -> impl Iterator<Item = (&'static str, &Destination, Location)> {
         let access_logs = self.located_access_logs();
         let access_logs = access_logs.map(|(log, location)| ("access log", &log.destination, location));
-        let error_log = self.error_log.destination.iter();
+        let error_log = self.error_log.place.destination.iter();
         access_logs.chain(error_log.map(|log| ("error log", log, Location::file(0).key("error_log"))))
     }
 
@@ -30,9 +30,12 @@ impl Config {
     pub(crate) fn access_logs(&self) -> AccessLogsOptions {
         let of_site = |site: &Site| match &site.access_log {
             Some(log) => log.on().cloned(),
-            None => self.access_log.clone(),
+            None => self.access_log().cloned(),
         };
-        AccessLogsOptions { server: self.access_log.clone(), sites: self.sites.iter().map(of_site).collect() }
+        AccessLogsOptions {
+            server: self.access_log().cloned(),
+            sites: self.sites.iter().map(of_site).collect(),
+        }
     }
 
     /// Reports logs with the same destination and different settings: each has its own thread, queue and rotation.

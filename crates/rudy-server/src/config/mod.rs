@@ -1,4 +1,5 @@
-//! The configuration: the tables of `rudy.toml` ([`mod@file`]), what it says about mistakes in them, and the result, [`Config`].
+//! The configuration: the tables of `rudy.toml`, and what it says about mistakes in them. The doc comments are the descriptions in
+//! `docs/rudy.schema.json`, in the reference and in the manual.
 
 pub(crate) mod acme;
 mod buffer;
@@ -7,16 +8,16 @@ pub(crate) mod client_address;
 mod describe;
 mod engine;
 mod fastcgi;
-pub mod file;
 mod handler;
 mod hints;
 mod include;
-mod limits;
+pub(crate) mod limits;
 mod listen;
 mod load;
 mod logs;
 mod path_info;
 mod schema;
+mod site;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -24,158 +25,141 @@ pub(crate) mod tls;
 mod values;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_caching::StoreTable;
 use rudy_client::buffer::Options as BufferOptions;
-use rudy_config::{Location, Placeholders, Sources};
+use rudy_config::{Int, Location, OrOff, Placeholders, Sources, Table};
 use rudy_files::FilesTable;
-use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
-use rudy_pipeline::routing::{HostPattern, PathPattern};
-use rudy_service::listen_address::Address;
+use rudy_log::ErrorLogOptions;
+use rudy_pipeline::client_address::Options as ClientAddress;
+use rudy_pipeline::exchange::RequestIdTable;
+use rudy_service::listen_address::{Address, Endpoint};
+use rudy_units::Time;
 
-use crate::step_settings::StepsTable;
+use self::limits::LimitsTable;
+use self::values::Addresses;
 pub use engine::EngineOptions;
 pub use handler::HandlerTable;
 pub(crate) use listen::conflicts as conflicting_addresses;
-pub use rudy_config::{Diagnostics, Fields, FilePath, HeaderFieldName, Int, Located, OneOrMany, OrOff};
-pub use rudy_log::ErrorLogOptions;
-pub use rudy_pipeline::exchange::RequestIdTable;
-pub use rudy_site_tls::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
-pub use rudy_site_tls::{
-    CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
-};
-pub use rudy_units::{Size, Time};
+pub use rudy_config::{Diagnostics, FilePath};
+pub use rudy_site_tls::acme::{AcmeTable, ChallengeName};
+pub use rudy_site_tls::{CertificateSource, TlsTable};
 pub use rudy_watch::access_log::AccessLogOptions;
 pub use schema::json_schema;
-pub use values::ListenAddress;
+pub use site::{Route, Site};
 
-/// Well below the 90 s after which systemd sends SIGKILL, and longer than most requests.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Enough for slow apps to start.
-const UPGRADE_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// The configuration of a server, from a file and its includes, or from flags.
+/// The configuration file of Rudy, a web server.
 ///
 /// Paths are resolved. [`App::new`](crate::App::new) checks that the parts fit together.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Table)]
+#[setting(default)]
 pub struct Config {
-    /// The addresses of the sites that have none of their own; see [`Self::addresses`].
+    /// Addresses of the sites that have no `listen` of their own: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this
+    /// machine), `unix:/run/rudy.sock` or `unix:/run/rudy.sock,mode=660` (a Unix socket, with permissions), `systemd`
+    /// or `systemd:NAME` (sockets passed by systemd). The default is `127.0.0.1:8080`. Append `,tls` for
+    /// HTTPS, `,h2c` to accept HTTP/2 without TLS as well, and `,proxy_protocol` to require a PROXY protocol header (version 1 or 2) on each connection; the peer must be one of
+    /// `trusted_proxies`.
+    #[setting(name = "listen")]
+    pub given_addresses: Option<Addresses>,
+    /// The addresses of sites that have none of their own, after those that are given, or the default.
+    #[setting(skip, default = vec![Endpoint::Ip(([127, 0, 0, 1], 8080).into()).into()])]
     pub listen: Vec<Address>,
     /// The engine and its settings.
+    #[setting(part)]
     pub engine: EngineOptions,
-    /// Whether HTTP/2 is offered over TLS, if the engine speaks it.
+    /// Offers HTTP/2 to clients over TLS. The engines `thread`, `pool:N` and `serial` speak only
+    /// HTTP/1.1, because a connection occupies a thread.
+    #[setting(default = true)]
     pub http2: bool,
-    /// Limits and timeouts for clients.
-    pub limits: rudy_service::Limits,
-    /// How many passwords are verified at the same time.
-    pub password_threads: NonZeroUsize,
     /// The settings of buffered bodies.
+    #[setting(part)]
     pub buffer: BufferOptions,
+    /// Maximum number of passwords that are verified at the same time, for `basic_auth`: each keeps a core busy for about a tenth of a
+    /// second, at a low priority. The default is half of the cores. Up to 16 times as many wait; further logins get 503. A change needs
+    /// a restart.
+    #[setting(read = Int<1, 1024>, example = 4)]
+    pub password_threads: Option<NonZeroUsize>,
     /// The trusted proxies.
-    pub client_address: rudy_pipeline::client_address::Options,
-    /// The access log.
-    pub access_log: Option<AccessLogOptions>,
-    /// The error log.
+    #[setting(part)]
+    pub client_address: ClientAddress,
+    /// Files to read more sites from, relative to this file. The last part of the path may contain `*`, as in
+    /// `conf.d/*.toml`.
+    #[setting(example = "conf.d/*.toml")]
+    pub include: Option<String>,
+    /// Limits and timeouts for clients.
+    #[setting(read = LimitsTable, example = { head_timeout = "5s", connections = 10_000 })]
+    pub limits: rudy_service::Limits,
+    /// Access log: a file, or a table with a file and a format. Without it, or with `false`, requests are not logged. A site can have a log
+    /// of its own.
+    #[setting(example = "/var/log/rudy/access.log")]
+    pub access_log: Option<OrOff<AccessLogOptions>>,
+    /// Error log: a file, or a table with a destination, a format, and levels. The default is stderr.
+    #[setting(example = "/var/log/rudy/error.log")]
     pub error_log: ErrorLogOptions,
-    /// Whether requests are counted by site and route; `None` for the default.
+    /// Counts requests by site and route, for the metrics. The default is `true` if a route has the handler `metrics`. `rudy metrics` shows
+    /// them without such a route, too.
+    #[setting(example = true)]
     pub metrics: Option<bool>,
-    /// The ids of requests; `None` without them.
+    /// Gives each request an id, `X-Request-Id`, for apps, upstreams and the access log. The id of a trusted proxy is kept; that of
+    /// another client is replaced. With `{ response = true }`, responses have it too. The default is `false`.
+    #[setting(example = true)]
     pub request_id: Option<RequestIdTable>,
-    /// The time that requests in progress have to finish when the server stops.
-    pub shutdown_timeout: Duration,
-    /// The time that a new process has to become ready in an upgrade.
-    pub upgrade_timeout: Duration,
-    /// The user, and optionally group, to run as: `www-data`, `www-data:group`.
+    /// Time that requests in progress have to finish when the server stops; then their connections are closed.
+    #[setting(
+        default = Time(Duration::from_secs(30)),
+        reason = "Well below the 90 s after which systemd sends SIGKILL, and longer than most requests.",
+        example = "1m"
+    )]
+    pub shutdown_timeout: Time,
+    /// Time that a new process has to become ready in an upgrade (SIGUSR2). After it, the new process is terminated
+    /// and the old one continues.
+    #[setting(default = Time(Duration::from_mins(1)), reason = "Enough for slow apps to start.", example = "2m")]
+    pub upgrade_timeout: Time,
+    /// User, and optionally group, to run as after binding the addresses: `www-data`, `www-data:group`, or numeric
+    /// ids. Rudy must start as root, and keeps the capability to bind ports below 1024. The default is the user that
+    /// started it. A change needs a restart.
+    #[setting(example = "www-data")]
     pub user: Option<String>,
-    /// Whether the process restricts itself to the folders of the configuration.
+    /// Restricts Rudy, with Landlock, to the files and folders named in this configuration. It cannot start apps
+    /// then. A change needs a restart, and so do additional folders.
     pub sandbox: bool,
-    /// The admin socket; `None` for the default.
-    pub admin_socket: Option<PathBuf>,
-    /// The authority of certificates, and how it verifies names.
+    /// Admin socket, through which commands such as `rudy certificates` ask the server: a Unix socket for root and the server's
+    /// user. The default is `admin-PID.sock` in `/run/rudy`, `/run/user/UID/rudy` or `/tmp/rudy-UID`, where the commands find it.
+    #[setting(example = "/run/rudy/admin.sock")]
+    pub admin_socket: Option<FilePath>,
+    /// File with the keys of TLS session tickets, for machines that serve the same sites: keys of 48 random bytes, one
+    /// behind the other, as in nginx. The first encrypts, all decrypt. Rudy notices changes. By default, Rudy makes keys,
+    /// keeps them in its state folder, and replaces them every six hours.
+    #[setting(example = "/etc/rudy/ticket.keys")]
+    pub ticket_keys: Option<FilePath>,
+    /// Authority of the certificates for sites with `tls = "auto"`. The default is Let's Encrypt.
+    #[setting(example = { email = "admin@example.org" })]
     pub acme: AcmeTable,
-    /// The store of caches.
+    /// Where the responses of `cache` are stored, and how many.
+    #[setting(example = { path = "/var/cache/rudy", size = "50G" })]
     pub cache: StoreTable,
-    /// The file with the keys of session tickets; `None` for keys of our own.
-    pub ticket_keys: Option<PathBuf>,
-    /// The sites, in configuration order.
+    /// Sites (virtual hosts), selected by the host of a request.
+    #[setting(name = "site")]
     pub sites: Vec<Site>,
     /// The skipped files of an included folder, with the reasons.
+    #[setting(skip)]
     pub ignored: Vec<String>,
     /// The questions that [`Self::check_start`] could not answer without the permissions of root.
+    #[setting(skip)]
     pub(crate) not_permitted: Vec<String>,
+    #[setting(skip)]
     pub(crate) sources: Arc<Sources>,
 }
 
-/// A site (virtual host): its hosts, and its routes in configuration order.
-#[derive(Debug, Clone)]
-pub struct Site {
-    /// The hosts; empty for the default site.
-    pub hosts: Vec<HostPattern>,
-    /// The addresses that serve the site, instead of those of the configuration.
-    pub listen: Option<Vec<Address>>,
-    /// TLS; `None` without it.
-    pub tls: Option<TlsTable>,
-    /// Whether requests over plain HTTP are redirected to HTTPS.
-    pub redirect_to_https: bool,
-    /// The time for which browsers use only HTTPS.
-    pub hsts: Option<HstsTable>,
-    /// The routes; the first one that matches handles the request.
-    pub routes: Vec<Route>,
-    /// The authorizer of all routes.
-    pub authorize: Option<Box<AuthorizeTable>>,
-    /// The steps around the handlers.
-    pub steps: StepsTable,
-    /// The file with redirects of single paths.
-    pub redirects: Option<FilePath>,
-    /// The access log, instead of that of the server.
-    pub access_log: Option<OrOff<AccessLogOptions>>,
-    pub(crate) location: Location,
-}
-
-impl Site {
-    /// Returns its own addresses, as a part of names: a site at other addresses may have the same hosts. Empty without them.
-    pub(crate) fn own_addresses(&self) -> String {
-        let addresses: Vec<_> = self.listen.iter().flatten().map(ToString::to_string).collect();
-        addresses.join(",")
-    }
-
-    /// Whether an authority signs the certificates.
-    pub(crate) fn is_auto(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto))
-    }
-
-    /// Whether a route of the site runs PHP.
-    pub(crate) fn runs_php(&self) -> bool {
-        self.routes.iter().any(|route| match &route.handler {
-            HandlerTable::Php(_) => true,
-            HandlerTable::Fastcgi(table) => table.suffix(&route.paths) == Some(PHP_SUFFIX),
-            _ => false,
-        })
-    }
-}
-
-/// A route: its paths and its handler.
-#[derive(Debug, Clone)]
-pub struct Route {
-    /// The paths, at least one.
-    pub paths: Vec<PathPattern>,
-    /// The handler.
-    pub handler: HandlerTable,
-    /// The authorizer, instead of the one of the site.
-    pub authorize: Option<OrOff<AuthorizeTable>>,
-    /// The steps around the handler, after those of the site.
-    pub steps: StepsTable,
-    /// Whether TRACE requests reach the handler.
-    pub allow_trace: bool,
-    /// The location of the route.
-    pub(crate) location: Location,
-    /// The location of the paths.
-    pub(crate) paths_location: Location,
-    /// The location of the handler's table.
-    pub(crate) handler_location: Location,
+/// A file read through `include`. It can only add sites.
+#[derive(Debug, Table)]
+#[setting(default)]
+struct IncludedFile {
+    /// Sites (virtual hosts), selected by the host of a request.
+    #[setting(name = "site")]
+    sites: Vec<Site>,
 }
 
 impl Config {
@@ -187,23 +171,13 @@ impl Config {
 
     /// A configuration with a single default site on 127.0.0.1:8080, whose requests all go to one handler.
     pub(crate) fn for_handler(handler: HandlerTable) -> Self {
-        let route = Route::everything(handler, &Location::none());
-        Self {
-            sites: vec![Site {
-                hosts: Vec::new(),
-                listen: None,
-                tls: None,
-                redirect_to_https: false,
-                hsts: None,
-                routes: vec![route],
-                authorize: None,
-                steps: StepsTable::default(),
-                redirects: None,
-                access_log: None,
-                location: Location::none(),
-            }],
-            ..Self::empty()
-        }
+        let route = Route::everything(handler, Location::none());
+        Self { sites: vec![Site { routes: vec![route], ..Site::default() }], ..Self::default() }
+    }
+
+    /// The access log of sites without one of their own.
+    pub(crate) fn access_log(&self) -> Option<&AccessLogOptions> {
+        self.access_log.as_ref().and_then(OrOff::on)
     }
 
     /// Values from the environment, which are not shown.
@@ -217,49 +191,5 @@ impl Config {
         self.metrics.unwrap_or_else(|| {
             routes.any(|route| matches!(route.handler, HandlerTable::Metrics(_) | HandlerTable::Dashboard(_)))
         })
-    }
-
-    fn empty() -> Self {
-        Self {
-            listen: vec![rudy_service::listen_address::Endpoint::Ip(([127, 0, 0, 1], 8080).into()).into()],
-            engine: EngineOptions::default(),
-            http2: true,
-            limits: rudy_service::Limits::default(),
-            password_threads: rudy_guard::passwords::default_threads(),
-            buffer: BufferOptions::default(),
-            client_address: rudy_pipeline::client_address::Options::default(),
-            access_log: None,
-            error_log: ErrorLogOptions::default(),
-            metrics: None,
-            request_id: None,
-            shutdown_timeout: SHUTDOWN_TIMEOUT,
-            upgrade_timeout: UPGRADE_TIMEOUT,
-            user: None,
-            sandbox: false,
-            acme: AcmeTable::default(),
-            cache: StoreTable::default(),
-            ticket_keys: None,
-            admin_socket: None,
-            sites: Vec::new(),
-            ignored: Vec::new(),
-            not_permitted: Vec::new(),
-            sources: Arc::default(),
-        }
-    }
-}
-
-impl Route {
-    /// A route for all paths.
-    fn everything(handler: HandlerTable, location: &Location) -> Self {
-        Self {
-            paths: vec![PathPattern::everything()],
-            handler,
-            authorize: None,
-            steps: StepsTable::default(),
-            allow_trace: false,
-            location: location.clone(),
-            paths_location: location.clone(),
-            handler_location: location.clone(),
-        }
     }
 }

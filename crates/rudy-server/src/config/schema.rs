@@ -2,12 +2,12 @@
 
 use rudy_config::Table;
 
-use super::file::MainFile;
+use super::Config;
 
 /// Returns the JSON Schema of `rudy.toml`, as in `docs/rudy.schema.json`.
 #[must_use]
 pub fn json_schema() -> String {
-    let schema = rudy_config::json_schema("rudy.toml", MainFile::TABLE);
+    let schema = rudy_config::json_schema("rudy.toml", Config::TABLE);
     let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text.push('\n');
     text

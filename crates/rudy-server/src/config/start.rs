@@ -88,7 +88,7 @@ impl Config {
     }
 
     fn unusable_admin_socket(&self) -> Option<Obstacle> {
-        let address = Address::from(Endpoint::Unix { path: self.admin_socket.clone()?, mode: None });
+        let address = Address::from(Endpoint::Unix { path: self.admin_socket.clone()?.0, mode: None });
         unusable_address(&address, &Location::file(0).key("admin_socket"), "the admin socket")
     }
 
@@ -182,7 +182,7 @@ impl Config {
                     Some(OrOff::On(table)) => Some((&table.app, route.location.key("authorize"))),
                     _ => None,
                 };
-                let handler = route.handler.app().map(|app| (app, route.handler_location.clone()));
+                let handler = route.handler.app().map(|app| (app, route.handler_location()));
                 authorizer.into_iter().chain(handler)
             }))
         })

@@ -57,7 +57,7 @@ pub(crate) fn hsts(config: &Config, site: &Site, problems: &mut Vec<Problem>) ->
 
 /// Returns the port to redirect the site's plain requests to: that of its first address with TLS.
 pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Problem>) -> Option<u16> {
-    if !site.redirect_to_https {
+    if !site.redirects_to_https() {
         return None;
     }
     // A trusted proxy may provide HTTPS.

@@ -30,7 +30,7 @@ pub(super) struct Shared<'r> {
 
 impl<'r> Shared<'r> {
     pub(super) fn new(resources: &'r Resources, config: &Config, site: &config::Site) -> Self {
-        let password_threads = config.password_threads;
+        let password_threads = config.password_threads.unwrap_or_else(rudy_guard::passwords::default_threads);
         let has_client_certificates = site.tls.as_ref().is_some_and(|tls| tls.client_certificates.is_some());
         Self { resources, password_threads, has_client_certificates, password_files: Mutex::default() }
     }

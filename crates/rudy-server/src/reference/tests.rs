@@ -6,12 +6,12 @@ use toml::Value;
 
 use super::markdown::{markdown, path_of};
 use super::{Kind, Reference, choice_sentence, man_page, notation};
-use crate::config::file::MainFile;
+use crate::config::Config;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference.md");
 
 fn reference() -> String {
-    markdown("rudy.toml", MainFile::TABLE)
+    markdown("rudy.toml", Config::TABLE)
 }
 
 /// The type of values of a shape.
@@ -40,7 +40,7 @@ fn the_committed_reference_is_up_to_date() {
 
 #[test]
 fn every_key_of_the_configuration_has_an_example() {
-    for table in Reference::of("rudy.toml", MainFile::TABLE).tables {
+    for table in Reference::of("rudy.toml", Config::TABLE).tables {
         // The heading of its section shows how each table begins.
         let is_array_of_tables =
             |kind: &Kind| matches!(kind, Kind::Array(of) if matches!(**of, Kind::Table(_)));
@@ -207,8 +207,8 @@ fn tables_are_in_the_order_in_which_an_operator_reads() {
 
 #[test]
 fn a_choice_is_described_and_not_required() {
-    let reference = Reference::of("rudy.toml", MainFile::TABLE);
-    let route = reference.table("RouteTable").unwrap();
+    let reference = Reference::of("rudy.toml", Config::TABLE);
+    let route = reference.table("Route").unwrap();
     let sentence = choice_sentence(&route.choices[0], str::to_owned);
     assert!(sentence.starts_with("Exactly one of these keys is required: files, redirect, "), "{sentence}");
     assert!(route.keys.iter().all(|key| key.is_required == (key.name == "path")));

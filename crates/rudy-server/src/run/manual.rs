@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{Exit, cannot, print};
 use rudy_config::Table;
 
-use crate::config::file::MainFile;
+use crate::config::Config;
 use crate::reference::man_page;
 
 /// A manual page.
@@ -26,7 +26,7 @@ pub struct Page {
 #[must_use]
 pub fn write_manual(folder: &Path, mut pages: Vec<Page>) -> Exit {
     let text =
-        man_page("rudy.toml", MainFile::TABLE, &["rudy(1)", "rudy-serve(1)", "rudy-check(1)"]).into_bytes();
+        man_page("rudy.toml", Config::TABLE, &["rudy(1)", "rudy-serve(1)", "rudy-check(1)"]).into_bytes();
     pages.push(Page { name: "rudy.toml.5".to_owned(), section: 5, text });
     let mut names = Vec::new();
     for page in pages {

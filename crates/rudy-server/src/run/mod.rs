@@ -27,7 +27,7 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use rudy_config::FilePath;
+use rudy_config::{FilePath, OrOff};
 use rudy_files::{FilesOptions, FilesTable};
 use rudy_guard::ErrorPagesTable;
 use rudy_log::Destination;
@@ -231,14 +231,16 @@ impl Options {
             };
         }
         if let Some(destination) = &self.access_log {
-            match &mut config.access_log {
-                Some(log) => log.destination = destination.clone(),
-                log => *log = Some(AccessLogOptions::new(destination.clone(), Format::default())),
-            }
+            let log = config.access_log().cloned();
+            let log = log.unwrap_or_else(|| AccessLogOptions::new(destination.clone(), Format::default()));
+            let log = AccessLogOptions { destination: destination.clone(), ..log };
+            config.access_log = Some(OrOff::On(Box::new(log)));
         }
         if self.json_log {
-            let log = config.access_log.as_mut();
-            log.ok_or(Failure::JsonLogWithoutAccessLog)?.format = Format::Json;
+            let Some(OrOff::On(log)) = &mut config.access_log else {
+                return Err(Failure::JsonLogWithoutAccessLog);
+            };
+            log.format = Format::Json;
         }
         let engine = &mut config.engine;
         engine.model = self.engine.unwrap_or(engine.model);
@@ -260,7 +262,7 @@ impl Options {
         config.sites.extend(self.domains.iter().map(|domain| Site {
             hosts: vec![domain.clone()],
             tls: Some(tls.clone()),
-            redirect_to_https: true,
+            redirect_to_https: Some(true),
             ..content.clone()
         }));
     }

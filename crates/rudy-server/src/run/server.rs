@@ -279,7 +279,7 @@ impl Server {
         if let Some(predecessor) = self.signals.predecessor() {
             predecessor.stopping();
         }
-        let grace = self.config.shutdown_timeout;
+        let grace = self.config.shutdown_timeout.0;
         self.context.errors.notice(&format!(
             "{}: stopping; requests in progress have {} s to finish, a second signal stops at once",
             first.name,

@@ -7,24 +7,31 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_config::written_as_text;
+use rudy_config::{Int, OneOrMany, Table, written_as_text};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::Finished;
 use rudy_pipeline::routing::PathPattern;
+use rudy_units::Timeout;
 
 /// The conditions for a line. The default is a line for each exchange.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Table)]
+#[setting(default)]
 pub struct Conditions {
-    /// The paths, all if empty.
+    /// Paths to log, as patterns like those of routes. The default is all.
+    #[setting(read = OneOrMany<PathPattern>, example = ["/api/*"])]
     pub paths: Vec<PathPattern>,
-    /// Paths without lines.
+    /// Paths without log lines, such as those of health checks.
+    #[setting(read = OneOrMany<PathPattern>, example = ["/health", "*.css"])]
     pub except_paths: Vec<PathPattern>,
-    /// Statuses that always have a line.
+    /// Logs only requests with these statuses, such as `5xx`, and those that are `slower_than`. With `sample`, some others too.
+    #[setting(read = OneOrMany<StatusRange>, example = ["4xx", "5xx"])]
     pub statuses: Vec<StatusRange>,
-    /// The duration above which an exchange always has a line.
+    /// Logs only requests that last longer, and those with one of `statuses`. With `sample`, some others too.
+    #[setting(read = Timeout, example = "1s")]
     pub slower_than: Option<Duration>,
-    /// The number of other exchanges of which one has a line. `None` for a line for each without `statuses` and `slower_than`, and
-    /// for none with them.
+    /// Logs one of this many requests, chosen at random, of those that neither `statuses` nor `slower_than` selects. In JSON, such a line
+    /// has the number as `sample`.
+    #[setting(read = Int<1, 1_000_000>, example = 100)]
     pub sample: Option<u32>,
 }
 

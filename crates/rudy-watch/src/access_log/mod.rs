@@ -18,8 +18,11 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderName;
 use http::header::HOST;
-use rudy_config::written_as_text;
-use rudy_log::{Destination, ErrorLog, LineWriter, LocalClock, LogFailure, OnLogFailure, RotationOptions};
+use rudy_config::{Invalid, Problem, Setting, Shape, Table, TableInfo, TableReader, Value, written_as_text};
+use rudy_log::{
+    Destination, ErrorLog, LineWriter, LocalClock, LogFailure, LogFile, LogPlace, ONE_DESTINATION,
+    OnLogFailure, RotationOptions,
+};
 use rudy_message::RequestHead;
 use rudy_pipeline::digits::{write_ip, write_number};
 use rudy_pipeline::exchange::{Finished, Notes, RequestInfo};
@@ -102,6 +105,54 @@ pub struct AccessLogOptions {
     pub conditions: Conditions,
     /// The rotation of a file.
     pub rotation: Option<RotationOptions>,
+}
+
+/// The keys of the table.
+#[derive(Table)]
+struct Keys {
+    /// Where the lines go.
+    #[setting(part)]
+    place: LogPlace,
+    /// Format of a line: `combined`, the format of Apache and nginx, followed by the duration in microseconds, the time to the first
+    /// byte of the response, and how the exchange ended; `json`, an object per line; or a line with fields in braces. The fields are
+    /// listed in `docs/logs.md`.
+    #[setting(default, example = "json")]
+    format: Format,
+    /// Which exchanges have a line.
+    #[setting(part)]
+    conditions: Conditions,
+}
+
+impl Table for AccessLogOptions {
+    const TABLE: &'static TableInfo = &TableInfo {
+        name: "AccessLogTable",
+        doc: "Access log: a file, or a table with a file, a format, and conditions. Exactly one of `path`, `syslog` and `journald` is required.",
+        short: Some(&LogFile::SHAPE),
+        ..*Keys::TABLE
+    };
+
+    fn read_keys(table: &TableReader<'_>) -> Result<Self, Invalid> {
+        let Keys { place: LogPlace { destination, rotation }, format, conditions } = Keys::read_keys(table)?;
+        let Some(destination) = destination else {
+            let problem = Problem::value(table.location(), "the access log needs a destination");
+            return Err(table.report(problem.label(ONE_DESTINATION)));
+        };
+        Ok(Self { destination, format, conditions, rotation })
+    }
+}
+
+impl Setting for AccessLogOptions {
+    const SHAPE: Shape = Shape::Table(|| Self::TABLE);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        value.table_or::<Self, LogFile>("a file (\"access.log\") or a table")
+    }
+}
+
+impl From<LogFile> for AccessLogOptions {
+    fn from(file: LogFile) -> Self {
+        Self::new(file.into(), Format::default())
+    }
 }
 
 impl AccessLogOptions {

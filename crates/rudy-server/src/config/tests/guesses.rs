@@ -33,16 +33,16 @@ fn a_port_alone_listens_on_all_addresses() {
 fn a_single_value_can_replace_a_list_or_a_table() {
     let config = with_site("access_log = 'access.log'", "hosts = 'example.org'\nroot = 'public'").unwrap();
     assert_eq!(config.sites[0].hosts, ["example.org".parse().unwrap()]);
-    let log = config.access_log.unwrap();
+    let log = config.access_log().cloned().unwrap();
     assert_eq!(log.format, Format::default());
     let Destination::File(path) = log.destination else { panic!("a file") };
     assert!(path.is_absolute() && path.ends_with("access.log"), "it starts from the folder of the file");
     let config = with_site("access_log = '-'", "root = 'public'").unwrap();
-    assert_eq!(config.access_log.unwrap().destination, Destination::Stdout);
-    assert_eq!(with_site("access_log = false", "root = 'public'").unwrap().access_log, None);
+    assert_eq!(config.access_log().cloned().unwrap().destination, Destination::Stdout);
+    assert_eq!(with_site("access_log = false", "root = 'public'").unwrap().access_log(), None);
     for name in ["./off", "logs/off", "off.log"] {
         let config = with_site(&format!("access_log = '{name}'"), "root = 'public'").unwrap();
-        assert!(matches!(config.access_log.unwrap().destination, Destination::File(_)), "{name}");
+        assert!(matches!(config.access_log().cloned().unwrap().destination, Destination::File(_)), "{name}");
     }
     let routes = "route = [
         { path = '/old', redirect = '/new' }, { path = '/gone', respond = 404 }, { path = '/ping', respond = 'pong' },
@@ -113,7 +113,7 @@ fn the_time_of_a_rotation_divides_a_day_or_is_a_number_of_days() {
     let log = |every: &str| format!("path = 'a', rotate = {{ every = '{every}' }}");
     for (every, hours) in [("30m", 0), ("6h", 6), ("1d", 24), ("7d", 168)] {
         let config = with_site(&format!("access_log = {{ {} }}", log(every)), "root = 'public'").unwrap();
-        let rotation = config.access_log.unwrap().rotation.unwrap();
+        let rotation = config.access_log().cloned().unwrap().rotation.unwrap();
         assert_eq!(rotation.every.unwrap().as_secs() / 3600, hours, "{every}");
     }
     for (every, expected) in [

@@ -22,15 +22,13 @@ fn included_files_add_sites_with_paths_relative_to_themselves() {
     assert_eq!(hosts, &["b.org".parse().unwrap()]);
     let HandlerTable::Respond(respond) = &routes[0].handler else { panic!("respond") };
     assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
-    assert!(
-        matches!(&config.listen[0].endpoint, rudy_service::listen_address::Endpoint::Unix { path, .. } if path.is_absolute())
-    );
+    assert!(matches!(&config.listen[0].endpoint, Endpoint::Unix { path, .. } if path.is_absolute()));
     assert_eq!(config.ignored.len(), 1, "{:?}", config.ignored);
 }
 
 #[test]
 fn every_limit_can_be_set() {
-    let limits = limits::LimitsTable::written(&rudy_service::Limits::default());
+    let limits = LimitsTable::written(&rudy_service::Limits::default());
     let line =
         |(key, value): (&str, Option<String>)| format!("{key} = {}\n", value.as_deref().unwrap_or("7"));
     let table: String = limits.into_iter().map(line).collect();

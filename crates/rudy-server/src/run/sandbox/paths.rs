@@ -98,8 +98,10 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     let logs = config.located_access_logs();
     let logs = logs.map(|(log, _)| (log.destination.path(), log.rotation.is_some()));
     let error_log = &config.error_log;
-    let error_log =
-        (error_log.destination.as_ref().and_then(Destination::path), error_log.rotation.is_some());
+    let error_log = (
+        error_log.place.destination.as_ref().and_then(Destination::path),
+        error_log.place.rotation.is_some(),
+    );
     for (path, is_rotated) in logs.chain([error_log]) {
         let Some(path) = path else { continue };
         // A device or a FIFO gets a rule for itself: a rule for its folder would include all devices.
@@ -138,7 +140,7 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
 fn files_read(config: &Config) -> impl Iterator<Item = &Path> {
     let tls = config.sites.iter().filter_map(|site| site.tls.as_ref()).flat_map(TlsTable::paths);
     let redirects = config.sites.iter().filter_map(|site| site.redirects.as_ref()).map(|file| &**file);
-    let others = config.ticket_keys.iter().map(PathBuf::as_path);
+    let others = config.ticket_keys.iter().map(|file| &**file);
     let others = others.chain(config.acme.authority.iter().map(|file| &**file));
     config.sources.paths().chain(redirects).chain(tls).chain(others)
 }

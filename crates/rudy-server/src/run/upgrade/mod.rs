@@ -120,7 +120,7 @@ impl Server {
             context.errors.notice(&format!("SIGUSR2: starting process {pid} to replace this one"));
             let start = {
                 let ready = successor.wait_until_ready(listeners, inherited);
-                let mut ready = pin!(timeout(config.upgrade_timeout, ready));
+                let mut ready = pin!(timeout(config.upgrade_timeout.0, ready));
                 loop {
                     tokio::select! {
                         ready = &mut ready => break match ready {
@@ -128,7 +128,7 @@ impl Server {
                             Ok(Err(why)) => Some(Start::Failed(format!("process {pid}: {why}"))),
                             Err(_) => Some(Start::Failed(format!(
                                 "process {pid} was not ready after {} s (`upgrade_timeout`)",
-                                config.upgrade_timeout.as_secs_f32()
+                                config.upgrade_timeout.0.as_secs_f32()
                             ))),
                         },
                         action = signals.next() => match action {
@@ -156,9 +156,9 @@ impl Server {
         listeners: Vec<Listener>,
         pending: &[Action],
     ) -> Result<Self, Exit> {
-        let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
+        let (began, grace) = (Instant::now(), self.config.shutdown_timeout.0);
         self.runtime.block_on(self.engine.hand_over_listeners());
-        let admin_socket = self.config.admin_socket.clone();
+        let admin_socket = self.config.admin_socket.as_ref().map(|socket| socket.0.clone());
         self.context.release_caches(RunningServer { socket: admin_socket, pid: Some(successor.pid()) });
         successor.transfer_ownership();
         let outcome = format!("process {} has replaced process {}", successor.pid(), process::id());

@@ -1,0 +1,210 @@
+//! The tables of sites and routes.
+
+use rudy_config::{FilePath, Location, OneOrMany, OrOff, Problem, Table};
+use rudy_files::{Browse, FilesOptions, FilesTable};
+use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
+use rudy_gateway::php::PhpTable;
+use rudy_pipeline::routing::{HostPattern, PathPattern};
+use rudy_service::listen_address::Address;
+use rudy_site_tls::{CertificateSource, HstsTable, TlsTable};
+use rudy_watch::access_log::AccessLogOptions;
+
+use super::HandlerTable;
+use super::values::Addresses;
+use crate::step_settings::StepsTable;
+
+/// A site (virtual host): its host names and its routes.
+#[derive(Debug, Clone, Table)]
+#[setting(default)]
+pub struct Site {
+    /// Host names of the site: `example.org` for that host, `*.example.org` for all names below it. The longest
+    /// matching pattern wins. A site without `hosts` is the default site of its addresses: it serves all other hosts.
+    #[setting(read = OneOrMany<HostPattern>, example = ["example.org", "www.example.org"])]
+    pub hosts: Vec<HostPattern>,
+    /// Addresses that serve the site, instead of those of `listen` at the top of the main file, in the same notation. Rudy opens them,
+    /// too. At other addresses, the hosts of the site are unknown.
+    #[setting(example = "127.0.0.1:9000")]
+    pub listen: Option<Addresses>,
+    /// TLS, on the addresses with the option `,tls`: the certificate of the site.
+    #[setting(example = { certificate = "cert.pem", key = "key.pem" })]
+    pub tls: Option<TlsTable>,
+    /// Redirects requests over plain HTTP to HTTPS (status 308), except below `/.well-known/acme-challenge/`. The scheme
+    /// that a trusted proxy reports counts. The default is `true` with `tls = "auto"`, and otherwise `false`.
+    #[setting(example = true)]
+    pub redirect_to_https: Option<bool>,
+    /// Tells browsers to use only HTTPS for this site (`Strict-Transport-Security`), for the given time: a browser then
+    /// rejects plain HTTP and invalid certificates. Begin with a short time.
+    #[setting(example = "365d")]
+    pub hsts: Option<HstsTable>,
+    /// Folder to serve files from when no route matches. Short for a last route with `path = "/*"` and `files = {
+    /// root = ... }`.
+    #[setting(example = "public")]
+    pub root: Option<FilePath>,
+    /// Index files of folders below `root`, tried in order.
+    #[setting(example = "index.html")]
+    pub index: Option<OneOrMany<String>>,
+    /// Lists folders below `root` that have no index file: `true`, or the file of a template for the page.
+    #[setting(example = true, example = "listing.html")]
+    pub browse: Option<Browse>,
+    /// File below `root` to serve when a path is not found: the page of a single-page application.
+    #[setting(example = "index.html")]
+    pub fallback: Option<String>,
+    /// PHP application to run when no route matches: its folder, or a table with the keys of `php`. Short for a last
+    /// route with `path = "/*"` and `php = { root = ... }`.
+    #[setting(example = "public")]
+    pub php: Option<PhpTable>,
+    /// FastCGI authorizer for all routes of the site: an app that decides which requests are allowed. A route can use
+    /// another one, or none.
+    #[setting(example = { address = "unix:/run/auth.sock" })]
+    pub authorize: Option<Box<AuthorizeTable>>,
+    /// File with redirects of single paths, which come before all routes. A line has a path, a target, and optionally a status:
+    /// `/old.html /new/ 302`. The default status is 301, and `#` begins a comment. A target without a query gets that of the
+    /// request.
+    #[setting(example = "redirects.txt")]
+    pub redirects: Option<FilePath>,
+    /// Access log of the site, instead of that of the server; `false` for none. Sites can have a file in common, with the same settings.
+    #[setting(example = "/var/log/rudy/example.log")]
+    pub access_log: Option<OrOff<AccessLogOptions>>,
+    /// What surrounds the handlers of all routes.
+    #[setting(part)]
+    pub steps: StepsTable,
+    /// Routes, tried in order. The first one that matches the path handles the request.
+    #[setting(name = "route")]
+    pub routes: Vec<Route>,
+    /// Where the site is written.
+    #[setting(location)]
+    pub location: Location,
+}
+
+/// A route: a path pattern and one handler.
+#[derive(Debug, Clone, Table)]
+pub struct Route {
+    /// Paths that the route matches. `/about` matches that path only, `/docs/*` matches `/docs` and everything below.
+    /// In other patterns, `*` and `?` match any characters except a slash, `**` matches any characters, `{a,b}`
+    /// matches a or b, and `[a-z]` matches one character. A pattern without a slash, such as `*.php`, is matched
+    /// against the last part of the path. Matching is case-sensitive, on the percent-decoded path (`/café`, not
+    /// `/caf%C3%A9`).
+    #[setting(name = "path", read = OneOrMany<PathPattern>, example = "/docs/*")]
+    pub paths: Vec<PathPattern>,
+    /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
+    /// route.
+    #[setting(example = false)]
+    pub authorize: Option<OrOff<AuthorizeTable>>,
+    /// What surrounds the handler, besides the settings of the site.
+    #[setting(part)]
+    pub steps: StepsTable,
+    /// Passes TRACE requests to the app of this route. Otherwise they get 405, because a response to TRACE repeats
+    /// the request, including credentials added by proxies.
+    #[setting(default)]
+    pub allow_trace: bool,
+    /// The handler.
+    #[setting(choice)]
+    pub handler: HandlerTable,
+    /// Where the route is written.
+    #[setting(location)]
+    pub location: Location,
+}
+
+impl Site {
+    /// Returns its own addresses.
+    pub(crate) fn addresses(&self) -> Option<&[Address]> {
+        self.listen.as_ref().map(|addresses| addresses.0.as_slice())
+    }
+
+    /// Returns its own addresses, as a part of names: a site at other addresses may have the same hosts. Empty without them.
+    pub(crate) fn own_addresses(&self) -> String {
+        let addresses: Vec<_> =
+            self.addresses().unwrap_or_default().iter().map(ToString::to_string).collect();
+        addresses.join(",")
+    }
+
+    /// Whether an authority signs the certificates.
+    pub(crate) fn is_auto(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto))
+    }
+
+    /// Whether requests over plain HTTP are redirected to HTTPS.
+    pub(crate) fn redirects_to_https(&self) -> bool {
+        self.redirect_to_https.unwrap_or_else(|| self.is_auto())
+    }
+
+    /// Whether a route of the site runs PHP.
+    pub(crate) fn runs_php(&self) -> bool {
+        self.routes.iter().any(|route| match &route.handler {
+            HandlerTable::Php(_) => true,
+            HandlerTable::Fastcgi(table) => table.suffix(&route.paths) == Some(PHP_SUFFIX),
+            _ => false,
+        })
+    }
+
+    /// Adds the last route of a site with `root` or `php`. Values in `invalid` were skipped.
+    pub(super) fn add_default_route(&mut self, invalid: &[Location]) -> Vec<Problem> {
+        let mut problems = self.without_root(invalid);
+        match (&self.root, &self.php) {
+            (Some(_), Some(_)) => {
+                let location = &self.location;
+                let problem = Problem::key(&location.key("php"), "both `root` and `php` handle all paths");
+                let problem = problem.label("a second folder").also(&location.key("root"), "the first");
+                let help = "use `php` alone: it runs the scripts in its folder and serves the other files";
+                problems.push(problem.help(help));
+            }
+            (Some(root), None) => {
+                let mut files = FilesTable { root: root.clone(), options: FilesOptions::default() };
+                let (index, browse, fallback) = (&self.index, &self.browse, &self.fallback);
+                files.options.set_on_site(index.as_ref(), browse.as_ref(), fallback.as_deref());
+                let handler = HandlerTable::Files(Box::new(files));
+                self.routes.push(Route::everything(handler, self.location.key("root")));
+            }
+            (None, Some(php)) => {
+                let handler = HandlerTable::Php(Box::new(php.clone()));
+                self.routes.push(Route::everything(handler, self.location.key("php")));
+            }
+            (None, None) => {}
+        }
+        problems
+    }
+
+    /// Reports keys for the files of `root` on a site without one.
+    fn without_root(&self, invalid: &[Location]) -> Vec<Problem> {
+        let root = self.location.key("root");
+        if self.root.is_some() || invalid.iter().any(|invalid| invalid.is_in(&root)) {
+            return Vec::new();
+        }
+        let given = [
+            ("index", self.index.is_some()),
+            ("browse", self.browse.is_some()),
+            ("fallback", self.fallback.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        let problem = |(key, _)| {
+            let problem =
+                Problem::key(&self.location.key(key), format!("`{key}` is for the files of `root`"));
+            problem.label("this site has no `root`")
+        };
+        given.map(problem).collect()
+    }
+}
+
+impl Route {
+    /// A route for all paths.
+    pub(super) fn everything(handler: HandlerTable, location: Location) -> Self {
+        Self {
+            paths: vec![PathPattern::everything()],
+            handler,
+            authorize: None,
+            steps: StepsTable::default(),
+            allow_trace: false,
+            location,
+        }
+    }
+
+    /// Where the paths are written.
+    pub(crate) fn paths_location(&self) -> Location {
+        self.location.key("path")
+    }
+
+    /// Where the table of the handler is written.
+    pub(crate) fn handler_location(&self) -> Location {
+        self.location.key(self.handler.key())
+    }
+}
