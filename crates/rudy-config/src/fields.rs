@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::read::{Invalid, Value, two_lines};
-use crate::setting::Setting;
+use crate::read::{Invalid, Setting, Value, two_lines};
 use crate::shape::Shape;
 use crate::written_as_text;
 

@@ -8,8 +8,7 @@ use toml::de::DeTable;
 
 use crate::diagnostics::{Location, Problem, Sources};
 use crate::hints::Hints;
-use crate::read::{Outcome, Reader};
-use crate::setting::Setting;
+use crate::read::{Outcome, Reader, Setting};
 use crate::variables::Expansion;
 
 /// The maximum size of a file: enough for thousands of sites. A device such as `/dev/zero` has no end.

@@ -1,7 +1,6 @@
 //! Settings that `false` switches off.
 
-use crate::read::{Invalid, Value};
-use crate::setting::Setting;
+use crate::read::{Invalid, Setting, Value};
 use crate::shape::Shape;
 
 /// A setting, or `false` to switch off the one of the site on a route.

@@ -1,7 +1,7 @@
 //! How a request gets a user.
 
 /// How a request gets a user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Login {
     /// A password is verified.
     pub has_passwords: bool,

@@ -14,7 +14,7 @@ use rudy_service::listen_address::Address;
 
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
-use crate::plan::{self, SiteSteps};
+use crate::plan::{self, AllSites, SiteSteps};
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that
@@ -44,6 +44,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     let body_bytes_max = config.body_bytes_max();
     let counters = OwnCounters::default();
     let mut sites = Vec::new();
+    let of_all = AllSites::new(config, resources, &mut problems);
     for (number, site) in config.sites.iter().enumerate() {
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
@@ -57,7 +58,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             counters: OwnCounters::beside(&counters),
             ..RouteName::new(site_name.clone(), path.map(ToString::to_string))
         };
-        let steps = SiteSteps::new(config, site, resources, hsts, body_bytes_max, &mut problems);
+        let steps = SiteSteps::new(config, &of_all, site, resources, hsts, body_bytes_max, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);

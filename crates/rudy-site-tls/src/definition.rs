@@ -61,7 +61,7 @@ impl Definition {
         let (table, location) = (&self.table, &self.location);
         let mut problems = Vec::new();
         let certificates = self.certificates(sources, now, &mut problems);
-        let clients = table.client_certificates.as_ref().and_then(|table| {
+        let clients = table.client_certificates().and_then(|table| {
             let clients = files::client_certificates(table, &location.key("client_certificates"), now);
             clients.map_err(|problem| problems.push(*problem)).ok()
         });

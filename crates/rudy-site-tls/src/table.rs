@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use rudy_config::{FilePath, Located, Location, Problem, Table, Words, missing};
+use rudy_config::{FilePath, Located, Location, OrOff, Problem, Table, Words, missing};
 
 /// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
 /// files.
@@ -31,9 +31,9 @@ pub struct TlsTable {
     /// Accepts early data (0-RTT) from clients that return: safe requests are answered without waiting for the handshake. The
     /// default is `false`.
     pub early_data: bool,
-    /// Asks clients for certificates. By default, one is required.
+    /// Asks clients for certificates. By default, one is required. `false` switches off the setting for all sites.
     #[setting(example = { authority = "clients.pem" })]
-    pub client_certificates: Option<ClientCertificatesTable>,
+    pub client_certificates: Option<OrOff<ClientCertificatesTable>>,
 }
 
 /// Where a certificate comes from, if not from files of the operator.
@@ -131,15 +131,21 @@ impl TlsTable {
             [Some(certificate), Some(key), ocsp.as_ref()]
         });
         let own = [self.certificate.as_ref(), self.key.as_ref(), self.ocsp.as_ref()];
-        let clients = self.client_certificates.iter();
+        let clients = self.client_certificates().into_iter();
         let clients = clients.flat_map(|clients| [Some(&clients.authority), clients.crl.as_ref()]);
         own.into_iter().chain(more).chain(clients).flatten().map(|file| &**file)
+    }
+
+    /// The client certificates that the site accepts.
+    #[must_use]
+    pub fn client_certificates(&self) -> Option<&ClientCertificatesTable> {
+        self.client_certificates.as_ref().and_then(OrOff::on)
     }
 
     /// Returns the problems that the schema cannot express.
     pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = self.problems_of_source(location);
-        if self.early_data && self.client_certificates.is_some() {
+        if self.early_data && self.client_certificates().is_some() {
             let title = "`early_data` and `client_certificates` exclude each other";
             let problem = Problem::key(&location.key("early_data"), title.to_owned());
             let clients = location.key("client_certificates");

@@ -17,6 +17,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-units", 0),
     ("rudy-charts", 0),
     ("rudy-config", 1),
+    ("rudy-config-derive", 0),
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
     ("rudy-store", 1),

@@ -4,6 +4,7 @@
 //! that further checks can run before the problems are shown. A value whose problem has been reported is recorded as invalid, so
 //! that its consequences, such as a required key that has no value then, are not reported as well.
 
+mod setting;
 mod table;
 mod value;
 
@@ -13,11 +14,11 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
+pub use self::setting::{Choice, Located, Setting, Table, Words};
 pub use self::table::TableReader;
 pub use self::value::Value;
 use crate::diagnostics::{Location, Problem};
 use crate::hints::Hints;
-use crate::setting::Setting;
 
 /// The value is invalid. It can only be made by a report of the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

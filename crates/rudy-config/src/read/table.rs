@@ -2,10 +2,10 @@
 
 use toml::de::DeTable;
 
+use super::setting::{Choice, Setting};
 use super::{Invalid, Value};
 use crate::diagnostics::{Location, Problem};
 use crate::hints;
-use crate::setting::{Choice, Setting};
 use crate::shape::TableInfo;
 
 /// A table whose keys are being read. The struct of the table and its parts share it.

@@ -7,13 +7,12 @@ use std::str::FromStr;
 use rudy_units::visible;
 use toml::de::{DeTable, DeValue};
 
+use super::setting::{Setting, Table, Words};
 use super::table::TableReader;
 use super::{Invalid, Reader, two_lines};
 use crate::diagnostics::{Location, Problem};
 use crate::nearest::nearest;
-use crate::setting::{Setting, Table, Words};
 use crate::shape::TableInfo;
-use crate::values::FilePath;
 
 /// A value of a file, or the key of an entry.
 #[derive(Clone)]
@@ -237,13 +236,13 @@ impl<'r> Value<'r> {
     /// # Errors
     ///
     /// It is no text, or empty.
-    pub(crate) fn path(&self, is_program: bool) -> Result<FilePath, Invalid> {
+    pub(crate) fn path(&self, is_program: bool) -> Result<PathBuf, Invalid> {
         let text = self.text()?;
         if text.is_empty() {
             return self.invalid("the value is empty");
         }
         let is_name = is_program && !text.contains('/');
-        Ok(if is_name { FilePath::from(text) } else { FilePath(self.relative_to_file(Path::new(text))) })
+        Ok(if is_name { PathBuf::from(text) } else { self.relative_to_file(Path::new(text)) })
     }
 
     /// The values of a list, each for its type. `None` if it is no list.

@@ -2,8 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use crate::read::{Invalid, Value};
-use crate::setting::Setting;
+use crate::read::{Invalid, Setting, Value};
 use crate::shape::Shape;
 
 /// An integer from `MIN` to `MAX`.

@@ -1,7 +1,6 @@
 //! Lists that can be a single value.
 
-use crate::read::{Invalid, Value};
-use crate::setting::Setting;
+use crate::read::{Invalid, Setting, Value};
 use crate::shape::Shape;
 
 /// What is reported about a list that needs a value.

@@ -4,8 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use super::list::EMPTY_LIST;
-use crate::read::{Invalid, Value};
-use crate::setting::Setting;
+use crate::read::{Invalid, Setting, Value};
 use crate::shape::Shape;
 
 /// A path, not empty, relative to the folder of the configuration file.
@@ -42,7 +41,7 @@ impl Setting for FilePath {
     const SHAPE: Shape = Shape::Text { is_required: true };
 
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {
-        value.path(false)
+        value.path(false).map(Self)
     }
 }
 

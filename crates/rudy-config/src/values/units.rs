@@ -2,8 +2,7 @@
 
 use rudy_units::{Size, Time};
 
-use crate::read::{Invalid, Value};
-use crate::setting::Setting;
+use crate::read::{Invalid, Setting, Value};
 use crate::shape::{Kind, Named, Shape};
 
 const TIME: &Named = &Named {

@@ -19,11 +19,21 @@ use super::rate::{Over, RateLimit};
 
 /// The limits for failed logins of a site or route.
 #[derive(Debug, Clone, Default)]
-pub struct LoginLimits(Arc<[Applied<RateLimit>]>);
+pub struct LoginLimits(Vec<Arc<[Applied<RateLimit>]>>);
 
 impl LoginLimits {
     pub(super) fn new(limits: Vec<Applied<RateLimit>>) -> Self {
-        Self(limits.into())
+        Self(vec![limits.into()])
+    }
+
+    /// Returns these limits after others.
+    #[must_use]
+    pub fn after(&self, others: &Self) -> Self {
+        Self(others.0.iter().chain(&self.0).cloned().collect())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Applied<RateLimit>> {
+        self.0.iter().flat_map(|limits| limits.iter())
     }
 
     /// Begins a login that may fail.
@@ -33,8 +43,8 @@ impl LoginLimits {
     /// It is over a limit.
     pub fn begin(&self, request: &Request<'_>, call: &Call<'_>) -> Result<Attempt, TooManyLogins> {
         let (source, now) = (KeySource::of_request(request, call), Instant::now());
-        let mut attempt = Attempt { limits: Vec::with_capacity(self.0.len()), may_recall: true, taken: None };
-        for applied in &*self.0 {
+        let mut attempt = Attempt { limits: Vec::new(), may_recall: true, taken: None };
+        for applied in self.iter() {
             let Applied { limit, effect } = applied;
             for key in limit.meter.keys(&source).iter().copied() {
                 let decision = limit.limiter.preview(key, now);
@@ -54,12 +64,12 @@ impl LoginLimits {
 
     /// Describes the limits for `rudy check --explain`.
     pub fn describe(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(Applied::describe)
+        self.iter().map(Applied::describe)
     }
 
     /// Sets the log for rejected attempts.
     pub fn set_log(&self, log: &ErrorLog) {
-        self.0.iter().for_each(|applied| applied.limit.meter.set_log(log));
+        self.iter().for_each(|applied| applied.limit.meter.set_log(log));
     }
 }
 

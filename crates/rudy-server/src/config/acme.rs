@@ -94,7 +94,7 @@ fn of_site(config: &Config, site: &Site) -> Vec<Problem> {
 }
 
 /// Returns why an authority cannot certify a host.
-fn unsuitable(config: &Config, host: &HostPattern) -> Option<&'static str> {
+pub(super) fn unsuitable(config: &Config, host: &HostPattern) -> Option<&'static str> {
     match host {
         HostPattern::Unnamed => Some("write the address itself"),
         HostPattern::Below(_) if config.acme.dns_hook.is_none() => {

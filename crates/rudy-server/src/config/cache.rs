@@ -1,7 +1,6 @@
 //! Notices of `rudy check` about caches.
 
 use rudy_caching::CacheTable;
-use rudy_config::OrOff;
 
 use super::HandlerTable;
 use super::{Config, Route, Site};
@@ -22,7 +21,7 @@ impl Config {
     /// Caches of routes that decide by the user who may send a request: a response may be for that user alone.
     pub(super) fn caches_for_users(&self) -> impl Iterator<Item = String> {
         self.cached_routes().filter_map(|(site, route, table)| {
-            let setting = setting_for_users(site, route)?;
+            let setting = setting_for_users(self, site, route)?;
             let what = if table.shares_between_users() {
                 "`ignore_authorization`: responses to one user are sent to all others who may send the request, unless the application \
                  forbids it"
@@ -56,25 +55,23 @@ fn paths(route: &Route) -> String {
 }
 
 /// Returns the setting by which a route decides about users, if there is one.
-fn setting_for_users(site: &Site, route: &Route) -> Option<&'static str> {
-    let (own, of_site) = (&route.steps.admission, &site.steps.admission);
+fn setting_for_users(config: &Config, site: &Site, route: &Route) -> Option<&'static str> {
+    let of_all = &config.defaults.steps.admission;
+    let login = route.steps.admission.login(&site.steps.admission, of_all);
     let authorize = match &route.authorize {
         Some(setting) => setting.on().is_some(),
         None => site.authorize.is_some(),
     };
     let settings = [
-        (
-            "forward_auth",
-            own.forward_auth.as_ref().or(of_site.forward_auth.as_ref()).and_then(OrOff::on).is_some(),
-        ),
+        ("forward_auth", login.has_authorizer),
         ("authorize", authorize),
-        ("basic_auth", own.basic_auth.as_ref().or(of_site.basic_auth.as_ref()).and_then(OrOff::on).is_some()),
-        ("client_certificates", site.tls.as_ref().is_some_and(|tls| tls.client_certificates.is_some())),
+        ("basic_auth", login.has_passwords),
+        ("client_certificates", site.tls.as_ref().is_some_and(|tls| tls.client_certificates().is_some())),
     ];
     settings.into_iter().find_map(|(name, is_set)| is_set.then_some(name))
 }
 
 fn cache_of<'c>(site: &'c Site, route: &'c Route) -> Option<&'c CacheTable> {
-    let table = route.steps.cache.as_ref().or(site.steps.cache.as_ref())?;
+    let table = route.caching.cache.as_ref().or(site.caching.cache.as_ref())?;
     (!table.is_off && route.handler.is_cacheable()).then_some(table)
 }

@@ -93,7 +93,7 @@ impl Config {
     /// one has header fields or an error page of its site, because connections know no sites. Then each route checks it.
     pub(crate) fn body_bytes_max(&self) -> u64 {
         let routes = self.sites.iter().flat_map(|site| &site.routes).map(|route| &route.steps);
-        let steps = routes.chain(self.sites.iter().map(|site| &site.steps));
+        let steps = routes.chain(self.sites.iter().map(|site| &site.steps)).chain([&self.defaults.steps]);
         if steps.clone().any(StepsTable::changes_errors) {
             return u64::MAX;
         }

@@ -96,6 +96,7 @@ impl Loader {
                 problems
                     .push(problem.label("expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]"));
             }
+            site.inherit(&self.config);
             problems.extend(site.add_default_route(invalid));
             // Without its invalid hosts or addresses, the site would be another one.
             let is_another = ["hosts", "listen"].iter().any(|key| {

@@ -40,12 +40,13 @@ use rudy_units::Time;
 
 use self::limits::LimitsTable;
 use self::values::Addresses;
+use crate::step_settings::StepsTable;
 pub use engine::EngineOptions;
 pub use handler::HandlerTable;
 pub(crate) use listen::conflicts as conflicting_addresses;
 pub use rudy_config::{Diagnostics, FilePath};
 pub use rudy_site_tls::acme::{AcmeTable, ChallengeName};
-pub use rudy_site_tls::{CertificateSource, TlsTable};
+pub use rudy_site_tls::{CertificateSource, HstsTable, TlsTable};
 pub use rudy_watch::access_log::AccessLogOptions;
 pub use schema::json_schema;
 pub use site::{Route, Site};
@@ -140,9 +141,15 @@ pub struct Config {
     /// Where the responses of `cache` are stored, and how many.
     #[setting(example = { path = "/var/cache/rudy", size = "50G" })]
     pub cache: StoreTable,
+    /// Settings for all sites.
+    #[setting(part)]
+    pub defaults: SiteDefaults,
     /// Sites (virtual hosts), selected by the host of a request.
     #[setting(name = "site")]
     pub sites: Vec<Site>,
+    /// Where the main file is.
+    #[setting(location)]
+    pub(crate) location: Location,
     /// The skipped files of an included folder, with the reasons.
     #[setting(skip)]
     pub ignored: Vec<String>,
@@ -151,6 +158,26 @@ pub struct Config {
     pub(crate) not_permitted: Vec<String>,
     #[setting(skip)]
     pub(crate) sources: Arc<Sources>,
+}
+
+/// Settings for all sites. A site has what it does not set itself; header fields are added by name. Access rules, logins, limits and
+/// client certificates apply besides those of a site or a route, which switches them off with `false`.
+#[derive(Debug, Clone, Table)]
+#[setting(default)]
+pub struct SiteDefaults {
+    /// TLS of all sites with an address for HTTPS and without `tls` of their own. With `"auto"`, sites without `hosts`, and those with
+    /// names that are not public, are left out.
+    #[setting(example = "auto")]
+    pub tls: Option<TlsTable>,
+    /// Redirects requests over plain HTTP to HTTPS on all sites with TLS, as the key of a site does.
+    #[setting(example = true)]
+    pub redirect_to_https: Option<bool>,
+    /// Tells browsers to use only HTTPS for all sites with TLS, as the key of a site does.
+    #[setting(example = "365d")]
+    pub hsts: Option<OrOff<HstsTable>>,
+    /// What surrounds the handlers of all sites.
+    #[setting(part)]
+    pub steps: StepsTable,
 }
 
 /// A file read through `include`. It can only add sites.

@@ -9,9 +9,10 @@ use rudy_service::listen_address::Address;
 use rudy_site_tls::{CertificateSource, HstsTable, TlsTable};
 use rudy_watch::access_log::AccessLogOptions;
 
-use super::HandlerTable;
+use super::acme::unsuitable;
 use super::values::Addresses;
-use crate::step_settings::StepsTable;
+use super::{Config, HandlerTable, SiteDefaults};
+use crate::step_settings::{CacheSetting, StepsTable, inherit};
 
 /// A site (virtual host): its host names and its routes.
 #[derive(Debug, Clone, Table)]
@@ -35,7 +36,7 @@ pub struct Site {
     /// Tells browsers to use only HTTPS for this site (`Strict-Transport-Security`), for the given time: a browser then
     /// rejects plain HTTP and invalid certificates. Begin with a short time.
     #[setting(example = "365d")]
-    pub hsts: Option<HstsTable>,
+    pub hsts: Option<OrOff<HstsTable>>,
     /// Folder to serve files from when no route matches. Short for a last route with `path = "/*"` and `files = {
     /// root = ... }`.
     #[setting(example = "public")]
@@ -68,6 +69,9 @@ pub struct Site {
     /// What surrounds the handlers of all routes.
     #[setting(part)]
     pub steps: StepsTable,
+    /// The cache.
+    #[setting(part)]
+    pub caching: CacheSetting,
     /// Routes, tried in order. The first one that matches the path handles the request.
     #[setting(name = "route")]
     pub routes: Vec<Route>,
@@ -93,6 +97,9 @@ pub struct Route {
     /// What surrounds the handler, besides the settings of the site.
     #[setting(part)]
     pub steps: StepsTable,
+    /// The cache.
+    #[setting(part)]
+    pub caching: CacheSetting,
     /// Passes TRACE requests to the app of this route. Otherwise they get 405, because a response to TRACE repeats
     /// the request, including credentials added by proxies.
     #[setting(default)]
@@ -126,6 +133,28 @@ impl Site {
     /// Whether requests over plain HTTP are redirected to HTTPS.
     pub(crate) fn redirects_to_https(&self) -> bool {
         self.redirect_to_https.unwrap_or_else(|| self.is_auto())
+    }
+
+    /// Adds the settings for all sites.
+    pub(super) fn inherit(&mut self, config: &Config) {
+        let SiteDefaults { tls, redirect_to_https, hsts, steps } = &config.defaults;
+        self.steps.inherit(steps);
+        let has_https = self.addresses().is_none_or(|addresses| addresses.iter().any(|address| address.tls));
+        if self.tls.is_none() && has_https {
+            self.tls = tls.clone().filter(|tls| self.may_have(tls, config));
+        } else if let (Some(own), Some(of_all)) = (&mut self.tls, tls) {
+            inherit(&mut own.client_certificates, &of_all.client_certificates);
+        }
+        if self.tls.is_some() {
+            inherit(&mut self.redirect_to_https, redirect_to_https);
+            inherit(&mut self.hsts, hsts);
+        }
+    }
+
+    /// Whether the certificate for all sites can be that of this one: an authority signs only public names.
+    fn may_have(&self, tls: &TlsTable, config: &Config) -> bool {
+        tls.source != Some(CertificateSource::Auto)
+            || !self.hosts.is_empty() && self.hosts.iter().all(|host| unsuitable(config, host).is_none())
     }
 
     /// Whether a route of the site runs PHP.
@@ -193,6 +222,7 @@ impl Route {
             handler,
             authorize: None,
             steps: StepsTable::default(),
+            caching: CacheSetting::default(),
             allow_trace: false,
             location,
         }

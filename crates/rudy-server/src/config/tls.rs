@@ -39,7 +39,7 @@ impl Config {
 
 /// Returns the value of `Strict-Transport-Security` for a site.
 pub(crate) fn hsts(config: &Config, site: &Site, problems: &mut Vec<Problem>) -> Option<HeaderValue> {
-    let table = site.hsts.as_ref()?;
+    let table = site.hsts.as_ref()?.on()?;
     let location = site.location.key("hsts");
     // A trusted proxy may provide HTTPS.
     if site.tls.is_none() && config.client_address.trusted_proxies.is_empty() {

@@ -29,9 +29,12 @@ pub(super) struct Shared<'r> {
 }
 
 impl<'r> Shared<'r> {
-    pub(super) fn new(resources: &'r Resources, config: &Config, site: &config::Site) -> Self {
+    /// `site` is `None` for the settings for all sites.
+    pub(super) fn new(resources: &'r Resources, config: &Config, site: Option<&config::Site>) -> Self {
         let password_threads = config.password_threads.unwrap_or_else(rudy_guard::passwords::default_threads);
-        let has_client_certificates = site.tls.as_ref().is_some_and(|tls| tls.client_certificates.is_some());
+        // One of the sites may ask for them.
+        let has_client_certificates =
+            site.is_none_or(|site| site.tls.as_ref().is_some_and(|tls| tls.client_certificates().is_some()));
         Self { resources, password_threads, has_client_certificates, password_files: Mutex::default() }
     }
 
@@ -95,45 +98,91 @@ impl AdmissionTable {
     }
 }
 
+/// A step of a site or a route, after the one for all sites, which applies too.
+#[derive(Debug)]
+struct Layers<S: ?Sized> {
+    of_all: Option<Arc<S>>,
+    own: Option<Arc<S>>,
+}
+
+impl<S: ?Sized> Layers<S> {
+    /// Returns the layers with this setting. Without one, they stay, and `false` removes both.
+    fn with<T>(&self, setting: Option<&OrOff<T>>, build: impl FnOnce(&T) -> Option<Arc<S>>) -> Self {
+        match setting {
+            None => self.clone(),
+            Some(OrOff::Off) => Self::default(),
+            Some(OrOff::On(table)) => Self { of_all: self.of_all.clone(), own: build(table) },
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Arc<S>> {
+        self.of_all.iter().chain(&self.own)
+    }
+}
+
+impl<S: ?Sized> Clone for Layers<S> {
+    fn clone(&self) -> Self {
+        Self { of_all: self.of_all.clone(), own: self.own.clone() }
+    }
+}
+
+impl<S: ?Sized> Default for Layers<S> {
+    fn default() -> Self {
+        Self { of_all: None, own: None }
+    }
+}
+
 /// The steps of a site or a route, prepared.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Admission {
     maintenance: Option<Arc<dyn Step>>,
-    rules: Option<Arc<dyn Step>>,
+    rules: Layers<dyn Step>,
     cors: Option<Arc<Cors>>,
-    basic_auth: Option<Arc<BasicAuth>>,
-    forward_auth: Option<Arc<dyn Step>>,
+    basic_auth: Layers<BasicAuth>,
+    forward_auth: Layers<dyn Step>,
 }
 
 impl Admission {
-    /// Prepares the settings at `location`. Those that are missing are `of_site`.
+    /// Prepares the settings at `location`. Those that are missing are those of the `outer` table.
     pub(super) fn new(
         table: &AdmissionTable,
-        of_site: &Self,
+        outer: &Self,
         shared: &Shared<'_>,
         location: &Location,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let maintenance = own_or(table.maintenance.as_ref(), of_site.maintenance.as_ref(), |table| {
+        let maintenance = own_or(table.maintenance.as_ref(), outer.maintenance.as_ref(), |table| {
             Some(Arc::new(Maintenance::new(table, &shared.resources.of())))
         });
         let rules = if table.has_access_rules() {
-            table.access_rules(shared, location, problems).map(|rules| -> Arc<dyn Step> { Arc::new(rules) })
+            match table.access_rules(shared, location, problems) {
+                Some(own) => Layers { of_all: outer.rules.of_all.clone(), own: Some(Arc::new(own)) },
+                None => Layers::default(),
+            }
         } else {
-            of_site.rules.clone()
+            outer.rules.clone()
         };
-        let cors = own_or(table.cors.as_ref(), of_site.cors.as_ref(), |table| {
+        let cors = own_or(table.cors.as_ref(), outer.cors.as_ref(), |table| {
             problems.extend(table.problems(&location.key("cors")));
             Some(Arc::new(Cors::new(table)))
         });
-        let basic_auth = own_or(table.basic_auth.as_ref(), of_site.basic_auth.as_ref(), |table| {
+        let basic_auth = outer.basic_auth.with(table.basic_auth.as_ref(), |table| {
             let step = shared.basic_auth(table, &location.key("basic_auth"), problems)?;
             Some(Arc::new(step))
         });
-        let forward_auth = own_or(table.forward_auth.as_ref(), of_site.forward_auth.as_ref(), |table| {
+        let forward_auth = outer.forward_auth.with(table.forward_auth.as_ref(), |table| {
             let step = ForwardAuth::new(table, &location.key("forward_auth"));
             Some(Arc::new(step.map_err(|more| problems.extend(more)).ok()?))
         });
+        Self { maintenance, rules, cors, basic_auth, forward_auth }
+    }
+
+    /// Makes the steps those for all sites.
+    pub(super) fn for_all(self) -> Self {
+        let Self { maintenance, rules, cors, basic_auth, forward_auth } = self;
+        let rules = Layers { of_all: rules.own, own: None };
+        let basic_auth = Layers { of_all: basic_auth.own, own: None };
+        let forward_auth = Layers { of_all: forward_auth.own, own: None };
         Self { maintenance, rules, cors, basic_auth, forward_auth }
     }
 
@@ -145,23 +194,24 @@ impl Admission {
     /// Returns the steps before the limits: those that cost the least, and the responses to preflight requests.
     pub(super) fn before_limits(&self) -> impl Iterator<Item = Planned> {
         let maintenance = self.maintenance.clone().map(|step| (StepKind::Maintenance, step));
-        let rules = self.rules.clone().map(|step| (StepKind::Access, step));
+        let rules = self.rules.iter().map(|step| (StepKind::Access, step.clone()));
         let preflight = self.cors.clone().map(|cors| planned(StepKind::CorsPreflight, Preflight(cors)));
-        [maintenance, rules, preflight].into_iter().flatten()
+        maintenance.into_iter().chain(rules).chain(preflight)
     }
 
     /// Returns the steps that verify users. Attempts that fail count against `limits`.
     pub(super) fn logins(&self, limits: &LoginLimits) -> impl Iterator<Item = Planned> {
-        let basic_auth = self.basic_auth.as_ref();
+        let basic_auth = self.basic_auth.iter();
         let basic_auth = basic_auth.map(|step| planned(StepKind::BasicAuth, step.limited(limits)));
-        let forward_auth = self.forward_auth.clone().map(|step| (StepKind::ForwardAuth, step));
-        basic_auth.into_iter().chain(forward_auth)
+        let forward_auth = self.forward_auth.iter().map(|step| (StepKind::ForwardAuth, step.clone()));
+        basic_auth.chain(forward_auth)
     }
 }
 
 /// Returns the step that removes the fields in which the logins of a site and its routes name users.
-pub(super) fn without_user_fields(site: &config::Site) -> Option<Arc<dyn Step>> {
-    let tables = [&site.steps].into_iter().chain(site.routes.iter().map(|route| &route.steps));
+pub(super) fn without_user_fields(config: &Config, site: &config::Site) -> Option<Arc<dyn Step>> {
+    let tables =
+        [&config.defaults.steps, &site.steps].into_iter().chain(site.routes.iter().map(|route| &route.steps));
     let mut names: Vec<_> = tables.flat_map(|steps| steps.admission.user_fields()).collect();
     names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
     names.dedup();

@@ -21,9 +21,39 @@ pub(crate) use self::request_limits::problems as limit_problems;
 use crate::config::{self, Config, HandlerTable};
 use crate::step_settings::{Planned, StepKind, StepsTable, planned};
 
+/// What all sites share: the steps besides their own, and what those fall back to.
+pub(crate) struct AllSites {
+    admission: Admission,
+    pages: Option<Arc<Pages>>,
+    rate_limits: LimitSteps,
+    concurrency: LimitSteps,
+}
+
+impl AllSites {
+    /// Checks the settings for all sites.
+    pub(crate) fn new(config: &Config, resources: &Resources, problems: &mut Vec<Problem>) -> Self {
+        let (steps, location) = (&config.defaults.steps, &config.location);
+        steps.check(&[PathPattern::everything()], location, problems);
+        let shared = Shared::new(resources, config, None);
+        let admission =
+            Admission::new(&steps.admission, &Admission::default(), &shared, location, problems).for_all();
+        let place = Place { label: "all sites".to_owned(), identity: String::new() };
+        let (limits, none) = (resources.of::<Limits>(), &LimitSteps::default());
+        let rate_limits = own_limits(steps.rate_limit.as_ref(), none, |list| limits.rates(list, &place));
+        let concurrency =
+            own_limits(steps.concurrent_requests.as_ref(), none, |list| limits.concurrency(list, &place));
+        let pages = steps.pages(None, location, problems);
+        Self { admission, pages, rate_limits, concurrency }
+    }
+}
+
 /// The steps that all routes of a site share.
 pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
+    of_all: &'c AllSites,
+    defaults: &'c StepsTable,
+    /// The settings of the site, and those for all sites that they do not replace.
+    settings: StepsTable,
     shared: Shared<'c>,
     admission: Admission,
     without_user_fields: Option<Arc<dyn Step>>,
@@ -47,7 +77,8 @@ impl<'c> SiteSteps<'c> {
     /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`, and `body_bytes_max` the largest size of a
     /// request body in the configuration.
     pub(crate) fn new(
-        config: &Config,
+        config: &'c Config,
+        of_all: &'c AllSites,
         site: &'c config::Site,
         resources: &'c Resources,
         hsts: Option<HeaderValue>,
@@ -59,10 +90,10 @@ impl<'c> SiteSteps<'c> {
             let authorizer = Authorizer::new(table, &site.location.key("authorize"), resources);
             authorizer.map_err(|more| problems.extend(more)).ok()
         });
-        let pages = site.steps.pages(None, &site.location, problems);
-        let shared = Shared::new(resources, config, site);
+        let pages = site.steps.pages(of_all.pages.clone(), &site.location, problems);
+        let shared = Shared::new(resources, config, Some(site));
         let table = &site.steps.admission;
-        let admission = Admission::new(table, &Admission::default(), &shared, &site.location, problems);
+        let admission = Admission::new(table, &of_all.admission, &shared, &site.location, problems);
         let body_bytes = config.limits.http.body_bytes;
         let place = place(site, &[]);
         let (limits, of_site) = (resources.of::<Limits>(), &LimitSteps::default());
@@ -74,12 +105,15 @@ impl<'c> SiteSteps<'c> {
         let compressor = site.steps.compressor(None);
         Self {
             site,
+            of_all,
+            defaults: &config.defaults.steps,
+            settings: site.steps.after(&config.defaults.steps),
             shared,
             admission,
-            without_user_fields: without_user_fields(site),
+            without_user_fields: without_user_fields(config, site),
             without_forwarding_fields: Arc::new(WithoutForwardingFields(config.client_address.clone())),
             authorizer,
-            pages,
+            pages: pages.or_else(|| of_all.pages.clone()),
             hsts,
             limits,
             rate_limits,
@@ -93,7 +127,7 @@ impl<'c> SiteSteps<'c> {
 
     /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
     pub(crate) fn outer(&self) -> Vec<Arc<dyn Step>> {
-        in_order(self.outer_of(&self.site.steps, &self.admission, self.pages.clone()))
+        in_order(self.outer_of(&self.settings, &self.admission, self.pages.clone()))
     }
 
     fn outer_of(
@@ -116,7 +150,7 @@ impl<'c> SiteSteps<'c> {
     /// Returns the steps of a route, the outermost first.
     pub(crate) fn of_route(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
         route.steps.check(&route.paths, &route.location, problems);
-        let settings = route.steps.after(&self.site.steps);
+        let settings = route.steps.after(&self.settings);
         let own = route.steps.pages(self.pages.clone(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
@@ -127,7 +161,8 @@ impl<'c> SiteSteps<'c> {
         steps.extend(admission.before_limits());
         self.plan_logins(route, &admission, &mut steps, problems);
         steps.extend(settings.steps(self.body_bytes, self.body_bytes_max));
-        self.plan_cache(route, settings.cache, compresses, &mut steps, problems);
+        let cache = route.caching.cache.clone().or_else(|| self.site.caching.cache.clone());
+        self.plan_cache(route, cache, compresses, &mut steps, problems);
         in_order(steps)
     }
 
@@ -139,17 +174,19 @@ impl<'c> SiteSteps<'c> {
         steps: &mut Vec<Planned>,
         problems: &mut Vec<Problem>,
     ) {
-        let login = route.steps.admission.login(&self.site.steps.admission);
+        let login = route.steps.admission.login(&self.site.steps.admission, &self.defaults.admission);
         let limits = self.limits_of(route);
-        let (concurrency, rates) = &limits;
-        steps.extend(concurrency.outer.clone().map(|step| (StepKind::ConcurrentRequests, step)));
-        steps.extend(rates.outer.clone().map(|step| (StepKind::RateLimit, step)));
-        if login.has_users {
-            let by_user = concurrency.by_user.clone();
-            steps.extend(by_user.map(|step| (StepKind::ConcurrentRequestsByUser, step)));
-            steps.extend(rates.by_user.clone().map(|step| (StepKind::RateLimitByUser, step)));
+        for (concurrency, rates) in &limits {
+            steps.extend(concurrency.outer.clone().map(|step| (StepKind::ConcurrentRequests, step)));
+            steps.extend(rates.outer.clone().map(|step| (StepKind::RateLimit, step)));
+            if login.has_users {
+                let by_user = concurrency.by_user.clone();
+                steps.extend(by_user.map(|step| (StepKind::ConcurrentRequestsByUser, step)));
+                steps.extend(rates.by_user.clone().map(|step| (StepKind::RateLimitByUser, step)));
+            }
         }
-        steps.extend(admission.logins(&rates.logins));
+        let [(_, of_all), (_, own)] = &limits;
+        steps.extend(admission.logins(&own.logins.after(&of_all.logins)));
         let authorizer = self.authorizer(route, problems);
         if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
             let step = self.without_forwarding_fields.clone();
@@ -170,7 +207,7 @@ impl<'c> SiteSteps<'c> {
         problems: &mut Vec<Problem>,
     ) {
         if let HandlerTable::Mirror(table) = &route.handler {
-            if route.steps.cache.as_ref().is_some_and(|table| table.is_off) {
+            if route.caching.cache.as_ref().is_some_and(|table| table.is_off) {
                 let problem = Problem::key(&route.location.key("cache"), "a mirror always has a cache");
                 problems.push(problem.label("remove it, or use `proxy`"));
             }
@@ -180,7 +217,7 @@ impl<'c> SiteSteps<'c> {
         }
         let Some(table) = cache.filter(|table| !table.is_off) else { return };
         if !route.handler.is_cacheable() {
-            problems.extend(route.steps.cache.as_ref().map(|_| not_cacheable(route)));
+            problems.extend(route.caching.cache.as_ref().map(|_| not_cacheable(route)));
             return;
         }
         let (scope, site, identifies_content) = match route.handler {
@@ -192,16 +229,21 @@ impl<'c> SiteSteps<'c> {
         steps.push(planned(StepKind::Cache, cache));
     }
 
-    /// The limits of a route, its own or those of the site: of concurrent requests, and of requests per time.
-    fn limits_of(&self, route: &config::Route) -> (LimitSteps, LimitSteps) {
+    /// The limits of a route, those for all sites and its own or those of the site: of concurrent requests, and of requests per time.
+    fn limits_of(&self, route: &config::Route) -> [(LimitSteps, LimitSteps); 2] {
         let place = place(self.site, &route.paths);
-        let concurrency = own_limits(route.steps.concurrent_requests.as_ref(), &self.concurrency, |list| {
+        let (of_site, of_route) = (&self.site.steps, &route.steps);
+        let concurrency = own_limits(of_route.concurrent_requests.as_ref(), &self.concurrency, |list| {
             self.limits.concurrency(list, &place)
         });
-        let rates = own_limits(route.steps.rate_limit.as_ref(), &self.rate_limits, |list| {
+        let rates = own_limits(of_route.rate_limit.as_ref(), &self.rate_limits, |list| {
             self.limits.rates(list, &place)
         });
-        (concurrency, rates)
+        let of_all = (
+            unless_off(&self.of_all.concurrency, &of_route.concurrent_requests, &of_site.concurrent_requests),
+            unless_off(&self.of_all.rate_limits, &of_route.rate_limit, &of_site.rate_limit),
+        );
+        [of_all, (concurrency, rates)]
     }
 
     /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
@@ -232,6 +274,14 @@ fn own_limits<T>(
     match own {
         None => of_site.clone(),
         Some(setting) => setting.on().map(|list| build(list.as_slice())).unwrap_or_default(),
+    }
+}
+
+/// Returns the limits for all sites, unless a route or its site switches them off.
+fn unless_off<T>(of_all: &LimitSteps, of_route: &Option<OrOff<T>>, of_site: &Option<OrOff<T>>) -> LimitSteps {
+    match of_route.as_ref().or(of_site.as_ref()) {
+        Some(OrOff::Off) => LimitSteps::default(),
+        Some(OrOff::On(_)) | None => of_all.clone(),
     }
 }
 

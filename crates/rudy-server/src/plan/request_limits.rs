@@ -16,13 +16,19 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     problems
 }
 
-/// The settings of each site, with the logins of all its routes, and of each route.
-fn places(config: &Config) -> impl Iterator<Item = (&StepsTable, Login, &Location)> {
-    config.sites.iter().flat_map(|site| {
-        let login = |route: &StepsTable| route.admission.login(&site.steps.admission);
-        let routes =
-            site.routes.iter().map(move |route| (&route.steps, login(&route.steps), &route.location));
+/// The settings of each site, with the logins of all its routes, of each route, and those for all sites, with all logins.
+fn places(config: &Config) -> Vec<(&StepsTable, Login, &Location)> {
+    let of_all_sites = &config.defaults.steps;
+    let (mut places, mut all_logins) = (Vec::new(), Login::default());
+    for site in &config.sites {
+        let login =
+            |route: &StepsTable| route.admission.login(&site.steps.admission, &of_all_sites.admission);
+        let routes = site.routes.iter().map(|route| (&route.steps, login(&route.steps), &route.location));
         let of_all = routes.clone().fold(login(&site.steps), |all, (_, login, _)| all.or(login));
-        std::iter::once((&site.steps, of_all, &site.location)).chain(routes)
-    })
+        all_logins = all_logins.or(of_all);
+        places.push((&site.steps, of_all, &site.location));
+        places.extend(routes);
+    }
+    places.push((of_all_sites, all_logins, &config.location));
+    places
 }

@@ -48,13 +48,15 @@ pub struct AdmissionTable {
 const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
 
 impl AdmissionTable {
-    /// Returns the login of a route with these settings.
-    pub(crate) fn login(&self, of_site: &Self) -> Login {
-        let passwords = self.basic_auth.as_ref().or(of_site.basic_auth.as_ref()).and_then(OrOff::on);
-        let authorizer = self.forward_auth.as_ref().or(of_site.forward_auth.as_ref()).and_then(OrOff::on);
-        let has_passwords = passwords.is_some();
-        let has_users = has_passwords || authorizer.is_some_and(ForwardAuthTable::names_user);
-        Login { has_passwords, has_authorizer: authorizer.is_some(), has_users }
+    /// Returns the login of a route with these settings, after those of its site and those for all sites.
+    pub(crate) fn login(&self, of_site: &Self, of_all: &Self) -> Login {
+        let passwords = in_effect(&self.basic_auth, &of_site.basic_auth, &of_all.basic_auth);
+        let authorizers = in_effect(&self.forward_auth, &of_site.forward_auth, &of_all.forward_auth);
+        let has_passwords = passwords.iter().flatten().next().is_some();
+        let mut authorizers = authorizers.iter().flatten().peekable();
+        let has_authorizer = authorizers.peek().is_some();
+        let has_users = has_passwords || authorizers.any(|authorizer| authorizer.names_user());
+        Login { has_passwords, has_authorizer, has_users }
     }
 
     /// Returns the fields in which the logins of these settings name users, without the credentials of clients, which other routes need.
@@ -77,5 +79,19 @@ impl AdmissionTable {
         let files =
             passwords.into_iter().chain(authorizer.and_then(|table| table.trusted_certificates.as_ref()));
         files.flat_map(|file| folders_of(file)).collect()
+    }
+}
+
+/// Returns the settings that are in effect: that for all sites, and that of the route or its site. `false` switches off both.
+fn in_effect<'s, T>(
+    of_route: &'s Option<OrOff<T>>,
+    of_site: &'s Option<OrOff<T>>,
+    of_all: &'s Option<OrOff<T>>,
+) -> [Option<&'s T>; 2] {
+    let of_all = of_all.as_ref().and_then(OrOff::on);
+    match of_route.as_ref().or(of_site.as_ref()) {
+        None => [of_all, None],
+        Some(OrOff::Off) => [None, None],
+        Some(OrOff::On(own)) => [of_all, Some(own)],
     }
 }

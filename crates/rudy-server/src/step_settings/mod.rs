@@ -21,7 +21,8 @@ use rudy_units::{Size, Timeout};
 
 pub use self::admission::AdmissionTable;
 
-/// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
+/// What surrounds the handlers of all sites, those of a site, or the handler of a route. A route extends the settings of its site, and a
+/// site those for all sites.
 #[derive(Debug, Clone, Table)]
 #[setting(default)]
 pub struct StepsTable {
@@ -84,6 +85,12 @@ pub struct StepsTable {
     /// Charset of text files, for which `media_types` has none. The default is `utf-8`, and `false` is for none. XML declares its own.
     #[setting(example = "iso-8859-1")]
     pub charset: Option<OrOff<Charset>>,
+}
+
+/// The cache of a site or a route. It is no setting for all sites: at the top, `[cache]` is the store of all caches.
+#[derive(Debug, Clone, Table)]
+#[setting(default)]
+pub struct CacheSetting {
     /// Stores responses of `proxy`, `fastcgi` and `php`, and responds with them while they are fresh (RFC 9111): `true`, or a table.
     /// `false` disables the cache of the site for a route. Other handlers of a site are not affected.
     #[setting(example = true, example = { bypass_cookies = ["session*"] })]
@@ -120,8 +127,17 @@ impl StepsTable {
             // The handler applies them.
             media_types: None,
             charset: None,
-            cache: self.cache.clone().or_else(|| site.cache.clone()),
         }
+    }
+
+    /// Adds those settings for all sites to those of a site that routes look up in their site. The plan adds the others.
+    pub(crate) fn inherit(&mut self, of_all: &Self) {
+        inherit(&mut self.compression, &of_all.compression);
+        inherit(&mut self.charset, &of_all.charset);
+        self.media_types = match (self.media_types.take(), &of_all.media_types) {
+            (Some(own), Some(of_all)) => Some(own.after(of_all)),
+            (own, of_all) => own.or_else(|| of_all.clone()),
+        };
     }
 
     /// Returns how to find the media types of files.
@@ -203,6 +219,13 @@ impl StepsTable {
         let fields =
             fields.map(|fields| planned(StepKind::RequestHeaders, RequestFields(Changes::new(&fields.0))));
         [bandwidth, bytes, timeout, fields].into_iter().flatten()
+    }
+}
+
+/// Sets a missing setting.
+pub(crate) fn inherit<T: Clone>(own: &mut Option<T>, of_all: &Option<T>) {
+    if own.is_none() {
+        own.clone_from(of_all);
     }
 }
 

@@ -3,6 +3,7 @@
 mod admission;
 mod compress;
 mod error_pages;
+mod for_all_sites;
 mod limits;
 mod login_limits;
 mod responses_in_progress;

@@ -305,7 +305,7 @@ fn an_invalid_guess_gets_the_correct_line() {
     for (main, site, says) in [
         ("root = 'public'", "root = 'public'", "write [[site]] above this"),
         ("respond = 404", "root = 'public'", "write [[site.route]], `path = \"/*\"` and `respond = ...`"),
-        ("compression = true", "root = 'public'", "write [[site]] above this"),
+        ("hosts = 'a.org'", "root = 'public'", "write [[site]] above this"),
         ("head_timeout = 5", "root = 'public'", "write `limits = { head_timeout = ... }` at the top"),
         ("limits = { user = 'x' }", "root = 'public'", "write this above [limits]"),
         ("limits = { send_timeout = 5 }", "root = 'public'", "send_stall_timeout"),

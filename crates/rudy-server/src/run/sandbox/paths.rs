@@ -94,6 +94,7 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         .flat_map(|route| route.handler.paths_read())
         .for_each(|path| add(or_working_directory(&path), READ));
     let steps = routes.map(|route| &route.steps).chain(config.sites.iter().map(|site| &site.steps));
+    let steps = steps.chain([&config.defaults.steps]);
     steps.flat_map(StepsTable::paths_read).for_each(|path| add(path, READ));
     let logs = config.located_access_logs();
     let logs = logs.map(|(log, _)| (log.destination.path(), log.rotation.is_some()));

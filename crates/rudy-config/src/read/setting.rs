@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use toml::de::DeValue;
 
+use super::{Invalid, TableReader, Value};
 use crate::diagnostics::Location;
-use crate::read::{Invalid, TableReader, Value};
 use crate::shape::{Key, Shape, TableInfo, Word};
 
 /// A type of values of the configuration.
