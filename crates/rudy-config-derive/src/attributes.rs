@@ -9,8 +9,7 @@ use syn::{Attribute, Expr, Ident, Lit, LitStr, Meta, Type};
 pub(crate) struct Attributes {
     /// The doc comment, on one line.
     pub(crate) doc: String,
-    /// `default`, with the expression if there is one.
-    pub(crate) default: Option<Option<Expr>>,
+    pub(crate) default: Option<DefaultValue>,
     pub(crate) reason: Option<LitStr>,
     /// What a field is read as.
     pub(crate) read: Option<Type>,
@@ -22,10 +21,17 @@ pub(crate) struct Attributes {
     pub(crate) role: Role,
 }
 
+/// The value of a field without its key.
+pub(crate) enum DefaultValue {
+    /// The default of its type.
+    OfType,
+    Expression(Box<Expr>),
+}
+
 /// What a value that is no table is read as.
 pub(crate) enum Short {
     Field(Ident),
-    Type(Type),
+    Type(Box<Type>),
 }
 
 /// What a field is in its table.
@@ -68,9 +74,9 @@ impl Attributes {
         let Some(name) = meta.path.get_ident() else { return Err(meta.error("expected a word")) };
         match name.to_string().as_str() {
             "default" if meta.input.peek(syn::Token![=]) => {
-                self.default = Some(Some(meta.value()?.parse()?));
+                self.default = Some(DefaultValue::Expression(meta.value()?.parse()?));
             }
-            "default" => self.default = Some(None),
+            "default" => self.default = Some(DefaultValue::OfType),
             "read" => self.read = Some(meta.value()?.parse()?),
             "reason" => self.reason = Some(meta.value()?.parse()?),
             "example" => self.examples.push(toml_of(&meta.value()?.parse()?)),
@@ -120,7 +126,7 @@ fn items_of(group: &Group) -> Vec<String> {
     for token in group.stream() {
         match &token {
             TokenTree::Punct(mark) if mark.as_char() == ',' => {
-                items.push(std::mem::take(&mut item).join(" "))
+                items.push(std::mem::take(&mut item).join(" "));
             }
             _ => item.push(toml_of(&token)),
         }

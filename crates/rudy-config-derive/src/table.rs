@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Fields, Ident, Type};
 
-use crate::attributes::{Attributes, Role, Short, error, option, within_option};
+use crate::attributes::{Attributes, DefaultValue, Role, Short, error, option, within_option};
 
 /// A field, and what its attributes say.
 struct Field<'a> {
@@ -35,11 +35,11 @@ impl<'a> Field<'a> {
         let attributes = Attributes::of(&field.attrs)?;
         let of_type = || quote!(::core::default::Default::default());
         let default = match &attributes.default {
-            Some(Some(expression)) => Some(match (&attributes.read, &field.ty) {
+            Some(DefaultValue::Expression(expression)) => Some(match (&attributes.read, &field.ty) {
                 (Some(read), kind) => quote!(<#kind as ::core::convert::From<#read>>::from(#expression)),
                 (None, _) => expression.to_token_stream(),
             }),
-            Some(None) => Some(of_type()),
+            Some(DefaultValue::OfType) => Some(of_type()),
             None if attributes.role == Role::Location => Some(quote!(::rudy_config::Location::none())),
             None if attributes.role == Role::Skipped || table_has_defaults => Some(of_type()),
             None => within_option(&field.ty).map(|_| quote!(None)),
@@ -92,7 +92,7 @@ impl<'a> Field<'a> {
     /// Writes its default.
     fn written_default(&self) -> Option<TokenStream> {
         let (kind, value) = match (&self.attributes.read, &self.attributes.default) {
-            (Some(read), Some(Some(expression))) => (read, expression.to_token_stream()),
+            (Some(read), Some(DefaultValue::Expression(expression))) => (read, expression.to_token_stream()),
             // What the type of the field has as its default may be no value of the file.
             (Some(_), _) => return None,
             (None, _) => (self.kind, self.default.clone()?),
@@ -111,16 +111,18 @@ impl<'a> Field<'a> {
             (Role::Choice, _) => quote!(table.choice()),
             (Role::Location, _) => quote!(table.location().clone()),
             (Role::Skipped, Some(default)) => quote!(#default),
-            (_, Some(default)) => match &self.attributes.read {
-                Some(read) => {
-                    quote!(table.optional::<#read>(#key).map_or_else(|| #default, ::core::convert::Into::into))
-                }
-                None => quote!(table.optional(#key).unwrap_or_else(|| #default)),
-            },
-            (_, None) => match &self.attributes.read {
-                Some(read) => quote!(table.required::<#read>(#key).map(::core::convert::Into::into)),
-                None => quote!(table.required(#key)),
-            },
+            (_, Some(default)) => {
+                let read = self.read_as();
+                let convert =
+                    self.attributes.read.as_ref().map(|_| quote!(.map(::core::convert::Into::into)));
+                quote!(table.optional::<#read>(#key)#convert.unwrap_or_else(|| #default))
+            }
+            (_, None) => {
+                let read = self.read_as();
+                let convert =
+                    self.attributes.read.as_ref().map(|_| quote!(.map(::core::convert::Into::into)));
+                quote!(table.required::<#read>(#key)#convert)
+            }
         }
     }
 

@@ -49,13 +49,11 @@ impl Setting for FieldName {
 
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {
         let key = value.text()?.to_owned();
-        match HeaderName::try_from(&key) {
-            Ok(name) => Ok(Self(key, name)),
-            Err(_) => {
-                let title = format!("\"{}\" is not a field name", key.escape_debug());
-                value.invalid(two_lines(title, "expected letters, digits and hyphens"))
-            }
-        }
+        let Ok(name) = HeaderName::try_from(&key) else {
+            let title = format!("\"{}\" is not a field name", key.escape_debug());
+            return value.invalid(two_lines(title, "expected letters, digits and hyphens"));
+        };
+        Ok(Self(key, name))
     }
 }
 

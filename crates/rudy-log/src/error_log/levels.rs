@@ -71,7 +71,7 @@ impl Levels {
 
     /// Returns the level of the least severe line that may be logged.
     pub(super) fn max(&self) -> LevelFilter {
-        let levels = self.targets.iter().map(|(_, level)| *level).chain([self.all]);
+        let levels = self.targets.values().copied().chain([self.all]);
         levels.map(LevelFilter::from).max().unwrap_or(LevelFilter::OFF)
     }
 }

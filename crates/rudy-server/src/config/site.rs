@@ -143,11 +143,11 @@ impl Site {
         if self.tls.is_none() && has_https {
             self.tls = tls.clone().filter(|tls| self.may_have(tls, config));
         } else if let (Some(own), Some(of_all)) = (&mut self.tls, tls) {
-            inherit(&mut own.client_certificates, &of_all.client_certificates);
+            inherit(&mut own.client_certificates, of_all.client_certificates.as_ref());
         }
         if self.tls.is_some() {
-            inherit(&mut self.redirect_to_https, redirect_to_https);
-            inherit(&mut self.hsts, hsts);
+            inherit(&mut self.redirect_to_https, redirect_to_https.as_ref());
+            inherit(&mut self.hsts, hsts.as_ref());
         }
     }
 

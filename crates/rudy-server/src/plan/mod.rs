@@ -240,8 +240,14 @@ impl<'c> SiteSteps<'c> {
             self.limits.rates(list, &place)
         });
         let of_all = (
-            unless_off(&self.of_all.concurrency, &of_route.concurrent_requests, &of_site.concurrent_requests),
-            unless_off(&self.of_all.rate_limits, &of_route.rate_limit, &of_site.rate_limit),
+            unless_off(
+                &self.of_all.concurrency,
+                of_route.concurrent_requests.as_ref().or(of_site.concurrent_requests.as_ref()),
+            ),
+            unless_off(
+                &self.of_all.rate_limits,
+                of_route.rate_limit.as_ref().or(of_site.rate_limit.as_ref()),
+            ),
         );
         [of_all, (concurrency, rates)]
     }
@@ -278,8 +284,8 @@ fn own_limits<T>(
 }
 
 /// Returns the limits for all sites, unless a route or its site switches them off.
-fn unless_off<T>(of_all: &LimitSteps, of_route: &Option<OrOff<T>>, of_site: &Option<OrOff<T>>) -> LimitSteps {
-    match of_route.as_ref().or(of_site.as_ref()) {
+fn unless_off<T>(of_all: &LimitSteps, setting: Option<&OrOff<T>>) -> LimitSteps {
+    match setting {
         Some(OrOff::Off) => LimitSteps::default(),
         Some(OrOff::On(_)) | None => of_all.clone(),
     }

@@ -130,7 +130,8 @@ struct Site {
     /// Who guards it.
     guard: Option<OrOff<App>>,
     /// A site in it.
-    site: Option<Box<Inner>>,
+    #[setting(name = "site")]
+    inner: Option<Box<Inner>>,
 }
 
 /// An app.

@@ -50,8 +50,10 @@ const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, hea
 impl AdmissionTable {
     /// Returns the login of a route with these settings, after those of its site and those for all sites.
     pub(crate) fn login(&self, of_site: &Self, of_all: &Self) -> Login {
-        let passwords = in_effect(&self.basic_auth, &of_site.basic_auth, &of_all.basic_auth);
-        let authorizers = in_effect(&self.forward_auth, &of_site.forward_auth, &of_all.forward_auth);
+        let passwords = self.basic_auth.as_ref().or(of_site.basic_auth.as_ref());
+        let passwords = in_effect(passwords, of_all.basic_auth.as_ref());
+        let authorizers = self.forward_auth.as_ref().or(of_site.forward_auth.as_ref());
+        let authorizers = in_effect(authorizers, of_all.forward_auth.as_ref());
         let has_passwords = passwords.iter().flatten().next().is_some();
         let mut authorizers = authorizers.iter().flatten().peekable();
         let has_authorizer = authorizers.peek().is_some();
@@ -83,13 +85,9 @@ impl AdmissionTable {
 }
 
 /// Returns the settings that are in effect: that for all sites, and that of the route or its site. `false` switches off both.
-fn in_effect<'s, T>(
-    of_route: &'s Option<OrOff<T>>,
-    of_site: &'s Option<OrOff<T>>,
-    of_all: &'s Option<OrOff<T>>,
-) -> [Option<&'s T>; 2] {
-    let of_all = of_all.as_ref().and_then(OrOff::on);
-    match of_route.as_ref().or(of_site.as_ref()) {
+fn in_effect<'s, T>(own: Option<&'s OrOff<T>>, of_all: Option<&'s OrOff<T>>) -> [Option<&'s T>; 2] {
+    let of_all = of_all.and_then(OrOff::on);
+    match own {
         None => [of_all, None],
         Some(OrOff::Off) => [None, None],
         Some(OrOff::On(own)) => [of_all, Some(own)],

@@ -132,8 +132,8 @@ impl StepsTable {
 
     /// Adds those settings for all sites to those of a site that routes look up in their site. The plan adds the others.
     pub(crate) fn inherit(&mut self, of_all: &Self) {
-        inherit(&mut self.compression, &of_all.compression);
-        inherit(&mut self.charset, &of_all.charset);
+        inherit(&mut self.compression, of_all.compression.as_ref());
+        inherit(&mut self.charset, of_all.charset.as_ref());
         self.media_types = match (self.media_types.take(), &of_all.media_types) {
             (Some(own), Some(of_all)) => Some(own.after(of_all)),
             (own, of_all) => own.or_else(|| of_all.clone()),
@@ -223,9 +223,9 @@ impl StepsTable {
 }
 
 /// Sets a missing setting.
-pub(crate) fn inherit<T: Clone>(own: &mut Option<T>, of_all: &Option<T>) {
+pub(crate) fn inherit<T: Clone>(own: &mut Option<T>, of_all: Option<&T>) {
     if own.is_none() {
-        own.clone_from(of_all);
+        *own = of_all.cloned();
     }
 }
 
