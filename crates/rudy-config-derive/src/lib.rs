@@ -21,6 +21,9 @@
 //! - `skip`: no key.
 //! - `name = "..."`: the key or the word, if it is not that of the field or of the variant in kebab case.
 
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![forbid(unsafe_code)]
+
 mod attributes;
 mod table;
 mod words;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -10,7 +11,7 @@ use rudy_units::visible;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::nearest::nearest;
+use crate::location::{Location, Mounts};
 use crate::placeholders::Placeholders;
 
 /// The files of a configuration, with the spans of their values.
@@ -19,6 +20,8 @@ pub struct Sources {
     files: Vec<Source>,
     /// Values from the environment, which are not shown.
     pub placeholders: Placeholders,
+    /// Where the values of included files are written.
+    pub(crate) mounts: Mounts,
 }
 
 /// A configuration file.
@@ -46,14 +49,21 @@ impl Sources {
         self.files.len() - 1
     }
 
+    /// The folder of the file in which a value is written.
+    pub(crate) fn folder_of(&self, location: &Location) -> &Path {
+        let source = self.files.get(self.mounts.origin(location).source);
+        source.and_then(|source| Path::new(&source.name).parent()).unwrap_or(Path::new(""))
+    }
+
     /// The paths of the files.
-    pub fn paths(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|source| source.name.as_ref())
     }
 
     /// Returns the file and the line of a location, for people. `None` for flags.
     #[must_use]
     pub fn place(&self, location: &Location) -> Option<String> {
+        let location = self.mounts.origin(location);
         let source = self.files.get(location.source)?;
         let span = &source.spans().get(&location.pointer)?.value;
         let line = source.text.get(..span.start)?.matches('\n').count() + 1;
@@ -93,68 +103,6 @@ fn record_value(
             }
         }
         _ => {}
-    }
-}
-
-/// The location of a value, present or missing: its file and the path of its keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
-    source: usize,
-    pointer: String,
-}
-
-impl Location {
-    /// A whole file.
-    #[must_use]
-    pub fn file(source: usize) -> Self {
-        Self { source, pointer: String::new() }
-    }
-
-    /// No file, for a configuration from flags.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::file(usize::MAX)
-    }
-
-    /// The value of a key in this table.
-    #[must_use]
-    pub fn key(&self, key: &str) -> Self {
-        let dot = if self.pointer.is_empty() { "" } else { "." };
-        Self { source: self.source, pointer: format!("{}{dot}{key}", self.pointer) }
-    }
-
-    /// An element of this array.
-    #[must_use]
-    pub fn index(&self, index: usize) -> Self {
-        self.key(&index.to_string())
-    }
-
-    /// Whether it is `other` or inside `other`.
-    #[must_use]
-    pub fn is_in(&self, other: &Self) -> bool {
-        let rest = self.pointer.strip_prefix(&other.pointer);
-        self.source == other.source
-            && rest.is_some_and(|rest| rest.is_empty() || other.pointer.is_empty() || rest.starts_with('.'))
-    }
-
-    /// Whether it is probably a misspelling of `other`, in the same table.
-    pub(crate) fn is_probably(&self, other: &Self) -> bool {
-        let key = |location: &Self| location.pointer.rsplit('.').next().unwrap_or_default().to_owned();
-        self.parent() == other.parent() && nearest(&key(self), [key(other).as_str()].into_iter()).is_some()
-    }
-
-    /// The keys as in a table header: `site.route`.
-    #[must_use]
-    pub fn keys(&self) -> String {
-        let keys: Vec<_> = self.pointer.split('.').filter(|key| key.parse::<usize>().is_err()).collect();
-        keys.join(".")
-    }
-
-    /// The enclosing table or list; `None` for a file.
-    #[must_use]
-    pub fn parent(&self) -> Option<Self> {
-        let pointer = self.pointer.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
-        (!self.pointer.is_empty()).then_some(Self { source: self.source, pointer })
     }
 }
 
@@ -359,6 +307,7 @@ impl Diagnostics {
             let Target::Span(source, span) = at else { return None };
             return self.sources.files.get(*source).map(|_| (*source, span.clone()));
         };
+        let location = self.sources.mounts.origin(location);
         let source = self.sources.files.get(location.source)?;
         let mut pointer = location.pointer.as_str();
         let spans = loop {

@@ -1,18 +1,17 @@
 //! Reads the files of one configuration.
 
-use std::fs::File;
-use std::io::Read;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::de::DeTable;
 
-use crate::diagnostics::{Location, Problem, Sources};
+use crate::diagnostics::{Problem, Sources};
 use crate::hints::Hints;
+use crate::includes::{Includer, Texts};
+use crate::location::Location;
 use crate::read::{Outcome, Reader, Setting};
+use crate::text::{read_text, syntax_errors};
 use crate::variables::Expansion;
-
-/// The maximum size of a file: enough for thousands of sites. A device such as `/dev/zero` has no end.
-const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// The files of a configuration, and what is wrong in them.
 pub struct Files {
@@ -23,13 +22,15 @@ pub struct Files {
     /// The locations of invalid values, which were skipped, in all files.
     pub invalid: Vec<Location>,
     hints: &'static dyn Hints,
+    /// The tables that may include files, as in their headers: `site.route`.
+    including: &'static [&'static str],
 }
 
 impl Files {
-    /// Reads no file yet.
+    /// Reads no file yet. The tables `including` may have the key `include`.
     #[must_use]
-    pub fn new(hints: &'static dyn Hints) -> Self {
-        Self { sources: Sources::default(), problems: Vec::new(), invalid: Vec::new(), hints }
+    pub fn new(hints: &'static dyn Hints, including: &'static [&'static str]) -> Self {
+        Self { sources: Sources::default(), problems: Vec::new(), invalid: Vec::new(), hints, including }
     }
 
     /// Reads a file into a `T`, with environment variables expanded. Invalid values are skipped, so that all problems are reported
@@ -43,14 +44,27 @@ impl Files {
                 return None;
             }
         };
-        let number = self.sources.add(name, text.clone());
-        let (document, errors) = DeTable::parse_recoverable(&text);
+        let texts = Texts::default();
+        let text = texts.keep(text);
+        let number = self.sources.add(name, text.to_owned());
+        let (document, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
             // After a syntax error, nothing else in the file is reliable: an unclosed quote changes all that follows.
-            self.problems.extend(syntax_errors(number, &text, &errors));
+            self.problems.extend(syntax_errors(number, text, &errors));
             return None;
         }
         let (location, mut document) = (Location::file(number), document.into_inner());
+        let mut includer = Includer {
+            texts: &texts,
+            read: BTreeMap::new(),
+            tables: self.including,
+            sources: &mut self.sources,
+            problems: &mut self.problems,
+            invalid: Vec::new(),
+            open: vec![path.canonicalize().unwrap_or_else(|_| path.to_owned())],
+        };
+        includer.table(&mut document, &location);
+        let not_included = includer.invalid;
         let mut expansion = Expansion {
             lookup: &|name| std::env::var(name).ok(),
             placeholders: &mut self.sources.placeholders,
@@ -60,40 +74,10 @@ impl Files {
         };
         expansion.table(&mut document, &location);
         let Expansion { expanded, invalid, .. } = expansion;
-        let reader = Reader::new(path.parent().unwrap_or(Path::new("")), self.hints, &expanded, invalid);
+        let reader = Reader::new(&self.sources, self.hints, &expanded, invalid);
         let Outcome { value, problems, invalid } = reader.read(document, &location);
         self.problems.extend(problems);
-        self.invalid.extend(invalid);
+        self.invalid.extend(invalid.into_iter().chain(not_included));
         Some((location, value))
     }
-}
-
-fn read_text(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err("the file is larger than 4 MiB".to_owned());
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
-        format!("line {line} is not UTF-8")
-    })
-}
-
-/// Keeps only the first of several errors in adjacent lines: one mistake, such as an unclosed quote, causes the others.
-fn syntax_errors(source: usize, text: &str, errors: &[toml::de::Error]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let (mut last_line, mut line, mut end) = (None, 0, 0);
-    let mut errors: Vec<_> = errors.iter().map(|error| (error.span().unwrap_or_default(), error)).collect();
-    errors.sort_by_key(|(span, _)| span.start);
-    for (span, error) in errors {
-        line += text.get(end..span.start).unwrap_or_default().matches('\n').count();
-        end = span.start;
-        if last_line.is_none_or(|last| line > last + 1) {
-            problems.push(Problem::span(source, span, error.message()));
-        }
-        last_line = Some(line);
-    }
-    problems
 }

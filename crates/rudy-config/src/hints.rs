@@ -1,6 +1,7 @@
 //! What the tables of a program can say about mistakes in them.
 
-use crate::diagnostics::{Location, Problem};
+use crate::diagnostics::Problem;
+use crate::location::Location;
 use crate::nearest::nearest;
 
 /// Advice of the program whose tables are read. `()` gives none.

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostics::{Location, Problem};
+use crate::diagnostics::Problem;
+use crate::location::Location;
 use crate::placeholders::Placeholders;
 
 /// Expands the text values of a file.

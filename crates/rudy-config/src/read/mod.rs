@@ -10,15 +10,15 @@ mod value;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
 pub use self::setting::{Choice, Located, Setting, Table, Words};
 pub use self::table::TableReader;
 pub use self::value::Value;
-use crate::diagnostics::{Location, Problem};
+use crate::diagnostics::{Problem, Sources};
 use crate::hints::Hints;
+use crate::location::Location;
 
 /// The value is invalid. It can only be made by a report of the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) struct Outcome<T> {
 
 /// What the values of one file have in common.
 pub(crate) struct Reader<'a> {
-    folder: &'a Path,
+    sources: &'a Sources,
     hints: &'a dyn Hints,
     /// Locations of values with a placeholder, where text may be a number.
     expanded: &'a [Location],
@@ -58,20 +58,21 @@ pub fn from_text<T: Setting>(text: &str) -> Result<T, Vec<Problem>> {
     let location = Location::none();
     let document =
         DeTable::parse(text).map_err(|error| vec![Problem::value(&location, error.message().to_owned())])?;
-    let reader = Reader::new(Path::new(""), &(), &[], Vec::new());
+    let sources = Sources::default();
+    let reader = Reader::new(&sources, &(), &[], Vec::new());
     let Outcome { value, problems, .. } = reader.read(document.into_inner(), &location);
     value.filter(|_| problems.is_empty()).ok_or(problems)
 }
 
 impl<'a> Reader<'a> {
-    /// Relative paths start from `folder`. Values in `invalid` are skipped.
+    /// Relative paths start from the folder of their file. Values in `invalid` are skipped.
     pub(crate) fn new(
-        folder: &'a Path,
+        sources: &'a Sources,
         hints: &'a dyn Hints,
         expanded: &'a [Location],
         invalid: Vec<Location>,
     ) -> Self {
-        Self { folder, hints, expanded, problems: RefCell::default(), invalid: RefCell::new(invalid) }
+        Self { sources, hints, expanded, problems: RefCell::default(), invalid: RefCell::new(invalid) }
     }
 
     /// Reads a file into a `T`.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 use super::{Invalid, TableReader, Value};
-use crate::diagnostics::Location;
+use crate::location::Location;
 use crate::shape::{Key, Shape, TableInfo, Word};
 
 /// A type of values of the configuration.

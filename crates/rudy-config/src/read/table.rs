@@ -4,8 +4,9 @@ use toml::de::DeTable;
 
 use super::setting::{Choice, Setting};
 use super::{Invalid, Value};
-use crate::diagnostics::{Location, Problem};
+use crate::diagnostics::Problem;
 use crate::hints;
+use crate::location::Location;
 use crate::shape::TableInfo;
 
 /// A table whose keys are being read. The struct of the table and its parts share it.

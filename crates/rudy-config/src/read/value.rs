@@ -10,7 +10,8 @@ use toml::de::{DeTable, DeValue};
 use super::setting::{Setting, Table, Words};
 use super::table::TableReader;
 use super::{Invalid, Reader, two_lines};
-use crate::diagnostics::{Location, Problem};
+use crate::diagnostics::Problem;
+use crate::location::Location;
 use crate::nearest::nearest;
 use crate::shape::TableInfo;
 
@@ -228,7 +229,7 @@ impl<'r> Value<'r> {
     /// Returns a path relative to the folder of the file.
     #[must_use]
     pub fn relative_to_file(&self, path: &Path) -> PathBuf {
-        self.reader.folder.join(path)
+        self.reader.sources.folder_of(&self.location).join(path)
     }
 
     /// Reads a path relative to the folder of the file. With `is_program`, a name without a slash stays a name in `PATH`.

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::read::{Invalid, Setting, Value};
-use crate::shape::Shape;
+use crate::shape::{Shape, Word};
 
 /// An integer from `MIN` to `MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,5 +56,34 @@ impl<const MIN: u64, const MAX: u64> Setting for Int<MIN, MAX> {
 
     fn written(&self) -> Option<String> {
         Some(self.0.to_string())
+    }
+}
+
+/// The largest number of something, at least 1, or `"unlimited"`, which is the largest integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Maximum(pub u64);
+
+const UNLIMITED: &str = "unlimited";
+
+impl Maximum {
+    /// No limit.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+}
+
+impl Setting for Maximum {
+    const SHAPE: Shape = Shape::Either(&[
+        &Shape::Integer { min: 1, max: u64::MAX },
+        &Shape::Words(&[Word { text: UNLIMITED, doc: "No limit." }]),
+    ]);
+
+    fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        match value.as_text() {
+            Some(UNLIMITED) => Ok(Self::UNLIMITED),
+            _ => value.integer(1, u64::MAX).map(Self),
+        }
+    }
+
+    fn written(&self) -> Option<String> {
+        Some(if *self == Self::UNLIMITED { format!("\"{UNLIMITED}\"") } else { self.0.to_string() })
     }
 }

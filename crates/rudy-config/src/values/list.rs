@@ -7,11 +7,11 @@ use crate::shape::Shape;
 pub(super) const EMPTY_LIST: &str =
     "the list is empty\nexpected at least one value\nremove the key to use its default";
 
-/// One value, or a list of at least one.
+/// One value, or a list of at least `MIN`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct OneOrMany<T>(Vec<T>);
+pub struct OneOrMany<T, const MIN: usize = 1>(Vec<T>);
 
-impl<T> OneOrMany<T> {
+impl<T, const MIN: usize> OneOrMany<T, MIN> {
     /// All values.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
@@ -19,25 +19,25 @@ impl<T> OneOrMany<T> {
     }
 }
 
-impl<T> FromIterator<T> for OneOrMany<T> {
+impl<T, const MIN: usize> FromIterator<T> for OneOrMany<T, MIN> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         Self(values.into_iter().collect())
     }
 }
 
-impl<T> From<OneOrMany<T>> for Vec<T> {
-    fn from(values: OneOrMany<T>) -> Self {
+impl<T, const MIN: usize> From<OneOrMany<T, MIN>> for Vec<T> {
+    fn from(values: OneOrMany<T, MIN>) -> Self {
         values.0
     }
 }
 
-impl<T: Setting> Setting for OneOrMany<T> {
-    const SHAPE: Shape = Shape::Either(&[&T::SHAPE, &Shape::List(&T::SHAPE, 1)]);
+impl<T: Setting, const MIN: usize> Setting for OneOrMany<T, MIN> {
+    const SHAPE: Shape = Shape::Either(&[&T::SHAPE, &Shape::List(&T::SHAPE, MIN)]);
 
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {
         match value.elements() {
             None => T::read(value).map(|one| Self(vec![one])),
-            Some(elements) if elements.is_empty() => value.invalid(EMPTY_LIST),
+            Some(elements) if elements.len() < MIN => value.invalid(EMPTY_LIST),
             Some(_) => value.list().map(Self),
         }
     }

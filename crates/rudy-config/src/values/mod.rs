@@ -6,7 +6,7 @@ mod path;
 mod text;
 mod units;
 
-pub use int::Int;
+pub use int::{Int, Maximum};
 pub use list::OneOrMany;
 pub use path::Command;
 pub use path::FilePath;

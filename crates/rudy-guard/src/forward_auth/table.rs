@@ -24,9 +24,10 @@ pub struct ForwardAuthTable {
     #[setting(example = "http://127.0.0.1:9091/api/authz/forward-auth")]
     pub url: AuthorizerUrl,
     /// Header fields that are copied from a 2xx response into the request. Those of the client are removed in every spelling, whether
-    /// the authorizer sends them or not. The default is `Remote-User`, `Remote-Groups`, `Remote-Name` and `Remote-Email`.
+    /// the authorizer sends them or not. `[]` copies none. The default is
+    /// `Remote-User`, `Remote-Groups`, `Remote-Name` and `Remote-Email`.
     #[setting(example = ["X-Auth-Request-User"])]
-    pub copy: Option<OneOrMany<HeaderFieldName>>,
+    pub copy: Option<OneOrMany<HeaderFieldName, 0>>,
     /// Maximum time until the response. After it, the request gets 504.
     #[setting(default = Time(Duration::from_secs(10)), reason = "Users wait for it before each page.", example = "5s")]
     pub timeout: Timeout,

@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use rudy_config::{Int, Location, Problem, Setting, Table};
+use rudy_config::{Int, Location, Maximum, Problem, Setting, Table};
 use rudy_service::Limits;
 use rudy_units::{Size, Time, Timeout};
 
 const MIB: u64 = 1 << 20;
-
-type Positive = Int<1, { u64::MAX }>;
 
 /// Lists the keys, each with its type and the field of [`Limits`] that it sets, whose default is that of the key.
 macro_rules! limits_table {
@@ -76,7 +74,7 @@ limits_table! {
     half_close_timeout: Timeout => http.half_close_timeout,
     /// Maximum number of requests per connection. Then the connection is closed. The default is no limit.
     #[setting(example = 1000)]
-    requests_per_connection: Option<Positive> => http.requests_per_connection,
+    requests_per_connection: Option<Maximum> => http.requests_per_connection,
     /// Maximum number of concurrent streams on an HTTP/2 connection. Further requests are refused, and clients repeat them.
     http2_streams: Int<1, 10_000> => http.http2.streams,
     /// Maximum number of streams that an HTTP/2 client cancels, or that Rudy resets because of an error of the client. A tenth of
@@ -99,14 +97,14 @@ limits_table! {
     /// that has most; if none is idle, the new one gets 503. The default depends on the limit of open file
     /// descriptors.
     #[setting(example = 10_000)]
-    connections: Option<Positive> => connections,
+    connections: Option<Maximum> => connections,
     /// Maximum number of open connections per client address. The default is no limit, because many clients can share
     /// an address.
     #[setting(example = 100)]
-    connections_per_address: Option<Positive> => connections_per_address,
+    connections_per_address: Option<Maximum> => connections_per_address,
     /// Maximum number of unfinished TLS handshakes of a worker thread. Above it, the oldest one is closed: clients that
     /// connect and stay silent cannot keep others out.
-    handshakes: Positive => handshakes,
+    handshakes: Int<1, { u64::MAX }> => handshakes,
     /// Time to keep reading from a client after closing the sending side of a connection, so that the client receives
     /// the whole response (lingering close). It begins when the client has acknowledged the whole response; until then,
     /// the limits of a slow client apply.
@@ -142,7 +140,13 @@ trait Limit<T>: Sized {
 /// Implements [`Limit`] for the types of integers that limits have. The bounds of each value are within those of its limit.
 macro_rules! limit {
     ($kind:ident: $($limit:ty),+) => {
-        $(impl<const MIN: u64, const MAX: u64> Limit<$limit> for $kind<MIN, MAX> {
+        $(limit!(@ [] $kind: $limit);)+
+    };
+    ($kind:ident<MIN, MAX>: $($limit:ty),+) => {
+        $(limit!(@ [const MIN: u64, const MAX: u64] $kind<MIN, MAX>: $limit);)+
+    };
+    (@ [$($bounds:tt)*] $kind:ty: $limit:ty) => {
+        impl<$($bounds)*> Limit<$limit> for $kind {
             fn of(limit: $limit) -> Self {
                 Self(u64::try_from(limit).unwrap_or(u64::MAX))
             }
@@ -150,12 +154,13 @@ macro_rules! limit {
             fn value(self) -> $limit {
                 <$limit>::try_from(self.0).unwrap_or(<$limit>::MAX)
             }
-        })+
+        }
     };
 }
 
-limit!(Size: usize, u32, u64);
-limit!(Int: usize, u32, u64);
+limit!(Size<MIN, MAX>: usize, u32, u64);
+limit!(Int<MIN, MAX>: usize, u32, u64);
+limit!(Maximum: usize, u64);
 
 impl<T, L: Limit<T>> Limit<Option<T>> for Option<L> {
     fn of(limit: Option<T>) -> Self {

@@ -16,7 +16,8 @@ impl Config {
         path: &Path,
         more: impl FnOnce(&Self) -> Vec<Problem>,
     ) -> Result<Self, Diagnostics> {
-        let mut loader = Loader { files: Files::new(&TablesHints), config: Self::default() };
+        let mut loader =
+            Loader { files: Files::new(&TablesHints, &["site", "site.route"]), config: Self::default() };
         loader.main_file(path);
         let Loader { files: Files { sources, mut problems, invalid, .. }, mut config } = loader;
         config.sources = Arc::new(sources);

@@ -66,6 +66,10 @@ pub struct Site {
     /// Access log of the site, instead of that of the server; `false` for none. Sites can have a file in common, with the same settings.
     #[setting(example = "/var/log/rudy/example.log")]
     pub access_log: Option<OrOff<AccessLogOptions>>,
+    /// Files with keys of this table, relative to this file, for what several tables have in common. A key that is in the table and in a
+    /// file, or in two files, is an error; lists of tables are joined, those of the table first.
+    #[setting(example = ["snippets/security.toml"])]
+    pub include: Option<OneOrMany<String>>,
     /// What surrounds the handlers of all routes.
     #[setting(part)]
     pub steps: StepsTable,
@@ -94,6 +98,10 @@ pub struct Route {
     /// route.
     #[setting(example = false)]
     pub authorize: Option<OrOff<AuthorizeTable>>,
+    /// Files with keys of this table, relative to this file, for what several tables have in common. A key that is in the table and in a
+    /// file, or in two files, is an error; lists of tables are joined, those of the table first.
+    #[setting(example = ["snippets/security.toml"])]
+    pub include: Option<OneOrMany<String>>,
     /// What surrounds the handler, besides the settings of the site.
     #[setting(part)]
     pub steps: StepsTable,
@@ -221,6 +229,7 @@ impl Route {
             paths: vec![PathPattern::everything()],
             handler,
             authorize: None,
+            include: None,
             steps: StepsTable::default(),
             caching: CacheSetting::default(),
             allow_trace: false,

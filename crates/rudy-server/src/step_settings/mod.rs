@@ -31,11 +31,11 @@ pub struct StepsTable {
     /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
     /// `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request). The changes of a route come
     /// after those of its site, and replace them for the same field.
-    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, Link = { add = "</a.css>; rel=preload" } })]
+    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
     pub response_headers: FieldChanges,
     /// Changes to the header fields of requests, before the handler, in the form of `response_headers`. A field that is set
     /// or removed is removed in every spelling that is the same variable for an app.
-    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, Link = { add = "</a.css>; rel=preload" } })]
+    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
     pub request_headers: FieldChanges,
     /// Sets header fields that protect against common attacks, where a response lacks them: `X-Content-Type-Options:
     /// nosniff`, `X-Frame-Options: SAMEORIGIN`, `Referrer-Policy: strict-origin-when-cross-origin` and

@@ -2,6 +2,7 @@
 
 mod errors;
 mod guesses;
+mod includes;
 mod listen;
 mod meaning;
 
