@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -48,7 +49,10 @@ impl Files {
         let (document, errors) = DeTable::parse_recoverable(&text);
         if !errors.is_empty() {
             // After a syntax error, nothing else in the file is reliable: an unclosed quote changes all that follows.
-            self.problems.extend(syntax_errors(number, &text, &errors));
+            match self.hints.other_format(&text) {
+                Some(what) => self.problems.push(Problem::span(number, first_line(&text), what)),
+                None => self.problems.extend(syntax_errors(number, &text, &errors)),
+            }
             return None;
         }
         let (location, mut document) = (Location::file(number), document.into_inner());
@@ -80,6 +84,14 @@ fn read_text(path: &Path) -> Result<String, String> {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
         format!("line {line} is not UTF-8")
     })
+}
+
+/// The first line that is neither empty nor a comment.
+fn first_line(text: &str) -> Range<usize> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let line = lines.next().unwrap_or_default();
+    let start = line.as_ptr().addr() - text.as_ptr().addr();
+    start..start + line.len()
 }
 
 /// Keeps only the first of several errors in adjacent lines: one mistake, such as an unclosed quote, causes the others.

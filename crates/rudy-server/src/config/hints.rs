@@ -6,7 +6,7 @@ use rudy_files::FilesTable;
 use super::HandlerTable;
 use super::file::{MainFile, RouteTable, SiteTable};
 use super::limits::LimitsTable;
-use super::other_servers;
+use super::{other_formats, other_servers};
 
 /// Keys for a front controller in other servers. `php` needs none of them.
 const FRONT_CONTROLLER_KEYS: [&str; 5] = ["fallback", "front_controller", "index", "script", "try_files"];
@@ -46,6 +46,10 @@ impl Hints for TablesHints {
             crate::reference::example(MainFile::TABLE, keys.rsplit('.').next()?, is_expected)?;
         let status_code = if name == "status" { "; `respond = 403` sends a status code" } else { "" };
         Some(format!("write `{name} = {example}`{status_code}"))
+    }
+
+    fn other_format(&self, text: &str) -> Option<String> {
+        other_formats::other_format(text)
     }
 
     fn choice(&self) -> (&'static str, &'static str) {

@@ -51,7 +51,6 @@ pub(super) fn advice(directive: &str) -> Option<&'static str> {
 }
 
 /// Whether a server has a directive.
-#[cfg(test)]
 pub(super) fn is_directive(server: &str, directive: &str) -> bool {
     ROWS.iter().any(|row| row.server == server && row.has(directive))
 }

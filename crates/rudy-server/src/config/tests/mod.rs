@@ -4,6 +4,7 @@ mod errors;
 mod guesses;
 mod listen;
 mod meaning;
+mod other_formats;
 mod other_servers;
 
 use rudy_pipeline::HandlerConfig;
