@@ -434,6 +434,50 @@ error: cannot write to /nowhere: No such file or directory (os error 2)
 }
 
 #[test]
+fn every_wrong_line_of_a_password_file_is_reported_once() {
+    let text = "[[site]]\nbasic_auth = 'users'\nroot = '.'\n[[site.route]]\npath = '/a'\nrespond = 404\nbasic_auth = 'users'\n";
+    let output = load(&[("rudy.toml", text), ("users", "# staff\nann\nbob:secret\n")]).unwrap_err();
+    snapbox::assert_data_eq!(
+        output,
+        str![[r"
+error: cannot use the users of users
+ --> rudy.toml:2:14
+  |
+2 | basic_auth = 'users'
+  |              ^^^^^^^ line 2 has no colon: expected `user:hash`, as `rudy hash-password` writes it
+
+error: cannot use the users of users
+ --> rudy.toml:2:14
+  |
+2 | basic_auth = 'users'
+  |              ^^^^^^^ line 3 (bob) has a password in plain text: make a new hash with `rudy hash-password --user bob`
+
+2 errors in the configuration
+
+"]]
+    );
+}
+
+#[test]
+fn all_files_of_a_certificate_that_cannot_be_used_are_reported() {
+    let site = |tls: &str| format!("listen = ':0,tls'\n[[site]]\nhosts = 'a.org'\nroot = '.'\ntls = {tls}\n");
+    for (tls, files) in [
+        (
+            "{ certificate = 'no-cert', key = 'no-key', ocsp = 'no-ocsp' }",
+            &["read no-cert", "read no-key", "read no-ocsp"][..],
+        ),
+        ("{ certificate = 'text', key = 'text' }", &["'text', key", "key = 'text'", "2 errors"]),
+        (
+            "{ source = 'self-signed', client_certificates = { authority = 'no-ca', crl = 'no-crl' } }",
+            &["read no-ca", "read no-crl"],
+        ),
+    ] {
+        let output = load(&[("rudy.toml", &site(tls)), ("text", "no PEM")]).unwrap_err();
+        assert!(files.iter().all(|file| output.contains(file)), "{output}");
+    }
+}
+
+#[test]
 fn an_unknown_engine_and_settings_of_another_engine_are_reported() {
     for (text, expected) in [
         (
