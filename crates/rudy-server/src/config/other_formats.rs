@@ -11,9 +11,10 @@ const APACHE_SECTIONS: &str = "VirtualHost Directory DirectoryMatch Location Loc
 const APACHE_WORDS: &str = "Listen ServerRoot ServerAdmin Redirect Order Deny Allow Satisfy Include IncludeOptional Define User \
     Group Timeout KeepAlive AddEncoding AddOutputFilterByType SetEnvIf FileETag IndexOptions";
 
-/// Directives and options of Caddy, besides those that have advice.
+/// Directives and options of Caddy, besides those that have advice, and the most common ones of Caddy 1.
 const CADDY_WORDS: &str = "root respond rewrite try_files basic_auth forward_auth map abort metrics method tracing acme_server \
-    debug order storage servers grace_period on_demand_tls default_sni persist_config";
+    debug order storage servers grace_period on_demand_tls default_sni persist_config \
+    proxy gzip fastcgi";
 
 /// Sections of `HAProxy`.
 const HAPROXY_SECTIONS: &str = "global defaults frontend backend listen userlist peers resolvers";
@@ -37,7 +38,7 @@ pub(super) fn other_format(text: &str) -> Option<String> {
         ("a configuration of nginx", "from-nginx")
     } else if is_apache(first) {
         ("a configuration of Apache", "configuration")
-    } else if is_haproxy(first, second) {
+    } else if is_haproxy(first, &lines) {
         ("a configuration of HAProxy", "reverse-proxy")
     } else if is_caddy(first, second) {
         ("a configuration of Caddy", "from-caddy")
@@ -82,8 +83,8 @@ fn is_json(text: &str) -> bool {
 fn is_nginx(first: &str, lines: &[&str]) -> bool {
     let (directive, rest) = word(first);
     let ends = |line: &&str| line.split(" #").next().is_some_and(|line| line.trim_end().ends_with(';'));
-    let has_end = lines.iter().any(ends) || first.contains("; ");
-    is_directive("nginx", directive) && !rest.starts_with('=') && has_end
+    let has_end = lines.iter().any(ends) || rest.starts_with('{') && first.contains("; ");
+    is_directive("nginx", directive) && !rest.starts_with(['=', ':']) && has_end
 }
 
 /// A section, or a directive with a capital: keys of Rudy have none.
@@ -98,12 +99,12 @@ fn is_apache(first: &str) -> bool {
     (is_known || contains("php_value php_flag", directive)) && !rest.is_empty() && !rest.starts_with('=')
 }
 
-/// A section without braces, and one of its keywords.
-fn is_haproxy(first: &str, second: &str) -> bool {
+/// A section without braces, and soon one of its keywords.
+fn is_haproxy(first: &str, lines: &[&str]) -> bool {
     let (section, name) = word(first);
     let is_section = contains(HAPROXY_SECTIONS, section) && !name.contains(['{', ';', '=', '"']);
-    let keyword = word(second).0;
-    is_section && (is_directive("haproxy", keyword) || contains(HAPROXY_WORDS, keyword))
+    let is_known = |keyword| is_directive("haproxy", keyword) || contains(HAPROXY_WORDS, keyword);
+    is_section && lines.iter().skip(1).take(5).any(|line| is_known(word(line).0))
 }
 
 /// The addresses of a site, a snippet or the global options, and one of the directives.

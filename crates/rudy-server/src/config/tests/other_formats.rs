@@ -65,6 +65,7 @@ const TOML: &[&str] = &[
     "root \"public\"\n",
     "listen 8080\n[[site]]\n",
     "listen: 8080\n[[site]]\nroot: \"public\"\n",
+    "listen ; [\":80\"]\n",
     "location { path = \"/x\" }\n",
     "example.org {\nroot = \"public\"\n}\n",
     "hosts = example.org\n",
@@ -119,4 +120,28 @@ error: this is a configuration of nginx, and a configuration of Rudy is TOML: do
     let main = "include = 'sites/*.conf'\n[[site]]\nroot = '.'\n";
     let output = load(&[("rudy.toml", main), ("sites/a.conf", HAPROXY[2])]).unwrap_err();
     assert!(output.contains("--> sites/a.conf:1:1") && output.contains("1 error in"), "{output}");
+}
+
+/// Each example of the documentation, with a mistake at each of its marks.
+#[test]
+fn examples_with_a_mistake_are_not_taken_for_another_format() {
+    let pages = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs")).unwrap();
+    let pages = pages
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "md"));
+    let mut count = 0;
+    for page in pages {
+        let page = std::fs::read_to_string(page).unwrap();
+        for example in page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            let places = example.char_indices().filter(|(_, letter)| "=\"'[]{}\n".contains(*letter));
+            for ((place, letter), new) in
+                places.flat_map(|place| ["", ":", ";", " {"].map(|new| (place, new)))
+            {
+                let text = format!("{}{new}{}", &example[..place], &example[place + letter.len_utf8()..]);
+                assert_eq!(format_of(&text), None, "{text}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 1000, "{count}");
 }
