@@ -10,7 +10,7 @@ use crate::hints::Hints;
 use crate::includes::{Includer, Texts};
 use crate::location::Location;
 use crate::read::{Outcome, Reader, Setting};
-use crate::text::{read_text, syntax_errors};
+use crate::text::{first_line, read_text, syntax_errors};
 use crate::variables::Expansion;
 
 /// The files of a configuration, and what is wrong in them.
@@ -50,7 +50,10 @@ impl Files {
         let (document, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
             // After a syntax error, nothing else in the file is reliable: an unclosed quote changes all that follows.
-            self.problems.extend(syntax_errors(number, text, &errors));
+            match self.hints.other_format(text) {
+                Some(what) => self.problems.push(Problem::span(number, first_line(text), what)),
+                None => self.problems.extend(syntax_errors(number, text, &errors)),
+            }
             return None;
         }
         let (location, mut document) = (Location::file(number), document.into_inner());

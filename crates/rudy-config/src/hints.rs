@@ -24,6 +24,12 @@ pub trait Hints: Sync {
         None
     }
 
+    /// What a file that is not TOML is instead, and what to do, in a sentence. Without advice, the syntax errors are reported.
+    fn other_format(&self, text: &str) -> Option<String> {
+        let _ = text;
+        None
+    }
+
     /// The names of a table that needs one of several keys, and of what they are.
     fn choice(&self) -> (&'static str, &'static str) {
         ("table", "kind")

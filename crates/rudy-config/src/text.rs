@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::diagnostics::Problem;
@@ -20,6 +21,14 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
         format!("line {line} is not UTF-8")
     })
+}
+
+/// The first line that is neither empty nor a comment.
+pub(crate) fn first_line(text: &str) -> Range<usize> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let line = lines.next().unwrap_or_default();
+    let start = line.as_ptr().addr() - text.as_ptr().addr();
+    start..start + line.len()
 }
 
 /// Keeps only the first of several errors in adjacent lines: one mistake, such as an unclosed quote, causes the others.

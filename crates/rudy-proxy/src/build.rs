@@ -26,7 +26,7 @@ impl ProxyTable {
                 return Ok(Proxy::new(self, tls, resolver, route));
             }
             (tls, resolver) => {
-                problems.extend(tls.err().map(|problem| *problem));
+                problems.extend(tls.err().into_iter().flatten());
                 problems.extend(resolver.err().map(unusable));
             }
         }

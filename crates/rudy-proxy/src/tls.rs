@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rudy_config::{Location, Problem};
 use rudy_site_tls::certificate_and_key;
 use rudy_system::watched_files::{Seen, Stamp, stamp};
-use rudy_tls::{ClientSettings, ClientTls, Trust};
+use rudy_tls::{Certificate, ClientSettings, ClientTls, Trust};
 
 use super::table::ProxyTable;
 use super::url::UpstreamUrl;
@@ -36,7 +36,7 @@ impl UpstreamTls {
     /// # Errors
     ///
     /// A file cannot be used.
-    pub(super) fn new(table: &ProxyTable, location: &Location) -> Result<Option<Arc<Self>>, Box<Problem>> {
+    pub(super) fn new(table: &ProxyTable, location: &Location) -> Result<Option<Arc<Self>>, Vec<Problem>> {
         if table.urls().all(|url| url.tls_name().is_none()) {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ impl UpstreamTls {
     /// Replaces the settings if their files have changed; `name` is that of the proxy. Returns a line for the log.
     pub(super) fn replace_changed(&self, name: &dyn Display) -> Option<Result<String, String>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = || self.files.read(&self.location).map_err(|problem| problem.line());
+        let read = || self.files.read(&self.location).map_err(|problems| lines(&problems));
         Some(match seen.update(self.files.stamps(), read)? {
             Ok(new) => {
                 self.settings.replace(&new);
@@ -82,15 +82,28 @@ impl Files {
         self.paths().map(stamp).collect()
     }
 
-    fn read(&self, location: &Location) -> Result<ClientSettings, Box<Problem>> {
+    fn read(&self, location: &Location) -> Result<ClientSettings, Vec<Problem>> {
         let at = |key: &str| location.key(key);
         let certificate = self.certificate.as_ref().map(|(certificate, key)| {
             certificate_and_key((certificate, &at("client_certificate")), (key, &at("client_key")))
         });
         let trust = self.trusted.as_ref().map_or(Trust::Platform, |path| Trust::File(path.clone()));
-        ClientSettings::new(&trust, certificate.transpose()?.as_ref()).map_err(|error| {
-            let problem = Problem::value(&at("trusted_certificates"), error.to_string());
-            Box::new(problem.label("for `https` upstreams"))
-        })
+        let settings = |certificate: Option<&Certificate>| {
+            ClientSettings::new(&trust, certificate).map_err(|error| {
+                let problem = Problem::value(&at("trusted_certificates"), error.to_string());
+                vec![problem.label("for `https` upstreams")]
+            })
+        };
+        match certificate.transpose() {
+            Ok(certificate) => settings(certificate.as_ref()),
+            Err(problems) => {
+                Err(problems.into_iter().chain(settings(None).err().unwrap_or_default()).collect())
+            }
+        }
     }
+}
+
+/// The problems on one line, for the log.
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ")
 }

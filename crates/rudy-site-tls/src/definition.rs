@@ -63,7 +63,7 @@ impl Definition {
         let certificates = self.certificates(sources, now, &mut problems);
         let clients = table.client_certificates().and_then(|table| {
             let clients = files::client_certificates(table, &location.key("client_certificates"), now);
-            clients.map_err(|problem| problems.push(*problem)).ok()
+            clients.map_err(|more| problems.extend(more)).ok()
         });
         if !problems.is_empty() {
             return Err(problems);
@@ -109,11 +109,13 @@ impl Definition {
         let read = |(location, files): (Location, CertificateTable)| {
             let certificate = files::certificate(&files, &location)?;
             match check::misfit(&certificate, &self.hosts, now) {
-                Some(why) => Err(files::unusable(&files.certificate, &location.key("certificate"), why)),
+                Some(why) => {
+                    Err(vec![*files::unusable(&files.certificate, &location.key("certificate"), why)])
+                }
                 None => Ok(certificate.with_source(files.certificate.display().to_string())),
             }
         };
         let all = self.table.files(&self.location).into_iter().map(read);
-        all.filter_map(|certificate| certificate.map_err(|problem| problems.push(*problem)).ok()).collect()
+        all.filter_map(|certificate| certificate.map_err(|more| problems.extend(more)).ok()).collect()
     }
 }

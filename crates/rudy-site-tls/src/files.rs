@@ -26,31 +26,47 @@ impl TlsTable {
 pub(super) fn certificate(
     files: &CertificateTable,
     location: &Location,
-) -> Result<Certificate, Box<Problem>> {
+) -> Result<Certificate, Vec<Problem>> {
     let certificate = certificate_and_key(
         (&files.certificate, &location.key("certificate")),
         (&files.key, &location.key("key")),
-    )?;
-    Ok(match &files.ocsp {
-        Some(path) => {
-            let (location, file) = (location.key("ocsp"), path);
-            let with_ocsp = certificate.with_ocsp(read(file, &location)?);
-            with_ocsp.map_err(|why| unusable(file, &location, why))?
+    );
+    let Some(file) = &files.ocsp else { return certificate };
+    let location = location.key("ocsp");
+    match (certificate, read(file, &location)) {
+        (Ok(certificate), Ok(response)) => {
+            certificate.with_ocsp(response).map_err(|why| vec![*unusable(file, &location, why)])
         }
-        None => certificate,
-    })
+        (certificate, response) => {
+            let problems = certificate.err().unwrap_or_default();
+            Err(problems.into_iter().chain(response.err().map(|problem| *problem)).collect())
+        }
+    }
 }
 
 /// Reads a certificate and its key, which the configuration names at these locations.
 pub fn certificate_and_key(
     (certificate, at_certificate): (&Path, &Location),
     (key, at_key): (&Path, &Location),
-) -> Result<Certificate, Box<Problem>> {
-    let chain = read(certificate, at_certificate)?;
-    Certificate::from_pem(&chain, &read(key, at_key)?).map_err(|error| match error {
-        CertificateError::Certificate(why) => unusable(certificate, at_certificate, why),
-        CertificateError::Key(_) | CertificateError::Mismatch => unusable(key, at_key, error.to_string()),
+) -> Result<Certificate, Vec<Problem>> {
+    let (chain, key_pem) = both(read(certificate, at_certificate), read(key, at_key))?;
+    Certificate::from_pem(&chain, &key_pem).map_err(|error| match error {
+        CertificateError::Certificate(why) => {
+            let of_key = Certificate::key_problem(&key_pem).map(|why| *unusable(key, at_key, why));
+            std::iter::once(*unusable(certificate, at_certificate, why)).chain(of_key).collect()
+        }
+        CertificateError::Key(_) | CertificateError::Mismatch => {
+            vec![*unusable(key, at_key, error.to_string())]
+        }
     })
+}
+
+/// Both values, or the problems of both.
+fn both<A, B>(one: Result<A, Box<Problem>>, other: Result<B, Box<Problem>>) -> Result<(A, B), Vec<Problem>> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (one, other) => Err([one.err(), other.err()].into_iter().flatten().map(|problem| *problem).collect()),
+    }
 }
 
 /// Reads the authorities and revocation lists of client certificates: the files of the table at `location`.
@@ -58,12 +74,9 @@ pub(super) fn client_certificates(
     table: &ClientCertificatesTable,
     location: &Location,
     now: SystemTime,
-) -> Result<ClientCertificates, Box<Problem>> {
-    let authority = read(&table.authority, &location.key("authority"))?;
-    let crl = match &table.crl {
-        Some(path) => Some((path, read(path, &location.key("crl"))?)),
-        None => None,
-    };
+) -> Result<ClientCertificates, Vec<Problem>> {
+    let crl = table.crl.as_ref().map(|path| Ok((path, read(path, &location.key("crl"))?))).transpose();
+    let (authority, crl) = both(read(&table.authority, &location.key("authority")), crl)?;
     let usage = ClientCertificateUse { is_required: table.required, is_forwarded: table.forward };
     let lists = crl.as_ref().map(|(_, lists)| &lists[..]);
     let clients = ClientCertificates::from_pem(&authority, lists, usage).map_err(|error| {
@@ -71,12 +84,12 @@ pub(super) fn client_certificates(
             (ClientCertificatesError::Crl(_), Some((path, _))) => ("crl", *path),
             _ => ("authority", &table.authority),
         };
-        unusable(path, &location.key(key), error.to_string())
+        vec![*unusable(path, &location.key(key), error.to_string())]
     })?;
     match (clients.expiry.filter(|expiry| *expiry < now), &crl) {
         (Some(expiry), Some((path, _))) => {
             let why = format!("the revocation list has expired ({}), so no client is accepted", utc(expiry));
-            Err(unusable(path, &location.key("crl"), why))
+            Err(vec![*unusable(path, &location.key("crl"), why)])
         }
         _ => Ok(clients),
     }

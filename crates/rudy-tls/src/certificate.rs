@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use ::pem::{EncodeConfig, LineEnding, Pem, encode_config};
 use rustls::pki_types::CertificateDer;
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SigningKey};
 use x509_parser::asn1_rs::{Enumerated, Sequence};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
@@ -87,17 +87,18 @@ impl Certificate {
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
         let chain = certificates(chain).map_err(CertificateError::Certificate)?;
         let facts = Facts::read(&chain[0])?;
-        let key = private_key(key).map_err(CertificateError::Key)?;
-        let key = provider().key_provider.load_private_key(key).map_err(|error| {
-            CertificateError::Key(format!(
-                "the key is of no supported type (RSA from 2048 bits, P-256, P-384, P-521, Ed25519): {error}"
-            ))
-        })?;
+        let key = signing_key(key).map_err(CertificateError::Key)?;
         // The check of rustls rejects certificates before version 3, and those for challenges, which have a critical extension.
         if key.public_key().is_some_and(|public_key| *public_key != *facts.public_key) {
             return Err(CertificateError::Mismatch);
         }
         Ok(facts.with_key(CertifiedKey::new(chain, key)))
+    }
+
+    /// What is wrong with a key in PEM, whatever its certificate is.
+    #[must_use]
+    pub fn key_problem(key: &[u8]) -> Option<String> {
+        signing_key(key).err()
     }
 
     /// Returns the certificate with an OCSP response in DER to send along (RFC 6066 §8).
@@ -232,4 +233,11 @@ pub(crate) fn name(name: &GeneralName<'_>) -> Option<String> {
 pub(crate) fn time(time: ASN1Time) -> SystemTime {
     let seconds = Duration::from_secs(time.timestamp().unsigned_abs());
     if time.timestamp() < 0 { SystemTime::UNIX_EPOCH - seconds } else { SystemTime::UNIX_EPOCH + seconds }
+}
+/// Reads a key in PEM.
+fn signing_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, String> {
+    let key = private_key(pem)?;
+    provider().key_provider.load_private_key(key).map_err(|error| {
+        format!("the key is of no supported type (RSA from 2048 bits, P-256, P-384, P-521, Ed25519): {error}")
+    })
 }

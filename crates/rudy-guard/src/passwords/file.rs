@@ -125,15 +125,19 @@ impl Users {
             return Err("has no colon: expected `user:hash`, as `rudy hash-password` writes it".to_owned());
         };
         let hash = rest.split(':').next().unwrap_or(rest);
-        let hash = PasswordHash::parse(hash).map_err(|why| {
-            format!("({name}) {why}: make a new hash with `rudy hash-password --user {name}`")
-        })?;
         if name.is_empty() {
             return Err("has no user name before the colon".to_owned());
         }
         if name.contains(char::is_control) {
             return Err("has a user name with control characters".to_owned());
         }
+        // Messages show names, and must not show hashes.
+        if PasswordHash::parse(name).is_ok() {
+            return Err("has a hash in place of the user name: expected `user:hash`".to_owned());
+        }
+        let hash = PasswordHash::parse(hash).map_err(|why| {
+            format!("({name}) {why}: make a new hash with `rudy hash-password --user {name}`")
+        })?;
         if self.by_name.insert(name.into(), self.list.len()).is_some() {
             return Err(format!("has another password of {name}"));
         }
@@ -209,9 +213,11 @@ mod tests {
             (&format!(":{hash}"), "line 1 has no user name"),
             (&format!("ann:{hash}\nann:{hash}"), "line 2 has another password of ann"),
             (&format!("a\tb:{hash}"), "control characters"),
+            (&format!("{hash}:ann"), "line 1 has a hash in place of the user name"),
         ] {
             let faults = Users::parse(text).expect_err(text);
             assert!(faults.len() == 1 && faults[0].contains(expected), "{text}: {faults:?}");
+            assert!(!faults[0].contains(hash) && !faults[0].contains("secret"), "{faults:?}");
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) mod limits;
 mod listen;
 mod load;
 mod logs;
+mod other_formats;
+mod other_servers;
 mod path_info;
 mod schema;
 mod site;

@@ -24,8 +24,8 @@ pub(super) struct Shared<'r> {
     password_threads: NonZeroUsize,
     /// Whether the site asks for client certificates.
     has_client_certificates: bool,
-    /// The files that were read already.
-    password_files: Mutex<HashMap<PathBuf, Arc<PasswordFile>>>,
+    /// The files that were read already. `None` for one that cannot be used: its problems have been reported.
+    password_files: Mutex<HashMap<PathBuf, Option<Arc<PasswordFile>>>>,
 }
 
 impl<'r> Shared<'r> {
@@ -38,17 +38,29 @@ impl<'r> Shared<'r> {
         Self { resources, password_threads, has_client_certificates, password_files: Mutex::default() }
     }
 
-    fn password_file(&self, path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
+    /// Reads a file once, with a problem for each line that is wrong.
+    fn password_file(
+        &self,
+        path: &Path,
+        location: &Location,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Arc<PasswordFile>> {
         let mut files = self.password_files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.get(path) {
-            return Ok(file.clone());
+            return file.clone();
         }
-        let file = Arc::new(PasswordFile::read(path)?);
-        let watched = self.resources.of::<WatchedFiles>();
-        watched.add(&file);
-        watched.notify(file.weakness());
+        let title = format!("cannot use the users of {}", path.display());
+        let problem = |why| Problem::value(location, title.clone()).label(why);
+        let file =
+            PasswordFile::read(path).map_err(|faults| problems.extend(faults.into_iter().map(problem)));
+        let file = file.ok().map(Arc::new);
+        if let Some(file) = &file {
+            let watched = self.resources.of::<WatchedFiles>();
+            watched.add(file);
+            watched.notify(file.weakness());
+        }
         files.insert(path.to_owned(), file.clone());
-        Ok(file)
+        file
     }
 
     fn basic_auth(
@@ -57,15 +69,8 @@ impl<'r> Shared<'r> {
         location: &Location,
         problems: &mut Vec<Problem>,
     ) -> Option<BasicAuth> {
-        match self.password_file(&table.file) {
-            Ok(file) => Some(BasicAuth::new(table, file, self.resources.of(), self.password_threads)),
-            Err(faults) => {
-                let title = format!("cannot use the users of {}", table.file.display());
-                let problem = |why| Problem::value(&location.key("file"), title.clone()).label(why);
-                problems.extend(faults.into_iter().map(problem));
-                None
-            }
-        }
+        let file = self.password_file(&table.file, &location.key("file"), problems)?;
+        Some(BasicAuth::new(table, file, self.resources.of(), self.password_threads))
     }
 }
 

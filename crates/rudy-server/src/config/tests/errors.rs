@@ -416,51 +416,65 @@ error: expected a list, found a table
 }
 
 #[test]
-fn a_key_of_an_earlier_version_gets_its_replacement() {
-    let output = errors(
-        r#"buffer_dir = "/nowhere"
-
-[[site]]
-[[site.route]]
-path = "/"
-[site.route.fastcgi]
-address = "unix:/run/app.sock"
-needs_length = false
-spill_folder = "x"
-spill_bytes = 1
-"#,
-    );
+fn a_buffer_folder_that_does_not_exist_is_reported() {
+    let output = errors("buffer_dir = '/nowhere'\n[[site]]\nroot = '.'\n");
     snapbox::assert_data_eq!(
         output,
-        str![[r#"
+        str![[r"
 error: cannot write to /nowhere: No such file or directory (os error 2)
  --> rudy.toml:1:14
   |
-1 | buffer_dir = "/nowhere"
+1 | buffer_dir = '/nowhere'
   |              ^^^^^^^^^^ expected a writable folder
 
-error: unknown key `needs_length`
- --> rudy.toml:8:1
-  |
-8 | needs_length = false
-  | ^^^^^^^^^^^^ replaced by `buffer_chunked`
+1 error in the configuration
 
-error: unknown key `spill_folder`
- --> rudy.toml:9:1
-  |
-9 | spill_folder = "x"
-  | ^^^^^^^^^^^^ replaced by `buffer_dir`, for the whole server, at the top of the main file
-
-error: unknown key `spill_bytes`
-  --> rudy.toml:10:1
-   |
-10 | spill_bytes = 1
-   | ^^^^^^^^^^^ replaced by `buffer_total`, for the whole server, at the top of the main file
-
-4 errors in the configuration
-
-"#]]
+"]]
     );
+}
+
+#[test]
+fn every_wrong_line_of_a_password_file_is_reported_once() {
+    let text = "[[site]]\nbasic_auth = 'users'\nroot = '.'\n[[site.route]]\npath = '/a'\nrespond = 404\nbasic_auth = 'users'\n";
+    let output = load(&[("rudy.toml", text), ("users", "# staff\nann\nbob:secret\n")]).unwrap_err();
+    snapbox::assert_data_eq!(
+        output,
+        str![[r"
+error: cannot use the users of users
+ --> rudy.toml:2:14
+  |
+2 | basic_auth = 'users'
+  |              ^^^^^^^ line 2 has no colon: expected `user:hash`, as `rudy hash-password` writes it
+
+error: cannot use the users of users
+ --> rudy.toml:2:14
+  |
+2 | basic_auth = 'users'
+  |              ^^^^^^^ line 3 (bob) has a password in plain text: make a new hash with `rudy hash-password --user bob`
+
+2 errors in the configuration
+
+"]]
+    );
+}
+
+#[test]
+fn all_files_of_a_certificate_that_cannot_be_used_are_reported() {
+    let site = |tls: &str| format!("listen = ':0,tls'\n[[site]]\nhosts = 'a.org'\nroot = '.'\ntls = {tls}\n");
+    for (tls, files) in [
+        (
+            "{ certificate = 'no-cert', key = 'no-key', ocsp = 'no-ocsp' }",
+            &["read no-cert", "read no-key", "read no-ocsp"][..],
+        ),
+        ("{ certificate = 'text', key = 'text' }", &["'text', key", "key = 'text'", "2 errors"]),
+        (
+            "{ source = 'self-signed', client_certificates = { authority = 'no-ca', crl = 'no-crl' } }",
+            &["read no-ca", "read no-crl"],
+        ),
+    ] {
+        let output = load(&[("rudy.toml", &site(tls)), ("text", "no PEM")]).unwrap_err();
+        assert!(files.iter().all(|file| output.contains(file)), "{output}");
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod guesses;
 mod includes;
 mod listen;
 mod meaning;
+mod other_formats;
+mod other_servers;
 
 use rudy_pipeline::HandlerConfig;
 
