@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rudy_load::Interrupt;
 use rudy_observe::Hardware;
+use rudy_request::Interrupt;
 
 use crate::folders::cores;
 use crate::plan::Plan;

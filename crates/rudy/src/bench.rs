@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use http::{HeaderName, HeaderValue, Method};
+use rudy_load::Exit;
 use rudy_load::bench::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, MergeOptions, Options, OutputOptions, PaceOptions,
     RequestOptions, SloSearchOptions, Sources, Split, StartAt,
 };
-use rudy_load::{Access, Exit, Sessions, Trust, Url, parse_field};
+use rudy_request::{Access, Sessions, Trust, Url, parse_field};
 use rudy_stats::Slo;
 use rudy_units::Rate;
 

@@ -8,7 +8,7 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rudy_load::bench::Sources;
 use rudy_load::flood::{Options, Server};
-use rudy_load::{Access, Protocols, Template, Trust, parse_field};
+use rudy_request::{Access, Protocols, Template, Trust, parse_field};
 
 use crate::values::{number, time, unsupported};
 

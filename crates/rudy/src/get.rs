@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::get::Options;
-use rudy_load::{Access, Protocols, Trust, Url, parse_field};
+use rudy_request::{Access, Protocols, Trust, Url, parse_field};
 
 use crate::values::{time, unsupported};
 
@@ -144,12 +144,7 @@ impl From<Get> for Options {
             (false, Some(file)) => Trust::File(file),
             (false, None) => Trust::Platform,
         };
-        Self {
-            urls: get.url,
-            method: get.head.then_some(Method::HEAD).or(get.method),
-            fields: get.header,
-            body: get.body,
-            is_http_10: get.http_10,
+        let requests = rudy_request::Options {
             protocols: match (get.http_10 || get.http_11, get.http2_prior_knowledge) {
                 (true, _) => Protocols::Http1,
                 (_, true) => Protocols::Http2,
@@ -157,16 +152,24 @@ impl From<Get> for Options {
             },
             keeps_alive: !get.no_keepalive,
             access: Access { trust, unix_socket: get.unix_socket, ..Access::default() },
-            proxy_variable: PROXY_VARIABLES.into_iter().find(|name| is_set(name)),
             redirects: get.location.then_some(get.max_redirs),
+            timeout: get.timeout,
+            connect_timeout: Some(get.connect_timeout),
+            shows_head: get.include || get.head,
+            fails: get.fail,
+        };
+        Self {
+            urls: get.url,
+            method: get.head.then_some(Method::HEAD).or(get.method),
+            fields: get.header,
+            body: get.body,
+            is_http_10: get.http_10,
+            requests,
+            proxy_variable: PROXY_VARIABLES.into_iter().find(|name| is_set(name)),
             repeat: get.repeat,
             interval: get.interval,
             backs_off: !get.no_backoff,
-            timeout: get.timeout,
-            connect_timeout: Some(get.connect_timeout),
             output: get.output,
-            shows_head: get.include || get.head,
-            fails: get.fail,
             is_json: get.json,
             is_quiet: get.quiet,
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::File;
 use crate::Outcome;
 
-/// The layer of every crate in `crates/`. A new crate needs an entry here.
+/// The layer of every crate in `crates/` and `libraries/`. A new crate needs an entry here.
 const LAYERS: &[(&str, u8)] = &[
     ("rudy-message", 0),
     ("rudy-http", 0),
@@ -18,10 +18,9 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-charts", 0),
     ("rudy-config", 1),
     ("rudy-observe", 1),
-    ("rudy-socket-file", 1),
+    ("rudy-socket", 1),
     ("rudy-store", 1),
     ("rudy-tls", 1),
-    ("rudy-acme", 2),
     ("rudy-admin", 2),
     ("rudy-upstream", 1),
     ("rudy-limit", 1),
@@ -29,7 +28,10 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-log", 2),
     ("rudy-service", 2),
     ("rudy-net", 2),
+    ("rudy-request", 2),
+    ("rudy-acme", 3),
     ("rudy-load", 3),
+    ("rudy-poll", 3),
     ("rudy-system", 3),
     ("rudy-pipeline", 4),
     ("rudy-client", 5),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 
 use super::progress::say;
 use crate::folders::Folders;

@@ -14,7 +14,7 @@ use crate::record::{Commands, FAILED_SHARE, Outcome, Run, Sample, Warning};
 use crate::variant::StartError;
 use crate::variant::family::Cpu;
 use crate::workload::{self, Measurement};
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 use rudy_stats::validity::{Conditions, ThreadUse};
 use rudy_units::float;
 

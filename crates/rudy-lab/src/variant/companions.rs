@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 
 use super::{Cores, Process, Scene, StartError, Wanted};
 use crate::plan::{Plan, Variant};

@@ -18,7 +18,7 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 

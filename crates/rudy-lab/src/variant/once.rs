@@ -5,7 +5,7 @@ use std::process::ChildStdout;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::family::{self, Cpu};

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 
 use super::{Ending, Process, StartError, left, spawn, wait_until};
 

@@ -234,8 +234,8 @@ pub(crate) fn intervals(rows: &str) -> Vec<Interval> {
 
 #[cfg(test)]
 mod tests {
-    use rudy_load::Failure;
     use rudy_load::bench::{Outcome, Recorder, ThreadTime};
+    use rudy_request::Failure;
 
     use super::*;
 

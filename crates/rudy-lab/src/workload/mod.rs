@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::plan::{Kind, TlsUse, Workload};
 use crate::variant::{POLL, on_cores, wait_until};
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 
 pub(crate) use self::bench::{Measurement, intervals};
 pub(crate) use self::flood::OpenConnections;

@@ -207,8 +207,9 @@ fn merge_runs(shares: impl Iterator<Item = Run>) -> Option<Run> {
 mod tests {
     use std::time::Duration;
 
+    use rudy_request::Failure;
+
     use super::*;
-    use crate::Failure;
     use crate::bench::Recorder;
     use crate::bench::run::{Outcome, ThreadTime};
 

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rudy_observe::Process;
+use rudy_request::{Interrupt, Remote, Url};
 
 use super::measurement::Measurement;
 use super::options::{Options, Server};
@@ -17,8 +18,7 @@ use super::server::ServerProcess;
 use super::{document, plot};
 use crate::descriptor_limit::{self, Requirements};
 use crate::exit::{CommandError, print_line};
-use crate::interrupt::Interrupt;
-use crate::{Exit, Remote, Url, units};
+use crate::{Exit, units};
 
 /// Opens the connections and writes the report.
 #[must_use]
@@ -36,7 +36,7 @@ fn try_flood(options: &Options) -> Result<Exit, CommandError> {
         .url
         .replace("{}", "0")
         .parse()
-        .map_err(|error: crate::UrlError| CommandError::Arguments(error.to_string()))?;
+        .map_err(|error: rudy_request::UrlError| CommandError::Arguments(error.to_string()))?;
     let route = options.access.route(&url).map_err(|error| CommandError::Environment(error.to_string()))?;
     check_descriptor_limit(options, &route.remotes[0])?;
     let interrupt = Interrupt::catch()

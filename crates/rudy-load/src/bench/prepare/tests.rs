@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use rudy_request::Access;
+
 use super::*;
-use crate::Access;
 use crate::bench::{ArrivalsName, ExpectedOptions, OutputOptions, RequestOptions};
 
 fn options() -> Options {

@@ -6,6 +6,7 @@ mod report;
 
 use std::time::{Duration, Instant};
 
+use rudy_request::{Interrupt, Remote};
 use rudy_stats::schedule::{Arrivals, Profile};
 use rudy_stats::search::{self, Next, Search, Step};
 use rudy_units::Rate;
@@ -20,8 +21,7 @@ use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
 use crate::exit::{CommandError, print_line, report_error};
-use crate::interrupt::Interrupt;
-use crate::{Exit, Remote, units};
+use crate::{Exit, units};
 
 /// The warm-up takes one part in this number of a step. It warms the caches of the server, which also finishes the
 /// previous step.
