@@ -13,6 +13,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-caching/", &["apps::cache"]),
     ("crates/rudy-client/", &["apps::proxy", "apps::fastcgi"]),
     ("crates/rudy-config/", &["tools::cli", "serve::recipes"]),
+    ("crates/rudy-diagnose/", &["measure::observe", "measure::top", "measure::leaks"]),
     ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
     ("crates/rudy-files/", &["serve::handlers"]),
     ("crates/rudy-gateway/", &["apps::fastcgi"]),
@@ -26,7 +27,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-message/", &["serve::conformance", "serve::machine", "serve::http2"]),
     ("crates/rudy-mirror/", &["apps::mirror"]),
     ("crates/rudy-net/", &["serve::conformance", "serve::live", "serve::stop", "serve::http2"]),
-    ("crates/rudy-observe/", &["measure::observe"]),
+    ("crates/rudy-observe/", &["measure::observe", "measure::top", "measure::leaks"]),
     ("crates/rudy-pipeline/", &["serve::steps", "serve::handlers"]),
     ("crates/rudy-pipeline/src/client_address/", &["serve::client_address"]),
     ("crates/rudy-pipeline/src/compression/", &["serve::compression"]),
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn every_crate_is_in_the_table_or_pure() {
-        let pure = ["rudy-charts", "rudy-socket", "rudy-stats", "rudy-units"];
+        let pure = ["rudy-charts", "rudy-command", "rudy-socket", "rudy-stats", "rudy-units"];
         let folder = std::fs::read_dir(workspace::root().join("crates")).expect("the folder exists");
         for name in folder.map(|entry| entry.expect("readable").file_name()) {
             let name = name.to_string_lossy();

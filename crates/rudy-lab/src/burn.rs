@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The longest line of a request head.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_stats::compare::Summary;
 use rudy_units::{Unit, Visible, grouped, share};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_units::rough;
 
 use crate::plan::{Plan, builtin};

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_units::Visible;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -6,7 +6,6 @@
 pub mod bench;
 mod body;
 mod descriptor_limit;
-mod exit;
 pub mod flood;
 pub mod get;
 mod http_load;
@@ -17,6 +16,5 @@ pub mod tls;
 
 use rudy_units as units;
 
-pub use exit::Exit;
 pub use http_load::http_load;
 pub use mix::{Mix, WEIGHTS_MAX, WeightError};

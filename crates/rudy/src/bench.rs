@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use http::{HeaderName, HeaderValue, Method};
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_load::bench::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, MergeOptions, Options, OutputOptions, PaceOptions,
     RequestOptions, SloSearchOptions, Sources, Split, StartAt,

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use rudy_command::Exit;
 use rudy_lab::{Compare, DiffOptions, FailIfWorse, Format, Options, ReportOptions};
-use rudy_load::Exit;
 use rudy_units::Visible;
 
 /// Compare servers with repeated, interleaved benchmarks

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use rudy_command::Exit;
 use rudy_lab::Handshakes;
-use rudy_load::Exit;
 use rudy_load::tls::{Options, parse_server};
 use rudy_request::{Access, Trust, Url};
 

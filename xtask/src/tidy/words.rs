@@ -123,6 +123,8 @@ const MEASURING_NAMES: &[(&str, &str)] = &[
 /// Sources that measure and whose names follow the glossary.
 const MEASURING: &[&str] = &[
     "crates/rudy-charts/",
+    "crates/rudy-command/",
+    "crates/rudy-diagnose/",
     "crates/rudy-lab/",
     "crates/rudy-load/",
     "crates/rudy-observe/",
@@ -142,6 +144,8 @@ const NAMED: &[&str] = &[
     "crates/rudy-caching/",
     "crates/rudy-charts/",
     "crates/rudy-client/",
+    "crates/rudy-command/",
+    "crates/rudy-diagnose/",
     "crates/rudy-fastcgi/",
     "crates/rudy-files/",
     "crates/rudy-gateway/",

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_units::Visible;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_stats::compare::{PAIRS_MIN, Verdict};
 
 use super::analysis::{Answer, Compared};

@@ -20,7 +20,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_units::Visible;
 
 use crate::experiment::{self, Experiment};

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use rudy_load::Exit;
+use rudy_command::Exit;
 use rudy_request::Interrupt;
 use rudy_units::Visible;
 use rustix::process::{getpid, set_child_subreaper};

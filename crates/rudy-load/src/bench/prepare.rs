@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use rudy_command::CommandError;
 use rudy_request::{Protocols, Relay, Remote, Sessions, Url};
 use rudy_stats::Slo;
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
@@ -16,7 +17,6 @@ use super::requests::{Requests, expected};
 use super::sources::Sources;
 use super::split::Split;
 use crate::descriptor_limit;
-use crate::exit::CommandError;
 
 /// Default duration of the measurement.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);

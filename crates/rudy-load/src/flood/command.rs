@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use rudy_command::{CommandError, Exit, print_line};
 use rudy_observe::Process;
 use rudy_request::{Interrupt, Remote, Url};
 
@@ -17,8 +18,7 @@ use super::series::{Point, ServerMonitor};
 use super::server::ServerProcess;
 use super::{document, plot};
 use crate::descriptor_limit::{self, Requirements};
-use crate::exit::{CommandError, print_line};
-use crate::{Exit, units};
+use crate::units;
 
 /// Opens the connections and writes the report.
 #[must_use]

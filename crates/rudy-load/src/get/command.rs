@@ -5,14 +5,13 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, Method, Version, header};
+use rudy_command::{Exit, print_line, report_error};
 use rudy_request::{BackOff, Error, Report, Session, Template, Url, Waiter, follow, is_redirect};
 
 use super::options::Options;
 use super::output::Output;
 use super::report::Shown;
-use crate::Exit;
 use crate::body::Bodies;
-use crate::exit::{print_line, report_error};
 use crate::units::{Visible, visible_json};
 
 /// Maximum delay with `Retry-After`: a command that sleeps for a day looks as if it hangs.

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_command::{CommandError, Exit, print_line, report_error};
 use rudy_request::{Access, Interrupt, Protocols, Trust};
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 
@@ -17,9 +18,8 @@ use self::summary::Summary;
 use crate::bench::{
     BodyProperty, Expected, Interval, Outcome, Pace, Plan, RequestOptions, Requests, Until, Watch, run,
 };
-use crate::exit::{CommandError, print_line, report_error};
+use crate::descriptor_limit;
 use crate::units::Visible;
-use crate::{Exit, descriptor_limit};
 
 /// Maximum number of concurrent fetches at a rate.
 const PARALLEL_MAX: u32 = 20_000;

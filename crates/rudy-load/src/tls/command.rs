@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use http::{HeaderMap, Method, Version};
+use rudy_command::{Exit, print_line, report_error};
 use rudy_request::{
     AccessError, Error, Protocols, Remote, Security, SessionStore, Template, Waiter, resolve,
 };
@@ -16,8 +17,6 @@ use super::json;
 use super::options::Options;
 use super::report::Report;
 use super::visit::{Target, Visit};
-use crate::Exit;
-use crate::exit::{print_line, report_error};
 use crate::units::{Visible, visible_json};
 
 /// Takes the handshake with a server apart and prints the report.

@@ -17,11 +17,11 @@ use rustix::time::{ClockId, clock_gettime};
 pub use self::clock::cpu_time;
 pub use self::difference::{Difference, ThreadDifference};
 pub use self::family::{Relative, relative, relatives};
-pub(crate) use self::find::all;
+pub use self::find::all;
 pub use self::memory::Memory;
 pub use self::run_delay::{RunDelay, ThreadTime, ThreadTimes};
-pub(crate) use self::stack::{KernelStack, Source};
-pub(crate) use self::thread::Stat;
+pub use self::stack::{KernelStack, Source};
+pub use self::thread::Stat;
 pub use self::thread::Thread;
 use self::thread::{Scheduled, switches};
 use crate::Error;
@@ -32,7 +32,7 @@ use crate::sockets::{Remotes, Sockets};
 /// An observed process.
 #[derive(Debug)]
 pub struct Process {
-    pub(crate) folder: Folder,
+    folder: Folder,
     name: String,
     /// The threads of the last sample, by id.
     known: HashMap<u32, Thread>,
@@ -95,6 +95,12 @@ impl Process {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its folder in `/proc`.
+    #[must_use]
+    pub fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// Takes a sample. Fast enough for ten per second: a thread that did not run since the last sample costs
@@ -168,7 +174,7 @@ impl Process {
     }
 
     /// Fails if the process has ended. Reads of an unreaped process return empty data without an error.
-    pub(crate) fn check_runs(&mut self) -> Result<(), Error> {
+    pub fn check_runs(&mut self) -> Result<(), Error> {
         self.folder.read("stat", &mut self.buffer)?;
         let has_ended = Stat::parse(&self.buffer).is_none_or(|stat| is_end(stat.state));
         // A process can continue without its main thread.
@@ -240,7 +246,8 @@ impl Thread {
 }
 
 /// The number after `name` at the start of a line.
-pub(crate) fn field(text: &[u8], name: &str) -> Option<u64> {
+#[must_use]
+pub fn field(text: &[u8], name: &str) -> Option<u64> {
     let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name.as_bytes()))?;
     std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.parse().ok()
 }
