@@ -6,13 +6,13 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rudy_command::Exit;
+use rudy_experiment::charts;
+use rudy_experiment::experiment::{self, Experiment};
+use rudy_experiment::plan::Kind;
 use rudy_stats::compare::Summary;
 use rudy_units::{Unit, Visible, grouped, share};
 use serde_json::json;
 
-use crate::experiment::{self, Experiment};
-use crate::plan::Kind;
-use crate::report::chart::charts;
 use crate::run::{Options, run_then};
 
 /// The chart of `--plot`: the CPU time of a full handshake in the server, by the size of the key.

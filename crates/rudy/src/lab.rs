@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use rudy_command::Exit;
-use rudy_lab::{Compare, DiffOptions, FailIfWorse, Format, Options, ReportOptions};
+use rudy_experiment::{DiffOptions, FailIfWorse, Format, ReportOptions};
+use rudy_lab::{Compare, Options};
 use rudy_units::Visible;
 
 /// Compare servers with repeated, interleaved benchmarks
@@ -268,14 +269,14 @@ impl Lab {
     /// Runs the command and returns its exit code.
     pub(crate) fn run(self) -> Exit {
         match self.command {
-            LabCommand::List => rudy_lab::list(),
-            LabCommand::Show(show) => rudy_lab::show(&show.name),
+            LabCommand::List => rudy_experiment::list(),
+            LabCommand::Show(show) => rudy_experiment::show(&show.name),
             LabCommand::Run(run) => rudy_lab::run(&run.into()),
             LabCommand::Compare(compare) => compare.run(),
             LabCommand::Diff(Diff { old, new, json, fail_if_worse }) => {
-                rudy_lab::diff(&DiffOptions { old, new, is_json: json, fail_if_worse })
+                rudy_experiment::diff(&DiffOptions { old, new, is_json: json, fail_if_worse })
             }
-            LabCommand::Report(report) => rudy_lab::report(&report.into()),
+            LabCommand::Report(report) => rudy_experiment::report(&report.into()),
             LabCommand::Burn(Burn { cpu, listen }) => rudy_lab::burn(listen, cpu.0),
             LabCommand::Messages(Messages { tasks, workers }) => {
                 let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -318,7 +319,7 @@ impl CompareArguments {
         };
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let text = match compare.plan(&folder) {
-            Ok(text) if self.print_plan => return rudy_lab::print(&text),
+            Ok(text) if self.print_plan => return rudy_experiment::print(&text),
             Ok(text) => text,
             Err(why) => return refuse(&why),
         };

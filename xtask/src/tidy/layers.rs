@@ -30,11 +30,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-service", 2),
     ("rudy-net", 2),
     ("rudy-diagnose", 2),
+    ("rudy-experiment", 2),
     ("rudy-request", 2),
     ("rudy-acme", 3),
     ("rudy-load", 3),
     ("rudy-poll", 3),
     ("rudy-system", 3),
+    ("rudy-lab", 4),
     ("rudy-pipeline", 4),
     ("rudy-client", 5),
     ("rudy-files", 5),
@@ -47,7 +49,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-mirror", 7),
     ("rudy-watch", 7),
     ("rudy-server", 8),
-    ("rudy-lab", 9),
     ("rudy", 10),
 ];
 

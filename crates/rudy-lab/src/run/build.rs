@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use rudy_experiment::plan::{Plan, Program};
+use rudy_experiment::programs;
 use rudy_request::Interrupt;
 
 use super::progress::say;
 use crate::folders::Folders;
-use crate::plan::{Plan, Program};
-use crate::programs;
 use crate::variant::{StartError, tool};
 
 /// Timeout of a build: a large program with many libraries takes minutes.

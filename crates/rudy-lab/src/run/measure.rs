@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
+use rudy_experiment::plan::{self, Kind, Workload};
+use rudy_experiment::record::Run;
 use rudy_observe::ThreadTimes;
 
 use super::meter::Meter;
 use super::single::{Bench, Measured};
 use super::validity;
-use crate::plan::{self, Kind, Workload};
-use crate::record::Run;
 use crate::sample::{Idle, Sampler};
 use crate::variant::family;
 use crate::variant::{Companions, Cores, Ending, Process, Scene, Stalling, StartError, Wanted};

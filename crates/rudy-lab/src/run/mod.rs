@@ -16,6 +16,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use rudy_command::Exit;
+use rudy_experiment::plan::Plan;
+use rudy_experiment::record::Outcome;
 use rudy_request::Interrupt;
 use rudy_units::Visible;
 use rustix::process::{getpid, set_child_subreaper};
@@ -28,9 +30,7 @@ use self::single::Bench;
 #[cfg(test)]
 pub(crate) use self::validity::warnings;
 use crate::folders::Folders;
-use crate::plan::Plan;
-use crate::record::Outcome;
-use crate::{machine, report, variant};
+use crate::{machine, variant};
 
 /// Runs an experiment, and reports progress on stderr.
 #[must_use]
@@ -68,8 +68,8 @@ fn refuse(exit: Exit, why: &str) -> Exit {
 }
 
 /// The exit code of `--fail-if-worse`.
-fn judged(folder: &Path, limit: report::FailIfWorse) -> Exit {
-    let (exit, why) = report::exit_if_worse(folder, limit);
+fn judged(folder: &Path, limit: rudy_experiment::FailIfWorse) -> Exit {
+    let (exit, why) = rudy_experiment::exit_if_worse(folder, limit);
     if !why.is_empty() {
         progress::say(&why);
     }
@@ -78,7 +78,7 @@ fn judged(folder: &Path, limit: report::FailIfWorse) -> Exit {
 
 /// Prints the findings. An error here does not affect the results.
 fn show(folder: &Path) {
-    match report::after_run(folder) {
+    match rudy_experiment::after_run(folder) {
         Ok((page, findings)) => {
             // An error of stderr cannot be reported.
             let _ = Visible(io::stdout()).write_all(findings.as_bytes());

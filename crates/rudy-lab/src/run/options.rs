@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rudy_experiment::FailIfWorse;
+use rudy_experiment::plan::{Kind, Plan, Quick, aa, builtin, parse};
 use rudy_stats::compare::{PAIRS_MAX, rounds_needed};
 use rudy_units::Time;
 
 use super::progress::say;
-use crate::plan::{Kind, Plan, Quick, aa, builtin, parse};
-use crate::report::FailIfWorse;
 
 /// The duration of a workload in a quick run: enough to see that it works.
 const QUICK: Time = Time(Duration::from_secs(1));

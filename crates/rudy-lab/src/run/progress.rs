@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use rudy_experiment::plan::Plan;
+use rudy_experiment::record::{Outcome, Run};
 use rudy_stats::compare::rounds_needed;
 use rudy_units::{Unit, Visible, counted, rough};
 
 use super::schedule::Turn;
-use crate::plan::Plan;
-use crate::record::{Outcome, Run};
 
 /// The message about processes that still run, if there are none.
 pub(super) const NOTHING_LEFT: &str = "nothing is left running";
@@ -130,8 +130,9 @@ fn share(part: usize, whole: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use rudy_experiment::plan::parse;
+
     use super::*;
-    use crate::plan::parse;
 
     #[test]
     fn too_few_rounds_for_the_comparisons_are_a_warning() {

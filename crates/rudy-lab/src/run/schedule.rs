@@ -1,8 +1,7 @@
 //! The order of all runs.
 
+use rudy_experiment::plan::Plan;
 use rudy_stats::rotation;
-
-use crate::plan::Plan;
 
 /// A planned run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +34,9 @@ pub(super) fn turns(plan: &Plan, seed: u64) -> Vec<Turn> {
 
 #[cfg(test)]
 mod tests {
+    use rudy_experiment::plan::parse;
+
     use super::*;
-    use crate::plan::parse;
 
     #[test]
     fn every_variant_has_its_turn_under_every_workload_and_a_control_two() {

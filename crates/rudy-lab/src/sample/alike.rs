@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::Sample;
+use rudy_experiment::record::Sample;
 
 /// Threads are combined if more than this number are alike. A server with a thread per connection has
 /// thousands, and their names would take megabytes.

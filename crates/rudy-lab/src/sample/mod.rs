@@ -5,10 +5,10 @@ mod alike;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use rudy_experiment::record::Sample;
 use rudy_load::flood::monotonic;
 use rudy_observe::{Process, ThreadTimes};
 
-use crate::record::Sample;
 use crate::variant::family;
 use crate::workload::OpenConnections;
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use rudy_experiment::plan::{Plan, Variant};
 use rudy_request::Interrupt;
 
 use super::{Cores, Process, Scene, StartError, Wanted};
-use crate::plan::{Plan, Variant};
 
 /// The running companion programs of a variant.
 #[derive(Debug, Default)]

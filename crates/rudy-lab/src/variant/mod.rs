@@ -18,13 +18,13 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rudy_experiment::plan::Ready;
 use rudy_request::Interrupt;
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use self::once::Printed;
 use self::output::Output;
-use crate::plan::Ready;
 
 pub(crate) use self::companions::Companions;
 pub(crate) use self::cores::{Cores, on as on_cores};

@@ -7,11 +7,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use rudy_experiment::plan::{Kind, Variant, Workload};
 use tempfile::TempDir;
 
 use super::{Cores, spawn};
 use crate::folders::{self, Folders, Placeholders, adapted, readable};
-use crate::plan::{Kind, Variant, Workload};
 
 /// The file to which a program can append a line at its start.
 const STARTS: &str = "starts";

@@ -6,10 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rudy_experiment::programs;
+
 use super::cores;
 use super::left::end_whatever_is_left;
 use super::output::Output;
-use crate::programs;
 
 /// Starts a command in its own process group on these cores, so that Ctrl-C on the terminal does not reach
 /// it. If `is_run`, stdout is separate; otherwise it is part of the output.

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use rudy_experiment::plan::Stall;
 use rustix::process::Signal;
 
 use super::family;
-use crate::plan::Stall;
 
 /// Stops the companion processes at the planned time, and continues them afterwards, at the latest on drop. A
 /// stopped process cannot even exit.

@@ -1,7 +1,7 @@
 //! The plan of an experiment: variants, workloads, rounds and comparisons.
 
-pub(crate) mod aa;
-pub(crate) mod builtin;
+pub mod aa;
+pub mod builtin;
 mod file;
 mod needed;
 mod runs;
@@ -13,7 +13,7 @@ use rudy_units::{Size, Time};
 use serde::{Deserialize, Serialize};
 
 pub use self::file::parse;
-pub(crate) use self::file::usual_metrics;
+pub use self::file::usual_metrics;
 
 /// An experiment, with defaults for everything that the plan file omits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,7 +79,8 @@ pub struct Program {
 
 impl Plan {
     /// The number of comparisons. More comparisons need more rounds.
-    pub(crate) fn comparison_count(&self) -> usize {
+    #[must_use]
+    pub fn comparison_count(&self) -> usize {
         self.comparisons.iter().map(|comparison| comparison.workloads.len() * comparison.metrics.len()).sum()
     }
 }
@@ -336,7 +337,8 @@ pub enum Kind {
 
 impl Kind {
     /// The time over which connections are opened; zero if they are opened at once.
-    pub(crate) fn ramp(&self) -> Duration {
+    #[must_use]
+    pub fn ramp(&self) -> Duration {
         match self {
             Self::Idle { ramp, .. } | Self::Flood { ramp, .. } => ramp.0,
             _ => Duration::ZERO,

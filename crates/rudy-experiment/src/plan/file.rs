@@ -15,7 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use self::compare::CompareTable;
-pub(crate) use self::compare::usual_metrics;
+pub use self::compare::usual_metrics;
 use self::program::ProgramTable;
 use self::variant::{CompanionTable, VariantTable};
 use self::workload::WorkloadTable;
@@ -80,7 +80,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 ///
 /// The `nines` are none: they are a lower bound, which grows with the number of requests, so of two servers without a
 /// failure the faster one has more.
-pub(crate) const METRICS: [&str; 19] = [
+pub(super) const METRICS: [&str; 19] = [
     "requests_per_s",
     "cpu_us_per_request",
     "cpu_user_us_per_request",

@@ -10,7 +10,7 @@ const AGAIN: &str = " again";
 impl Plan {
     /// Keeps the first variant of each comparison, adds a copy of it, and compares both under the same workloads in the same
     /// metrics. A difference that is found is false.
-    pub(crate) fn against_themselves(&mut self) {
+    pub fn against_themselves(&mut self) {
         let mut compared = HashSet::new();
         let mut comparisons: Vec<Comparison> = Vec::new();
         for comparison in &self.comparisons {
@@ -53,7 +53,8 @@ impl Comparison {
 }
 
 /// The name of the original of a variant.
-pub(crate) fn original(name: &str) -> &str {
+#[must_use]
+pub fn original(name: &str) -> &str {
     name.strip_suffix(AGAIN).unwrap_or(name)
 }
 

@@ -18,19 +18,20 @@ use crate::experiment::Experiment;
 
 /// A chart.
 #[derive(Debug, Clone)]
-pub(crate) struct Chart {
+pub struct Chart {
     /// The file name, of `a-z`, `0-9` and `-`; unique in its experiment.
-    pub(crate) id: String,
+    pub id: String,
     /// The title.
-    pub(crate) title: String,
+    pub title: String,
     /// The caption, in a sentence or two.
-    pub(crate) caption: String,
+    pub caption: String,
     /// A complete SVG document, which also works outside of a page.
-    pub(crate) svg: String,
+    pub svg: String,
 }
 
 /// All charts for which an experiment has data, in display order.
-pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
+#[must_use]
+pub fn charts(experiment: &Experiment) -> Vec<Chart> {
     let of_workload = [
         baseline::charts,
         sizes::charts,

@@ -55,23 +55,26 @@ const PEERS: &[(&str, &str)] = peers![
 ];
 
 /// The text of a built-in plan.
-pub(crate) fn text(name: &str) -> Option<&'static str> {
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
     PLANS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 /// The names of all built-in plans and files.
-pub(crate) fn names() -> String {
+#[must_use]
+pub fn names() -> String {
     let names = PLANS.iter().chain(PEERS).map(|(name, _)| *name);
     names.collect::<Vec<_>>().join(", ")
 }
 
 /// All built-in plans, parsed.
-pub(crate) fn all() -> impl Iterator<Item = Result<Plan, String>> {
+pub fn all() -> impl Iterator<Item = Result<Plan, String>> {
     PLANS.iter().map(|(name, text)| parse(text, name, None))
 }
 
 /// A peer file, by its path in a plan of `labs`.
-pub(crate) fn peer(path: &Path) -> Option<&'static str> {
+#[must_use]
+pub fn peer(path: &Path) -> Option<&'static str> {
     PEERS.iter().find(|(known, _)| Path::new(known) == path).map(|(_, text)| *text)
 }
 

@@ -12,57 +12,52 @@ use crate::plan::Plan;
 use crate::record::{Head, Outcome, PLAN, RESULTS, Record, Run};
 
 /// The identity of a run: round, variant, workload, control or not.
-pub(crate) type Key = (usize, String, String, bool);
+pub type Key = (usize, String, String, bool);
 
 /// The identity of this run.
-pub(crate) fn key(run: &Run) -> Key {
+#[must_use]
+pub fn key(run: &Run) -> Key {
     (run.round, run.variant.clone(), run.workload.clone(), run.is_control)
 }
 
 /// The contents of one folder: an experiment, complete or interrupted.
 #[derive(Debug, Clone)]
-pub(crate) struct Experiment {
+pub struct Experiment {
     /// The folder.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// The head of the first start and of each resumption; at least one.
-    pub(crate) heads: Vec<Head>,
+    pub heads: Vec<Head>,
     /// The runs in the order in which they were written. Each has a variant and a workload of the plan, and no
     /// identity occurs twice.
-    pub(crate) runs: Vec<Run>,
+    pub runs: Vec<Run>,
     /// The text of the plan file, before flags changed the plan; `None` if the file is missing.
-    pub(crate) plan_text: Option<String>,
+    pub plan_text: Option<String>,
     /// A message if the last line is incomplete and was ignored.
-    pub(crate) cut: Option<String>,
+    pub cut: Option<String>,
     /// The length of the complete lines.
-    pub(crate) whole_bytes: usize,
+    pub whole_bytes: usize,
 }
 
 impl Experiment {
     /// The plan.
-    pub(crate) fn plan(&self) -> &Plan {
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
         &self.heads[0].plan
     }
 
     /// The head of the first start.
-    pub(crate) fn first(mut self) -> Head {
+    #[must_use]
+    pub fn first(mut self) -> Head {
         self.heads.swap_remove(0)
     }
 
     /// All runs of a variant under a workload, including failed ones and controls.
-    pub(crate) fn runs_of<'a>(
-        &'a self,
-        variant: &'a str,
-        workload: &'a str,
-    ) -> impl Iterator<Item = &'a Run> {
+    pub fn runs_of<'a>(&'a self, variant: &'a str, workload: &'a str) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().filter(move |run| run.variant == variant && run.workload == workload)
     }
 
     /// The runs of a variant under a workload that have metrics, without controls.
-    pub(crate) fn measured<'a>(
-        &'a self,
-        variant: &'a str,
-        workload: &'a str,
-    ) -> impl Iterator<Item = &'a Run> {
+    pub fn measured<'a>(&'a self, variant: &'a str, workload: &'a str) -> impl Iterator<Item = &'a Run> {
         self.runs_of(variant, workload).filter(|run| !run.is_control && run.outcome == Outcome::Measured)
     }
 }
@@ -73,7 +68,7 @@ impl Experiment {
 ///
 /// A message with the file and the line. An incomplete last line is not an error: the write was interrupted
 /// by a power failure or a full disk.
-pub(crate) fn read(folder: &Path) -> Result<Experiment, String> {
+pub fn read(folder: &Path) -> Result<Experiment, String> {
     let path = folder.join(RESULTS);
     let bytes = fs::read(&path).map_err(|error| {
         let hint = "expected a results folder of `rudy lab run`";

@@ -9,20 +9,23 @@ use crate::programs;
 
 impl Plan {
     /// The plan without the variants whose requirements are missing.
-    pub(crate) fn installed(&self) -> Self {
+    #[must_use]
+    pub fn installed(&self) -> Self {
         let mut plan = self.clone();
         plan.variants.retain(|variant| self.missing(variant).is_none());
         plan
     }
 
     /// Whether a variant of the plan uses this program.
-    pub(crate) fn uses(&self, program: &Program) -> bool {
+    #[must_use]
+    pub fn uses(&self, program: &Program) -> bool {
         self.variants.iter().any(|variant| self.runs(variant, program))
     }
 
     /// Whether a variant uses this program: whether its command or configuration, or that of a companion,
     /// contains its placeholder.
-    pub(crate) fn runs(&self, variant: &Variant, program: &Program) -> bool {
+    #[must_use]
+    pub fn runs(&self, variant: &Variant, program: &Program) -> bool {
         let own = iter::once((&variant.command, &variant.config));
         let companions = self.companions_of(variant).map(|companion| (&companion.command, &companion.config));
         own.chain(companions)
@@ -31,18 +34,18 @@ impl Plan {
     }
 
     /// The companion programs of a variant.
-    pub(crate) fn companions_of<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = &'a Companion> {
+    pub fn companions_of<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = &'a Companion> {
         self.companions.iter().filter(move |companion| variant.companions.contains(&companion.name))
     }
 
     /// All commands of a variant, its own first.
-    pub(crate) fn commands<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = &'a [String]> {
+    pub fn commands<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = &'a [String]> {
         let companions = self.companions_of(variant).map(|companion| companion.command.as_slice());
         iter::once(variant.command.as_slice()).chain(companions)
     }
 
     /// A message if a requirement of a variant is missing.
-    pub(crate) fn missing(&self, variant: &Variant) -> Option<String> {
+    pub fn missing(&self, variant: &Variant) -> Option<String> {
         // Requirements of other variants are checked at their start: their runs fail, and the others continue.
         let started = self.commands(variant).filter_map(<[String]>::first).filter(|_| variant.is_optional);
         let builders = self.programs.iter().filter(|program| self.runs(variant, program));

@@ -12,7 +12,7 @@ const REQUEST: Duration = Duration::from_micros(100);
 
 impl Plan {
     /// The number of rounds in which a variant runs with a workload: 0 if it does not.
-    pub(crate) fn rounds_of(&self, variant: &Variant, workload: &Workload) -> usize {
+    pub fn rounds_of(&self, variant: &Variant, workload: &Workload) -> usize {
         if variant.workloads.as_ref().is_some_and(|names| !names.contains(&workload.name)) {
             return 0;
         }
@@ -20,7 +20,8 @@ impl Plan {
     }
 
     /// The variants of a round of a workload by their number, each with whether it is the second run of a control.
-    pub(crate) fn runs_in(&self, round: usize, workload: &Workload) -> Vec<(usize, bool)> {
+    #[must_use]
+    pub fn runs_in(&self, round: usize, workload: &Workload) -> Vec<(usize, bool)> {
         let variants = || self.variants.iter().enumerate();
         let is_in = |variant: &Variant| round < self.rounds_of(variant, workload);
         let first = variants().filter(|(_, variant)| is_in(variant)).map(|(number, _)| (number, false));
@@ -29,12 +30,14 @@ impl Plan {
     }
 
     /// The number of all runs.
-    pub(crate) fn run_count(&self) -> usize {
+    #[must_use]
+    pub fn run_count(&self) -> usize {
         self.workloads.iter().map(|workload| self.runs_of(workload)).sum()
     }
 
     /// The expected duration of all runs.
-    pub(crate) fn expected_time(&self) -> Duration {
+    #[must_use]
+    pub fn expected_time(&self) -> Duration {
         let of = |workload: &Workload| {
             let runs = u32::try_from(self.runs_of(workload)).unwrap_or(u32::MAX);
             self.time_of(workload).saturating_mul(runs)

@@ -134,7 +134,7 @@ fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String>
 /// # Errors
 ///
 /// A message, if the folder is invalid or not writable.
-pub(crate) fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
+pub fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
     let experiments = [experiment::read(folder)?];
     let report = analysis::analyse(&experiments);
     let page = folder.join(PAGE);
@@ -143,7 +143,8 @@ pub(crate) fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
 }
 
 /// The exit code of the results in a folder, with a message unless they pass.
-pub(crate) fn exit_if_worse(folder: &Path, limit: FailIfWorse) -> (Exit, String) {
+#[must_use]
+pub fn exit_if_worse(folder: &Path, limit: FailIfWorse) -> (Exit, String) {
     match experiment::read(folder) {
         Ok(experiment) => limit.exit(&analysis::analyse(&[experiment]).sections[0].comparisons),
         Err(why) => (Exit::CannotRun, why),

@@ -17,7 +17,7 @@ pub const RESULTS: &str = "results.jsonl";
 pub const PLAN: &str = "plan.toml";
 
 /// The metric with the fraction of requests that failed or were not sent. A run without failures lacks it.
-pub(crate) const FAILED_SHARE: &str = "failed_share";
+pub const FAILED_SHARE: &str = "failed_share";
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,7 +154,8 @@ pub struct Warning {
 
 impl Warning {
     /// A warning with the names of the affected metrics; one about failures with an example.
-    pub(crate) fn of(warning: &validity::Warning, failure: Option<&str>) -> Self {
+    #[must_use]
+    pub fn of(warning: &validity::Warning, failure: Option<&str>) -> Self {
         let of = |metric, names: &[&str]| {
             let names = if warning.affects(metric) { names } else { &[] };
             names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Whether the requirements of a variant are met.
-pub(crate) fn is_installed(program: &str) -> bool {
+#[must_use]
+pub fn is_installed(program: &str) -> bool {
     program.contains('{') || find(program).is_some()
 }
 
 /// The path of a program: a path relative to the current folder, or a name in `PATH` and the system folders.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return std::path::absolute(name).ok().filter(|path| path.exists());
     }
@@ -21,7 +22,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// The folder of this program, in which other programs of this repository are built: the value of `{programs}`.
-pub(crate) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     let rudy = std::env::current_exe().unwrap_or_default();
     rudy.parent().map(Path::to_owned).unwrap_or_default()
 }

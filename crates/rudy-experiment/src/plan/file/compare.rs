@@ -19,7 +19,8 @@ pub(super) struct CompareTable {
 
 /// The metrics in which variants are compared by default. The latency of a closed loop is none of them: it sends less
 /// while it waits, so it misses the slow responses.
-pub(crate) fn usual_metrics(kind: &Kind) -> Vec<String> {
+#[must_use]
+pub fn usual_metrics(kind: &Kind) -> Vec<String> {
     let metrics: &[&str] = match kind {
         Kind::Bench { rate: None, .. } => &["cpu_us_per_request"],
         Kind::Bench { rate: Some(_), .. } => &["cpu_us_per_request", "p99_ns"],
