@@ -90,28 +90,28 @@ fn the_interval_covers_the_true_ratio_in_95_percent_with_any_noise() {
 fn the_interval_of_few_rounds_keeps_its_level() {
     for rounds in 6..10 {
         let mut random = Random(2);
-        let mut text = 0.0;
+        let mut level = 0.0;
         let held = share(2000, || {
             let a = values(&mut random, rounds, 2.0, NOISES[1].1);
             let b = values(&mut random, rounds, 1.0, NOISES[1].1);
             let interval = RatioEstimate::paired(&a, &b).unwrap().interval(0.95).unwrap();
-            text = interval.confidence;
+            level = interval.confidence;
             interval.contains(2.0)
         });
-        assert!((held - text).abs() < 0.014 && text >= 0.95, "{rounds} rounds: {held} {text}");
+        assert!((held - level).abs() < 0.014 && level >= 0.95, "{rounds} rounds: {held} {level}");
     }
 }
 
 #[test]
 fn the_interval_of_a_median_keeps_its_level() {
     let mut random = Random(3);
-    let mut text = 0.0;
+    let mut level = 0.0;
     let held = share(3000, || {
         let interval = Summary::new(&values(&mut random, 12, 1.0, NOISES[1].1)).unwrap().interval.unwrap();
-        text = interval.confidence;
+        level = interval.confidence;
         interval.contains(1.0)
     });
-    assert!((held - text).abs() < 0.012 && text >= 0.95, "{held} {text}");
+    assert!((held - level).abs() < 0.012 && level >= 0.95, "{held} {level}");
 }
 
 #[test]
