@@ -13,26 +13,28 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-caching/", &["apps::cache"]),
     ("crates/rudy-client/", &["apps::proxy", "apps::fastcgi"]),
     ("crates/rudy-config/", &["tools::cli", "serve::recipes"]),
-    ("crates/rudy-fastcgi-app/", &["apps::weblog"]),
+    ("crates/rudy-diagnose/", &["measure::observe", "measure::top", "measure::leaks"]),
+    ("crates/rudy-experiment/", &["measure::lab_report"]),
     ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
     ("crates/rudy-files/", &["serve::handlers"]),
     ("crates/rudy-gateway/", &["apps::fastcgi"]),
     ("crates/rudy-guard/", &["serve::steps", "serve::limits"]),
     ("crates/rudy-handlers/", &["serve::handlers", "serve::broadcast"]),
     ("crates/rudy-http/", &["serve::conformance", "serve::machine", "serve::http2"]),
-    ("crates/rudy-lab/", &["measure::lab_report"]),
+    ("crates/rudy-lab/", &["measure::lab"]),
     ("crates/rudy-limit/", &["serve::limits"]),
     ("crates/rudy-load/", &["measure::bench", "tools::get"]),
     ("crates/rudy-log/", &["serve::logs"]),
     ("crates/rudy-message/", &["serve::conformance", "serve::machine", "serve::http2"]),
     ("crates/rudy-mirror/", &["apps::mirror"]),
     ("crates/rudy-net/", &["serve::conformance", "serve::live", "serve::stop", "serve::http2"]),
-    ("crates/rudy-observe/", &["measure::observe"]),
+    ("crates/rudy-observe/", &["measure::observe", "measure::top", "measure::leaks"]),
     ("crates/rudy-pipeline/", &["serve::steps", "serve::handlers"]),
     ("crates/rudy-pipeline/src/client_address/", &["serve::client_address"]),
     ("crates/rudy-pipeline/src/compression/", &["serve::compression"]),
     ("crates/rudy-pipeline/src/routing/", &["serve::hosts", "serve::listeners", "serve::recipes"]),
     ("crates/rudy-proxy/", &["apps::proxy"]),
+    ("crates/rudy-request/", &["tools::get", "tools::trust", "measure::http2_client", "serve::acme"]),
     ("crates/rudy-server/", &["serve::handlers", "serve::run"]),
     ("crates/rudy-server/src/config/", &["tools::cli", "serve::recipes"]),
     ("crates/rudy-server/src/run/", &["serve::run", "serve::reload", "serve::upgrade", "serve::stop"]),
@@ -51,6 +53,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy/src/running/", &["serve::admin", "serve::status"]),
     ("docs/", &["serve::recipes"]),
     ("examples/weblog/", &["apps::weblog"]),
+    ("libraries/", &["apps::weblog"]),
 ];
 
 const TESTS: Step = Step {
@@ -95,7 +98,7 @@ fn filter(files: &[String]) -> String {
     for file in files {
         let mut folders = file.split('/');
         match (folders.next(), folders.next(), folders.next(), folders.next()) {
-            (Some("crates"), Some(package), ..) => {
+            (Some("crates" | "libraries"), Some(package), ..) => {
                 parts.insert(format!("package({package})"));
             }
             (Some("xtask"), ..) => {
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_crate_is_in_the_table_or_pure() {
-        let pure = ["rudy-charts", "rudy-socket-file", "rudy-stats", "rudy-units"];
+        let pure = ["rudy-charts", "rudy-command", "rudy-socket", "rudy-stats", "rudy-units"];
         let folder = std::fs::read_dir(workspace::root().join("crates")).expect("the folder exists");
         for name in folder.map(|entry| entry.expect("readable").file_name()) {
             let name = name.to_string_lossy();

@@ -1,4 +1,4 @@
-//! The HTTP client of `instant-acme`, over [`exchange`].
+//! The HTTP client of `instant-acme`, over that of `rudy-request`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,13 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Request, Response, header};
+use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rudy_request::{Failure, HandshakeError, Memory, Options, Session, Stop, Template, Url, Waiter};
 use rustls::ClientConfig;
 use tokio::task::spawn_blocking;
 
-use crate::exchange::exchange;
+/// The maximum time of an exchange. Authorities may check a name before they respond.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The maximum size of a response body: a certificate chain has a few KiB.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// The maximum time that an authority can make us wait: the longest of the limits of Let's Encrypt are those of a week.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(7 * 24);
@@ -33,7 +38,7 @@ impl Https {
     /// Sends a request on a thread that may block.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let config = self.config.clone();
-        let response = spawn_blocking(move || exchange(&config, &request)).await;
+        let response = spawn_blocking(move || exchange(config, request)).await;
         let response = response.map_err(|error| Error::Other(error.into()))?;
         let response = response.map_err(|error| Error::Other(error.into()))?;
         if response.status().is_client_error() || response.status().is_server_error() {
@@ -66,6 +71,57 @@ impl HttpClient for Https {
             let response = client.send(Request::from_parts(parts, body)).await?;
             Ok(BytesResponse::from(response.map(Full::new)))
         })
+    }
+}
+
+/// Sends a request over a connection of its own, and returns the response. It blocks. The error says what is wrong.
+fn exchange(config: Arc<ClientConfig>, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+    let (parts, body) = request.into_parts();
+    let url: Url = parts.uri.to_string().parse().map_err(|error| format!("{error}"))?;
+    if !url.is_secure() {
+        return Err(format!("expected an https URL, not \"{url}\""));
+    }
+    let (_stop, stopped) = Stop::new().map_err(|error| error.to_string())?;
+    let (options, waiter) =
+        (Options { timeout: Some(TIMEOUT), ..Options::default() }, Waiter::stoppable(stopped));
+    let mut template =
+        Template { method: parts.method, fields: parts.headers, body: Some(body), ..Template::default() };
+    template.keep_alive = false;
+    let agent = concat!("rudy/", env!("CARGO_PKG_VERSION"), " instant-acme");
+    template.fields.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+    let mut body = Memory::new(BODY_BYTES_MAX);
+    let (report, error) =
+        Session::new(&options, &waiter).with_tls(config).send(&url, &template, true, &mut body);
+    match (report.head, error) {
+        (_, Some(error)) => Err(format!("{}: {}", url.host(), why_failed(&error))),
+        (None, None) => Err(format!("{}: no response", url.host())),
+        (Some(head), None) => {
+            let mut response = Response::new(Bytes::from(body.into_bytes()));
+            *response.status_mut() =
+                head.status.try_into().map_err(|error| format!("{}: {error}", url.host()))?;
+            *response.headers_mut() = head.fields;
+            Ok(response)
+        }
+    }
+}
+
+/// The reason for which there is no response.
+fn why_failed(error: &rudy_request::Error) -> String {
+    match error {
+        rudy_request::Error::ConnectTimeout | rudy_request::Error::Failed(Failure::Timeout) => {
+            format!("no response within {} s", TIMEOUT.as_secs())
+        }
+        rudy_request::Error::Failed(Failure::Tls(failed)) => {
+            match failed.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(HandshakeError(untrusted @ rustls::Error::InvalidCertificate(_))) => {
+                    format!(
+                        "{untrusted} (set `authority` in [acme] to the certificates that it is trusted by)"
+                    )
+                }
+                _ => error.to_string(),
+            }
+        }
+        error => error.to_string(),
     }
 }
 

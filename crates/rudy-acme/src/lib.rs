@@ -1,11 +1,10 @@
 //! Certificates from an authority by ACME (RFC 8555): an account, orders, and the time of renewal.
 //!
-//! `instant-acme` implements the protocol. This crate carries its requests over our own HTTP client, answers challenges through
+//! `instant-acme` implements the protocol. This crate carries its requests over the HTTP client of `rudy-request`, answers challenges through
 //! [`Publish`], and turns errors into sentences with advice.
 
 mod account;
 mod challenge;
-mod exchange;
 mod failure;
 mod https;
 mod nonce;

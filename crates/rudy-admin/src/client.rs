@@ -76,7 +76,7 @@ fn find(pid: u32) -> Result<PathBuf, String> {
 }
 
 fn exchange(path: &Path, request: &Request) -> io::Result<Vec<u8>> {
-    let mut stream = rudy_socket_file::connect(path)?;
+    let mut stream = rudy_socket::file::connect(path)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut text = serde_json::to_vec(request)?;

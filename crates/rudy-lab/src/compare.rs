@@ -129,8 +129,9 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rudy_experiment::plan::{Kind, parse};
+
     use super::*;
-    use crate::plan::{Kind, parse};
 
     fn compare(commands: &[&str], urls: &[&str]) -> Compare {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();

@@ -8,11 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use rudy_experiment::plan::{Contents, Plan};
+use rudy_experiment::programs;
 use rudy_tls::KeyType;
 use tempfile::TempDir;
-
-use crate::plan::{Contents, Plan};
-use crate::programs;
 
 /// The files that all runs of an experiment share. Removed on drop.
 #[derive(Debug)]

@@ -5,14 +5,14 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rudy_load::Exit;
+use rudy_command::{Exit, report_error};
+use rudy_experiment::charts;
+use rudy_experiment::experiment::{self, Experiment};
+use rudy_experiment::plan::Kind;
 use rudy_stats::compare::Summary;
 use rudy_units::{Unit, Visible, grouped, share};
 use serde_json::json;
 
-use crate::experiment::{self, Experiment};
-use crate::plan::Kind;
-use crate::report::chart::charts;
 use crate::run::{Options, run_then};
 
 /// The chart of `--plot`: the CPU time of a full handshake in the server, by the size of the key.
@@ -40,7 +40,9 @@ pub struct Handshakes {
 pub fn handshakes(options: &Handshakes) -> Exit {
     let temporary = match tempfile::tempdir() {
         Ok(temporary) => temporary,
-        Err(error) => return refuse(&format!("cannot make a temporary folder: {error}")),
+        Err(error) => {
+            return report_error(Exit::CannotRun, &format!("cannot make a temporary folder: {error}"));
+        }
     };
     let out = options.out.clone().unwrap_or_else(|| temporary.path().join("handshakes"));
     let run = Options {
@@ -53,14 +55,8 @@ pub fn handshakes(options: &Handshakes) -> Exit {
     };
     run_then(&run, |folder, exit| match print(folder, options) {
         Ok(()) => exit,
-        Err(why) => refuse(&why),
+        Err(why) => report_error(Exit::CannotRun, &why),
     })
-}
-
-fn refuse(why: &str) -> Exit {
-    // An error of stderr cannot be reported.
-    let _ = writeln!(Visible(io::stderr()), "error: {why}");
-    Exit::CannotRun
 }
 
 fn print(folder: &Path, options: &Handshakes) -> Result<(), String> {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rudy_load::Interrupt;
+use rudy_experiment::plan::Plan;
+use rudy_experiment::programs::find;
+use rudy_experiment::record::Machine;
 use rudy_observe::Hardware;
+use rudy_request::Interrupt;
 
 use crate::folders::cores;
-use crate::plan::Plan;
-use crate::programs::find;
-use crate::record::Machine;
 use crate::variant::tool;
 
 /// The description of this machine.

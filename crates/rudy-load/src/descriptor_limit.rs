@@ -3,10 +3,9 @@
 use std::fs;
 use std::num::NonZeroU32;
 
-use rudy_net::engine::raise_descriptor_limit;
-
-use crate::Remote;
-use crate::exit::CommandError;
+use rudy_command::CommandError;
+use rudy_request::Remote;
+use rudy_socket::raise_descriptor_limit;
 
 /// Descriptors in addition to connections: the epoll of each thread, standard streams, output files.
 const DESCRIPTOR_RESERVE: u64 = 32;

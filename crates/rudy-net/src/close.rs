@@ -12,35 +12,15 @@
 
 mod peer_wait;
 
-use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use rudy_service::{Deadline, Limits};
-use rustix::net::RecvFlags;
+use rudy_socket::close::finish;
+pub use rudy_socket::close::{CloseMode, close_at_once, stop_writing};
 
 use self::peer_wait::PeerWait;
-pub use crate::shutdown::stop_writing;
-use crate::shutdown::{reset_on_close, stop_reading};
 use crate::transport::Stream;
-
-/// Maximum number of bytes to discard when the close cannot wait: a request, or the buffered part of an
-/// upload.
-const DRAIN_BYTES_MAX: usize = 64 * 1024;
-
-/// How to close a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CloseMode {
-    /// We have sent everything, and the peer may still be sending: drain its input until it closes.
-    Linger,
-    /// No exchange is in progress: do not wait for the peer.
-    NoLinger,
-    /// The peer has closed, its input is read, and no exchange is in progress: only close the descriptor.
-    /// That needs one system call instead of four. A TLS session sends its close notification first.
-    PeerClosed,
-    /// The response is incomplete and would look complete, or the connection is broken: reset it.
-    Reset,
-}
 
 /// Limits for the first two steps of a close that lingers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +63,6 @@ pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> im
             ready!(deadline.poll_passed(cx));
         }
     })
-}
-
-/// Closes a connection without waiting, for use outside of a task or runtime. The steps are the same, but
-/// input that arrives later causes a reset.
-pub fn close_at_once(io: impl AsFd, mode: CloseMode) {
-    finish_close(&io, mode, false, false);
 }
 
 /// A connection that is closing. If dropped before its end, it takes the remaining steps without waiting.
@@ -163,42 +137,7 @@ impl Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        finish_close(&self.io, self.mode, self.has_stopped_writing, self.has_drained);
-    }
-}
-
-/// Takes the remaining steps; a failure does not prevent the next step. Dropping `io` is the last step.
-fn finish_close(io: &impl AsFd, mode: CloseMode, has_stopped_writing: bool, has_drained: bool) {
-    match mode {
-        CloseMode::PeerClosed => return,
-        CloseMode::Reset => {
-            // If this fails the peer sees an orderly close; a length or a missing last chunk still shows the
-            // truncation.
-            let _ = reset_on_close(io);
-            return;
-        }
-        CloseMode::Linger | CloseMode::NoLinger => {}
-    }
-    // 1. Stop writing. Fails if the peer is gone.
-    if !has_stopped_writing {
-        let _ = stop_writing(io);
-    }
-    // 2. Drain the input.
-    if !has_drained {
-        drain_without_waiting(io);
-    }
-    // 3. Stop reading.
-    stop_reading(io);
-}
-
-/// Discards what the kernel has buffered, up to [`DRAIN_BYTES_MAX`].
-fn drain_without_waiting(socket: impl AsFd) {
-    let mut buffer = [0; 4096];
-    for _ in 0..DRAIN_BYTES_MAX / buffer.len() {
-        match rustix::net::recv(&socket, &mut buffer, RecvFlags::DONTWAIT) {
-            Ok((_, 1..)) => {}
-            Ok((_, 0)) | Err(_) => return,
-        }
+        finish(&self.io, self.mode, self.has_stopped_writing, self.has_drained);
     }
 }
 
@@ -206,7 +145,7 @@ fn drain_without_waiting(socket: impl AsFd) {
 mod tests {
     use std::fs::File;
     use std::io::{self, ErrorKind, Read, Write};
-    use std::os::fd::BorrowedFd;
+    use std::os::fd::{AsFd, BorrowedFd};
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
     use std::sync::{Arc, Mutex};
@@ -411,17 +350,6 @@ mod tests {
             if !faults.socket_fails {
                 assert_stopped(&mut peer, faults);
             }
-        }
-    }
-
-    #[test]
-    fn a_close_without_waiting_drains_buffered_input_up_to_a_limit() {
-        for (sent, left) in [(0, 0), (1, 0), (DRAIN_BYTES_MAX, 0), (DRAIN_BYTES_MAX + 1, 1)] {
-            let (socket, mut peer) = UnixStream::pair().unwrap();
-            peer.write_all(&vec![b'x'; sent]).unwrap();
-            let again = socket.try_clone().unwrap();
-            close_at_once(socket, CloseMode::NoLinger);
-            assert_eq!(rustix::io::ioctl_fionread(&again).unwrap(), left, "{sent}");
         }
     }
 }

@@ -11,7 +11,6 @@ pub mod engine;
 pub mod listen;
 pub mod proxy_header;
 mod scratch;
-mod shutdown;
 mod timers;
 mod tls;
 pub mod transport;

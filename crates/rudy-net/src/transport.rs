@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rudy_service::Piped;
+use rudy_socket::close::stop_writing;
 use rudy_tls::{ClientHello, Tls, TlsSite};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
@@ -19,7 +20,6 @@ use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::scratch::Scratch;
-use crate::shutdown::stop_writing;
 
 /// A read of fewer bytes costs more than its bytes, and should complete something. A packet of a client has more, unless it is
 /// the end of a message.

@@ -14,13 +14,14 @@ use crate::Error;
 /// `/proc/PID`, held open. Reads through it always refer to this process, even if its id is reused. All reads
 /// fail after the process has ended.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub struct Folder {
     pid: u32,
     descriptor: OwnedFd,
 }
 
 impl Folder {
-    pub(crate) fn open(pid: u32) -> Result<Self, Error> {
+    /// Opens the folder of a process.
+    pub fn open(pid: u32) -> Result<Self, Error> {
         let path = format!("/proc/{pid}");
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         match openat(CWD, &path, flags, Mode::empty()) {
@@ -30,18 +31,20 @@ impl Folder {
         }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// The process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Replaces `buffer` with the contents of a file.
-    pub(crate) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Error> {
         self.try_read(name, buffer).map_err(|errno| self.error(name, errno))
     }
 
     /// Like [`read`](Self::read), for a file that may disappear while the process runs. Returns whether it
     /// existed.
-    pub(crate) fn read_if_there(&self, name: &str, buffer: &mut Vec<u8>) -> Result<bool, Error> {
+    pub fn read_if_there(&self, name: &str, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         match self.try_read(name, buffer) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT | Errno::SRCH) => Ok(false),
@@ -55,7 +58,7 @@ impl Folder {
     }
 
     /// The numeric names in `task` and in `fd`.
-    pub(crate) fn list(&self, name: &str) -> Result<Vec<u32>, Error> {
+    pub fn list(&self, name: &str) -> Result<Vec<u32>, Error> {
         self.try_list(name).map_err(|errno| self.error(name, errno))
     }
 
@@ -71,19 +74,20 @@ impl Folder {
     }
 
     /// The size of a file or folder, from `stat`.
-    pub(crate) fn size(&self, name: &str) -> Result<u64, Error> {
+    pub fn size(&self, name: &str) -> Result<u64, Error> {
         let stat =
             statat(&self.descriptor, name, AtFlags::empty()).map_err(|errno| self.error(name, errno))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
     /// The target of a link, or `None` if it is gone.
-    pub(crate) fn link(&self, name: &str) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn link(&self, name: &str) -> Option<Vec<u8>> {
         readlinkat(&self.descriptor, name, Vec::new()).ok().map(CString::into_bytes)
     }
 
     /// Calls a function for each line of a file. A missing file has no lines.
-    pub(crate) fn lines(&self, name: &str, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
+    pub fn lines(&self, name: &str, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = match openat(&self.descriptor, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -104,7 +108,9 @@ impl Folder {
         format!("/proc/{}/{name}", self.pid)
     }
 
-    pub(crate) fn unexpected(&self, name: &str, expected: &'static str) -> Error {
+    /// The error of a file that differs from proc(5).
+    #[must_use]
+    pub fn unexpected(&self, name: &str, expected: &'static str) -> Error {
         Error::Unexpected { path: self.path(name), expected }
     }
 

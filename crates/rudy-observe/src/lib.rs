@@ -16,29 +16,21 @@
 //! # Ok::<(), rudy_observe::Error>(())
 //! ```
 
-pub mod conns;
 mod descriptors;
-pub mod disk;
 mod error;
-mod exit;
 mod folder;
-mod jvm;
 mod machine;
 mod process;
 mod sockets;
 mod target;
-mod text;
-pub mod top;
-pub mod watch;
 
 pub use descriptors::Descriptors;
 pub use error::Error;
-pub use exit::Exit;
-pub use jvm::Dumps;
+pub use folder::Folder;
 pub use machine::{Hardware, Machine};
 pub use process::{
-    Difference, Memory, Process, Relative, RunDelay, Sample, Thread, ThreadDifference, ThreadTime,
-    ThreadTimes, cpu_time, relative, relatives,
+    Difference, KernelStack, Memory, Process, ProcessEntry, RunDelay, Sample, Source, Stat, Thread,
+    ThreadDifference, ThreadTime, ThreadTimes, all, cpu_time, descendants, field, process_entry,
 };
 pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};
 pub use target::Target;

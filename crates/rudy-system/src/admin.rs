@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_admin::{REQUEST_BYTES_MAX, Request, Response, default_folder, socket_file_name};
-use rudy_socket_file::SocketFile;
+use rudy_socket::file::SocketFile;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -128,7 +128,7 @@ impl AdminSocket {
         runtime: &Runtime,
         responder: Responder,
     ) -> io::Result<Self> {
-        let (listener, file) = rudy_socket_file::bind(path, Some(0o600), BACKLOG)?;
+        let (listener, file) = rudy_socket::file::bind(path, Some(0o600), BACKLOG)?;
         let owner = user.map_or_else(geteuid, |user| user.uid).as_raw();
         if user.is_some() {
             chown(path, Some(owner), None)?;
@@ -147,7 +147,7 @@ impl Drop for AdminSocket {
 
 /// Whether this process listens on the socket. The kernel records the process at `listen`.
 fn listens(pid: u32, path: &Path) -> bool {
-    let listener = rudy_socket_file::connect(path).ok().and_then(|stream| socket_peercred(&stream).ok());
+    let listener = rudy_socket::file::connect(path).ok().and_then(|stream| socket_peercred(&stream).ok());
     listener.is_some_and(|listener| u32::try_from(listener.pid.as_raw_pid()) == Ok(pid))
 }
 
@@ -158,7 +158,7 @@ fn remove_stale(folder: &Path) {
     let sockets = sockets.filter(|path| path.extension().is_some_and(|end| end == "sock")).take(STALE_MAX);
     for path in sockets {
         // A file that stays does no harm.
-        let _ = rudy_socket_file::remove_stale(&path);
+        let _ = rudy_socket::file::remove_stale(&path);
     }
 }
 

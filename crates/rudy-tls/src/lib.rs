@@ -1,7 +1,7 @@
 //! TLS without sockets: sessions as state machines, the settings of a site, its certificates, tickets, and what a client trusts.
 //!
-//! rustls and aws-lc-rs implement the protocol and the cryptography. Only this crate and the client of `rudy-load` use
-//! them.
+//! rustls and aws-lc-rs implement the protocol and the cryptography. Only this crate and the clients over
+//! `rudy-request` use them.
 
 mod certificate;
 mod challenge;

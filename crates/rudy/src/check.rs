@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
-use rudy_load::parse_field;
+use rudy_request::parse_field;
 use rudy_server::run::{self, Exit, ExplainedRequest};
 
 /// Validate a configuration file and print its effective settings

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
-use rudy_observe::conns::{Options, WatchOptions};
+use rudy_diagnose::conns::{Options, WatchOptions};
 use rudy_observe::{By, Target};
 
 use crate::top::interval;
@@ -100,7 +100,7 @@ impl Conns {
     pub(crate) fn run(self) -> ExitCode {
         let target = self.target.clone().or_else(|| self.port.map(|port| Target::Port(port.get())));
         let Some(target) = target else { self.missing_target().exit() };
-        rudy_observe::conns::run(&self.options(target)).into()
+        rudy_diagnose::conns::run(&self.options(target)).into()
     }
 
     /// `rudy conns --watch 500` watches no process every 500 s.

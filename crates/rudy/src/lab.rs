@@ -1,12 +1,11 @@
 //! The flags of `rudy lab`.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rudy_lab::{Compare, DiffOptions, FailIfWorse, Format, Options, ReportOptions};
-use rudy_load::Exit;
-use rudy_units::Visible;
+use rudy_command::{Exit, print, report_error};
+use rudy_experiment::{DiffOptions, FailIfWorse, Format, ReportOptions};
+use rudy_lab::{Compare, Options};
 
 /// Compare servers with repeated, interleaved benchmarks
 ///
@@ -268,14 +267,14 @@ impl Lab {
     /// Runs the command and returns its exit code.
     pub(crate) fn run(self) -> Exit {
         match self.command {
-            LabCommand::List => rudy_lab::list(),
-            LabCommand::Show(show) => rudy_lab::show(&show.name),
+            LabCommand::List => rudy_experiment::list(),
+            LabCommand::Show(show) => rudy_experiment::show(&show.name),
             LabCommand::Run(run) => rudy_lab::run(&run.into()),
             LabCommand::Compare(compare) => compare.run(),
             LabCommand::Diff(Diff { old, new, json, fail_if_worse }) => {
-                rudy_lab::diff(&DiffOptions { old, new, is_json: json, fail_if_worse })
+                rudy_experiment::diff(&DiffOptions { old, new, is_json: json, fail_if_worse })
             }
-            LabCommand::Report(report) => rudy_lab::report(&report.into()),
+            LabCommand::Report(report) => rudy_experiment::report(&report.into()),
             LabCommand::Burn(Burn { cpu, listen }) => rudy_lab::burn(listen, cpu.0),
             LabCommand::Messages(Messages { tasks, workers }) => {
                 let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -304,7 +303,7 @@ impl From<Run> for Options {
 impl CompareArguments {
     fn run(self) -> Exit {
         let Ok([a, b]) = <[String; 2]>::try_from(self.name) else {
-            return refuse("--name is needed twice, or not at all");
+            return report_error(Exit::BadInput, "--name is needed twice, or not at all");
         };
         let compare = Compare {
             commands: self.commands,
@@ -318,9 +317,9 @@ impl CompareArguments {
         };
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let text = match compare.plan(&folder) {
-            Ok(text) if self.print_plan => return rudy_lab::print(&text),
+            Ok(text) if self.print_plan => return print(&text),
             Ok(text) => text,
-            Err(why) => return refuse(&why),
+            Err(why) => return report_error(Exit::BadInput, &why),
         };
         rudy_lab::run(&Options {
             plan: Some("compare".to_owned()),
@@ -330,12 +329,6 @@ impl CompareArguments {
             ..Options::default()
         })
     }
-}
-
-fn refuse(why: &str) -> Exit {
-    // An error of stderr cannot be reported.
-    let _ = writeln!(Visible(io::stderr()), "error: {why}");
-    Exit::BadInput
 }
 
 impl From<Report> for ReportOptions {

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use rudy_command::Exit;
 use rudy_lab::Handshakes;
 use rudy_load::tls::{Options, parse_server};
-use rudy_load::{Access, Exit, Trust, Url};
+use rudy_request::{Access, Trust, Url};
 
 use crate::values::{time, unsupported};
 

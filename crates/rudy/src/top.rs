@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use rudy_observe::top::{Options, Sort};
-use rudy_observe::{Dumps, Target, disk};
+use rudy_diagnose::top::{Options, Sort};
+use rudy_diagnose::{Dumps, disk};
+use rudy_observe::Target;
 
 use crate::values::time;
 
@@ -94,7 +95,7 @@ impl Top {
     pub(crate) fn run(self) -> ExitCode {
         let is_disk = self.disk;
         match (is_disk, self.target.clone()) {
-            (false, Some(target)) => rudy_observe::top::run(&self.threads(target)).into(),
+            (false, Some(target)) => rudy_diagnose::top::run(&self.threads(target)).into(),
             (_, target) => disk::run(&self.disk(target)).into(),
         }
     }

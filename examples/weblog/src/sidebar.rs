@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use jiff::Timestamp;
-use rudy_load::poll::{self, Outcome, Poll, Stop};
+use rudy_poll::{Outcome, Poll, Stop};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl Sidebar {
 }
 
 fn start(service: &Service, changes: Arc<Changes>) -> Result<(Arc<Mutex<Panel>>, Stop), String> {
-    let mut options = poll::Options::new(service.url.parse().map_err(|error| format!("{error}"))?);
+    let mut options = rudy_poll::Options::new(service.url.parse().map_err(|error| format!("{error}"))?);
     options.interval = service.interval.map_or(options.interval, |interval| interval.0);
     options.per_day = service.per_day.unwrap_or(options.per_day);
     options.timeout = service.timeout.map_or(options.timeout, |timeout| timeout.0);
@@ -81,7 +81,7 @@ fn start(service: &Service, changes: Arc<Changes>) -> Result<(Arc<Mutex<Panel>>,
     thread::Builder::new()
         .name("sidebar".into())
         .spawn(move || {
-            poll::poll(&options, stopped, &mut |poll| {
+            rudy_poll::poll(&options, stopped, &mut |poll| {
                 if lock(&shared).record(&service, &poll) {
                     changes.add();
                 }

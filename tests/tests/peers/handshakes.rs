@@ -1,6 +1,6 @@
 //! `rudy tls` against nginx, checked with `openssl s_client`, and with what curl measures over the same simulated path.
 
-use rudy_load::Relay;
+use rudy_request::Relay;
 use rudy_tests::prelude::*;
 
 /// Starts nginx with the configuration of the lab. The folder has its files.

@@ -189,7 +189,7 @@ fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
     let sockets = folders.map(|folder| Path::new(&folder).join(format!("admin-{}.sock", pids[0])));
     let socket = sockets.iter().find(|path| path.exists()).expect("the server has an admin socket");
     hanging.signal(Signal::STOP);
-    let queued: Vec<_> = (0..1000).map_while(|_| rudy_socket_file::connect(socket).ok()).collect();
+    let queued: Vec<_> = (0..1000).map_while(|_| rudy_socket::file::connect(socket).ok()).collect();
     assert!(queued.len() < 1000, "the queue is limited");
     let output = certificates(&["--pid", &pids[0]]);
     assert!(output.stderr.contains("does not respond"), "{}", output.stderr);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::File;
 use crate::Outcome;
 
-/// The layer of every crate in `crates/`. A new crate needs an entry here.
+/// The layer of every crate in `crates/` and `libraries/`. A new crate needs an entry here.
 const LAYERS: &[(&str, u8)] = &[
     ("rudy-message", 0),
     ("rudy-http", 0),
@@ -16,13 +16,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-stats", 0),
     ("rudy-units", 0),
     ("rudy-charts", 0),
+    ("rudy-command", 1),
     ("rudy-config", 1),
     ("rudy-config-derive", 0),
     ("rudy-observe", 1),
-    ("rudy-socket-file", 1),
+    ("rudy-socket", 1),
     ("rudy-store", 1),
     ("rudy-tls", 1),
-    ("rudy-acme", 2),
     ("rudy-admin", 2),
     ("rudy-upstream", 1),
     ("rudy-limit", 1),
@@ -30,8 +30,14 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-log", 2),
     ("rudy-service", 2),
     ("rudy-net", 2),
+    ("rudy-diagnose", 2),
+    ("rudy-experiment", 2),
+    ("rudy-request", 2),
+    ("rudy-acme", 3),
     ("rudy-load", 3),
+    ("rudy-poll", 3),
     ("rudy-system", 3),
+    ("rudy-lab", 4),
     ("rudy-pipeline", 4),
     ("rudy-client", 5),
     ("rudy-files", 5),
@@ -44,7 +50,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-mirror", 7),
     ("rudy-watch", 7),
     ("rudy-server", 8),
-    ("rudy-lab", 9),
     ("rudy", 10),
 ];
 

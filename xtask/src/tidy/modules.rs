@@ -28,7 +28,8 @@ pub(super) fn circles(sources: &[File]) -> Vec<String> {
 
 /// Splits the path of a file into its crate and the path below `src`.
 fn split(path: &str) -> Option<(&str, &str)> {
-    path.strip_prefix("crates/")?.split_once("/src/")
+    let folders = ["crates/", "libraries/"];
+    folders.iter().find_map(|folder| path.strip_prefix(folder))?.split_once("/src/")
 }
 
 /// Returns the imports between the top-level modules of a crate, without those of tests. What the root of the crate exports again is

@@ -2,9 +2,8 @@
 
 use super::File;
 
-/// The only file with calls that close connections. `close.rs` beside it makes them, so that none leaks and every error response arrives
-/// (RFC 9112 §9.6).
-const CLOSE: &str = "crates/rudy-net/src/shutdown.rs";
+/// The only file with calls that close connections, so that none leaks and every error response arrives (RFC 9112 §9.6).
+const CLOSE: &str = "crates/rudy-socket/src/close.rs";
 
 /// Calls that close a socket or one direction of it, change how it closes, or leak its descriptor. Without `poll_shutdown`, which a
 /// type that wraps a socket must forward, and without drops, which are not visible in the text.
@@ -45,7 +44,8 @@ pub(super) fn without_lints(manifests: &[File]) -> Vec<String> {
 pub(super) fn closes(sources: &[File]) -> Vec<String> {
     sources
         .iter()
-        .filter(|file| file.path.starts_with("crates/") && file.path.contains("/src/"))
+        .filter(|file| ["crates/", "libraries/"].iter().any(|folder| file.path.starts_with(folder)))
+        .filter(|file| file.path.contains("/src/"))
         .filter(|file| file.path != CLOSE)
         .flat_map(|file| lines_with(file, outside_tests(file), CLOSING))
         .map(|place| format!("{place}: only {CLOSE} has calls that close connections"))

@@ -15,7 +15,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use rudy_load::{Exit, Interrupt};
+use rudy_command::{Exit, print_line, report_error};
+use rudy_experiment::plan::Plan;
+use rudy_experiment::record::Outcome;
+use rudy_request::Interrupt;
 use rudy_units::Visible;
 use rustix::process::{getpid, set_child_subreaper};
 
@@ -27,9 +30,7 @@ use self::single::Bench;
 #[cfg(test)]
 pub(crate) use self::validity::warnings;
 use crate::folders::Folders;
-use crate::plan::Plan;
-use crate::record::Outcome;
-use crate::{machine, report, variant};
+use crate::{machine, variant};
 
 /// Runs an experiment, and reports progress on stderr.
 #[must_use]
@@ -51,39 +52,34 @@ pub(crate) fn run_then(options: &Options, then: impl FnOnce(&Path, Exit) -> Exit
     };
     match Experiment::new(options).and_then(run) {
         Ok(exit) => exit,
-        Err(Refusal::Input(why)) => refuse(Exit::BadInput, &why),
-        Err(Refusal::World(why)) => refuse(Exit::CannotRun, &why),
+        Err(Refusal::Input(why)) => report_error(Exit::BadInput, &why),
+        Err(Refusal::World(why)) => report_error(Exit::CannotRun, &why),
         Err(Refusal::Interrupted(signal, left_behind)) => {
             let left_behind = left_behind.as_deref().unwrap_or(progress::NOTHING_LEFT);
-            progress::say(&format!("interrupted before the first run: {left_behind}"));
+            print_line(&format!("interrupted before the first run: {left_behind}"));
             Exit::Signal(signal)
         }
     }
 }
 
-fn refuse(exit: Exit, why: &str) -> Exit {
-    progress::say(&format!("error: {why}"));
-    exit
-}
-
 /// The exit code of `--fail-if-worse`.
-fn judged(folder: &Path, limit: report::FailIfWorse) -> Exit {
-    let (exit, why) = report::exit_if_worse(folder, limit);
+fn judged(folder: &Path, limit: rudy_experiment::FailIfWorse) -> Exit {
+    let (exit, why) = rudy_experiment::exit_if_worse(folder, limit);
     if !why.is_empty() {
-        progress::say(&why);
+        print_line(&why);
     }
     exit
 }
 
 /// Prints the findings. An error here does not affect the results.
 fn show(folder: &Path) {
-    match report::after_run(folder) {
+    match rudy_experiment::after_run(folder) {
         Ok((page, findings)) => {
             // An error of stderr cannot be reported.
             let _ = Visible(io::stdout()).write_all(findings.as_bytes());
-            progress::say(&format!("the report is in {}", page.display()));
+            print_line(&format!("the report is in {}", page.display()));
         }
-        Err(why) => progress::say(&format!("cannot write the report: {why}")),
+        Err(why) => print_line(&format!("cannot write the report: {why}")),
     }
 }
 
@@ -125,12 +121,12 @@ impl Experiment {
     fn prepare(&self, folders: &Folders, interrupt: &Interrupt) -> Result<Versions, Refusal> {
         let built = build::build(&self.plan, folders, interrupt);
         let versions = built.map(|()| machine::versions(&self.plan, interrupt));
-        let left_behind = variant::end_whatever_is_left();
+        let left_behind = variant::end_leftovers();
         if let Some(signal) = interrupt.signal() {
             return Err(Refusal::Interrupted(signal, left_behind));
         }
         if let Some(left_behind) = left_behind {
-            progress::say(&left_behind);
+            print_line(&left_behind);
         }
         versions.map_err(Refusal::World)
     }
@@ -143,14 +139,14 @@ impl Experiment {
         interrupt: &Interrupt,
         log: &mut Log,
     ) -> Result<Exit, Refusal> {
-        let turns = schedule::turns(&self.plan, self.seed);
-        let left: Vec<_> = turns.iter().filter(|turn| !self.results.has(&self.plan, turn)).collect();
+        let runs = schedule::schedule(&self.plan, self.seed);
+        let left: Vec<_> = runs.iter().filter(|scheduled| !self.results.has(&self.plan, scheduled)).collect();
         let bench = Bench { plan: &self.plan, folders, rows, interrupt, begun: Instant::now() };
-        let mut progress = Progress::new(&self.plan, turns.len(), left.len(), self.results.folder());
+        let mut progress = Progress::new(&self.plan, runs.len(), left.len(), self.results.folder());
         let mut measured = 0_usize;
-        for (number, turn) in left.iter().enumerate() {
-            let run = if interrupt.signal().is_some() { None } else { bench.run(turn) };
-            let left_behind = variant::end_whatever_is_left();
+        for (number, scheduled) in left.iter().enumerate() {
+            let run = if interrupt.signal().is_some() { None } else { bench.run(scheduled) };
+            let left_behind = variant::end_leftovers();
             let Some(mut run) = run else {
                 progress.interrupted(left_behind.as_deref());
                 return Ok(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal));

@@ -6,14 +6,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rudy_experiment::experiment::{self, Key, key};
+use rudy_experiment::plan::Plan;
+use rudy_experiment::record::{Head, PLAN, RESULTS, Record, Run};
 use rustix::fs::Access;
 
 use super::options::Refusal;
-use super::schedule::Turn;
-use crate::experiment::{self, Key, key};
+use super::schedule::ScheduledRun;
 use crate::machine;
-use crate::plan::Plan;
-use crate::record::{Head, PLAN, RESULTS, Record, Run};
 
 /// Where the results go.
 pub(super) struct Results {
@@ -68,9 +68,10 @@ impl Results {
     }
 
     /// Whether a run has a result.
-    pub(super) fn has(&self, plan: &Plan, turn: &Turn) -> bool {
-        let (variant, workload) = (&plan.variants[turn.variant].name, &plan.workloads[turn.workload].name);
-        self.done.contains(&(turn.round, variant.clone(), workload.clone(), turn.is_control))
+    pub(super) fn has(&self, plan: &Plan, scheduled: &ScheduledRun) -> bool {
+        let (variant, workload) =
+            (&plan.variants[scheduled.variant].name, &plan.workloads[scheduled.workload].name);
+        self.done.contains(&(scheduled.round, variant.clone(), workload.clone(), scheduled.is_control))
     }
 
     /// Creates the folder if necessary, and writes the head.
@@ -162,8 +163,9 @@ fn check_writable(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rudy_experiment::plan::parse;
+
     use super::*;
-    use crate::plan::parse;
 
     const PLAN_TEXT: &str =
         "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[workload]]\nname = \"l\"\nkind = \"bench\"\n";

@@ -1,12 +1,12 @@
 //! Whether the metrics of a run are valid: completes the conditions that the generator knows with those of the machine
 //! and of the server, and asks [`check`].
 
+use rudy_experiment::plan::{Kind, OutputFormat};
+use rudy_experiment::record::Warning;
 use rudy_observe::ThreadTimes;
 use rudy_stats::validity::{ThreadUse, check};
 
 use crate::machine::Shares;
-use crate::plan::{Kind, OutputFormat};
-use crate::record::Warning;
 use crate::workload::Measurement;
 
 /// Each thread as fractions of the time that was observed. Empty if nothing was observed twice.

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::plan::Ready;
+use rudy_experiment::plan::Ready;
 
 /// Timeout of a single try.
 const TRY: Duration = Duration::from_secs(1);

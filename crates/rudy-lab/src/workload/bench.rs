@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use rudy_experiment::plan::Kind;
+use rudy_experiment::record::{self, Interval};
 use rudy_load::bench::Run;
 use rudy_stats::Histogram;
 use rudy_stats::validity::{Conditions, ThreadUse};
@@ -12,8 +14,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::flood::OpenConnections;
-use crate::plan::Kind;
-use crate::record::{self, Interval};
 
 /// The results of a load generator.
 #[derive(Debug, Default)]
@@ -234,8 +234,8 @@ pub(crate) fn intervals(rows: &str) -> Vec<Interval> {
 
 #[cfg(test)]
 mod tests {
-    use rudy_load::Failure;
     use rudy_load::bench::{Outcome, Recorder, ThreadTime};
+    use rudy_request::Failure;
 
     use super::*;
 

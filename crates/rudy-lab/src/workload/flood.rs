@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rudy_experiment::record;
 use rudy_units::{Time, float};
 use serde::Deserialize;
 
 use super::bench::{Measurement, is_supported};
-use crate::record;
 
 #[derive(Deserialize)]
 struct Report {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rudy_experiment::record::{self, Step};
 use rudy_stats::search::{HOLDS_MAX, STEPS_MAX};
 use rudy_units::Time;
 use serde::Deserialize;
 
 use super::bench::Measurement;
-use crate::record::{self, Step};
 
 /// The maximum pause between two steps.
 const COOL_DOWN: Duration = Duration::from_secs(1);

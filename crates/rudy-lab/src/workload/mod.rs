@@ -12,12 +12,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rudy_experiment::plan::{Kind, TlsUse, Workload};
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::plan::{Kind, TlsUse, Workload};
 use crate::variant::{POLL, on_cores, wait_until};
-use rudy_load::Interrupt;
+use rudy_request::Interrupt;
 
 pub(crate) use self::bench::{Measurement, intervals};
 pub(crate) use self::flood::OpenConnections;

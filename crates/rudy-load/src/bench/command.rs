@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rudy_command::{CommandError, Exit, print_line, report_error};
+use rudy_request::{Interrupt, Remote};
 use rudy_stats::Slo;
 
 use super::options::Options;
@@ -13,9 +15,6 @@ use super::run::{Interval, Outcome, RunError, Watch, run};
 use super::search;
 use super::split::{Start, StartAt};
 use super::view;
-use crate::exit::{CommandError, print_line, report_error};
-use crate::interrupt::Interrupt;
-use crate::{Exit, Remote};
 
 /// Time to open connections in addition to that of the connect rate, for TLS and slow networks.
 const CONNECT_ALLOWANCE: Duration = Duration::from_secs(2);

@@ -9,16 +9,15 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use rudy_http::Limits;
+use rudy_request::{Connection, DriveStatus, Failure};
 
 use super::exchange::{Exchange, ExchangeObserver, SentRequest};
 use super::plan::{Pace, Plan};
 use super::recorder::Recorder;
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::RunControl;
-use crate::Failure;
-use crate::connection::{Connection, DriveStatus};
+use crate::Mix;
 use crate::poller::Poller;
-use crate::request::Mix;
 
 /// Size of the read buffer. With the larger bodies that fill it, copying dominates.
 const SCRATCH_BYTES: usize = 64 * 1024;

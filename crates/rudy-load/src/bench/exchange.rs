@@ -5,12 +5,10 @@ use std::time::Instant;
 
 use http::HeaderMap;
 use rudy_message::client::ResponseHead;
+use rudy_request::{EarlyData, Failure, Observer, Transport};
 
 use super::plan::{BodyProperty, Expected};
 use super::recorder::Recorder;
-use crate::Failure;
-use crate::connection::Observer;
-use crate::transport::{EarlyData, Transport};
 
 /// How often a request is sent again that the server refuses. A server that refuses it on several connections has a reason.
 const REPEATS_MAX: u8 = 3;

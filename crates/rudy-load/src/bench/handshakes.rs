@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use rudy_request::{EarlyData, Handshake};
 use serde::{Deserialize, Serialize};
 
 use super::json;
-use crate::transport::{EarlyData, Handshake};
 use crate::units;
 
 /// Counts of TLS handshakes, and what they cost the load generator.

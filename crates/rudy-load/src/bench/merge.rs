@@ -5,14 +5,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rudy_command::{Exit, print_line, report_error};
 use rudy_stats::validity::RATE_KEPT_MIN;
 
 use super::options::OutputOptions;
 use super::output::Output;
 use super::report::{Config, Run, Verdict};
 use super::split::ShareConfig;
-use crate::exit::{print_line, report_error};
-use crate::{Exit, units};
+use crate::units;
 
 /// Maximum time between the starts of two shares, in seconds, for which they count as simultaneous.
 const START_SKEW_MAX_S: f64 = 1.0;
@@ -207,8 +207,9 @@ fn merge_runs(shares: impl Iterator<Item = Run>) -> Option<Run> {
 mod tests {
     use std::time::Duration;
 
+    use rudy_request::Failure;
+
     use super::*;
-    use crate::Failure;
     use crate::bench::Recorder;
     use crate::bench::run::{Outcome, ThreadTime};
 

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
+use rudy_request::{Access, Protocols, Url};
 use rudy_stats::{Slo, search};
 use rudy_units::Rate;
 
 use super::sources::Sources;
 use super::split::{Split, StartAt};
-use crate::{Access, Protocols, Url};
 
 /// The parsed command line, before validation.
 #[derive(Debug, Clone)]

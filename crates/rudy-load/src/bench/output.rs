@@ -5,12 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use rudy_command::CommandError;
 use serde::Serialize;
 
 use super::options::OutputOptions;
 use super::report::{Document, Rows, Run, render};
 use super::run::Interval;
-use crate::exit::CommandError;
 use crate::output_file::OutputFile;
 use crate::units::{visible_json, visible_lines};
 

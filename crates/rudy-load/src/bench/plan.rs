@@ -5,12 +5,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_request::{Protocols, Remote, Security};
 use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
-use crate::Protocols;
+use crate::Mix;
 use crate::descriptor_limit::Requirements;
-use crate::request::Mix;
-use crate::transport::{Remote, Security};
 
 /// The plan of a run against one server.
 #[derive(Debug, Clone)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use rudy_command::CommandError;
+use rudy_request::{Protocols, Relay, Remote, Sessions, Url};
 use rudy_stats::Slo;
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 use rudy_units::Rate;
@@ -14,8 +16,7 @@ use super::plan::{Pace, Plan, Until};
 use super::requests::{Requests, expected};
 use super::sources::Sources;
 use super::split::Split;
-use crate::exit::CommandError;
-use crate::{Protocols, Relay, Remote, Sessions, Url, descriptor_limit};
+use crate::descriptor_limit;
 
 /// Default duration of the measurement.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);

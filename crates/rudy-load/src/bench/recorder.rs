@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rudy_request::{Failure, FailureKind};
 use rudy_stats::{Histogram, SuccessRate};
 use serde::{Deserialize, Serialize};
 
 use super::handshakes::Handshakes;
 use super::json;
-use crate::{Failure, FailureKind};
 
 /// Statuses have three digits (RFC 9110 §15); some services send 999.
 const STATUSES: usize = 1000;

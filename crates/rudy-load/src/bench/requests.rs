@@ -4,13 +4,13 @@ use std::path::Path;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Version};
+use rudy_request::{Encoded, Template, Url};
 
 use super::options::{ExpectedOptions, RequestOptions};
 use super::plan::Expected;
 use super::urls::{self, Target};
-use crate::Url;
+use crate::Mix;
 use crate::body::{self, Bodies};
-use crate::request::{Encoded, Mix, Template};
 
 /// Maximum size of all requests with their bodies, in bytes. Each thread has a copy in memory.
 const REQUEST_BYTES_MAX: usize = 256 * 1024 * 1024;

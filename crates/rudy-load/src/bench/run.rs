@@ -10,13 +10,13 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rudy_request::Remote;
 use serde::{Deserialize, Serialize};
 
 use super::json;
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::worker;
-use crate::transport::Remote;
 
 /// Time between calls of [`Watch::should_continue`] while no message arrives.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

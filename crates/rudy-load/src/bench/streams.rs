@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use rudy_request::{DriveStatus, Failure};
+
 use super::connections::{Connections, overdue};
-use crate::Failure;
-use crate::connection::DriveStatus;
 
 impl Connections<'_> {
     /// Sends the requests that wait for a stream, as far as the server allows. `late` is the time, if they have waited since they

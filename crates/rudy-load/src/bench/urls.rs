@@ -4,9 +4,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use http::Method;
+use rudy_request::{Url, UrlError};
 
 use crate::body::{self, Bodies};
-use crate::{Url, UrlError};
 
 /// Maximum number of lines, since each is a request in memory.
 const URLS_MAX: usize = 100_000;

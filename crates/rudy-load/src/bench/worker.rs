@@ -3,12 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use rudy_request::Failure;
+
 use super::clock::ThreadClock;
 use super::connections::Connections;
 use super::plan::{AbortCondition, Pace, Plan, Until};
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::{Message, MessageSender, RunControl, ThreadResult};
-use crate::{Failure, units};
+use crate::units;
 
 /// Maximum time to sleep, so that the thread notices a stop.
 pub(super) const SLEEP_MAX: Duration = Duration::from_millis(100);

@@ -1,11 +1,12 @@
 //! Runs `rudy flood`, from the options to the report.
 
 use std::fs;
-use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use rudy_command::{CommandError, Exit, print_line, write_output};
 use rudy_observe::Process;
+use rudy_request::{Interrupt, Remote, Url};
 
 use super::measurement::Measurement;
 use super::options::{Options, Server};
@@ -16,9 +17,7 @@ use super::series::{Point, ServerMonitor};
 use super::server::ServerProcess;
 use super::{document, plot};
 use crate::descriptor_limit::{self, Requirements};
-use crate::exit::{CommandError, print_line};
-use crate::interrupt::Interrupt;
-use crate::{Exit, Remote, Url, units};
+use crate::units;
 
 /// Opens the connections and writes the report.
 #[must_use]
@@ -36,7 +35,7 @@ fn try_flood(options: &Options) -> Result<Exit, CommandError> {
         .url
         .replace("{}", "0")
         .parse()
-        .map_err(|error: crate::UrlError| CommandError::Arguments(error.to_string()))?;
+        .map_err(|error: rudy_request::UrlError| CommandError::Arguments(error.to_string()))?;
     let route = options.access.route(&url).map_err(|error| CommandError::Environment(error.to_string()))?;
     check_descriptor_limit(options, &route.remotes[0])?;
     let interrupt = Interrupt::catch()
@@ -142,13 +141,7 @@ fn write(report: &Report<'_>) -> Result<(), CommandError> {
     } else {
         units::visible_lines(&report.to_string())
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // A closed pipe is no error: the reader has read enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::Environment(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
+    write_output(&text).map_err(CommandError::Environment)
 }
 
 /// Prints progress to standard error, and samples the server.

@@ -5,12 +5,11 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rudy_http::Limits;
+use rudy_request::{Connection, DriveStatus, Failure};
 
 use super::measurement::Measurement;
 use super::plan::Plan;
 use super::stream::{Counts, Phase, StreamObserver, StreamState, stream_number};
-use crate::Failure;
-use crate::connection::{Connection, DriveStatus};
 use crate::poller::Poller;
 
 /// Size of the read buffer.

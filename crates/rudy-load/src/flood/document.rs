@@ -1,11 +1,11 @@
 //! The report of a flood as JSON.
 
+use rudy_request::FailureKind;
 use serde_json::{Value, json};
 
 use super::report::Report;
 use super::series::Point;
 use super::warnings::warnings;
-use crate::FailureKind;
 
 /// The whole report, with units in its keys.
 pub(super) fn render(report: &Report<'_>) -> String {

@@ -1,8 +1,7 @@
 //! The counts and histograms of a flood.
 
+use rudy_request::{Failure, FailureKind};
 use rudy_stats::Histogram;
-
-use crate::{Failure, FailureKind};
 
 /// Counts and histograms of all connections, in constant memory.
 #[derive(Debug, Clone, Default)]

@@ -5,8 +5,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Access;
-use crate::request::Template;
+use rudy_request::{Access, Template};
 
 /// The options of `rudy flood`.
 #[derive(Debug, Clone)]

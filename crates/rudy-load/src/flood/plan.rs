@@ -7,10 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_message::client::RequestError;
-
-use crate::request::{Encoded, Template};
-use crate::transport::{Remote, Security};
-use crate::{Protocols, Url, UrlError};
+use rudy_request::{Encoded, Protocols, Remote, Security, Template, Url, UrlError};
 
 /// The plan of a flood.
 #[derive(Debug, Clone)]

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use rudy_request::FailureKind;
 use rudy_stats::Histogram;
 
 use super::options::Options;
 use super::run::Outcome;
 use super::series::{Memory, Point, ServerMonitor};
 use super::warnings::warnings;
-use crate::{FailureKind, units};
+use crate::units;
 
 /// The contents of the report.
 pub(super) struct Report<'a> {

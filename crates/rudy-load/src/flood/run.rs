@@ -4,12 +4,12 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use rudy_request::Remote;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::connections::Connections;
 use super::measurement::Measurement;
 use super::plan::Plan;
-use crate::transport::Remote;
 
 /// Time between progress updates.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

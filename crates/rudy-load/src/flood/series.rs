@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use rudy_observe::{Process, Sample};
+use rudy_request::Remote;
 
 use super::run::Progress;
 use super::warnings::listener_warning;
-use crate::Remote;
 use crate::units::float;
 
 /// A sample of a flood.

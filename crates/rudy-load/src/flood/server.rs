@@ -7,9 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rudy_request::Remote;
 use rustix::process::{Pid, Signal, kill_process_group};
-
-use crate::Remote;
 
 /// Timeout for the server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

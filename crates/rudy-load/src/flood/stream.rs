@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use rudy_message::client::ResponseHead;
+use rudy_request::{Failure, Observer, Transport};
 use rudy_stats::stream_schedule::StreamSchedule;
 
 use super::measurement::Measurement;
 use super::plan::Plan;
-use crate::Failure;
-use crate::connection::Observer;
-use crate::transport::Transport;
 
 /// The numbers of streams by phase.
 #[derive(Debug, Default)]

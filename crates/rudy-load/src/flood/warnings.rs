@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use rudy_observe::{Owner, Process, State};
+use rudy_request::Remote;
 use rudy_units::{Time, count, counted};
 
 use super::measurement::Measurement;
 use super::options::Options;
 use super::report::Report;
-use crate::Remote;
 
 /// The warnings of a report, as sentences.
 pub(super) fn warnings(report: &Report<'_>) -> Vec<String> {

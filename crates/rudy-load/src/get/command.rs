@@ -4,20 +4,15 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, Method, Version, header};
+use rudy_command::{Exit, print_line, report_error};
+use rudy_request::{BackOff, Error, Report, Session, Template, Url, Waiter, follow, is_redirect};
 
-use super::back_off::BackOff;
-use super::error::GetError;
 use super::options::Options;
 use super::output::Output;
-use super::redirect::{follow, is_redirect};
-use super::report::Report;
-use super::session::Session;
-use super::wait::Waiter;
+use super::report::Shown;
 use crate::body::Bodies;
-use crate::exit::{print_line, report_error};
 use crate::units::{Visible, visible_json};
-use crate::{Exit, Template, Url};
 
 /// Maximum delay with `Retry-After`: a command that sleeps for a day looks as if it hangs.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
@@ -44,7 +39,8 @@ pub fn get(options: &Options) -> Exit {
     }
     let mut fetcher = Fetcher {
         options,
-        session: Session::new(options, &waiter, output),
+        session: Session::new(&options.requests, &waiter),
+        output,
         back_offs: HashMap::new(),
         exit: Exit::Done,
     };
@@ -58,6 +54,7 @@ pub fn get(options: &Options) -> Exit {
 struct Fetcher<'a> {
     options: &'a Options,
     session: Session<'a>,
+    output: Output,
     /// The back-offs of servers, by scheme, host and port. Their number is bounded by the URLs and their redirects.
     back_offs: HashMap<String, ServerBackOff>,
     exit: Exit,
@@ -103,7 +100,7 @@ impl Fetcher<'_> {
         let mut redirects = 0;
         loop {
             self.wait_for_back_off(&url)?;
-            let (report, error) = self.session.send(&url, &template, is_last);
+            let (report, error) = self.session.send(&url, &template, is_last, &mut self.output);
             self.print_report(&report);
             self.record_back_off(&url, &report);
             if let Some(error) = error {
@@ -125,17 +122,17 @@ impl Fetcher<'_> {
         url: &Url,
         template: &Template,
         redirects: u32,
-    ) -> Result<Option<(Url, Template)>, GetError> {
+    ) -> Result<Option<(Url, Template)>, Error> {
         let Some(head) = &report.head else { return Ok(None) };
-        match (self.options.redirects, &head.location) {
+        match (self.options.requests.redirects, head.get(header::LOCATION)) {
             (Some(max), Some(location)) if is_redirect(head.status) => {
                 if redirects == max.get() {
-                    return Err(GetError::TooManyRedirects(max.get()));
+                    return Err(Error::TooManyRedirects(max.get()));
                 }
                 follow(head.status, location, url, template).map(Some)
             }
             _ => {
-                if self.options.fails && head.status >= 400 && self.exit == Exit::Done {
+                if self.options.requests.fails && head.status >= 400 && self.exit == Exit::Done {
                     self.exit = Exit::ErrorStatus;
                 }
                 Ok(None)
@@ -143,10 +140,10 @@ impl Fetcher<'_> {
         }
     }
 
-    fn fail(&mut self, error: &GetError) -> Result<(), u8> {
+    fn fail(&mut self, error: &Error) -> Result<(), u8> {
         self.exit = report_error(Exit::CannotRun, &error.to_string());
         match error {
-            GetError::Interrupted(signal) => Err(*signal),
+            Error::Interrupted(signal) => Err(*signal),
             _ => Ok(()),
         }
     }
@@ -154,9 +151,9 @@ impl Fetcher<'_> {
     fn print_report(&self, report: &Report) {
         if self.options.is_json {
             // A closed pipe is no error: the reader has read enough.
-            let _ = writeln!(io::stdout(), "{}", visible_json(&report.to_json()));
+            let _ = writeln!(io::stdout(), "{}", visible_json(&Shown(report).to_json()));
         } else if !self.options.is_quiet {
-            let _ = write!(Visible(io::stderr()), "{report}");
+            let _ = write!(Visible(io::stderr()), "{}", Shown(report));
         }
     }
 
@@ -165,7 +162,7 @@ impl Fetcher<'_> {
         let Some(head) = report.head.as_ref().filter(|_| self.options.backs_off) else { return };
         let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let server = self.back_offs.entry(origin(url)).or_default();
-        let wait = server.back_off.delay_after(head.status, head.retry_after.as_deref(), now_unix_s);
+        let wait = server.back_off.delay_after(head.status, head.get(header::RETRY_AFTER), now_unix_s);
         server.until = wait.and_then(|wait| Instant::now().checked_add(wait));
     }
 
@@ -208,8 +205,8 @@ fn template(options: &Options) -> Result<Template, String> {
         fields,
         body,
         version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
-        protocols: options.protocols,
-        keep_alive: options.keeps_alive,
+        protocols: options.requests.protocols,
+        keep_alive: options.requests.keeps_alive,
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::mem;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -11,13 +10,11 @@ use crate::units::VisibleStream;
 
 /// An output for bodies.
 #[derive(Debug)]
-pub(crate) enum Output {
+pub(super) enum Output {
     /// A file, or standard output without the buffer of the standard library, so that data appears at once.
     File(OutputFile),
     /// Standard output, if it is a terminal: the server does not control it.
     Terminal(File, VisibleStream),
-    /// Memory, at most `max` bytes.
-    Memory { bytes: Vec<u8>, max: usize },
     /// No output: bodies are only counted.
     Discard,
 }
@@ -36,42 +33,22 @@ impl Output {
     pub(super) fn file(path: &Path) -> io::Result<Self> {
         OutputFile::open(path).map(Self::File)
     }
+}
 
-    /// Output to memory. A larger body is an error.
-    pub(crate) fn memory(max: usize) -> Self {
-        Self::Memory { bytes: Vec::new(), max }
-    }
-
-    /// Takes what was written to memory.
-    pub(super) fn take(&mut self) -> Vec<u8> {
-        match self {
-            Self::Memory { bytes, .. } => mem::take(bytes),
-            Self::File(_) | Self::Terminal(..) | Self::Discard => Vec::new(),
-        }
-    }
-
-    /// Writes what is left at the end of a body.
-    pub(super) fn end(&mut self) -> io::Result<()> {
+impl rudy_request::Output for Output {
+    fn end(&mut self) -> io::Result<()> {
         match self {
             Self::Terminal(file, shown) => file.write_all(shown.finish().as_bytes()),
             // A body may be empty.
             Self::File(file) => file.clear(),
-            Self::Memory { .. } | Self::Discard => Ok(()),
+            Self::Discard => Ok(()),
         }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.write_all(bytes),
             Self::Terminal(file, shown) => file.write_all(shown.push(bytes).as_bytes()),
-            Self::Memory { bytes: all, max } if all.len() + bytes.len() > *max => Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                format!("the body is larger than {max} bytes"),
-            )),
-            Self::Memory { bytes: all, .. } => {
-                all.extend_from_slice(bytes);
-                Ok(())
-            }
             Self::Discard => Ok(()),
         }
     }
@@ -80,6 +57,8 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Seek};
+
+    use rudy_request::Output as _;
 
     use super::*;
 

@@ -3,152 +3,40 @@
 use std::fmt::{self, Write as _};
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, Version};
+use rudy_request::{Phases, Report};
 use serde_json::{Map, Value, json};
 
-use super::observer::{Head, Phases};
-use crate::Url;
 use crate::units::visible;
 
-/// The report of a request.
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    pub(crate) connection: ConnectionInfo,
-    pub(crate) head: Option<Head>,
-    pub(super) informational: Vec<u16>,
-    pub(super) trailers: Option<HeaderMap>,
-    pub(super) head_bytes: u64,
-    pub(super) body_bytes: u64,
-    pub(crate) phases: Phases,
-    pub(super) connection_end: ConnectionEnd,
-    /// The kind of error and its message.
-    pub(super) error: Option<(&'static str, String)>,
+/// The timings with curl's names.
+fn named(phases: &Phases) -> [(&'static str, Duration); 5] {
+    [
+        ("time_namelookup", phases.name_lookup),
+        ("time_connect", phases.connect),
+        ("time_appconnect", phases.app_connect),
+        ("time_starttransfer", phases.start_transfer),
+        ("time_total", phases.total),
+    ]
 }
 
-/// The connection of a request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ConnectionInfo {
-    /// The reason for a new connection; `None` if the previous one was reused.
-    pub(crate) new_reason: Option<NewConnectionReason>,
-    pub(super) remote: Option<String>,
-    pub(super) local: Option<String>,
-    pub(super) tls: Option<String>,
-    /// `full` or `resumed`, if the connection is new.
-    pub(super) tls_handshake: Option<&'static str>,
-    /// When the first certificate of the server expires.
-    pub(super) certificate_expiry: Option<SystemTime>,
-    /// What is wrong with the certificates, if they were accepted without a check.
-    pub(super) certificate_problems: Vec<String>,
-}
-
-/// A reason for which a connection was opened instead of reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NewConnectionReason {
-    /// It is the first connection.
-    First,
-    /// The previous connection was to another server.
-    OtherServer,
-    /// The previous connection was not reusable.
-    NotKept,
-    /// The server had closed the previous connection.
-    ServerClosed,
-    /// The server closed the previous connection while the request was sent. It was sent again (RFC 9112 §9.3.1).
-    SentAgain,
-}
-
-/// The end of the connection of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ConnectionEnd {
-    /// There was no connection.
-    NeverOpen,
-    /// Open for the next request.
-    Kept,
-    /// Closed by the client, which has no more requests.
-    ClosedByClient,
-    /// Closed by the client, because one side announced the last response.
-    ClosedAsAnnounced,
-    /// Closed by the server without error.
-    ClosedByServer,
-    /// Closed by the server before the response was complete.
-    ClosedEarly,
-    /// Failed while the request or response was in flight.
-    Failed,
-    /// Closed by the client while the response was in flight.
-    Aborted,
-}
-
-impl fmt::Display for NewConnectionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::First => "the first",
-            Self::OtherServer => "the last one was to another server",
-            Self::NotKept => "the last one was not reusable",
-            Self::ServerClosed => "the server had closed the last one",
-            Self::SentAgain => {
-                "the server closed the last one while the request was sent, which was sent again"
-            }
-        })
-    }
-}
-
-impl ConnectionEnd {
-    fn name(self) -> &'static str {
-        match self {
-            Self::NeverOpen => "never_open",
-            Self::Kept => "kept",
-            Self::ClosedByClient => "by_us",
-            Self::ClosedAsAnnounced => "as_agreed",
-            Self::ClosedByServer => "by_server",
-            Self::ClosedEarly => "early_by_server",
-            Self::Failed => "broken",
-            Self::Aborted => "cut_by_us",
-        }
-    }
-}
-
-impl fmt::Display for ConnectionEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NeverOpen => "was never open",
-            Self::Kept => "not yet: kept for the next request",
-            Self::ClosedByClient => "by us, after the last request",
-            Self::ClosedAsAnnounced => "by us, as announced in the request or response",
-            Self::ClosedByServer => "by the server, after the response",
-            Self::ClosedEarly => "by the server, before the response was complete",
-            Self::Failed => "broken",
-            Self::Aborted => "cut by us, with the response in flight",
-        })
-    }
-}
-
-impl Phases {
-    /// The timings with curl's names.
-    fn named(&self) -> [(&'static str, Duration); 5] {
-        [
-            ("time_namelookup", self.name_lookup),
-            ("time_connect", self.connect),
-            ("time_appconnect", self.app_connect),
-            ("time_starttransfer", self.start_transfer),
-            ("time_total", self.total),
-        ]
-    }
-}
+/// A report to show.
+pub(super) struct Shown<'a>(pub(super) &'a Report);
 
 /// The text report, with a line per property.
-impl fmt::Display for Report {
+impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} {}", self.method, self.url)?;
+        let Self(report) = self;
+        writeln!(f, "{} {}", report.method, report.url)?;
         let mut line = |name: &str, value: &dyn fmt::Display| writeln!(f, "  {name:<20}{value}");
-        if !self.informational.is_empty() {
-            line("interim", &self.informational.iter().map(u16::to_string).collect::<Vec<_>>().join(", "))?;
+        if !report.informational.is_empty() {
+            line("interim", &report.informational.iter().map(u16::to_string).collect::<Vec<_>>().join(", "))?;
         }
-        if let Some(head) = &self.head {
+        if let Some(head) = &report.head {
             let reason = if head.reason.is_empty() { String::new() } else { format!(" {}", head.reason) };
             line("status", &format_args!("{}{reason} (HTTP/{})", head.status, version(head.version)))?;
         }
-        let connection = &self.connection;
+        let connection = &report.connection;
         match connection.new_reason {
             Some(reason) => line("connection", &format_args!("new ({reason})"))?,
             None => line("connection", &"reused")?,
@@ -169,23 +57,24 @@ impl fmt::Display for Report {
         for problem in &connection.certificate_problems {
             line("problem", &visible(problem))?;
         }
-        line("head", &format_args!("{} bytes", self.head_bytes))?;
+        line("head", &format_args!("{} bytes", report.head_bytes))?;
         line("body", &self.body())?;
-        for (name, value) in self.trailers.iter().flatten_fields() {
+        for (name, value) in report.trailers.iter().flatten_fields() {
             line("trailer", &format_args!("{name}: {value}"))?;
         }
-        for (name, time) in self.phases.named() {
+        for (name, time) in named(&report.phases) {
             line(name, &format_args!("{:.6} s", time.as_secs_f64()))?;
         }
-        line("closed", &self.connection_end)
+        line("closed", &report.connection_end)
     }
 }
 
-impl Report {
+impl Shown<'_> {
     fn body(&self) -> String {
-        let mut text = format!("{} bytes", self.body_bytes);
-        let announced = self.head.as_ref().and_then(|head| head.length);
-        if let Some(length) = announced.filter(|length| *length != self.body_bytes) {
+        let Self(report) = self;
+        let mut text = format!("{} bytes", report.body_bytes);
+        let announced = report.head.as_ref().and_then(|head| head.length);
+        if let Some(length) = announced.filter(|length| *length != report.body_bytes) {
             let _ = write!(text, " of {length}");
         }
         text
@@ -193,15 +82,16 @@ impl Report {
 
     /// The JSON report, with units in its keys.
     pub(super) fn to_json(&self) -> Value {
+        let Self(report) = self;
         let mut object = Map::new();
         let mut set = |key: &str, value: Value| object.insert(key.to_owned(), value);
-        set("method", json!(self.method.as_str()));
-        set("url", json!(self.url.to_string()));
-        set("interim_statuses", json!(self.informational));
-        set("status", json!(self.head.as_ref().map(|head| head.status)));
-        set("reason", json!(self.head.as_ref().map(|head| &head.reason)));
-        set("http_version", json!(self.head.as_ref().map(|head| version(head.version))));
-        let connection = &self.connection;
+        set("method", json!(report.method.as_str()));
+        set("url", json!(report.url.to_string()));
+        set("interim_statuses", json!(report.informational));
+        set("status", json!(report.head.as_ref().map(|head| head.status)));
+        set("reason", json!(report.head.as_ref().map(|head| &head.reason)));
+        set("http_version", json!(report.head.as_ref().map(|head| version(head.version))));
+        let connection = &report.connection;
         set("reused", json!(connection.new_reason.is_none()));
         set("new_because", json!(connection.new_reason.map(|reason| reason.to_string())));
         set("remote", json!(connection.remote));
@@ -210,18 +100,18 @@ impl Report {
         set("tls_handshake", json!(connection.tls_handshake));
         set("certificate_expires", json!(connection.certificate_expiry.map(date)));
         set("certificate_problems", json!(connection.certificate_problems));
-        set("head_bytes", json!(self.head_bytes));
-        set("body_bytes", json!(self.body_bytes));
-        set("content_length_bytes", json!(self.head.as_ref().and_then(|head| head.length)));
+        set("head_bytes", json!(report.head_bytes));
+        set("body_bytes", json!(report.body_bytes));
+        set("content_length_bytes", json!(report.head.as_ref().and_then(|head| head.length)));
         let trailers: Vec<_> =
-            self.trailers.iter().flatten_fields().map(|(name, value)| json!([name, value])).collect();
+            report.trailers.iter().flatten_fields().map(|(name, value)| json!([name, value])).collect();
         set("trailers", json!(trailers));
-        for (name, time) in self.phases.named() {
+        for (name, time) in named(&report.phases) {
             set(&format!("{name}_s"), json!(round_to_microseconds(time)));
         }
-        set("closed", json!(self.connection_end.name()));
-        set("error_kind", json!(self.error.as_ref().map(|(kind, _)| kind)));
-        set("error", json!(self.error.as_ref().map(|(_, text)| text)));
+        set("closed", json!(report.connection_end.name()));
+        set("error_kind", json!(report.error.as_ref().map(|(kind, _)| kind)));
+        set("error", json!(report.error.as_ref().map(|(_, text)| text)));
         Value::Object(object)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Write};
 
+use rudy_request::FailureKind;
 use rudy_stats::Histogram;
 
 use super::options::Check;
-use crate::FailureKind;
 use crate::bench::{Failed, Outcome};
 
 /// The summary of a run.
@@ -99,8 +99,9 @@ fn format_g(number: f64) -> String {
 mod tests {
     use std::time::Duration;
 
+    use rudy_request::Failure;
+
     use super::*;
-    use crate::Failure;
     use crate::bench::Recorder;
 
     #[test]

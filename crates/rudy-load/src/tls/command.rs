@@ -5,6 +5,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use http::{HeaderMap, Method, Version};
+use rudy_command::{Exit, print_line, report_error};
+use rudy_request::{
+    AccessError, Error, Protocols, Remote, Security, SessionStore, Template, Waiter, resolve,
+};
 use rudy_tls::{RevocationLists, in_words};
 use rustls::ClientConfig;
 use rustls::client::Resumption;
@@ -13,12 +17,7 @@ use super::json;
 use super::options::Options;
 use super::report::Report;
 use super::visit::{Target, Visit};
-use crate::exit::{print_line, report_error};
-use crate::get::{GetError, Waiter, resolve};
-use crate::sessions::SessionStore;
-use crate::transport::{Remote, Security};
 use crate::units::{Visible, visible_json};
-use crate::{AccessError, Exit, Protocols, Template};
 
 /// Takes the handshake with a server apart and prints the report.
 #[must_use]
@@ -35,7 +34,7 @@ pub fn tls(options: &Options) -> Exit {
     };
     match probe(options, &lists, &waiter) {
         Ok(report) => print(&report, options),
-        Err(GetError::Interrupted(signal)) => Exit::Signal(signal),
+        Err(Error::Interrupted(signal)) => Exit::Signal(signal),
         Err(error) => {
             if options.is_json {
                 print_json(&json::failure(&options.server, &error));
@@ -72,7 +71,7 @@ fn print_json(value: &serde_json::Value) {
     let _ = writeln!(io::stdout(), "{}", visible_json(&format_args!("{value:#}")));
 }
 
-fn probe(options: &Options, lists: &RevocationLists, waiter: &Waiter) -> Result<Report, GetError> {
+fn probe(options: &Options, lists: &RevocationLists, waiter: &Waiter) -> Result<Report, Error> {
     let (config, inspector) = options.access.trust.inspecting_config().map_err(AccessError::Trust)?;
     let until = || Instant::now().checked_add(options.timeout);
     let remotes = match (&options.access.unix_socket, &options.connect) {
@@ -102,7 +101,7 @@ impl Prober<'_> {
         self.options.server_name.as_deref().unwrap_or(self.options.server.host())
     }
 
-    fn security(&self, config: ClientConfig) -> Result<Security, GetError> {
+    fn security(&self, config: ClientConfig) -> Result<Security, Error> {
         Ok(Security::new(Arc::new(config), self.name())?)
     }
 
@@ -113,8 +112,8 @@ impl Prober<'_> {
         config
     }
 
-    fn visit(&self, protocols: Protocols, security: &Security) -> Result<Visit, GetError> {
-        let request = head(protocols).encode(&self.options.server).map_err(GetError::Request)?;
+    fn visit(&self, protocols: Protocols, security: &Security) -> Result<Visit, Error> {
+        let request = head(protocols).encode(&self.options.server).map_err(Error::Request)?;
         let until = Instant::now().checked_add(self.options.timeout);
         let (remotes, security) = (&self.remotes, security.clone());
         let round_trip = self.options.access.round_trip.unwrap_or_default();

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
+use rudy_request::{EarlyData, Error, Url};
 use rudy_tls::{OcspState, OcspStatus, ServerCertificate};
 use serde_json::{Map, Value, json};
 
 use super::report::Report;
 use super::visit::Visit;
-use crate::Url;
-use crate::get::{GetError, date};
-use crate::transport::EarlyData;
+use crate::get::date;
 
 /// The report of a server that could be reached.
 pub(super) fn report(report: &Report) -> Value {
@@ -44,7 +43,7 @@ pub(super) fn report(report: &Report) -> Value {
 }
 
 /// The report of a server that could not be reached, or whose handshake failed.
-pub(super) fn failure(server: &Url, error: &GetError) -> Value {
+pub(super) fn failure(server: &Url, error: &Error) -> Value {
     json!({"server": server.host_and_port(), "error_kind": error.name(), "error": error.to_string()})
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Access, Url, UrlError};
+use rudy_request::{Access, Url, UrlError};
 
 /// The options of `rudy tls`.
 #[derive(Debug, Clone)]

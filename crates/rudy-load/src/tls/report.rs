@@ -3,13 +3,12 @@
 use std::fmt;
 use std::time::SystemTime;
 
+use rudy_request::{EarlyData, Url};
 use rudy_tls::{Inspection, OcspState, OcspStatus, ServerCertificate, in_words};
 use rudy_units::{bytes, counted, duration, visible};
 
 use super::visit::{Step, Visit};
-use crate::Url;
 use crate::get::date;
-use crate::transport::EarlyData;
 
 /// What is known about a server.
 #[derive(Debug)]

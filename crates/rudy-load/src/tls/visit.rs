@@ -4,15 +4,12 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use rudy_http::Limits;
-use rudy_http::h1::client::Fault;
 use rudy_message::client::ResponseHead;
+use rudy_request::{
+    Connection, DriveStatus, Encoded, Error, Failure, Handshake, Observer, Packets, Protocols, Remote,
+    Security, Sending, Traffic, Transport, Waiter, connect, exchange,
+};
 use rustls::pki_types::CertificateDer;
-
-use crate::connection::{Connection, DriveStatus, Observer};
-use crate::get::{GetError, Waiter, connect, send};
-use crate::request::Encoded;
-use crate::transport::{Handshake, Packets, Remote, Security, Traffic, Transport};
-use crate::{Failure, Protocols};
 
 /// Size of the read buffer. The response has no body.
 const SCRATCH_BYTES: usize = 16 * 1024;
@@ -91,7 +88,7 @@ impl Target<'_> {
     /// # Errors
     ///
     /// The handshake failed. A failure after it is part of the visit.
-    pub(super) fn visit(&self, waiter: &Waiter) -> Result<Visit, GetError> {
+    pub(super) fn visit(&self, waiter: &Waiter) -> Result<Visit, Error> {
         let mut observer = VisitObserver::new();
         let (transport, remote) = connect(self.remotes, waiter, self.until)?;
         let mut connection = Connection::new(transport, self.protocols);
@@ -108,7 +105,7 @@ impl Target<'_> {
         // The relay accepts connections at once, and holds the first data back instead.
         connected.at += self.round_trip;
         let status = exchanged.map_err(|error| error.to_string());
-        let status = status.and_then(|()| observer.status.ok_or_else(|| "no response".to_owned()));
+        let status = status.and_then(|_| observer.status.ok_or_else(|| "no response".to_owned()));
         let first_byte = observer.first_byte;
         Ok(Visit { remote, connected, established, first_byte, status, handshake, negotiated, chain })
     }
@@ -118,28 +115,18 @@ impl Target<'_> {
         connection: &mut Connection,
         waiter: &Waiter,
         observer: &mut VisitObserver,
-    ) -> Result<(), GetError> {
-        let (limits, mut scratch) = (Limits::for_responses(), vec![0; SCRATCH_BYTES]);
-        let mut is_sent = send(connection, self.request);
-        loop {
-            let status = connection.drive(Some(&self.security), &limits, true, &mut scratch, observer)?;
+    ) -> Result<DriveStatus, Error> {
+        let sending = Sending {
+            request: self.request,
+            security: Some(&self.security),
+            limits: &Limits::for_responses(),
+            waiter,
+            deadline: |_: &Connection| (self.until, Error::Failed(Failure::Timeout)),
+        };
+        exchange(connection, &sending, &mut [0; SCRATCH_BYTES], observer, |observer, connection| {
             observer.complete_first_byte(connection.transport());
-            if let Some(failure) = observer.failure.take() {
-                return Err(failure.into());
-            }
-            if observer.has_ended {
-                return Ok(());
-            }
-            if status == DriveStatus::Closed {
-                return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
-            }
-            if !is_sent && send(connection, self.request) {
-                is_sent = true;
-                continue;
-            }
-            let timeout = GetError::Failed(Failure::Timeout);
-            waiter.wait_for_connection(connection, status, self.until, timeout)?;
-        }
+            observer.failure.take().map_or(Ok(observer.has_ended), |failure| Err(failure.into()))
+        })
     }
 }
 

@@ -7,8 +7,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_load::Mix;
 use rudy_load::bench::{AbortCondition, Expected, Outcome, Pace, Plan, RunError, Until, run};
-use rudy_load::{FailureKind, Mix, Protocols, Remote, Template};
+use rudy_request::{FailureKind, Protocols, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_load::flood::{FloodError, Measurement, Outcome, Plan, Progress, Ramp, Requests, Watch, run};
-use rudy_load::{FailureKind, Remote, Template};
+use rudy_request::{FailureKind, Remote, Template};
 
 use server::{Response, Server};
 

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rudy_service::{Peer, Service};
+use rudy_socket::close::close_listener;
 use rustix::io::Errno;
 use socket2::{SockFilter, SockRef};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -25,7 +26,6 @@ use super::{Problem, ServiceSource};
 use crate::close::{CloseMode, close_at_once};
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
-use crate::shutdown::close_listener;
 use crate::transport::Stream;
 
 /// Connections accepted in a row before open connections get their turn.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 
 /// Descriptors reserved for everything but connections: listeners, pollers, logs, configuration, files being
 /// sent. If those files exceed the reserve, the process reaches its descriptor limit; see
@@ -14,16 +14,6 @@ const DESCRIPTOR_RESERVE: u64 = 256;
 
 /// The advice to an operator when the descriptor limit is reached.
 pub(super) const HOW_TO_RAISE_DESCRIPTORS: &str = "raise `ulimit -n`, or `LimitNOFILE=` of the systemd unit";
-
-/// Raises the soft limit of open descriptors to the hard limit, which needs no privileges, and returns it.
-/// `None` means no limit.
-pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
-    }
-    Ok(limit.maximum)
-}
 
 /// Returns how many connections fit within the descriptor limit of this process.
 pub(super) fn connections_within_descriptors() -> usize {

@@ -30,7 +30,6 @@ use rudy_service::listen_address::Address;
 use self::threads::Threads;
 use crate::listen::{BoundAddress, Listener};
 use crate::worker::Worker;
-pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
 pub use report::{Problem, Report, Reporter};
 
@@ -75,7 +74,7 @@ impl Options {
 /// Starts an engine. It accepts nothing before [`Engine::listen`].
 ///
 /// If the service sets no limit of connections, the current descriptor limit determines it: call
-/// [`raise_descriptor_limit`] first.
+/// [`rudy_socket::raise_descriptor_limit`] first.
 pub fn start<S: ServiceSource>(
     options: &Options,
     source: Arc<S>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use rudy_service::listen_address::{Address, Endpoint};
-use rudy_socket_file::SocketFile;
+use rudy_socket::file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::watch;

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use std::{fmt, io};
 
 use rudy_service::listen_address::{Address, Endpoint};
-use rudy_socket_file::SocketFile;
+use rudy_socket::close::close_listener;
+use rudy_socket::file::SocketFile;
 use socket2::SockRef;
 
-use crate::shutdown::close_listener;
 pub use error::ListenError;
 pub use inherited::InheritedSockets;
 pub use rudy_observe::Owner;

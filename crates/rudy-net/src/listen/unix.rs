@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use rudy_socket_file::{BindError, SocketFile};
+use rudy_socket::file::{BindError, SocketFile};
 use rustix::fs::{Access, access};
 
 use super::{Address, BACKLOG, Endpoint, ListenError, Owner};
@@ -14,7 +14,7 @@ use super::{Address, BACKLOG, Endpoint, ListenError, Owner};
 /// Binds `path` and listens. Dropping the [`SocketFile`] removes the file.
 pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(UnixListener, SocketFile), ListenError> {
     let address = || Address::from(Endpoint::Unix { path: path.to_owned(), mode });
-    rudy_socket_file::bind(path, mode, BACKLOG).map_err(|error| match error {
+    rudy_socket::file::bind(path, mode, BACKLOG).map_err(|error| match error {
         BindError::InUse => ListenError::InUse { address: address(), owner: Owner::of_path(path) },
         BindError::NotASocket => ListenError::NotASocket { path: path.to_owned() },
         BindError::System(error) => ListenError::system(&address(), error),

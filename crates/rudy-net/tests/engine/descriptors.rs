@@ -2,8 +2,9 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use rudy_net::engine::{Problem, Report, raise_descriptor_limit};
+use rudy_net::engine::{Problem, Report};
 use rudy_service::Limits;
+use rudy_socket::raise_descriptor_limit;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 

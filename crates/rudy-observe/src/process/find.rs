@@ -31,7 +31,7 @@ impl Target {
 }
 
 /// The ids of all processes that are visible.
-pub(crate) fn all() -> Result<Vec<u32>, Error> {
+pub fn all() -> Result<Vec<u32>, Error> {
     let unreadable = |source| Error::Unreadable { path: "/proc".to_owned(), source };
     let entries = fs::read_dir("/proc").map_err(unreadable)?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())

@@ -2,12 +2,12 @@
 
 mod clock;
 mod difference;
-mod family;
 mod find;
 mod memory;
 mod run_delay;
 mod stack;
 mod thread;
+mod tree;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use self::clock::cpu_time;
 pub use self::difference::{Difference, ThreadDifference};
-pub use self::family::{Relative, relative, relatives};
-pub(crate) use self::find::all;
+pub use self::find::all;
 pub use self::memory::Memory;
 pub use self::run_delay::{RunDelay, ThreadTime, ThreadTimes};
-pub(crate) use self::stack::{KernelStack, Source};
-pub(crate) use self::thread::Stat;
+pub use self::stack::{KernelStack, Source};
+pub use self::thread::Stat;
 pub use self::thread::Thread;
 use self::thread::{Scheduled, switches};
+pub use self::tree::{ProcessEntry, descendants, process_entry};
 use crate::Error;
 use crate::descriptors::{self, Descriptors};
 use crate::folder::Folder;
@@ -32,7 +32,7 @@ use crate::sockets::{Remotes, Sockets};
 /// An observed process.
 #[derive(Debug)]
 pub struct Process {
-    pub(crate) folder: Folder,
+    folder: Folder,
     name: String,
     /// The threads of the last sample, by id.
     known: HashMap<u32, Thread>,
@@ -97,6 +97,12 @@ impl Process {
         &self.name
     }
 
+    /// Its folder in `/proc`.
+    #[must_use]
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     /// Takes a sample. Fast enough for ten per second: a thread that did not run since the last sample costs
     /// one small read, and most of three thousand threads did not.
     pub fn sample(&mut self) -> Result<Sample, Error> {
@@ -146,7 +152,7 @@ impl Process {
     }
 
     /// The proportional set size without copies of files: allocated pages, and a share of those that other
-    /// processes have too. The sum over a family of processes counts each page once. As expensive as
+    /// processes have too. The sum over a tree of processes counts each page once. As expensive as
     /// [`pss_bytes`](Self::pss_bytes).
     pub fn allocated_pss_bytes(&mut self) -> Result<u64, Error> {
         self.folder.read("smaps_rollup", &mut self.buffer)?;
@@ -168,7 +174,7 @@ impl Process {
     }
 
     /// Fails if the process has ended. Reads of an unreaped process return empty data without an error.
-    pub(crate) fn check_runs(&mut self) -> Result<(), Error> {
+    pub fn check_runs(&mut self) -> Result<(), Error> {
         self.folder.read("stat", &mut self.buffer)?;
         let has_ended = Stat::parse(&self.buffer).is_none_or(|stat| is_end(stat.state));
         // A process can continue without its main thread.
@@ -240,7 +246,8 @@ impl Thread {
 }
 
 /// The number after `name` at the start of a line.
-pub(crate) fn field(text: &[u8], name: &str) -> Option<u64> {
+#[must_use]
+pub fn field(text: &[u8], name: &str) -> Option<u64> {
     let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name.as_bytes()))?;
     std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -5,18 +5,18 @@ use crate::Error;
 
 /// Where a thread is in the kernel, from the best source that this user may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KernelStack {
+pub struct KernelStack {
     /// The functions, innermost first. Empty if the thread runs in user mode.
-    pub(crate) frames: Vec<String>,
+    pub frames: Vec<String>,
     /// Where they come from.
-    pub(crate) source: Source,
+    pub source: Source,
     /// The number of the system call in which the thread is. `None` if it is in none, or this user may not read it.
-    pub(crate) system_call: Option<u64>,
+    pub system_call: Option<u64>,
 }
 
 /// The source of a [`KernelStack`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub enum Source {
     /// `stack`: all functions. Requires root, or rather `CAP_SYS_ADMIN` outside of containers.
     Stack,
     /// `wchan`: the function in which the thread sleeps.
@@ -27,7 +27,7 @@ pub(crate) enum Source {
 
 impl Process {
     /// Reads the kernel stack of a thread. `None` if the thread has ended.
-    pub(crate) fn kernel_stack(&mut self, tid: u32) -> Result<Option<KernelStack>, Error> {
+    pub fn kernel_stack(&mut self, tid: u32) -> Result<Option<KernelStack>, Error> {
         let system_call = self.task_file(tid, "syscall")?.and_then(|text| system_call(&text));
         if let Some(text) = self.task_file(tid, "stack")? {
             return Ok(Some(KernelStack { frames: frames(&text), source: Source::Stack, system_call }));
@@ -38,7 +38,7 @@ impl Process {
     }
 
     /// The id of a thread in its own namespace, which a process in a container sees. `None` if the thread has ended.
-    pub(crate) fn inner_id(&mut self, tid: u32) -> Result<Option<u32>, Error> {
+    pub fn inner_id(&mut self, tid: u32) -> Result<Option<u32>, Error> {
         Ok(self.task_file(tid, "status")?.and_then(|status| inner_id(&status)))
     }
 

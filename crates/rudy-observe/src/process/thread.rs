@@ -55,17 +55,23 @@ impl Scheduled {
 
 /// The fields of `stat`, for a thread or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) name: String,
-    pub(crate) state: char,
-    pub(crate) user_ticks: u64,
-    pub(crate) system_ticks: u64,
-    pub(crate) began_ticks: u64,
+pub struct Stat {
+    /// The name, limited by the kernel to 15 bytes.
+    pub name: String,
+    /// R, S, D, T, Z or X: proc(5).
+    pub state: char,
+    /// CPU time in user mode.
+    pub user_ticks: u64,
+    /// CPU time in the kernel.
+    pub system_ticks: u64,
+    /// The start, since boot.
+    pub began_ticks: u64,
 }
 
 impl Stat {
     /// The name is in parentheses and may contain any characters, so it ends at the last parenthesis.
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let open = text.iter().position(|byte| *byte == b'(')?;
         let close = text.iter().rposition(|byte| *byte == b')')?;
         let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();

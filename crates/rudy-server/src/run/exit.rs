@@ -2,35 +2,11 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+pub use rudy_command::Exit;
 use rudy_config::{Diagnostics, Placeholders};
 use rudy_net::listen::ListenError;
 use rudy_units::Visible;
-
-/// The exit codes of Rudy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// 0: success.
-    Done,
-    /// 1: failure.
-    CannotRun,
-    /// 2: invalid arguments or configuration.
-    BadInput,
-    /// 128 plus the number of a second signal, which stopped the server with requests in progress.
-    Signal(u8),
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::CannotRun => 1,
-            Exit::BadInput => 2,
-            Exit::Signal(number) => 128 + number,
-        })
-    }
-}
 
 /// The reason why the server cannot run.
 #[derive(Debug)]

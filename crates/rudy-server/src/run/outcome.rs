@@ -37,7 +37,7 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
 
 /// Sends without waiting, and only to root and our own user.
 fn send_to_file(path: &Path, text: &str) -> io::Result<()> {
-    let mut stream = rudy_socket_file::connect(path)?;
+    let mut stream = rudy_socket::file::connect(path)?;
     stream.set_nonblocking(true)?;
     let listener = socket_peercred(&stream)?.uid;
     if listener.is_root() || listener == geteuid() {

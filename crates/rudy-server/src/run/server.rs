@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rudy_log::{ErrorLog, open_to_append};
-use rudy_net::engine::{self, Engine, Report, Stopped, raise_descriptor_limit};
+use rudy_net::engine::{self, Engine, Report, Stopped};
 use rudy_net::listen::{InheritedSockets, ListenError, Listener};
 use rudy_service::ServiceSource as _;
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_site_tls::acme::Renewals;
+use rudy_socket::raise_descriptor_limit;
 use rudy_system::admin::AdminSocket;
 use rudy_system::openat2;
 use rudy_system::watched_files::INTERVAL;

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use rudy_admin::process::{find, handles_signal, is_reachable, server_below_init, user};
 use rudy_admin::{OUTCOME_BYTES_MAX, default_folder, outcome_address, outcome_file_name, safe_folders};
 use rudy_server::run::Exit;
-use rudy_socket_file::{BindError, SocketFile};
+use rudy_socket::file::{BindError, SocketFile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -103,7 +103,7 @@ impl Outcome {
         let own = (geteuid().as_raw() == user).then(default_folder).flatten();
         let Some(folder) = own.or_else(|| safe_folders(user).next()) else { return Ok(None) };
         // The user of the server connects to a socket of root. Who connects is checked.
-        let (listener, file) = rudy_socket_file::bind(&folder.join(outcome_file_name(pid)), Some(0o666), 4)?;
+        let (listener, file) = rudy_socket::file::bind(&folder.join(outcome_file_name(pid)), Some(0o666), 4)?;
         Ok(Some((file, listener)))
     }
 

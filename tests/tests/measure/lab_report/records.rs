@@ -1,6 +1,8 @@
 //! Fake results of experiments, in the format of `rudy lab run`.
 
-use rudy_lab::record::{Commands, Head, Machine, Outcome, PLAN, RESULTS, Record, Run, Sample, Warning};
+use rudy_experiment::record::{
+    Commands, Head, Machine, Outcome, PLAN, RESULTS, Record, Run, Sample, Warning,
+};
 use rudy_tests::prelude::*;
 
 /// A plan with markup, long words and other scripts in its names. The first variant uses half the CPU of the second one.
@@ -64,7 +66,7 @@ metrics = ["cpu_us_per_request"]
 
 /// Writes the folder of an experiment with all runs of the plan.
 pub(crate) fn write(folder: &Path, text: &str) {
-    let plan = rudy_lab::plan::parse(text, "made.toml", None).expect("the plan is right");
+    let plan = rudy_experiment::plan::parse(text, "made.toml", None).expect("the plan is right");
     let mut records = vec![Record::Head(Box::new(Head {
         plan: plan.clone(),
         started: "2026-11-21T10:00:00Z".to_owned(),
@@ -83,7 +85,7 @@ pub(crate) fn write(folder: &Path, text: &str) {
         for workload in &plan.workloads {
             for (place, variant) in plan.variants.iter().enumerate() {
                 for is_control in [false, true].into_iter().filter(|again| !again || variant.is_control) {
-                    let is_flood = matches!(workload.kind, rudy_lab::plan::Kind::Flood { .. });
+                    let is_flood = matches!(workload.kind, rudy_experiment::plan::Kind::Flood { .. });
                     let mut run = run(round, place, is_flood);
                     (run.variant, run.workload, run.is_control) =
                         (variant.name.clone(), workload.name.clone(), is_control);

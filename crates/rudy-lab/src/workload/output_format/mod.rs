@@ -9,11 +9,11 @@ mod wrk;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rudy_experiment::plan::{Kind, OutputFormat};
 use rudy_stats::validity::Conditions;
 
 use super::Measurement;
 use super::bench::{self, is_supported};
-use crate::plan::{Kind, OutputFormat};
 
 /// Parses the output. An error names the missing part.
 pub(crate) fn read(output_format: OutputFormat, text: &str, kind: &Kind) -> Result<Measurement, String> {

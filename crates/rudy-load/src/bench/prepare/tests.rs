@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use rudy_request::Access;
+
 use super::*;
-use crate::Access;
 use crate::bench::{ArrivalsName, ExpectedOptions, OutputOptions, RequestOptions};
 
 fn options() -> Options {
@@ -160,9 +161,9 @@ fn conflicting_options_are_rejected_with_advice() {
     ];
     for (expected, change) in rejected {
         let error = prepare(&changed(change)).unwrap_err();
-        assert_eq!(error.exit(), crate::Exit::BadInput, "{error}");
+        assert_eq!(error.exit(), rudy_command::Exit::BadInput, "{error}");
         assert!(error.to_string().contains(expected), "{error}: {expected}");
     }
     let error = prepare(&changed(|o| o.urls = vec!["http://unknown.invalid/".parse().unwrap()])).unwrap_err();
-    assert_eq!(error.exit(), crate::Exit::CannotRun, "{error}");
+    assert_eq!(error.exit(), rudy_command::Exit::CannotRun, "{error}");
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use rudy_request::Remote;
 use rudy_stats::schedule::{Arrivals, Profile};
 use serde::{Deserialize, Serialize};
 
-use crate::Remote;
 use crate::bench::plan::{Pace, Plan, Until};
 use crate::bench::prepare::Prepared;
 use crate::bench::split::ShareConfig;

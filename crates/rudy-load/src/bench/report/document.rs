@@ -116,7 +116,7 @@ impl<'a> Document<'a> {
             target_rate: run.target_rate(),
             rate_ratio: run.rate_ratio(),
             requests: recorder.requests(),
-            not_sent: recorder.failure_count(crate::FailureKind::NotSent),
+            not_sent: recorder.failure_count(rudy_request::FailureKind::NotSent),
             in_flight: run.in_flight(),
             error_rate: 1.0 - run.success_rate().share(),
             success_rate: SuccessRateDocument::new(run),

@@ -10,6 +10,7 @@ pub(in crate::bench) mod tests;
 mod text;
 mod verdict;
 
+use rudy_request::FailureKind;
 use rudy_stats::SuccessRate;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub(super) use self::rows::Rows;
 pub(super) use self::text::render;
 pub(super) use self::verdict::Verdict;
 use super::run::{Outcome, ThreadTime};
-use crate::{FailureKind, units};
+use crate::units;
 
 /// A completed run: the part of the JSON report from which its other metrics are computed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! The verdict on a run: its validity warnings, and its limit.
 
+use rudy_request::FailureKind;
 use rudy_stats::validity::{Conditions, Limit, ThreadUse, Warning, check};
 
 use super::Run;
-use crate::FailureKind;
 use crate::units;
 
 /// The verdict on a run.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use rudy_request::FailureKind;
 use rudy_stats::search::{Cause, StepResult};
 use rudy_stats::validity::{Limit, SCHEDULE_DELAY_MAX, Warning, check};
 use rudy_stats::{Slo, SuccessRate, slo};
 
-use crate::FailureKind;
 use crate::bench::report::Run;
 use crate::bench::run::Interval;
 use crate::units;
@@ -115,8 +115,9 @@ impl DelayTrend {
 
 #[cfg(test)]
 mod tests {
+    use rudy_request::Failure;
+
     use super::*;
-    use crate::Failure;
     use crate::bench::Recorder;
     use crate::bench::report::Config;
     use crate::bench::report::tests::config;

@@ -6,6 +6,8 @@ mod report;
 
 use std::time::{Duration, Instant};
 
+use rudy_command::{CommandError, Exit, print_line, report_error};
+use rudy_request::{Interrupt, Remote};
 use rudy_stats::schedule::{Arrivals, Profile};
 use rudy_stats::search::{self, Next, Search, Step};
 use rudy_units::Rate;
@@ -19,9 +21,7 @@ use super::plan::{AbortCondition, Pace, Plan, Until};
 use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
-use crate::exit::{CommandError, print_line, report_error};
-use crate::interrupt::Interrupt;
-use crate::{Exit, Remote, units};
+use crate::units;
 
 /// The warm-up takes one part in this number of a step. It warms the caches of the server, which also finishes the
 /// previous step.

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use rudy_command::Exit;
 use rudy_stats::search::{Cause, Incomplete, Kind, SearchResult, Step, StepResult};
 use serde::Serialize;
 
 use super::evaluation::Evaluation;
-use crate::Exit;
 use crate::bench::options::SloSearchOptions;
 use crate::bench::report::{Document, Run, Verdict};
 use crate::units;

@@ -237,8 +237,9 @@ fn label(name: &'static str) -> Span<'static> {
 
 #[cfg(test)]
 mod tests {
+    use rudy_request::Failure;
+
     use super::*;
-    use crate::Failure;
     use crate::bench::Recorder;
 
     const INTERVAL: Duration = Duration::from_millis(100);

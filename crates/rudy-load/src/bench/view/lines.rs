@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use rudy_command::print_line;
+
 use super::totals::Totals;
 use crate::bench::run::{Interval, Watch};
-use crate::exit::print_line;
 use crate::units;
 
 /// Prints progress lines.

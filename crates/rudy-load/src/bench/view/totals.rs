@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rudy_request::FailureKind;
 use rudy_stats::Histogram;
 
-use crate::FailureKind;
 use crate::bench::run::Interval;
 use crate::units::{self, Unit};
 

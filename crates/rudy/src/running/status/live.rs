@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rudy_admin::StatusReport;
-use rudy_observe::watch::{Destination, Keyboard, Output, Stop, Ticker, Wake};
+use rudy_diagnose::watch::{Destination, Keyboard, Output, Stop, Ticker, Wake};
 use rudy_server::run::Exit;
 
 use super::{Options, report, show};
@@ -15,10 +15,7 @@ const HELP: &str = "q quit, space pause";
 pub(super) fn run(options: &Options, interval: Duration) -> Exit {
     match watch(options, interval) {
         Ok(()) => Exit::Done,
-        Err(stop) => match stop.print() {
-            rudy_observe::Exit::Done => Exit::Done,
-            _ => Exit::CannotRun,
-        },
+        Err(stop) => stop.print(),
     }
 }
 
@@ -56,7 +53,7 @@ fn draw(
 ) -> Result<(), Stop> {
     let text = show(options, report, before);
     if options.json {
-        return rudy_observe::watch::write(&text);
+        return rudy_diagnose::watch::write(&text);
     }
     match output.rows() {
         Some(rows) => output.update(&fit(&text, rows)),

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use rudy_request::{Failure, FailureKind};
 use snapbox::{assert_data_eq, file};
 
 use super::{Config, Document, Rows, Run, render};
 use crate::bench::Recorder;
 use crate::bench::run::{Interval, Outcome, ThreadTime};
-use crate::{Failure, FailureKind};
 
 /// Two threads with two connections each, in a closed loop.
 pub(in crate::bench) fn config() -> Config {
