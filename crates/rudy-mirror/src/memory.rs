@@ -179,8 +179,9 @@ mod tests {
     use std::future::poll_fn;
     use std::os::unix::fs::FileExt as _;
     use std::pin::pin;
-    use std::sync::Mutex;
     use std::task::Waker;
+
+    use parking_lot::Mutex;
 
     use super::super::document::collect;
     use super::*;

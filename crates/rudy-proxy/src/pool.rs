@@ -1,11 +1,12 @@
 //! The upstreams of a proxy: their connections, and the attempts to send a request to them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use http::Method;
+use parking_lot::Mutex;
 use rudy_client::{
     Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
     UpstreamOptions, Wanted, entry_of,
@@ -41,7 +42,7 @@ pub struct ProxyPool {
     /// Why no member is known, if the last lookup of SRV records has failed.
     pub(super) unresolved: ArcSwapOption<String>,
     /// What the operator has drained. Targets of SRV records may leave and return.
-    drained: Mutex<BTreeSet<String>>,
+    pub(super) drained: Mutex<BTreeSet<String>>,
     /// What `https` upstreams need.
     tls: Option<Arc<UpstreamTls>>,
     /// The health checks, and the lookups of SRV records. They end with the pool.
@@ -119,11 +120,6 @@ impl ProxyPool {
     /// Returns whether upstreams come from SRV records.
     pub(super) fn has_service(&self) -> bool {
         self.urls.iter().any(|url| url.service().is_some())
-    }
-
-    /// Returns the URLs of the upstreams that the operator has drained.
-    pub(super) fn drained_names(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.drained.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the URL to which a member belongs.

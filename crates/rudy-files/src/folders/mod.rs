@@ -7,10 +7,11 @@ mod root;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rudy_system::file_access::OpenDirectory;
 
 use self::root::Directory;
@@ -66,7 +67,7 @@ impl Folders {
     pub fn root(&self, path: &Path, follow_symlinks: bool) -> Result<Arc<Root>, FilesError> {
         root::check(path, follow_symlinks)?;
         let absolute = std::path::absolute(path).map_err(|error| FilesError::Root(path.to_owned(), error))?;
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let known = state.roots.entry((absolute.clone(), follow_symlinks)).or_default();
         if let Some(root) = known.upgrade() {
             return Ok(root);
@@ -84,7 +85,7 @@ impl Folders {
         create: impl FnOnce(FilesOptions) -> Result<Shared, FilesError>,
     ) -> Result<Arc<Shared>, FilesError> {
         let key = (root.path().to_owned(), options);
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if let Some(shared) = state.files.get(&key).and_then(Weak::upgrade) {
             return Ok(shared);
         }
@@ -95,14 +96,14 @@ impl Folders {
 
     /// Removes folders and caches that no generation uses any more.
     pub fn forget_unused(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.roots.retain(|_, root| root.strong_count() > 0);
         state.files.retain(|_, shared| shared.strong_count() > 0);
     }
 
     /// Stores the descriptor of `directory`. At the limit, closes the least recently used folder.
     fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OpenDirectory>) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if directory.open.swap(Some(opened)).is_some() {
             return;
         }
@@ -139,7 +140,7 @@ impl Folders {
     /// Closes folders and files that were last used before the idle timeout. Returns whether any is still open.
     pub(super) fn sweep(&self, now_ms: u64) -> bool {
         let idle_ms = u64::try_from(self.0.idle_timeout.as_millis()).unwrap_or(u64::MAX);
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.open.retain(|directory| {
             let Some(directory) = directory.upgrade() else { return false };
             let is_used = directory.used_ms() >= now_ms.saturating_sub(idle_ms);
@@ -157,13 +158,8 @@ impl Folders {
             let unused_ms = idle_ms.saturating_add(files.revalidate_after_ms);
             has_files |= files.entries.close_unused(now_ms.saturating_sub(unused_ms));
         }
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.is_swept = has_files || !state.open.is_empty();
         state.is_swept
-    }
-
-    /// Ignores poisoning: a panic leaves the lists consistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
-use super::shared::{End, Shared};
+use super::shared::{End, State};
 
 /// Reads a body while it is received. Dropping it ends its interest.
 #[derive(Debug)]
 pub struct FillReader {
-    shared: Arc<Shared>,
+    shared: Arc<Mutex<State>>,
     number: usize,
     position: u64,
 }
@@ -64,8 +65,8 @@ impl fmt::Display for FillAborted {
 impl std::error::Error for FillAborted {}
 
 impl FillReader {
-    pub(super) fn new(shared: Arc<Shared>) -> Option<Self> {
-        let number = shared.state().add_reader()?;
+    pub(super) fn new(shared: Arc<Mutex<State>>) -> Option<Self> {
+        let number = shared.lock().add_reader()?;
         Some(Self { shared, number, position: 0 })
     }
 
@@ -73,7 +74,7 @@ impl FillReader {
     /// is read before the error.
     pub fn poll_piece(&mut self, cx: &mut Context<'_>, max: u64) -> Poll<Option<Result<Piece, FillAborted>>> {
         let (result, waker) = {
-            let mut state = self.shared.state();
+            let mut state = self.shared.lock();
             match (state.read(self.position, max), state.ended()) {
                 _ if state.is_aborted(self.number) => (Poll::Ready(Some(Err(FillAborted::Stalled))), None),
                 (Some(piece), _) => {
@@ -103,7 +104,7 @@ impl FillReader {
     /// Continues at a position, which is not before the current one.
     pub fn skip_to(&mut self, position: u64) {
         self.position = self.position.max(position);
-        let waker = self.shared.state().advance(self.number, self.position);
+        let waker = self.shared.lock().advance(self.number, self.position);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -112,7 +113,7 @@ impl FillReader {
 
 impl Drop for FillReader {
     fn drop(&mut self) {
-        let waker = self.shared.state().remove_reader(self.number);
+        let waker = self.shared.lock().remove_reader(self.number);
         if let Some(waker) = waker {
             waker.wake();
         }
