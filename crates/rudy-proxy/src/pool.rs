@@ -15,6 +15,7 @@ use rudy_config::Int;
 use rudy_message::client::RequestHead;
 use rudy_pipeline::debug_request;
 use rudy_service::Observer;
+use rudy_system::watched_files::Watched;
 use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
 
@@ -101,20 +102,8 @@ impl ProxyPool {
     }
 
     /// Returns whether one of its upstreams uses TLS.
-    pub fn uses_tls(&self) -> bool {
+    pub(super) fn uses_tls(&self) -> bool {
         self.tls.is_some()
-    }
-
-    /// Replaces what `https` upstreams need if its files have changed, and closes the connections that were made with the old settings,
-    /// after their requests. Returns a line for the log.
-    pub fn replace_changed_tls(&self) -> Option<Result<String, String>> {
-        let name = self.urls.first()?;
-        let replaced = self.tls.as_ref()?.replace_changed(name);
-        if let Some(Ok(_)) = replaced {
-            self.upstream.pool().renew();
-            self.upstream.shared().shut_down();
-        }
-        replaced
     }
 
     /// Returns whether upstreams come from SRV records.
@@ -245,4 +234,17 @@ fn not_connected(cause: Cause, start: Start) -> Failure {
     let Start { at, attempt: number } = start;
     let attempt = Attempt { number, endpoint: None, phase: Phase::Connecting, elapsed: at.elapsed() };
     Failure { cause, attempt: Some(Box::new(attempt)) }
+}
+
+impl Watched for ProxyPool {
+    /// Replaces what `https` upstreams need, and closes the connections that were made with the old settings, after their requests.
+    fn update(&self) -> Option<Result<String, String>> {
+        let name = self.urls.first()?;
+        let replaced = self.tls.as_ref()?.replace_changed(name);
+        if let Some(Ok(_)) = replaced {
+            self.upstream.pool().renew();
+            self.upstream.shared().shut_down();
+        }
+        replaced
+    }
 }
