@@ -10,7 +10,6 @@ use rudy_stats::compare::{
     expected_to_differ,
 };
 use rudy_stats::schedule::{Arrivals, Profile, Share};
-use rudy_stats::success::fisher_exact;
 use rudy_stats::{Histogram, Schedule, Slo, SuccessRate};
 
 /// Vigna's splitmix64, <https://prng.di.unimi.it/splitmix64.c>.
@@ -261,18 +260,4 @@ fn a_server_that_stops_at_the_end_of_an_open_loop_shows_in_its_percentiles() {
 
 fn slo_of(slo: &str, latency: &Histogram, successes: SuccessRate) -> bool {
     slo.parse::<Slo>().expect("it is an objective").evaluate(latency, successes)[0].passes()
-}
-
-#[test]
-fn the_type_1_error_of_fisher_exact_is_at_most_5_percent() {
-    let mut random = Random(13);
-    let mut successes = |total: u64, failures: f64| {
-        let failed = (0..total).filter(|_| random.unit() < failures).count();
-        SuccessRate::new(total - failed as u64, total)
-    };
-    // Unequal numbers of requests are no difference.
-    let differ = share(1000, || fisher_exact(successes(500, 0.02), successes(2500, 0.02)) <= 0.05);
-    assert!(differ <= 0.05, "{differ}");
-    let found = share(200, || fisher_exact(successes(2500, 0.05), successes(2500, 0.02)) <= 0.05);
-    assert!(found >= 0.99, "{found}");
 }

@@ -21,7 +21,7 @@ use rudy_units::{Size, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use self::admission::AdmissionTable;
+pub(crate) use self::admission::AdmissionTable;
 
 /// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

@@ -100,15 +100,6 @@ impl FillReader {
     pub fn position(&self) -> u64 {
         self.position
     }
-
-    /// Continues at a position, which is not before the current one.
-    pub fn skip_to(&mut self, position: u64) {
-        self.position = self.position.max(position);
-        let waker = self.shared.lock().advance(self.number, self.position);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 impl Drop for FillReader {

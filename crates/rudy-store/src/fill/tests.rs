@@ -304,18 +304,3 @@ fn the_writer_notices_that_all_readers_left() {
     fill.write(data(10));
     assert!(matches!(fill.finish(), Ok(Finished::Stored(_))), "it goes on without readers");
 }
-
-#[test]
-fn a_reader_skips_to_a_range() {
-    let (_folder, store) = store();
-    let mut fill = fill(&store, None);
-    let mut reader = Reader::of(&fill);
-    reader.fill.skip_to(150);
-    fill.write(data(300).slice(..100));
-    assert_eq!(reader.read(), None);
-    fill.write(data(300).slice(100..));
-    assert_eq!(reader.poll(20), Poll::Ready(Some(Ok(20))));
-    reader.fill.skip_to(0);
-    assert_eq!(reader.fill.position(), 170, "not backward");
-    assert_eq!(reader.data, data(300).slice(150..170));
-}
