@@ -160,11 +160,6 @@ impl Fill {
         self.shared.lock().abort_stalled();
     }
 
-    /// Is ready when there is no reader.
-    pub fn poll_unread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.lock().poll_unread(cx)
-    }
-
     /// Appends to the body, and wakes the readers. It writes to a file if the body is not small: the kernel usually only copies to
     /// its cache, but it can wait for a slow disk.
     pub fn write(&mut self, data: Bytes) {

@@ -112,14 +112,6 @@ impl State {
         Poll::Pending
     }
 
-    pub(super) fn poll_unread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.readers() == 0 {
-            return Poll::Ready(());
-        }
-        self.writer = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
     pub(super) fn readers(&self) -> usize {
         self.readers.iter().flatten().count()
     }

@@ -286,21 +286,3 @@ fn only_long_bodies_that_are_not_stored_wait_for_readers() {
         assert!(!fill(&writer, length).waits_for_readers());
     }
 }
-
-#[test]
-fn the_writer_notices_that_all_readers_left() {
-    let (_folder, store) = store();
-    let mut fill = fill(&store, None);
-    let writer = Arc::new(Count::default());
-    let waker = Waker::from(Arc::clone(&writer));
-    let mut context = Context::from_waker(&waker);
-    assert!(fill.poll_unread(&mut context).is_ready());
-    let (first, second) = (fill.reader(), fill.reader());
-    assert!(fill.poll_unread(&mut context).is_pending());
-    drop(first);
-    assert!(fill.poll_unread(&mut context).is_pending());
-    drop(second);
-    assert!(writer.0.load(Ordering::Relaxed) > 0 && fill.poll_unread(&mut context).is_ready());
-    fill.write(data(10));
-    assert!(matches!(fill.finish(), Ok(Finished::Stored(_))), "it goes on without readers");
-}
