@@ -12,8 +12,6 @@
 //!
 //! A record has no checksum: the store that writes it has one for the whole file.
 
-use std::fmt;
-
 use bytes::{Buf, BufMut, TryGetError};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_message::semantics::date::HttpDate;
@@ -35,16 +33,9 @@ const INVALID: u8 = 1 << 4;
 const FLAGS: u8 = VALIDATE_ALWAYS | NEVER_STALE | IMMUTABLE | AUTHORIZED | INVALID;
 
 /// The error of bytes that are not a record of this version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the record of a stored response is damaged, or its version is not {VERSION}")]
 pub struct InvalidRecord;
-
-impl fmt::Display for InvalidRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the record of a stored response is damaged, or its version is not {VERSION}")
-    }
-}
-
-impl std::error::Error for InvalidRecord {}
 
 impl From<TryGetError> for InvalidRecord {
     fn from(_: TryGetError) -> Self {

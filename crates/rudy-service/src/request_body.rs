@@ -180,32 +180,21 @@ impl Drop for RequestBody {
 }
 
 /// Why a request body is incomplete.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestBodyError {
     /// The peer violated the protocol; the text explains how.
+    #[error("the request body is malformed: {0}")]
     Malformed(String),
     /// The peer disconnected during the body.
+    #[error("the peer disconnected during the request body")]
     PeerGone,
     /// The body is larger than the limit.
+    #[error("the request body is larger than the limit (`body_bytes`)")]
     TooLarge,
     /// The peer sent the body more slowly than the minimum rate.
+    #[error("the peer sent the request body more slowly than the minimum rate (`limits.body_rate_min`)")]
     TooSlow,
 }
-
-impl std::fmt::Display for RequestBodyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Malformed(how) => write!(f, "the request body is malformed: {how}"),
-            Self::PeerGone => f.write_str("the peer disconnected during the request body"),
-            Self::TooLarge => f.write_str("the request body is larger than the limit (`body_bytes`)"),
-            Self::TooSlow => f.write_str(
-                "the peer sent the request body more slowly than the minimum rate (`limits.body_rate_min`)",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RequestBodyError {}
 
 /// The connection's end of a request body.
 #[derive(Debug)]

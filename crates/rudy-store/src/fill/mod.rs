@@ -61,21 +61,14 @@ pub enum Finished {
 }
 
 /// The body was shorter or longer than declared. It is not stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the response has {received} bytes, and its Content-Length is {expected}")]
 pub struct WrongLength {
     /// The declared length in bytes.
     pub expected: u64,
     /// The bytes that came.
     pub received: u64,
 }
-
-impl fmt::Display for WrongLength {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the response has {} bytes, and its Content-Length is {}", self.received, self.expected)
-    }
-}
-
-impl std::error::Error for WrongLength {}
 
 impl Fill {
     pub(crate) fn new(

@@ -1,6 +1,5 @@
 //! A reader of a body in transfer.
 
-use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -45,24 +44,15 @@ impl Piece {
 }
 
 /// Why a reader does not get the whole body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FillAborted {
     /// The transfer broke: the body is incomplete.
+    #[error("the upstream ended the response before it was complete")]
     Incomplete,
     /// The reader has read nothing for too long, while others waited ([`Fill::abort_stalled`](super::Fill::abort_stalled)).
+    #[error("the client did not read, while other clients waited for the same response")]
     Stalled,
 }
-
-impl fmt::Display for FillAborted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Incomplete => "the upstream ended the response before it was complete",
-            Self::Stalled => "the client did not read, while other clients waited for the same response",
-        })
-    }
-}
-
-impl std::error::Error for FillAborted {}
 
 impl FillReader {
     pub(super) fn new(shared: Arc<Mutex<State>>) -> Option<Self> {
