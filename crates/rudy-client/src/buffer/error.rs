@@ -34,20 +34,8 @@ pub enum BufferError {
 pub enum StoreError {
     /// The client did not send the whole body.
     #[error("{0}")]
-    Body(#[source] RequestBodyError),
+    Body(#[from] RequestBodyError),
     /// There is no space for the body.
     #[error("cannot store the request body: {0}")]
-    Buffer(#[source] BufferError),
-}
-
-impl From<RequestBodyError> for StoreError {
-    fn from(error: RequestBodyError) -> Self {
-        Self::Body(error)
-    }
-}
-
-impl From<BufferError> for StoreError {
-    fn from(error: BufferError) -> Self {
-        Self::Buffer(error)
-    }
+    Buffer(#[from] BufferError),
 }
