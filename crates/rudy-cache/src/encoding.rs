@@ -1,4 +1,4 @@
-//! The bytes of a [`Stored`] in a file.
+//! The bytes of a [`Stored`] in a file, and of names.
 //!
 //! All numbers are little-endian. After the version, the record has fixed numbers, then lists with their lengths:
 //!
@@ -11,8 +11,6 @@
 //! ```
 //!
 //! A record has no checksum: the store that writes it has one for the whole file.
-
-use std::fmt;
 
 use bytes::{Buf, BufMut, TryGetError};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -35,16 +33,9 @@ const INVALID: u8 = 1 << 4;
 const FLAGS: u8 = VALIDATE_ALWAYS | NEVER_STALE | IMMUTABLE | AUTHORIZED | INVALID;
 
 /// The error of bytes that are not a record of this version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the record of a stored response is damaged, or its version is not {VERSION}")]
 pub struct InvalidRecord;
-
-impl fmt::Display for InvalidRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the record of a stored response is damaged, or its version is not {VERSION}")
-    }
-}
-
-impl std::error::Error for InvalidRecord {}
 
 impl From<TryGetError> for InvalidRecord {
     fn from(_: TryGetError) -> Self {
@@ -179,31 +170,36 @@ fn get_fields(input: &mut &[u8]) -> Result<HeaderMap, InvalidRecord> {
 
 /// Lists come from a message head, whose limit is far below 4 GiB.
 fn put_count(out: &mut Vec<u8>, count: usize) {
-    out.put_u32_le(u32::try_from(count).expect("the limits of a head are below 4 GiB"));
+    out.put_u32_le(u32::try_from(count).expect("all lengths are limited"));
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes with their length, which is limited.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_count(out, bytes.len());
     out.put_slice(bytes);
 }
 
-fn get_bytes<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], InvalidRecord> {
+/// Takes bytes with their length.
+pub fn get_bytes<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], InvalidRecord> {
     let length = input.try_get_u32_le()?;
     take(input, length as usize)
 }
 
-fn put_name(out: &mut Vec<u8>, name: &HeaderName) {
+/// Appends the name of a field.
+pub fn put_name(out: &mut Vec<u8>, name: &HeaderName) {
     let name = name.as_str();
     out.put_u16_le(u16::try_from(name.len()).expect("the type limits a name to 65,535 bytes"));
     out.put_slice(name.as_bytes());
 }
 
-fn get_name(input: &mut &[u8]) -> Result<HeaderName, InvalidRecord> {
+/// Takes the name of a field.
+pub fn get_name(input: &mut &[u8]) -> Result<HeaderName, InvalidRecord> {
     let length = input.try_get_u16_le()?;
     HeaderName::from_bytes(take(input, length.into())?).map_err(|_| InvalidRecord)
 }
 
-fn take<'a>(input: &mut &'a [u8], length: usize) -> Result<&'a [u8], InvalidRecord> {
+/// Takes bytes.
+pub fn take<'a>(input: &mut &'a [u8], length: usize) -> Result<&'a [u8], InvalidRecord> {
     let (taken, rest) = input.split_at_checked(length).ok_or(InvalidRecord)?;
     *input = rest;
     Ok(taken)

@@ -36,7 +36,7 @@
 
 mod cache_status;
 mod directives;
-mod encoding;
+pub mod encoding;
 mod fields;
 mod freshness;
 pub mod index;
@@ -53,7 +53,6 @@ mod validation;
 mod vary;
 
 pub use cache_status::CacheStatus;
-pub use encoding::InvalidRecord;
 pub use key::Key;
 pub use lookup::{Decision, Forward, Selected, is_error};
 pub use policy::{ByStatus, Exchange, Heuristic, Policy};

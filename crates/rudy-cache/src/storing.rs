@@ -1,7 +1,5 @@
 //! Whether a response may be stored (RFC 9111 §3).
 
-use std::fmt;
-
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, SET_COOKIE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use rudy_message::semantics::range::{Span, parse_content_range};
@@ -16,57 +14,48 @@ use crate::stored::{Content, Stored, Validators};
 use crate::vary::{Variant, add_coding};
 
 /// Why a response is not stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotStored {
     /// Only responses to GET are stored. HEAD updates them (§4.3.5); POST needs more than most applications send (RFC 9110 §9.3.3).
+    #[error("the method is not GET")]
     Method,
     /// The status is not final, depends on more than the URI, or MUST NOT be stored.
+    #[error("responses with this status are not stored")]
     Status,
     /// `must-understand`, and the status is not understood (§5.2.2.3).
+    #[error("must-understand, and the status is unknown")]
     NotUnderstood,
     /// `no-store` of the request (§5.2.1.5) or of the response (§5.2.2.5).
+    #[error("no-store")]
     NoStore,
     /// `private` (§5.2.2.7).
+    #[error("private")]
     Private,
     /// The request has `Authorization`, and the response does not allow it (§3.5).
+    #[error("the request has Authorization, and the response allows no shared use")]
     Authorization,
     /// The response sets a cookie. See [`Policy::store_set_cookie`].
+    #[error("the response sets a cookie")]
     SetCookie,
     /// `Vary: *` (§4.1).
+    #[error("Vary: *")]
     VaryAny,
     /// Nothing declares the response cacheable (§3).
+    #[error("the status needs explicit freshness, such as max-age")]
     NotCacheable,
     /// The response would need a validation before each use, and has no validator.
+    #[error("it is never fresh, and has neither ETag nor Last-Modified")]
     NoValidator,
     /// A part without a strong entity tag, a known size or one range (§3.3, §3.4), one whose length is not that of its range, or too
     /// many parts.
+    #[error("a part needs a strong ETag and one Content-Range with a size")]
     Partial,
     /// A part of another representation than the stored one (§3.4).
+    #[error("the part belongs to another version")]
     OtherRepresentation,
 }
 
 /// For logs: `not stored: no-store`.
-impl fmt::Display for NotStored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Method => "the method is not GET",
-            Self::Status => "responses with this status are not stored",
-            Self::NotUnderstood => "must-understand, and the status is unknown",
-            Self::NoStore => "no-store",
-            Self::Private => "private",
-            Self::Authorization => "the request has Authorization, and the response allows no shared use",
-            Self::SetCookie => "the response sets a cookie",
-            Self::VaryAny => "Vary: *",
-            Self::NotCacheable => "the status needs explicit freshness, such as max-age",
-            Self::NoValidator => "it is never fresh, and has neither ETag nor Last-Modified",
-            Self::Partial => "a part needs a strong ETag and one Content-Range with a size",
-            Self::OtherRepresentation => "the part belongs to another version",
-        })
-    }
-}
-
-impl std::error::Error for NotStored {}
-
 impl Policy {
     /// Decides whether to store the response to a request, and returns its metadata.
     ///

@@ -4,9 +4,10 @@
 //! response does not match leave then. A flight ends when its response is complete, or when it proves to be for one request only.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::Mutex;
 use rudy_cache::{Key, Stored};
 use rudy_pipeline::request_state::Storing;
 use rudy_store::{FillSource, Object};
@@ -81,7 +82,7 @@ pub(super) struct Registration {
 impl Flights {
     /// Joins a flight whose response may suit a request, by `suits`, or begins one.
     pub(super) fn join(self: &Arc<Self>, key: &Key, suits: impl Fn(&Stored) -> bool) -> Place {
-        let mut flights = self.lock();
+        let mut flights = self.0.lock();
         let of_key = flights.entry(key.clone()).or_default();
         let joined = of_key.iter().find(|flight| match &*flight.borrow() {
             Progress::Waiting => true,
@@ -107,7 +108,7 @@ impl Flights {
     /// Lets no further request join the flights of these keys, which may have the response from before a change. Those that have joined
     /// remain.
     pub(super) fn close(&self, keys: &[Key]) {
-        let mut flights = self.lock();
+        let mut flights = self.0.lock();
         for key in keys {
             flights.remove(key);
         }
@@ -115,12 +116,7 @@ impl Flights {
 
     /// As [`Self::close`], for all keys.
     pub(super) fn close_all(&self) {
-        self.lock().clear();
-    }
-
-    /// Ignores poisoning: each change is one step.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Arc<Flight>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clear();
     }
 }
 
@@ -133,7 +129,7 @@ impl Registration {
     /// Lets no other request join.
     pub(super) fn close(&mut self) {
         if let Some((flights, key)) = self.registered.take() {
-            remove(&mut flights.lock(), &key, &self.flight);
+            remove(&mut flights.0.lock(), &key, &self.flight);
         }
     }
 
@@ -141,7 +137,7 @@ impl Registration {
     pub(super) fn end_if_abandoned(&mut self) -> bool {
         let Some((flights, key)) = &self.registered else { return self.flight.receiver_count() == 0 };
         // Under the lock, no request can join in between.
-        let mut all = flights.lock();
+        let mut all = flights.0.lock();
         let is_abandoned = self.flight.receiver_count() == 0;
         if is_abandoned {
             remove(&mut all, key, &self.flight);
@@ -197,7 +193,7 @@ mod tests {
         let second = first(flights.join(&key, |_| true));
         drop((registration, second, other));
         assert!(matches!(*joined.borrow(), Progress::Nothing));
-        assert!(flights.lock().is_empty());
+        assert!(flights.0.lock().is_empty());
     }
 
     #[test]

@@ -1,19 +1,17 @@
 //! Responses from stored objects, and from those that are being received.
 
-use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE};
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use rudy_cache::{Content, HttpDate, Seconds, Span, Stored, Verdict};
 use rudy_client::HeadOnlyBody;
-use rudy_message::semantics::range::{self, Ranges};
+use rudy_message::semantics::range;
 use rudy_pipeline::compression::StoredContent;
-use rudy_pipeline::pages;
 use rudy_pipeline::request_state::HasResponseState;
+use rudy_pipeline::{Pieces, pages, ranges};
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange, Response};
 use rudy_store::{self as store, FillReader, Object, Piece};
 use tokio::sync::watch;
@@ -72,10 +70,7 @@ pub(super) fn of_object(
     match stored.verdict(request) {
         Verdict::NotModified => not_modified(stored, now),
         Verdict::PreconditionFailed => precondition_failed(request),
-        Verdict::Proceed => match requested_part(stored, object.body().len(), request) {
-            Some(part) => part.respond(object, request, whole(Body::Empty)),
-            None => complete(),
-        },
+        Verdict::Proceed => of_parts(object, request, whole).unwrap_or_else(complete),
         Verdict::IgnoreRange => complete(),
     }
 }
@@ -103,99 +98,38 @@ fn of_whole(object: &Object, method: &Method) -> Body {
         Content::Parts { size, .. } if *method == Method::HEAD => {
             Body::Stream(Box::new(HeadOnlyBody { length: Some(*size) }))
         }
-        _ => match object.body() {
-            store::Body::Memory(bytes) => Body::Bytes(bytes.clone()),
-            store::Body::File { file, offset, length } => {
-                Body::File(FileRange::append_only(file.clone(), *offset, *length))
-            }
-        },
+        _ => body(object),
     }
 }
 
-/// The parts that a request selects, and the size of the whole.
-struct Parts {
-    ranges: Ranges,
-    size: u64,
+/// The body of an object: the whole, or the stored parts one after the other.
+fn body(object: &Object) -> Body {
+    match object.body() {
+        store::Body::Memory(bytes) => Body::Bytes(bytes.clone()),
+        store::Body::File { file, offset, length } => {
+            Body::File(FileRange::append_only(file.clone(), *offset, *length))
+        }
+    }
 }
 
-/// Returns the parts that a GET requests. `None` if it requests the whole.
-fn requested_part(stored: &Stored, length: u64, request: &Request<()>) -> Option<Parts> {
-    let mut lines = request.headers().get_all(RANGE).iter();
-    let line = lines.next().filter(|_| lines.next().is_none())?;
+/// Returns the response with the parts that a GET requests; `whole` is that with what is stored. `None` if it requests the whole.
+fn of_parts(
+    object: &Object,
+    request: &Request<()>,
+    whole: impl FnOnce(Body) -> Response,
+) -> Option<Response> {
+    let (stored, fields) = (object.stored(), request.headers());
     if *request.method() != Method::GET || stored.status() != StatusCode::OK {
         return None;
     }
     let size = match stored.content() {
-        Content::Whole => length,
+        Content::Whole => object.body().len(),
         Content::Parts { size, .. } => *size,
     };
-    Some(Parts { ranges: range::parse(line.as_bytes(), size), size })
-        .filter(|parts| parts.ranges != Ranges::Ignored)
-}
-
-impl Parts {
-    /// Responds with the parts. `whole` is the head of a 200.
-    fn respond(self, object: &Object, request: &Request<()>, mut whole: Response) -> Response {
-        let size = self.size;
-        match self.ranges {
-            Ranges::One(span) => match piece(object, span) {
-                Some(piece) => {
-                    whole.set_status(StatusCode::PARTIAL_CONTENT);
-                    whole.headers_mut().insert(CONTENT_RANGE, span.content_range(size));
-                    whole.body = into_body(piece);
-                    whole
-                }
-                // The decision was wrong: no byte is sent.
-                None => unsatisfiable(request, size),
-            },
-            Ranges::Several(spans) => several(object, &spans, size, whole),
-            Ranges::Unsatisfiable | Ranges::Ignored => unsatisfiable(request, size),
-        }
-    }
-}
-
-fn unsatisfiable(request: &Request<()>, size: u64) -> Response {
-    let explanation = format!("The range is not in the response, which has {size} bytes.");
-    let mut response = pages::error(StatusCode::RANGE_NOT_SATISFIABLE, request.headers(), &explanation);
-    response.headers_mut().insert(CONTENT_RANGE, range::unsatisfied_content_range(size));
-    response
-}
-
-/// Only whole objects are used for several parts.
-fn several(object: &Object, spans: &[Span], size: u64, mut whole: Response) -> Response {
-    let boundary =
-        u128::from(RandomState::new().hash_one(0)) << 64 | u128::from(RandomState::new().hash_one(1));
-    let plan = range::multipart(spans, size, whole.headers().get(CONTENT_TYPE), boundary);
-    let mut pieces = VecDeque::with_capacity(plan.parts.len() * 2 + 1);
-    for (head, span) in plan.parts {
-        let Some(part) = piece(object, span) else {
-            whole.body = of_whole(object, &Method::GET);
-            return whole;
-        };
-        pieces.push_back(BodyPiece::Data(head));
-        pieces.push_back(part);
-    }
-    pieces.push_back(BodyPiece::Data(plan.end));
-    whole.set_status(StatusCode::PARTIAL_CONTENT);
-    whole.headers_mut().insert(CONTENT_TYPE, plan.content_type);
-    whole.body = Body::Stream(Box::new(pieces));
-    whole
-}
-
-/// Returns a part of the content, if it is stored.
-fn piece(object: &Object, span: Span) -> Option<BodyPiece> {
-    let start = position(object.stored().content(), span)?;
-    Some(match object.body() {
-        store::Body::Memory(bytes) => {
-            let (start, length) = (usize::try_from(start).ok()?, usize::try_from(span.length).ok()?);
-            let end = start.checked_add(length).filter(|end| *end <= bytes.len())?;
-            BodyPiece::Data(bytes.slice(start..end))
-        }
-        store::Body::File { file, offset, length } => {
-            start.checked_add(span.length).filter(|end| end <= length)?;
-            BodyPiece::File(FileRange::append_only(file.clone(), offset + start, span.length))
-        }
-    })
+    let ranges = ranges::requested(fields, size)?;
+    let parts = ranges::select(whole(body(object)), &ranges, size, |part| position(stored.content(), part));
+    // If a part is missing, the decision was wrong: no byte is sent.
+    Some(parts.unwrap_or_else(|| ranges::unsatisfiable(fields, "response", size)))
 }
 
 /// Returns the position of a part in the body of an object, which has the stored parts one after the other.
@@ -209,14 +143,6 @@ pub(super) fn position(content: &Content, part: Span) -> Option<u64> {
         position += span.length;
     }
     None
-}
-
-fn into_body(piece: BodyPiece) -> Body {
-    match piece {
-        BodyPiece::Data(bytes) => Body::Bytes(bytes),
-        BodyPiece::File(range) => Body::File(range),
-        BodyPiece::Trailers(_) => Body::Empty,
-    }
 }
 
 /// Adds the fields of the origin that are for one request alone to the response to it.
@@ -274,15 +200,9 @@ fn of_received(
         age.as_ref().map(|age| response.headers_mut().insert(AGE, age.clone()));
     }
     let length = length(response.headers(), part.is_some()).filter(|_| has_content(status));
-    let start = start.as_ref().map_or_else(VecDeque::new, |start| beginning(start));
-    response.body = Body::Stream(Box::new(Receiving { start, reader, _receiver: receiver, length }));
+    let start = Pieces::new(start.as_ref().map_or(Body::Empty, |start| body(start)), receiver);
+    response.body = Body::Stream(Box::new(Receiving { start, reader, length }));
     response
-}
-
-/// The stored beginning of a body that is being completed.
-fn beginning(object: &Object) -> VecDeque<BodyPiece> {
-    let span = Span { start: 0, length: object.body().len() };
-    piece(object, span).into_iter().collect()
 }
 
 fn has_content(status: StatusCode) -> bool {
@@ -299,10 +219,9 @@ fn length(fields: &HeaderMap, is_part: bool) -> Option<u64> {
 
 /// A body that is received and stored meanwhile. Dropping it ends the interest of its client.
 struct Receiving {
-    start: VecDeque<BodyPiece>,
+    /// The stored beginning of a body that is being completed. What is held keeps the flight from ending while a client receives it.
+    start: Pieces<watch::Receiver<Progress>>,
     reader: FillReader,
-    /// Keeps the flight from ending while a client receives it.
-    _receiver: watch::Receiver<Progress>,
     /// The number of bytes that follow, if it is known.
     length: Option<u64>,
 }
@@ -311,20 +230,18 @@ impl BodyStream for Receiving {
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
-        _now: Instant,
+        now: Instant,
         max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
-        if let Some(piece) = self.start.pop_front() {
-            self.length = self.length.map(|length| length.saturating_sub(piece.length()));
-            return Poll::Ready(Some(Ok(piece)));
-        }
-        let piece = match ready!(self.reader.poll_piece(cx, max)) {
-            None => return Poll::Ready(None),
-            Some(Err(aborted)) => return Poll::Ready(Some(Err(aborted.into()))),
-            Some(Ok(Piece::Bytes(bytes))) => BodyPiece::Data(bytes),
-            Some(Ok(Piece::File { file, offset, length })) => {
-                BodyPiece::File(FileRange::append_only(file, offset, length))
-            }
+        let piece = match ready!(self.start.poll_piece(cx, now, max)) {
+            Some(stored) => stored?,
+            None => match ready!(self.reader.poll_piece(cx, max)).transpose()? {
+                None => return Poll::Ready(None),
+                Some(Piece::Bytes(bytes)) => BodyPiece::Data(bytes),
+                Some(Piece::File { file, offset, length }) => {
+                    BodyPiece::File(FileRange::append_only(file, offset, length))
+                }
+            },
         };
         self.length = self.length.map(|length| length.saturating_sub(piece.length()));
         Poll::Ready(Some(Ok(piece)))

@@ -409,11 +409,11 @@ mod tests {
         let found = routes.router.find(|| b"a.org", &path, &client).unwrap();
         let context = Context::new(&client, &routes);
         let call = Call { path: &path, route: &found, context };
-        store(Next::first().call(request(), call).response().await).await;
+        store(Next(0).call(request(), call).response().await).await;
         let cache = found.handler.steps_of::<Cache>().next().unwrap();
         let open = cache.open().unwrap();
         let subject = cache.subject(&request(), &call);
-        let visit = cache.visit(open, subject, request(), &call, Next::second());
+        let visit = cache.visit(open, subject, request(), &call, Next(1));
         let key = visit.subject.key.clone();
         assert!(!open.marks.is_validated(&key));
         let response = visit.respond(Found::default()).await;

@@ -1,6 +1,5 @@
 //! Errors of a checkout, and the explanations that clients get.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,21 +28,28 @@ pub const UNREADABLE: &str = "The server could not read the request body that it
 pub type Description = (StatusCode, &'static str, &'static str);
 
 /// Why a request got no connection.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CheckoutError {
     /// The queue is full ([`UpstreamOptions::queue`](super::UpstreamOptions::queue)).
+    #[error("the queue is full: {0} requests are waiting for a connection (`queue`)")]
     QueueFull(usize),
     /// No connection became free within [`UpstreamOptions::queue_timeout`](super::UpstreamOptions::queue_timeout).
+    #[error("no connection became free within {0:?} (`queue_timeout`)")]
     QueueTimeout(Duration),
     /// All members are drained.
+    #[error("all upstreams are drained (`rudy upstreams up NAME`)")]
     Drained,
     /// There is no member, because the name with their SRV records does not resolve: this line says why.
+    #[error("{0}")]
     Unresolved(Arc<String>),
     /// The waiting requests were rejected.
+    #[error("no process is running, and none can be started")]
     Rejected,
     /// The handler or step with the upstream was not started.
+    #[error("it was not started: this is a bug in Rudy")]
     NotStarted,
     /// No connection to the upstream could be opened.
+    #[error("cannot connect to {0}: {1}; is the app running?")]
     Connect(Endpoint, io::Error),
 }
 
@@ -69,25 +75,5 @@ impl CheckoutError {
             }
         };
         (status, explanation, kind)
-    }
-}
-
-impl fmt::Display for CheckoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::QueueFull(queue) => {
-                write!(f, "the queue is full: {queue} requests are waiting for a connection (`queue`)")
-            }
-            Self::QueueTimeout(time) => {
-                write!(f, "no connection became free within {time:?} (`queue_timeout`)")
-            }
-            Self::Drained => f.write_str("all upstreams are drained (`rudy upstreams up NAME`)"),
-            Self::Unresolved(why) => f.write_str(why),
-            Self::Rejected => f.write_str("no process is running, and none can be started"),
-            Self::NotStarted => f.write_str("it was not started: this is a bug in Rudy"),
-            Self::Connect(address, error) => {
-                write!(f, "cannot connect to {address}: {error}; is the app running?")
-            }
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! Records, the unit of everything that FastCGI sends (section 3.3).
 //!
-//! The encoding functions append complete records, padded to a multiple of eight bytes as section 3.3 recommends. To send
-//! a piece of a stream without copying it, write [`stream_header`] and then the piece.
+//! The encoding functions append complete records, padded to a multiple of eight bytes as section 3.3 recommends.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -11,9 +10,6 @@ use bytes::{BufMut, BytesMut};
 /// The id of a request on its connection, from its [`Kind::BeginRequest`] to its [`Kind::EndRequest`]. Management records
 /// have the id 0 (section 3.3).
 pub type RequestId = NonZeroU16;
-
-/// Descriptor of an app's listening socket: `FCGI_LISTENSOCK_FILENO` (section 2.2).
-pub const LISTENING_DESCRIPTOR: i32 = 0;
 
 /// The protocol version: `FCGI_VERSION_1` (section 8).
 pub const VERSION: u8 = 1;
@@ -257,15 +253,6 @@ pub fn encode_stream_end(kind: Kind, id: RequestId, out: &mut BytesMut) {
     encode_discrete(kind, Some(id), &[], out);
 }
 
-/// Returns the header of a piece of a stream, without padding, for a caller that writes the piece itself. Returns `None` if
-/// the piece is larger than [`CONTENT_BYTES_MAX`].
-#[must_use]
-pub fn stream_header(kind: Kind, id: RequestId, content_bytes: usize) -> Option<[u8; HEADER_BYTES]> {
-    let content_bytes = (content_bytes <= CONTENT_BYTES_MAX).then_some(content_bytes)?;
-    let content_bytes = u16::try_from(content_bytes).ok()?;
-    Some(Header { kind, id: Some(id), content_bytes, padding_bytes: 0 }.encode())
-}
-
 /// `FCGI_KEEP_CONN` (section 5.1).
 pub(crate) const FLAG_KEEP_CONNECTION: u8 = 1;
 
@@ -336,13 +323,5 @@ mod tests {
         let mut out = BytesMut::new();
         encode_stream(Kind::Stdin, RequestId::MIN, b"", &mut out);
         assert!(out.is_empty(), "an empty record would end the stream");
-    }
-
-    #[test]
-    fn a_stream_header_has_no_padding_and_covers_one_record_at_most() {
-        let header = |length| stream_header(Kind::Stdin, RequestId::MIN, length);
-        assert_eq!(header(5), Some([1, 5, 0, 1, 0, 5, 0, 0]));
-        assert_eq!(header(CONTENT_BYTES_MAX), Some([1, 5, 0, 1, 0xff, 0xf8, 0, 0]));
-        assert_eq!(header(CONTENT_BYTES_MAX + 1), None);
     }
 }

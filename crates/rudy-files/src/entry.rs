@@ -17,8 +17,7 @@ use rudy_message::semantics::etag::EntityTag;
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_message::semantics::path::RequestPath;
-use rudy_message::semantics::range::Span;
-use rudy_service::{Body, BodyPiece, FileRange, Response};
+use rudy_service::{Body, FileRange, Response};
 use rudy_system::file_access::{Access, WouldBlock};
 
 use super::find::OtherRoutes;
@@ -283,24 +282,6 @@ impl Content {
             Self::File(range) => Body::File(range.clone()),
         }
     }
-
-    /// Returns a part of the content. `span` must be within it.
-    pub(super) fn part(&self, span: Span) -> BodyPiece {
-        match self {
-            Self::Memory(bytes) => BodyPiece::Data(slice(bytes, span)),
-            Self::File(range) => BodyPiece::File(FileRange {
-                start: range.start + span.start,
-                length: span.length,
-                ..range.clone()
-            }),
-        }
-    }
-}
-
-fn slice(bytes: &Bytes, span: Span) -> Bytes {
-    // A position that does not fit a usize is beyond the end of any content in memory.
-    let position = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-    bytes.slice(position(span.start)..position(span.end()))
 }
 
 /// Reads the whole file. Returns `None` if it changed meanwhile.

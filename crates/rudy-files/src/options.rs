@@ -1,9 +1,8 @@
 //! How a folder is served, and why it cannot be.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -94,48 +93,30 @@ pub struct CacheRule {
 }
 
 /// Why a folder cannot be served.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// The folder cannot be opened.
-    Root(PathBuf, io::Error),
+    #[error("cannot open the folder {}: {error}{}", .0.display(), hint(.0), error = .1)]
+    Root(PathBuf, #[source] io::Error),
     /// A pattern of a `cache_control` rule is not a valid glob.
-    Pattern(globset::Error),
+    #[error("invalid glob in `cache_control`: {0}")]
+    Pattern(#[source] globset::Error),
     /// The template of listings cannot be used.
+    #[error("cannot use the template {}: {why}", .0.display(), why = .1)]
     Template(PathBuf, String),
     /// The path of this option is not below the root.
+    #[error("{0}: \"{1}\" is not a path below the root, such as \"pages/home.html\"")]
     Path(&'static str, String),
     /// The path of this option has a placeholder that does not exist.
+    #[error("{0}: \"{1}\" has the unknown placeholder `{2}`")]
     Placeholder(&'static str, String, String),
 }
 
-impl fmt::Display for FilesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root(path, error) => {
-                write!(f, "cannot open the folder {}: {error}", path.display())?;
-                let is_socket = path.to_string_lossy().contains("unix:/");
-                let hint = "; a socket is an address: `php = { root = \"...\", address = \"unix:...\" }`";
-                f.write_str(if is_socket { hint } else { "" })
-            }
-            Self::Pattern(error) => write!(f, "invalid glob in `cache_control`: {error}"),
-            Self::Template(path, why) => write!(f, "cannot use the template {}: {why}", path.display()),
-            Self::Path(option, path) => {
-                write!(f, "{option}: \"{path}\" is not a path below the root, such as \"pages/home.html\"")
-            }
-            Self::Placeholder(option, path, unknown) => {
-                write!(f, "{option}: \"{path}\" has the unknown placeholder `{unknown}`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FilesError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Root(_, error) => Some(error),
-            Self::Pattern(error) => Some(error),
-            Self::Path(..) | Self::Template(..) | Self::Placeholder(..) => None,
-        }
+fn hint(root: &Path) -> &'static str {
+    if root.to_string_lossy().contains("unix:/") {
+        "; a socket is an address: `php = { root = \"...\", address = \"unix:...\" }`"
+    } else {
+        ""
     }
 }
 

@@ -1,20 +1,16 @@
 //! Responds with an entry: preconditions, ranges, codings.
 
-use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
-use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{Method, StatusCode};
 use rudy_message::semantics::conditional::{self, Verdict};
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::semantics::negotiation::Coding;
-use rudy_message::semantics::range::{self, Ranges, Span};
 use rudy_pipeline::compression::fields::has_date_in_if_range;
 use rudy_pipeline::compression::{CompressedBody, Effort, Encoder, Of};
-use rudy_pipeline::pages;
-use rudy_service::{Body, BodyPiece, Reply, Request, Response};
+use rudy_pipeline::{pages, ranges};
+use rudy_service::{Body, Reply, Request, Response};
 
 use super::Files;
 use super::cache::{Compressed, CompressedKey};
@@ -126,24 +122,11 @@ fn respond_conditionally(request: &Request<'_>, ready: &Representation) -> Respo
 }
 
 fn respond_with_ranges(request: &Request<'_>, ready: &Representation) -> Response {
-    let mut lines = request.lines(KnownField::Range);
-    let (Some(line), None) = (lines.next(), lines.next()) else { return ready.ok_response() };
     let size = ready.content.length();
-    match range::parse(line, size) {
-        Ranges::Ignored => ready.ok_response(),
-        Ranges::One(span) => one_part(ready, span, size),
-        Ranges::Several(spans) => several_parts(ready, &spans, size),
-        Ranges::Unsatisfiable => {
-            let status = StatusCode::RANGE_NOT_SATISFIABLE;
-            let mut response = pages::error(
-                status,
-                request.headers(),
-                &format!("The range is not in the file, which has {size} bytes."),
-            );
-            response.headers_mut().insert(CONTENT_RANGE, range::unsatisfied_content_range(size));
-            response
-        }
-    }
+    let whole = ready.ok_response();
+    let Some(ranges) = ranges::requested(&**request, size) else { return whole };
+    ranges::select(whole, &ranges, size, |part| Some(part.start))
+        .unwrap_or_else(|| ranges::unsatisfiable(request.headers(), "file", size))
 }
 
 /// Returns a 200 or 304 with an encoded head if the request needs nothing else.
@@ -161,42 +144,4 @@ pub(super) fn ready(entry: &Entry, method: &Method, fields: &impl FieldLines) ->
 
 fn has_range(method: &Method, fields: &impl FieldLines) -> bool {
     *method == Method::GET && fields.has(KnownField::Range)
-}
-
-fn one_part(ready: &Representation, span: Span, size: u64) -> Response {
-    let mut response = partial(ready);
-    response.headers_mut().insert(CONTENT_RANGE, span.content_range(size));
-    response.body = match ready.content.part(span) {
-        BodyPiece::Data(bytes) => Body::Bytes(bytes),
-        BodyPiece::File(range) => Body::File(range),
-        BodyPiece::Trailers(_) => unreachable!("a file has no trailers"),
-    };
-    response
-}
-
-fn several_parts(ready: &Representation, spans: &[Span], size: u64) -> Response {
-    let plan = range::multipart(spans, size, ready.whole.headers().get(CONTENT_TYPE), unguessable());
-    let mut response = partial(ready);
-    response.headers_mut().insert(CONTENT_TYPE, plan.content_type);
-    let mut parts = VecDeque::with_capacity(plan.parts.len() * 2 + 1);
-    for (head, span) in plan.parts {
-        parts.push_back(BodyPiece::Data(head));
-        parts.push_back(ready.content.part(span));
-    }
-    parts.push_back(BodyPiece::Data(plan.end));
-    response.body = Body::Stream(Box::new(parts));
-    response
-}
-
-/// Returns a 206 with the fields of the 200 (RFC 9110 §15.3.7).
-fn partial(ready: &Representation) -> Response {
-    let mut response = Response::new(StatusCode::PARTIAL_CONTENT);
-    *response.headers_mut() = ready.whole.headers().clone();
-    response
-}
-
-/// Returns an unpredictable number: the standard library keys its hashes from the system's randomness.
-fn unguessable() -> u128 {
-    let half = || u128::from(RandomState::new().hash_one(0));
-    half() << 64 | half()
 }

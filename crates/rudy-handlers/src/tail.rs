@@ -1,11 +1,12 @@
 //! The `tail` handler: streams lines as they are appended to files. One thread follows the files for all clients.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, Table};
 use rudy_log::{ErrorLog, LINE_BYTES_MAX};
 use rudy_pipeline::methods::respond_unless_read;
@@ -169,7 +170,7 @@ impl Tail {
         {
             return rejection;
         }
-        let mut topic = self.source.lock();
+        let mut topic = self.source.topic.lock();
         if let Some(topic) = &*topic {
             return self.subscribe.respond(topic, request);
         }
@@ -207,7 +208,7 @@ impl Source {
             topic.publish(&batch, self.history);
             batch.clear();
             // Clients subscribe with this lock held, so none subscribes while the thread ends.
-            let mut current = self.lock();
+            let mut current = self.topic.lock();
             if topic.is_idle(Instant::now(), self.linger_timeout) {
                 *current = None;
                 return;
@@ -249,11 +250,6 @@ impl Source {
             log.error(message);
         }
     }
-
-    /// Ignores poisoning: the topic is set in one step, so a panic leaves it consistent.
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Topic>>> {
-        self.topic.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Removes the topic if the thread panics, so that the next client starts a new thread.
@@ -262,7 +258,7 @@ struct ResetOnPanic<'a>(&'a Source);
 impl Drop for ResetOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            *self.0.lock() = None;
+            *self.0.topic.lock() = None;
         }
     }
 }
@@ -371,7 +367,7 @@ mod tests {
         assert_eq!(read(&mut *live, 2), "1\n");
         drop(live);
         // Each write wakes the thread, which then ends.
-        while tail.source.lock().is_some() {
+        while tail.source.topic.lock().is_some() {
             std::fs::write(&file, "2\n3\n").unwrap();
         }
         assert_eq!(read(&mut *listen(&tail), 2), "3\n");
@@ -417,7 +413,7 @@ mod tests {
     /// Returns what the first client receives after the files were read.
     fn first_lines(tail: &Tail) -> String {
         let mut first = listen(tail);
-        let topic = tail.source.lock().clone().unwrap();
+        let topic = tail.source.topic.lock().clone().unwrap();
         while topic.publish(&Batch::default(), tail.source.history).number < 6 {
             thread::yield_now();
         }
@@ -432,7 +428,7 @@ mod tests {
             "files = 'a.log'\nformat = 'sse'\nlast = 1000000\nhistory = 1000000\nhistory_bytes = 1000000";
         let tail = tail(folder.path(), table).unwrap();
         let _first = listen(&tail);
-        let topic = tail.source.lock().clone().unwrap();
+        let topic = tail.source.topic.lock().clone().unwrap();
         while topic.publish(&Batch::default(), tail.source.history).number < 500_000 {
             thread::yield_now();
         }

@@ -9,9 +9,11 @@
 //! addresses is not without a limit. If the network is within its limit, the new key replaces the one nearest to a full
 //! allowance, but no key that has used more of its own than the new one, and none over its limit: that is never forgotten.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::allowance::nanoseconds;
 use crate::{Allowance, Decision, Key};
@@ -147,12 +149,11 @@ impl RateLimiter {
         &self.groups[index(key.group, GROUPS)]
     }
 
-    /// Ignores poisoning: nothing can panic while the lock is held.
     fn set(&self, key: Key) -> MutexGuard<'_, [Cell; WAYS]> {
         let set = index(key.hash, self.chunks.len() * CHUNK_SETS);
         let chunk =
             self.chunks[set / CHUNK_SETS].get_or_init(|| (0..CHUNK_SETS).map(|_| Set::default()).collect());
-        chunk[set % CHUNK_SETS].0.lock().unwrap_or_else(PoisonError::into_inner)
+        chunk[set % CHUNK_SETS].0.lock()
     }
 
     fn nanoseconds(&self, now: Instant) -> u64 {

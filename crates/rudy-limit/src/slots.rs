@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Key;
 
@@ -67,7 +69,7 @@ impl Slots {
     /// Returns the number of keys with requests in progress.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     fn release(&self, key: Key) {
@@ -84,11 +86,10 @@ impl Slots {
         }
     }
 
-    /// Ignores poisoning: nothing can panic while the lock is held.
     fn shard(&self, key: Key) -> MutexGuard<'_, Shard> {
         // A map uses the high and the low bits.
         let shard = usize::try_from((key.hash >> 32) % SHARDS as u64).unwrap_or(0);
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].lock()
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
         let held: Vec<_> = (0..100_000).filter_map(|number| slots.acquire(key(number))).collect();
         assert_eq!((held.len(), slots.keys()), (100_000, 100_000));
         drop(held);
-        let capacity = slots.shards.iter().map(|shard| shard.lock().unwrap().capacity()).max();
+        let capacity = slots.shards.iter().map(|shard| shard.lock().capacity()).max();
         assert!(slots.keys() == 0 && capacity.unwrap() <= KEPT_KEYS, "{capacity:?}");
     }
 

@@ -1,7 +1,8 @@
 //! The keys that occur most often.
 
-use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::Key;
 
@@ -35,11 +36,7 @@ impl TopKeys {
     /// Counts an event. `name` is called for a key that is not known. If another worker counts at the same time, the event is left
     /// out, so that no worker waits.
     pub fn count(&self, key: Key, now: Instant, name: impl FnOnce() -> String) {
-        let mut keys = match self.keys.try_lock() {
-            Ok(keys) => keys,
-            Err(TryLockError::Poisoned(keys)) => keys.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut keys) = self.keys.try_lock() else { return };
         if let Some((_, known)) = keys.iter_mut().find(|(known, _)| *known == key) {
             known.count += 1;
             known.last = now;
@@ -53,7 +50,7 @@ impl TopKeys {
     /// Returns the known keys, the most frequent first.
     #[must_use]
     pub fn list(&self) -> Vec<TopKey> {
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.lock();
         let mut list: Vec<_> = keys.iter().map(|(_, known)| known.clone()).collect();
         list.sort_by_key(|known| std::cmp::Reverse(known.count));
         list

@@ -26,16 +26,9 @@ pub enum Framing {
 
 /// A body whose length differs from the Content-Length in its head. The connection must be closed, because the client could not
 /// find the end of the body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the length of the body differs from its Content-Length")]
 pub struct LengthError;
-
-impl std::fmt::Display for LengthError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the length of the body differs from its Content-Length")
-    }
-}
-
-impl std::error::Error for LengthError {}
 
 /// Whether responses with this status have no content (RFC 9110 §6.4.1).
 #[must_use]

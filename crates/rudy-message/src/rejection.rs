@@ -1,7 +1,5 @@
 //! Why a request is rejected, and the status of the response.
 
-use std::fmt;
-
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
 
@@ -14,60 +12,88 @@ const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// The reason why a request is rejected.
 ///
-/// The connection always closes after a rejection, because the start of the next message is unknown or not trustworthy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The connection always closes after a rejection, because the start of the next message is unknown or not trustworthy. The log and the
+/// client get the message. A limit has the name of its key in the configuration, so that an operator finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Rejection {
     /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1): a sign of request smuggling.
+    #[error("the request has both Content-Length and Transfer-Encoding")]
     AmbiguousLength,
     /// A chunk that violates RFC 9112 §7.1, with the reason.
+    #[error("{0}")]
     BadChunk(&'static str),
     /// A Content-Length that is not a single decimal number (RFC 9110 §8.6).
+    #[error("Content-Length is not a single decimal number")]
     BadContentLength,
     /// A Host that is not `uri-host [ ":" port ]` (RFC 9112 §3.2).
+    #[error("Host is not a host name or IP address with an optional port")]
     BadHost,
     /// A method that is not a token (RFC 9110 §9.1).
+    #[error("the method has invalid characters")]
     BadMethod,
     /// Not `method SP request-target SP HTTP-version` (RFC 9112 §3).
+    #[error("the request line is not a method, a target and a version separated by single spaces")]
     BadRequestLine,
     /// A request target in none of the four forms (RFC 9112 §3.2).
+    #[error("the request target is not a path, an absolute URI, an authority or *")]
     BadTarget,
     /// A Transfer-Encoding that does not end in exactly one `chunked`, or one in an HTTP/1.0 request (RFC 9112 §6.1).
+    #[error("Transfer-Encoding does not end in a single chunked, or the request is HTTP/1.0")]
     BadTransferCoding,
     /// A line that ends in LF without CR. RFC 9112 §2.2 allows a recipient to accept it, but recipients that differ enable
     /// request smuggling.
+    #[error("a line ends in LF without CR")]
     BareLineFeed,
     /// A body larger than the limit.
+    #[error("the request body is larger than the limit (`body_bytes`)")]
     BodyTooLarge,
     /// A body slower than the minimum rate.
+    #[error("the request body is slower than the minimum rate (`limits.body_rate_min`)")]
     BodyTooSlow,
     /// A CONNECT request: this server is not a proxy (RFC 9110 §9.3.6). CONNECT is well formed, but its target is not a
     /// resource of any service.
+    #[error("CONNECT is not supported; this server is not a proxy")]
     ConnectNotAllowed,
     /// An Expect other than `100-continue` (RFC 9110 §10.1.1).
+    #[error("unsupported Expect; the only supported expectation is 100-continue")]
     ExpectationFailed,
     /// A field continued on the next line (RFC 9112 §5.2).
+    #[error("a field is continued on the next line")]
     FoldedField,
     /// A field that is not allowed as a trailer (RFC 9110 §6.5.1).
+    #[error("a field is not allowed as a trailer")]
     ForbiddenTrailer,
     /// A head or a trailer section with too many bytes or fields.
+    #[error(
+        "the request head is too large or has too many fields (`limits.head_bytes`, `limits.head_fields`)"
+    )]
     HeadTooLarge,
     /// A head that was not complete before its timeout.
+    #[error("the request head was not complete in time (`limits.head_timeout`)")]
     HeadTooSlow,
     /// An HTTP/0.9 request.
+    #[error("HTTP/0.9 is not supported")]
     Http09,
     /// A field line with invalid characters in its name or value (RFC 9112 §5.1, RFC 9110 §5.5).
+    #[error("a field line has invalid characters")]
     InvalidField,
     /// No Host on HTTP/1.1 (RFC 9112 §3.2).
+    #[error("the Host field is missing")]
     MissingHost,
     /// More than one Host (RFC 9112 §3.2).
+    #[error("the request has more than one Host field")]
     RepeatedHost,
     /// A request target longer than the limit.
+    #[error("the request target is longer than the limit (`limits.target_bytes`)")]
     TargetTooLong,
     /// A TLS handshake on a port that accepts plain HTTP.
+    #[error("this port accepts plain HTTP, but the client started TLS; use http://")]
     TlsOnPlainPort,
     /// A transfer coding other than chunked (RFC 9112 §6.1).
+    #[error("unsupported transfer coding; the only supported one is chunked")]
     UnsupportedTransferCoding,
     /// A major version other than 1.
+    #[error("unsupported HTTP version; the only supported major version is 1")]
     UnsupportedVersion,
 }
 
@@ -113,44 +139,3 @@ impl From<Malformed> for Rejection {
         }
     }
 }
-
-/// The reason, for the log and the client. A limit has the name of its key in the configuration, so that an operator finds it.
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AmbiguousLength => "the request has both Content-Length and Transfer-Encoding",
-            Self::BadChunk(how) => how,
-            Self::BadContentLength => "Content-Length is not a single decimal number",
-            Self::BadHost => "Host is not a host name or IP address with an optional port",
-            Self::BadMethod => "the method has invalid characters",
-            Self::BadRequestLine => {
-                "the request line is not a method, a target and a version separated by single spaces"
-            }
-            Self::BadTarget => "the request target is not a path, an absolute URI, an authority or *",
-            Self::BadTransferCoding => {
-                "Transfer-Encoding does not end in a single chunked, or the request is HTTP/1.0"
-            }
-            Self::BareLineFeed => "a line ends in LF without CR",
-            Self::BodyTooLarge => "the request body is larger than the limit (`body_bytes`)",
-            Self::ConnectNotAllowed => "CONNECT is not supported; this server is not a proxy",
-            Self::BodyTooSlow => "the request body is slower than the minimum rate (`limits.body_rate_min`)",
-            Self::ExpectationFailed => "unsupported Expect; the only supported expectation is 100-continue",
-            Self::FoldedField => "a field is continued on the next line",
-            Self::ForbiddenTrailer => "a field is not allowed as a trailer",
-            Self::HeadTooLarge => "the request head is too large or has too many fields (`limits.head_bytes`, `limits.head_fields`)",
-            Self::HeadTooSlow => "the request head was not complete in time (`limits.head_timeout`)",
-            Self::Http09 => "HTTP/0.9 is not supported",
-            Self::InvalidField => "a field line has invalid characters",
-            Self::MissingHost => "the Host field is missing",
-            Self::RepeatedHost => "the request has more than one Host field",
-            Self::TargetTooLong => "the request target is longer than the limit (`limits.target_bytes`)",
-            Self::TlsOnPlainPort => "this port accepts plain HTTP, but the client started TLS; use http://",
-            Self::UnsupportedTransferCoding => {
-                "unsupported transfer coding; the only supported one is chunked"
-            }
-            Self::UnsupportedVersion => "unsupported HTTP version; the only supported major version is 1",
-        })
-    }
-}
-
-impl std::error::Error for Rejection {}

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use parking_lot::Mutex;
 use rudy_client::buffer::Buffers;
 use rudy_config::{Location, Problem};
 use rudy_log::ErrorLog;
@@ -246,7 +247,7 @@ impl Others {
     }
 
     fn proxy_now(&self, origin: &str) -> Option<Proxy> {
-        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proxies = self.proxies.lock();
         if let Some((_, proxy)) = proxies.iter().find(|(known, _)| known == origin) {
             return Some(proxy.clone());
         }

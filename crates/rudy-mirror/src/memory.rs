@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange};
+use rudy_pipeline::Pieces;
+use rudy_service::{Body, FileRange};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
@@ -125,7 +125,11 @@ impl Counted {
     pub(super) fn body(self: Arc<Self>) -> Body {
         match &self.text {
             Text::Memory(_) => Body::Bytes(Bytes::from_owner(Owner(self))),
-            Text::File { .. } => Body::Stream(Box::new(Sending { text: self, sent: 0 })),
+            Text::File { file, length, .. } => {
+                let file = Body::File(FileRange::append_only(file.clone(), 0, *length));
+                // Its space is free after all bodies.
+                Body::Stream(Box::new(Pieces::new(file, self)))
+            }
         }
     }
 
@@ -149,38 +153,17 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// A text in a file, whose space is free after all bodies.
-struct Sending {
-    text: Arc<Counted>,
-    sent: u64,
-}
-
-impl BodyStream for Sending {
-    fn poll_piece(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _now: Instant,
-        max: u64,
-    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
-        let Text::File { file, length, .. } = &self.text.text else { return Poll::Ready(None) };
-        let (start, length) = (self.sent, max.min(length - self.sent));
-        self.sent += length;
-        let piece = || Ok(BodyPiece::File(FileRange::append_only(file.clone(), start, length)));
-        Poll::Ready((length > 0).then(piece))
-    }
-
-    fn length(&self) -> Option<u64> {
-        Some(self.text.length() - self.sent)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
     use std::os::unix::fs::FileExt as _;
     use std::pin::pin;
-    use std::sync::Mutex;
-    use std::task::Waker;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Instant;
+
+    use parking_lot::Mutex;
+
+    use rudy_service::{BodyError, BodyPiece, BodyStream};
 
     use super::super::document::collect;
     use super::*;

@@ -5,11 +5,12 @@
 //! Files by hash are in no set: their names are those of a version.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use rudy_caching::Origin;
 use rudy_pipeline::internal_redirect::CONDITIONAL_FIELDS;
@@ -101,7 +102,7 @@ impl Set {
     }
 
     fn note(&self) {
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut members = self.members.lock();
         if let Some(member) = members.iter_mut().find(|member| member.resource.target == self.resource.target)
         {
             member.unused = 0;
@@ -123,7 +124,7 @@ impl Set {
         for other in others {
             update(&origin, other).await;
         }
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut members = self.members.lock();
         members.retain_mut(|member| {
             member.unused += 1;
             member.unused < UNUSED_MAX
@@ -131,7 +132,7 @@ impl Set {
     }
 
     fn others(&self) -> Vec<Resource> {
-        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members.lock();
         let resources = members.iter().map(|member| &member.resource);
         resources.filter(|resource| resource.target != self.resource.target).cloned().collect()
     }

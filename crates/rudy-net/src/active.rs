@@ -4,10 +4,11 @@
 //! nothing. Afterwards, the worker stores two numbers for each poll, without a lock. Other threads read them.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rudy_service::Observer;
 
 /// Maximum number of exchanges that are copied under the lock, for which the worker may have to wait: a tenth of a
@@ -96,7 +97,7 @@ impl ActiveExchanges {
         let mut end = usize::MAX;
         // From the end: a removal moves the last one to the front, so none that remains is missed, but one may be met twice.
         while end > 0 {
-            let exchanges = self.lock();
+            let exchanges = self.0.lock();
             let last = end.min(exchanges.len());
             end = last.saturating_sub(BATCH);
             all.extend(exchanges[end..last].iter().cloned());
@@ -108,17 +109,12 @@ impl ActiveExchanges {
 
     /// Ends an exchange if it is in this table. Returns the timer of its connection, which must be woken.
     pub(crate) fn kill(&self, exchange: &Arc<ActiveExchange>) -> Option<u32> {
-        let exchanges = self.lock();
+        let exchanges = self.0.lock();
         let known = exchanges.get(exchange.index.load(Ordering::Relaxed))?;
         if !Arc::ptr_eq(known, exchange) || exchange.is_killed.swap(true, Ordering::Release) {
             return None;
         }
         Some(exchange.timer)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<ActiveExchange>>> {
-        // The indices change together with the table, without a call that could panic in between.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -136,7 +132,7 @@ impl ActiveEntry {
         since: Instant,
         timer: u32,
     ) -> Self {
-        let mut exchanges = table.lock();
+        let mut exchanges = table.0.lock();
         let exchange = Arc::new(ActiveExchange {
             observer,
             since,
@@ -175,7 +171,7 @@ impl ActiveEntry {
 
 impl Drop for ActiveEntry {
     fn drop(&mut self) {
-        let mut exchanges = self.table.lock();
+        let mut exchanges = self.table.0.lock();
         let index = self.exchange.index.load(Ordering::Relaxed);
         // An entry is in its table until it is dropped.
         if index < exchanges.len() {
@@ -232,7 +228,7 @@ mod tests {
         let mut expected: Vec<_> = entries.iter().map(|entry| entry.exchange.timer as usize).collect();
         expected.sort_unstable();
         assert_eq!(numbers(&table), expected);
-        assert!(table.lock().capacity() <= 2 * BATCH, "{}", table.lock().capacity());
+        assert!(table.0.lock().capacity() <= 2 * BATCH, "{}", table.0.lock().capacity());
         drop(entries);
         assert!(numbers(&table).is_empty());
     }

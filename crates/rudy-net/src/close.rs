@@ -148,9 +148,10 @@ mod tests {
     use std::os::fd::{AsFd, BorrowedFd};
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
     use std::task::Waker;
 
+    use parking_lot::Mutex;
     use tokio::io::ReadBuf;
 
     use super::*;
@@ -196,7 +197,7 @@ mod tests {
 
     impl Faulty {
         fn log_step(&self, step: &'static str) {
-            let mut log = self.log.lock().unwrap();
+            let mut log = self.log.lock();
             if log.last() != Some(&step) {
                 log.push(step);
             }
@@ -291,7 +292,7 @@ mod tests {
         for faults in all_faults() {
             let (io, mut peer, _again, log) = faulty(faults);
             close(io, CloseMode::Linger, LINGER).await;
-            assert_eq!(*log.lock().unwrap(), ["shutdown", "read", "dropped"], "{faults:?}");
+            assert_eq!(*log.lock(), ["shutdown", "read", "dropped"], "{faults:?}");
             if !faults.socket_fails {
                 assert_stopped(&mut peer, faults);
             }
@@ -303,7 +304,7 @@ mod tests {
         for faults in all_faults() {
             let (io, mut peer, _again, log) = faulty(faults);
             close(io, CloseMode::NoLinger, LingerLimits { time: Duration::MAX, ..LINGER }).await;
-            assert_eq!(*log.lock().unwrap(), ["shutdown", "dropped"], "{faults:?}");
+            assert_eq!(*log.lock(), ["shutdown", "dropped"], "{faults:?}");
             if !faults.socket_fails {
                 assert_stopped(&mut peer, faults);
             }
@@ -328,7 +329,7 @@ mod tests {
         for faults in all_faults() {
             let (io, _peer, again, log) = faulty(faults);
             close(io, CloseMode::Reset, LINGER).await;
-            assert_eq!(*log.lock().unwrap(), ["dropped"], "{faults:?}");
+            assert_eq!(*log.lock(), ["dropped"], "{faults:?}");
             let linger = socket2::SockRef::from(&again).linger().unwrap();
             assert_eq!(linger, (!faults.socket_fails).then_some(Duration::ZERO), "{faults:?}");
         }
@@ -346,7 +347,7 @@ mod tests {
                     let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 }
             }
-            assert_eq!(log.lock().unwrap().last(), Some(&"dropped"), "{faults:?}");
+            assert_eq!(log.lock().last(), Some(&"dropped"), "{faults:?}");
             if !faults.socket_fails {
                 assert_stopped(&mut peer, faults);
             }

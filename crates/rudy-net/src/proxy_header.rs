@@ -1,7 +1,6 @@
 //! Parses headers of the PROXY protocol, versions 1 and 2, and encodes those of version 2, without I/O. Section numbers refer to
 //! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -41,27 +40,19 @@ pub enum ProxiedClient {
 }
 
 /// The reason why bytes are not a PROXY protocol header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyHeaderError {
     /// The bytes do not start like a header.
+    #[error("the connection does not start with a PROXY protocol header")]
     NotAHeader,
     /// The header is longer than the limit.
+    #[error(
+        "the PROXY protocol header is too long (version 1: at most {V1_BYTES_MAX} bytes, version 2: {V2_BYTES_MAX})"
+    )]
     TooLong,
     /// The header is malformed.
+    #[error("the PROXY protocol header is malformed")]
     Malformed,
-}
-
-impl fmt::Display for ProxyHeaderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAHeader => f.write_str("the connection does not start with a PROXY protocol header"),
-            Self::TooLong => write!(
-                f,
-                "the PROXY protocol header is too long (version 1: at most {V1_BYTES_MAX} bytes, version 2: {V2_BYTES_MAX})"
-            ),
-            Self::Malformed => f.write_str("the PROXY protocol header is malformed"),
-        }
-    }
 }
 
 /// Parses the bytes of a header that have arrived; each call receives all of them. Detects an error at the

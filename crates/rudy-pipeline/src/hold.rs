@@ -1,12 +1,12 @@
 //! What waits for the end of a response, or ends it.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Instant;
 
 use http::StatusCode;
 use rudy_limit::Slot;
-use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Deadline, Piped, Reply, Response, Upgrade};
+use rudy_service::{Body, Deadline, Reply, Response, Upgrade};
 
 use super::pieces::Pieces;
 use crate::pages::{self, Form};
@@ -36,8 +36,8 @@ pub(super) fn hold(mut response: Response, slots: Vec<Slot>) -> Response {
     if let Some(upgrade) = response.upgrade.take() {
         response.upgrade = Some(hold_upgrade(upgrade, slots));
     } else {
-        let body = Pieces(std::mem::replace(&mut response.body, Body::Empty));
-        response.body = Body::Stream(Box::new(HeldBody { body, _slots: slots }));
+        let body = std::mem::replace(&mut response.body, Body::Empty);
+        response.body = Body::Stream(Box::new(Pieces::new(body, slots)));
     }
     response
 }
@@ -52,54 +52,15 @@ fn hold_upgrade(upgrade: Upgrade, slots: Vec<Slot>) -> Upgrade {
     })
 }
 
-/// A body that keeps slots until it is dropped: after its end, or when the client is gone.
-struct HeldBody {
-    body: Pieces,
-    _slots: Vec<Slot>,
-}
-
-impl BodyStream for HeldBody {
-    fn poll_piece(
-        &mut self,
-        cx: &mut Context<'_>,
-        now: Instant,
-        max: u64,
-    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
-        self.body.poll_piece(cx, now, max)
-    }
-
-    fn take_piped(&mut self, max: u64) -> Option<Piped> {
-        self.body.take_piped(max)
-    }
-
-    fn poll_blocked(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        self.body.poll_blocked(cx, now)
-    }
-
-    fn due(&self) -> Option<Instant> {
-        self.body.due()
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.body.length()
-    }
-
-    fn is_live(&self) -> bool {
-        self.body.is_live()
-    }
-
-    fn end(&mut self) -> bool {
-        self.body.end()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
+    use std::task::Context;
 
     use rudy_limit::{KeyHasher, Slots};
+    use rudy_service::{BodyError, BodyPiece, BodyStream, Piped};
 
     use super::*;
 

@@ -19,6 +19,8 @@ pub mod network;
 pub mod own_fields;
 pub mod pages;
 mod pieces;
+pub mod random;
+pub mod ranges;
 pub mod registry;
 pub mod request_state;
 mod resources;

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Write as _};
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 /// The values in use, each with the settings that it was created with.
 #[derive(Debug)]
@@ -35,12 +37,12 @@ impl<K: Clone + PartialEq + Debug, V> Registry<K, V> {
         create: impl FnOnce() -> Result<Arc<V>, E>,
     ) -> Result<Arc<V>, E> {
         let hash = hash(settings);
-        let known = self.lock().find(hash, settings);
+        let known = self.0.lock().find(hash, settings);
         if let Some(known) = known {
             return Ok(known);
         }
         let value = create()?;
-        let mut values = self.lock();
+        let mut values = self.0.lock();
         if let Some(of_other_thread) = values.find(hash, settings) {
             return Ok(of_other_thread);
         }
@@ -52,17 +54,12 @@ impl<K: Clone + PartialEq + Debug, V> Registry<K, V> {
 impl<K, V> Registry<K, V> {
     /// Returns all values, in the order of their creation.
     pub fn values(&self) -> Vec<Arc<V>> {
-        let values = self.lock();
+        let values = self.0.lock();
         let entries = values.by_hash.values().flatten();
         let mut values: Vec<_> =
             entries.filter_map(|entry| Some((entry.number, entry.value.upgrade()?))).collect();
         values.sort_unstable_by_key(|(number, _)| *number);
         values.into_iter().map(|(_, value)| value).collect()
-    }
-
-    /// Ignores poisoning: after a panic the list is still valid.
-    fn lock(&self) -> MutexGuard<'_, Values<K, V>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,7 +156,7 @@ mod tests {
         for site in 0..1000 {
             assert_eq!(*get(&registry, &site, site), site, "a new one");
         }
-        let entries: usize = registry.lock().by_hash.values().map(Vec::len).sum();
+        let entries: usize = registry.0.lock().by_hash.values().map(Vec::len).sum();
         assert!(entries <= 3, "{entries} are kept, of which none is in use");
     }
 

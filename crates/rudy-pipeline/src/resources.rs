@@ -2,7 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// What outlives a configuration, one value of each type: open folders and their caches, the keys of TLS sessions, the counts of limits,
 /// the connections to upstreams. Each part of the server gets its own with [`Self::of`], which makes it at the first call, so that no list names them
@@ -14,14 +16,14 @@ impl Resources {
     /// Sets a value that is not made by its default, before [`Self::of`] makes it.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(self, value: Arc<T>) -> Self {
-        self.lock().push(value);
+        self.0.lock().push(value);
         self
     }
 
     /// Returns the value of this type.
     #[must_use]
     pub fn of<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut values = self.lock();
+        let mut values = self.0.lock();
         // There are about twenty types.
         let known = values.iter().find_map(|value| value.clone().downcast().ok());
         known.unwrap_or_else(|| {
@@ -29,11 +31,6 @@ impl Resources {
             values.push(value.clone());
             value
         })
-    }
-
-    /// Ignores poisoning: a value is added in one step.
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn Any + Send + Sync>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The failures that only requests over HTTP have.
 
-use std::fmt;
 use std::io;
 
 use http::StatusCode;
@@ -16,31 +15,47 @@ pub(super) type Cause = rudy_client::Cause<HttpCause>;
 pub(super) type Failure = rudy_client::Failure<HttpCause>;
 
 /// Why there is no response over HTTP, or why it is incomplete.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpCause {
     /// The upstream has refused the stream without processing the request.
+    #[error("the upstream refused the request (REFUSED_STREAM)")]
     Refused,
     /// The upstream has announced the end of the connection, and does not process the request.
+    #[error("the upstream announced the end of the connection (GOAWAY)")]
     GoneAway,
     /// The upstream does not process the request over HTTP/2.
+    #[error(
+        "the upstream requires HTTP/1.1 (HTTP_1_1_REQUIRED); use `http` or `https` instead of `h2c` in its URL"
+    )]
     Http11Required,
     /// The upstream has reset the stream.
+    #[error("the upstream reset the request ({0})")]
     Reset(ErrorCode),
     /// The upstream violated HTTP/2 in this response.
+    #[error("{0}")]
     Http2Stream(ConnectionError),
     /// The upstream violated HTTP/2, which has ended the connection.
+    #[error("{0}")]
     Http2(ConnectionError),
     /// The upstream violated the protocol, or closed the connection too early.
+    #[error("{}", of_fault(.0))]
     Fault(Fault),
     /// The upstream sent more than this many interim responses.
+    #[error("the upstream sent more than {0} interim responses (1xx)")]
     TooManyInterim(u32),
     /// The upstream changed to another protocol, and why it must not.
+    #[error("the upstream changed the protocol {0}")]
     Upgrade(&'static str),
     /// The upstream responded with this status, a success, to a request for a tunnel instead of opening it.
+    #[error("the upstream responded with {} to a WebSocket handshake; expected a change of protocol (101), or an error", .0.as_u16())]
     NoTunnel(StatusCode),
     /// The upstream does not accept tunnels.
+    #[error(
+        "the upstream accepts no WebSockets over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441); if it accepts them over HTTP/1.1, use `http` instead of `h2c` in its URL"
+    )]
     NoTunnels,
     /// The request cannot be expressed in HTTP/1.1.
+    #[error("{0}")]
     Request(RequestError),
 }
 
@@ -175,36 +190,14 @@ fn proxy_error_of_fault(fault: &Fault) -> &'static str {
     }
 }
 
-impl fmt::Display for HttpCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused => f.write_str("the upstream refused the request (REFUSED_STREAM)"),
-            Self::GoneAway => f.write_str("the upstream announced the end of the connection (GOAWAY)"),
-            Self::Http11Required => f.write_str(
-                "the upstream requires HTTP/1.1 (HTTP_1_1_REQUIRED); use `http` or `https` instead of `h2c` in its URL",
-            ),
-            Self::Reset(code) => write!(f, "the upstream reset the request ({code})"),
-            Self::Http2Stream(error) | Self::Http2(error) => error.fmt(f),
-            Self::NoTunnels => f.write_str(
-                "the upstream accepts no WebSockets over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441); \
-                 if it accepts them over HTTP/1.1, use `http` instead of `h2c` in its URL",
-            ),
-            Self::NoTunnel(status) => write!(
-                f,
-                "the upstream responded with {} to a WebSocket handshake; expected a change of protocol (101), or an error",
-                status.as_u16()
-            ),
-            Self::Fault(Fault::UnsolicitedUpgrade) => f.write_str(
-                "the upstream changed the protocol (101), but the request that it received offered none: Rudy passes on \
-                 `websocket`, `tcp` and the protocols of `upgrade_protocols`",
-            ),
-            Self::Fault(fault) => fault.fmt(f),
-            Self::TooManyInterim(limit) => {
-                write!(f, "the upstream sent more than {limit} interim responses (1xx)")
-            }
-            Self::Upgrade(how) => write!(f, "the upstream changed the protocol {how}"),
-            Self::Request(error) => error.fmt(f),
+fn of_fault(fault: &Fault) -> String {
+    match fault {
+        Fault::UnsolicitedUpgrade => {
+            "the upstream changed the protocol (101), but the request that it received offered none: Rudy passes on \
+             `websocket`, `tcp` and the protocols of `upgrade_protocols`"
+                .to_owned()
         }
+        fault => fault.to_string(),
     }
 }
 

@@ -3,7 +3,6 @@
 //! A task checks each upstream, off the request path: on the runtime of the name lookups. All workers use the result, which the pool has.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use rudy_config::{Int, OneOrMany, Table, written_as_text};
 use rudy_message::BodyLength;
 use rudy_message::client::RequestHead;
 use rudy_net::proxy_header::{self, ProxiedClient};
+use rudy_pipeline::random;
 use rudy_units::{Time, Timeout, visible};
 use rudy_upstream::Permit;
 use tokio::time::{sleep, timeout};
@@ -141,7 +141,7 @@ impl Checks {
     async fn run(self) {
         let (mut results, interval) = (Results::default(), self.table.interval.0);
         // Spread over the interval, so that an upstream behind several proxies is not checked by all of them at once.
-        sleep(interval.mul_f64(random())).await;
+        sleep(interval.mul_f64(random::share())).await;
         loop {
             if let Some(result) = self.check().await
                 && results.add(result.is_ok(), &self.table)
@@ -149,7 +149,7 @@ impl Checks {
                 let problem = result.as_ref().err().map(|why| -> &dyn fmt::Display { why });
                 self.upstream.pool().set_health(self.id, problem, Instant::now());
             }
-            sleep(interval.mul_f64(0.9 + 0.2 * random())).await;
+            sleep(interval.mul_f64(0.9 + 0.2 * random::share())).await;
         }
     }
 
@@ -194,12 +194,6 @@ fn fields(url: &UpstreamUrl, table: &HealthCheckTable) -> HeaderMap {
     ])
 }
 
-/// Returns a random number from 0 to 1. The standard library seeds its hashes randomly.
-fn random() -> f64 {
-    let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or(0);
-    f64::from(bits) / f64::from(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,10 +228,5 @@ mod tests {
         };
         assert_eq!(accepted(None), [200, 204, 302, 399]);
         assert_eq!(accepted(Some(503)), [503]);
-    }
-
-    #[test]
-    fn a_random_number_is_a_share() {
-        assert!((0..100).all(|_| (0.0..=1.0).contains(&random())));
     }
 }

@@ -68,6 +68,7 @@ use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 use rudy_pipeline::{Call, Handler, Start, pages};
 use rudy_service::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
+use rudy_system::watched_files::WatchedFiles;
 use rudy_tls::PendingHandshake;
 
 pub use self::build::name_of;
@@ -222,6 +223,9 @@ impl Handler for Proxy {
             pool.drain(start.drained);
             // Other routes may use it, too.
             pool.start(table, &start.log.of_server())?;
+            if pool.uses_tls() {
+                start.resources.of::<WatchedFiles>().add(&pool);
+            }
             Ok(pool)
         });
         let cannot =

@@ -1,11 +1,12 @@
 //! The upstreams of a proxy: their connections, and the attempts to send a request to them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use http::Method;
+use parking_lot::Mutex;
 use rudy_client::{
     Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
     UpstreamOptions, Wanted, entry_of,
@@ -14,6 +15,7 @@ use rudy_config::Int;
 use rudy_message::client::RequestHead;
 use rudy_pipeline::debug_request;
 use rudy_service::Observer;
+use rudy_system::watched_files::Watched;
 use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
 
@@ -41,7 +43,7 @@ pub struct ProxyPool {
     /// Why no member is known, if the last lookup of SRV records has failed.
     pub(super) unresolved: ArcSwapOption<String>,
     /// What the operator has drained. Targets of SRV records may leave and return.
-    drained: Mutex<BTreeSet<String>>,
+    pub(super) drained: Mutex<BTreeSet<String>>,
     /// What `https` upstreams need.
     tls: Option<Arc<UpstreamTls>>,
     /// The health checks, and the lookups of SRV records. They end with the pool.
@@ -100,30 +102,13 @@ impl ProxyPool {
     }
 
     /// Returns whether one of its upstreams uses TLS.
-    pub fn uses_tls(&self) -> bool {
+    pub(super) fn uses_tls(&self) -> bool {
         self.tls.is_some()
-    }
-
-    /// Replaces what `https` upstreams need if its files have changed, and closes the connections that were made with the old settings,
-    /// after their requests. Returns a line for the log.
-    pub fn replace_changed_tls(&self) -> Option<Result<String, String>> {
-        let name = self.urls.first()?;
-        let replaced = self.tls.as_ref()?.replace_changed(name);
-        if let Some(Ok(_)) = replaced {
-            self.upstream.pool().renew();
-            self.upstream.shared().shut_down();
-        }
-        replaced
     }
 
     /// Returns whether upstreams come from SRV records.
     pub(super) fn has_service(&self) -> bool {
         self.urls.iter().any(|url| url.service().is_some())
-    }
-
-    /// Returns the URLs of the upstreams that the operator has drained.
-    pub(super) fn drained_names(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.drained.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the URL to which a member belongs.
@@ -249,4 +234,17 @@ fn not_connected(cause: Cause, start: Start) -> Failure {
     let Start { at, attempt: number } = start;
     let attempt = Attempt { number, endpoint: None, phase: Phase::Connecting, elapsed: at.elapsed() };
     Failure { cause, attempt: Some(Box::new(attempt)) }
+}
+
+impl Watched for ProxyPool {
+    /// Replaces what `https` upstreams need, and closes the connections that were made with the old settings, after their requests.
+    fn update(&self) -> Option<Result<String, String>> {
+        let name = self.urls.first()?;
+        let replaced = self.tls.as_ref()?.replace_changed(name);
+        if let Some(Ok(_)) = replaced {
+            self.upstream.pool().renew();
+            self.upstream.shared().shut_down();
+        }
+        replaced
+    }
 }

@@ -70,17 +70,6 @@ impl ProxyPools {
         self.all().iter().filter(|pool| pool.change(name, change)).count() > 0
     }
 
-    /// Returns whether an upstream uses TLS.
-    pub fn uses_tls(&self) -> bool {
-        self.all().iter().any(|pool| pool.uses_tls())
-    }
-
-    /// Replaces what upstreams need for TLS if its files have changed. Returns a line for the log about each proxy, an error if the old
-    /// settings stay in use.
-    pub fn replace_changed_tls(&self) -> Vec<Result<String, String>> {
-        self.all().iter().filter_map(|pool| pool.replace_changed_tls()).collect()
-    }
-
     /// Returns the URLs of the upstreams that the operator has drained.
     pub fn drained_upstreams(&self) -> Vec<String> {
         self.all().iter().flat_map(|pool| pool.drained()).collect()

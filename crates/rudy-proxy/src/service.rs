@@ -105,7 +105,7 @@ impl Service {
         tasks.spawn(pool.upstream.follow(&name, &self.log));
         let endpoint = Endpoint::Name(name);
         if let Some(url) = pool.url_of(id) {
-            options.is_retired = pool.drained_names().contains(&url.of_member(&endpoint));
+            options.is_retired = pool.drained.lock().contains(&url.of_member(&endpoint));
             pool.upstream.pool().add(id, endpoint, options, Instant::now());
             if let Some(check) = &self.table.health_check {
                 let header = self.table.send_proxy_protocol;

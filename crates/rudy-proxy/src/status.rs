@@ -50,11 +50,11 @@ impl ProxyPool {
             match change {
                 UpstreamChange::Drain => {
                     self.upstream.pool().retire(member.id());
-                    self.drained_names().insert(of_member);
+                    self.drained.lock().insert(of_member);
                 }
                 UpstreamChange::Up => {
                     self.upstream.pool().restore(member.id(), Instant::now());
-                    self.drained_names().remove(&of_member);
+                    self.drained.lock().remove(&of_member);
                 }
             }
         }
@@ -68,13 +68,13 @@ impl ProxyPool {
         }
         // Its targets are not known yet.
         if self.has_service() {
-            self.drained_names().extend(names.iter().cloned());
+            self.drained.lock().extend(names.iter().cloned());
         }
     }
 
     /// Returns the URLs of the upstreams that the operator has drained.
     pub fn drained(&self) -> Vec<String> {
-        self.drained_names().iter().cloned().collect()
+        self.drained.lock().iter().cloned().collect()
     }
 
     /// Returns the URL of an upstream, or of a target of SRV records.

@@ -2,8 +2,9 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rudy_config::{Location, Problem};
 use rudy_site_tls::certificate_and_key;
 use rudy_system::watched_files::{Seen, Stamp, stamp};
@@ -59,7 +60,7 @@ impl UpstreamTls {
 
     /// Replaces the settings if their files have changed; `name` is that of the proxy. Returns a line for the log.
     pub(super) fn replace_changed(&self, name: &dyn Display) -> Option<Result<String, String>> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let read = || self.files.read(&self.location).map_err(|problems| lines(&problems));
         Some(match seen.update(self.files.stamps(), read)? {
             Ok(new) => {

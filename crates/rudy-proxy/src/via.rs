@@ -1,6 +1,5 @@
 //! `Via` (RFC 9110 §7.6.3): names this proxy to the upstream, and detects loops.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use http::Version;
@@ -8,13 +7,13 @@ use http::header::VIA;
 use rudy_message::LazyHead;
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::syntax::members;
+use rudy_pipeline::random;
 
 /// How often a request may pass this process. Proxies of several sites on one machine may lead to each other; a loop does not end.
 const PASSES_MAX: usize = 4;
 
 /// The name of this process in `Via`. A random one tells nothing about the machine, and differs from that of every other proxy.
-static PSEUDONYM: LazyLock<String> =
-    LazyLock::new(|| format!("rudy-{:08x}", RandomState::new().hash_one(std::process::id()) >> 32));
+static PSEUDONYM: LazyLock<String> = LazyLock::new(|| format!("rudy-{:08x}", random::bits() >> 32));
 
 /// The members for requests of HTTP/1.0, HTTP/1.1 and HTTP/2.
 static MEMBERS: LazyLock<[String; 3]> =

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rudy_config::{Diagnostics, Location, Problem};
-use rudy_files::{FilesOptions, Folders, is_withheld};
+use rudy_files::{FilesOptions, is_withheld};
 use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::{OwnCounters, RouteName};
@@ -26,7 +26,6 @@ impl Config {
 
 /// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `resources`.
 pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<Target>, Vec<Problem>> {
-    resources.of::<Folders>().forget_unused();
     let mut problems = config.engine.problems(&Location::file(0));
     problems.extend(config::limits::problem(&config.limits));
     problems.extend(config.unusable_buffer_dir());

@@ -53,6 +53,32 @@ impl Body {
             Self::File(_) | Self::Stream(_) => false,
         }
     }
+
+    /// Returns a part of a body that is in memory or in a file. `None` if it is not within the body.
+    #[must_use]
+    pub fn part(&self, start: u64, length: u64) -> Option<BodyPiece> {
+        let end = start.checked_add(length).filter(|end| self.length().is_some_and(|whole| *end <= whole))?;
+        match self {
+            Self::Bytes(bytes) => {
+                let position = |at| usize::try_from(at).ok();
+                Some(BodyPiece::Data(bytes.slice(position(start)?..position(end)?)))
+            }
+            Self::File(range) => {
+                Some(BodyPiece::File(FileRange { start: range.start + start, length, ..range.clone() }))
+            }
+            Self::Empty | Self::Stream(_) => None,
+        }
+    }
+}
+
+impl From<BodyPiece> for Body {
+    fn from(piece: BodyPiece) -> Self {
+        match piece {
+            BodyPiece::Data(bytes) => Self::Bytes(bytes),
+            BodyPiece::File(range) => Self::File(range),
+            BodyPiece::Trailers(_) => Self::Empty,
+        }
+    }
 }
 
 /// A body that yields pieces over time. Dropping it cancels it.

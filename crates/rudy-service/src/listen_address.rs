@@ -159,7 +159,8 @@ impl fmt::Display for Endpoint {
 }
 
 /// The error for an invalid listen address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not an address to listen on: {}", .given.escape_debug(), .problem)]
 pub struct AddressError {
     given: String,
     problem: String,
@@ -172,14 +173,6 @@ impl AddressError {
         &self.problem
     }
 }
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not an address to listen on: {}", self.given.escape_debug(), self.problem)
-    }
-}
-
-impl std::error::Error for AddressError {}
 
 /// Returns the address without the option, which is at the end, or before the mode of a Unix socket.
 fn without_option(text: &str, option: &str) -> Option<String> {

@@ -4,12 +4,13 @@
 //! last piece. So a slow service slows its client down, and no data accumulates.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 
 use crate::Observer;
 
@@ -27,7 +28,7 @@ enum BodySource {
     Whole(Bytes),
     /// The connection sends the body.
     Connection {
-        slot: Arc<Slot>,
+        slot: Arc<Mutex<State>>,
         remaining: Option<u64>,
         /// How much more the service accepts; [`u64::MAX`] without a limit, because handlers store a body while they wait.
         most: u64,
@@ -52,7 +53,7 @@ impl RequestBody {
     /// Creates a body, and its sender for the connection. `length` is the value of `Content-Length`.
     #[must_use]
     pub fn pair(length: Option<u64>) -> (Self, BodySender) {
-        let slot = Arc::new(Slot(Mutex::new(State::default())));
+        let slot = Arc::<Mutex<State>>::default();
         let source = BodySource::Connection {
             slot: slot.clone(),
             remaining: length,
@@ -130,7 +131,7 @@ impl Body for RequestBody {
             drop(state);
             let length = piece.len() as u64;
             if *most < length {
-                slot.drop_body();
+                slot.lock().drop_body();
                 self.0 = BodySource::Empty;
                 return Poll::Ready(Some(Err(RequestBodyError::TooLarge)));
             }
@@ -173,42 +174,31 @@ impl Drop for RequestBody {
     #[inline]
     fn drop(&mut self) {
         if let BodySource::Connection { slot, .. } = &self.0 {
-            slot.drop_body();
+            slot.lock().drop_body();
         }
     }
 }
 
 /// Why a request body is incomplete.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestBodyError {
     /// The peer violated the protocol; the text explains how.
+    #[error("the request body is malformed: {0}")]
     Malformed(String),
     /// The peer disconnected during the body.
+    #[error("the peer disconnected during the request body")]
     PeerGone,
     /// The body is larger than the limit.
+    #[error("the request body is larger than the limit (`body_bytes`)")]
     TooLarge,
     /// The peer sent the body more slowly than the minimum rate.
+    #[error("the peer sent the request body more slowly than the minimum rate (`limits.body_rate_min`)")]
     TooSlow,
 }
 
-impl std::fmt::Display for RequestBodyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Malformed(how) => write!(f, "the request body is malformed: {how}"),
-            Self::PeerGone => f.write_str("the peer disconnected during the request body"),
-            Self::TooLarge => f.write_str("the request body is larger than the limit (`body_bytes`)"),
-            Self::TooSlow => f.write_str(
-                "the peer sent the request body more slowly than the minimum rate (`limits.body_rate_min`)",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RequestBodyError {}
-
 /// The connection's end of a request body.
 #[derive(Debug)]
-pub struct BodySender(Arc<Slot>);
+pub struct BodySender(Arc<Mutex<State>>);
 
 impl BodySender {
     /// Ready with `true` when the service waits for a piece, with `false` when it has dropped the body.
@@ -268,23 +258,6 @@ impl Drop for BodySender {
     }
 }
 
-#[derive(Debug)]
-struct Slot(Mutex<State>);
-
-impl Slot {
-    /// Tells the connection that the service reads no further.
-    fn drop_body(&self) {
-        let mut state = self.lock();
-        state.dropped = true;
-        state.wake_sender();
-    }
-
-    /// Each field changes in one step, so a panic leaves no inconsistent state.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[derive(Debug, Default)]
 struct State {
     piece: Option<Bytes>,
@@ -299,6 +272,12 @@ struct State {
 }
 
 impl State {
+    /// Tells the connection that the service reads no further.
+    fn drop_body(&mut self) {
+        self.dropped = true;
+        self.wake_sender();
+    }
+
     fn wake_reader(&mut self) {
         self.wanted = false;
         if let Some(waker) = self.reader.take() {

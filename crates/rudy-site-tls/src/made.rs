@@ -7,9 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use rudy_pipeline::routing::HostPattern;
 use rudy_system::state_dir;
 use rudy_tls::{Certificate, self_signed, sha256, signed_by_authority};
@@ -54,7 +54,7 @@ impl MadeCertificates {
         let mut names: Vec<_> = LOCAL.into_iter().map(str::to_owned).chain(own).collect();
         names.sort();
         names.dedup();
-        let mut in_memory = self.in_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_memory = self.in_memory.lock();
         if let Some(known) = in_memory.get(&(kind, names.clone())).filter(|known| is_fresh(known, now)) {
             return Ok((known.clone(), None));
         }

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use rudy_pipeline::routing::HostPattern;
 use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
@@ -52,12 +53,12 @@ impl Sources {
 
     /// Keeps lines for the log.
     pub(super) fn notify(&self, lines: impl IntoIterator<Item = String>) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
+        self.notices.lock().extend(lines);
     }
 
     /// Returns the notices since the last call.
     pub(super) fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.notices.lock())
     }
 
     /// Writes the secrets of all sessions from now on to a file.

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rudy_admin::CertificateStatus;
 use rudy_config::Problem;
 use rudy_tls::TlsSite;
@@ -49,7 +50,7 @@ impl TlsState {
 
     /// Uses the keys of session tickets in this file, or keys of our own.
     pub fn use_ticket_keys(&self, file: Option<&Path>) {
-        let changed = self.lock_key_file().use_file(file, &self.sources.ticket_keys, SystemTime::now());
+        let changed = self.key_file.lock().use_file(file, &self.sources.ticket_keys, SystemTime::now());
         self.sources.notify(changed.map(|line| match line {
             Ok(line) | Err(line) => line,
         }));
@@ -59,7 +60,7 @@ impl TlsState {
     /// log about each, an error if the old one stays in use.
     pub fn replace_changed(&self) -> Vec<Result<String, String>> {
         self.sources.acme.challenges.refresh();
-        let keys = self.lock_key_file().update(&self.sources.ticket_keys, SystemTime::now());
+        let keys = self.key_file.lock().update(&self.sources.ticket_keys, SystemTime::now());
         let watched = self.watched();
         keys.into_iter()
             .chain(watched.iter().filter_map(|watched| watched.replace_changed(&self.sources)))
@@ -80,17 +81,9 @@ impl TlsState {
 
     /// Returns the settings of the sites in use. Reading their files may take long, so the list is not locked meanwhile.
     fn watched(&self) -> Vec<Arc<Watched>> {
-        let mut watched = self.lock_watched();
+        let mut watched = self.watched.lock();
         watched.retain(|watched| watched.is_in_use());
         watched.clone()
-    }
-
-    fn lock_watched(&self) -> MutexGuard<'_, Vec<Arc<Watched>>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_key_file(&self) -> MutexGuard<'_, KeyFile> {
-        self.key_file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the secrets of all sessions from now on to a file.
@@ -119,7 +112,7 @@ pub fn site(
             let tls = Arc::new(ArcSwap::from_pointee(tls));
             let watched = Watched::new(&tls, definition, stamps);
             sources.notify(watched.first_expiry_notices(&tls.load(), now));
-            state.lock_watched().push(Arc::new(watched));
+            state.watched.lock().push(Arc::new(watched));
             Some(tls)
         }
         Err(more) => {

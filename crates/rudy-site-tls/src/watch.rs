@@ -1,9 +1,10 @@
 //! Replaces the certificates and authorities of a running server.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rudy_admin::{CertificateStatus, LastError};
 use rudy_config::Problem;
 use rudy_log::utc;
@@ -82,7 +83,7 @@ impl Watched {
             key_type: Some(certificate.key_type.to_string()),
             source: certificate.source.clone(),
             next_attempt: outlook.next.map(utc),
-            last_error: outlook.last_error.or_else(|| lock(&self.last_error).clone()).map(last_error),
+            last_error: outlook.last_error.or_else(|| self.last_error.lock().clone()).map(last_error),
         }
     }
 
@@ -95,7 +96,7 @@ impl Watched {
     pub(super) fn replace_changed(&self, sources: &Sources) -> Option<Result<String, String>> {
         let site = self.site.upgrade()?;
         let (now, stamps) = (SystemTime::now(), self.definition.stamps(sources));
-        let mut progress = lock(&self.progress);
+        let mut progress = self.progress.lock();
         let is_due = now.duration_since(progress.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
         let has_changed = progress.seen.is_outdated(&stamps);
         let build = || self.definition.build(sources, now).map_err(|problems| lines(&problems));
@@ -108,11 +109,11 @@ impl Watched {
         let line = match built {
             Some(Ok(new)) => {
                 site.store(Arc::new(new));
-                *lock(&self.last_error) = None;
+                *self.last_error.lock() = None;
                 has_changed.then(|| Ok(self.replaced_line(sources)))
             }
             Some(Err(why)) => {
-                *lock(&self.last_error) = Some((now, why.clone()));
+                *self.last_error.lock() = Some((now, why.clone()));
                 Some(Err(format!("{why}; the old TLS settings stay in use")))
             }
             None => None,
@@ -132,7 +133,7 @@ impl Watched {
 
     /// Returns lines about certificates that expire soon, before the first replacement. Not about those that Rudy makes.
     pub(super) fn first_expiry_notices(&self, tls: &TlsSite, now: SystemTime) -> Vec<String> {
-        self.expiry_notices(&mut lock(&self.progress), tls, now)
+        self.expiry_notices(&mut self.progress.lock(), tls, now)
     }
 
     /// Returns lines about certificates that expire soon, once for each time.
@@ -151,11 +152,6 @@ impl Watched {
         progress.reported = current;
         lines
     }
-}
-
-/// Ignores poisoning: after a panic, at most a report is missing.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lines(problems: &[Problem]) -> String {

@@ -3,8 +3,6 @@
 //! [`bind`] replaces a stale socket, which no process listens on, and no other file. The [`SocketFile`] removes the file
 //! when it is dropped, unless another file has replaced it.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -74,13 +72,16 @@ pub fn remove_stale(path: &Path) -> io::Result<()> {
 }
 
 /// Why a Unix socket cannot be bound.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// A process listens on the socket.
+    #[error("another process listens on this socket")]
     InUse,
     /// The file at the path is not a socket.
+    #[error("the file at this path is not a socket; remove the file, or choose another path")]
     NotASocket,
     /// A system error.
+    #[error("{0}")]
     System(io::Error),
 }
 
@@ -100,20 +101,6 @@ impl From<BindError> for io::Error {
         }
     }
 }
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse => f.write_str("another process listens on this socket"),
-            Self::NotASocket => {
-                f.write_str("the file at this path is not a socket; remove the file, or choose another path")
-            }
-            Self::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for BindError {}
 
 /// The file of a Unix socket. Dropping it removes the file, unless another file has replaced it. Drop it before its listener:
 /// the inode of an open socket is not reused, so the comparison of inodes is safe.

@@ -10,7 +10,6 @@ mod arrivals;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::time::Duration;
 
 use rudy_units::RATE_MAX;
@@ -215,9 +214,12 @@ fn whole(number: f64) -> u64 {
 }
 
 /// The reason that a plan is invalid.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ScheduleError {
     /// An invalid rate, in requests per second.
+    #[error(
+        "a plan from {from} to {to} requests per second is not possible: the first may be 0, the last has to be above 0, both at most {RATE_MAX}"
+    )]
     Rate {
         /// At the start.
         from: f64,
@@ -225,20 +227,6 @@ pub enum ScheduleError {
         to: f64,
     },
     /// A ramp of zero duration.
+    #[error("a ramp needs a duration")]
     ZeroDuration,
 }
-
-impl fmt::Display for ScheduleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rate { from, to } => write!(
-                f,
-                "a plan from {from} to {to} requests per second is not possible: the first may be 0, the last \
-                 has to be above 0, both at most {RATE_MAX}"
-            ),
-            Self::ZeroDuration => f.write_str("a ramp needs a duration"),
-        }
-    }
-}
-
-impl std::error::Error for ScheduleError {}

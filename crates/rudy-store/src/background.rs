@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rudy_cache::index::ObjectId;
@@ -43,9 +43,9 @@ pub(crate) fn run(inner: &Arc<Inner>) {
 
 /// Returns when there is something to do without a signal.
 fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
-    match *inner.role() {
+    match *inner.role.read() {
         Role::Reader => Instant::now().checked_add(LOCK_INTERVAL),
-        Role::Writer { .. } => inner.purges().forget_at(inner.options.purge_memory).max(retry_at),
+        Role::Writer { .. } => inner.purges.read().forget_at(inner.options.purge_memory).max(retry_at),
         Role::Released => None,
     }
 }
@@ -68,7 +68,7 @@ fn scan(inner: &Arc<Inner>) {
         {
             let _changes = inner.lock(id);
             let size = inner.disk.stat(path);
-            let mut index = inner.index();
+            let mut index = inner.index.lock();
             if let Some((bytes, _)) = size.filter(|_| !index.contains(id))
                 && !index.insert(id, bytes, |id| evicted.push(id))
             {
@@ -139,7 +139,7 @@ fn walk_folder(
 
 /// Removes the objects that were hidden while this process only read. Returns whether they are gone.
 fn remove_hidden(inner: &Arc<Inner>) -> bool {
-    let hidden = inner.purges().hidden.ids();
+    let hidden = inner.purges.read().hidden.ids();
     let mut is_done = true;
     for id in hidden {
         if inner.apply_purges(id) {
@@ -154,7 +154,7 @@ fn remove_hidden(inner: &Arc<Inner>) -> bool {
 /// Applies all purges to all objects. Returns whether they are applied.
 fn apply(inner: &Arc<Inner>) -> bool {
     let (next, count) = {
-        let purges = inner.purges();
+        let purges = inner.purges.read();
         (purges.next, purges.pending())
     };
     if count == 0 {
@@ -182,7 +182,7 @@ fn apply(inner: &Arc<Inner>) -> bool {
 /// Forgets purges that were applied long enough ago.
 fn forget(inner: &Inner) -> io::Result<()> {
     let (count, is_durable) = {
-        let purges = inner.purges();
+        let purges = inner.purges.read();
         let count = purges.forgettable(Instant::now(), inner.options.purge_memory);
         (count, purges.entries().take(count).any(|entry| entry.is_durable))
     };
@@ -197,10 +197,10 @@ fn forget(inner: &Inner) -> io::Result<()> {
     }
     // Only this thread forgets, so the same purges are still the oldest.
     let Some(writing) = inner.writing() else { return Ok(()) };
-    let _state = inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let _state = inner.state.lock();
     if is_durable {
         let state = {
-            let purges = inner.purges();
+            let purges = inner.purges.read();
             let forgotten =
                 purges.entries().take(count).map(|entry| entry.number).fold(purges.forgotten, u64::max);
             let numbers = (purges.next, forgotten);
@@ -236,7 +236,7 @@ impl Inner {
 
     /// Applies purges of keys at once. The background thread applies the others, and those that fail.
     pub(crate) fn apply_to_keys(self: &Arc<Self>, purges: &[Purge]) {
-        let next = self.purges().next;
+        let next = self.purges.read().next;
         for purge in purges {
             let Target::Key(key) = &purge.target else { continue };
             // A transfer that ends now may have been compared with the purges before.

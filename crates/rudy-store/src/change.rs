@@ -162,7 +162,7 @@ impl Inner {
     /// Compares a response with the purges since its request. With the lock of the key, so that a purge either is known here, or
     /// finds the file.
     fn check_purges(&self, key: &Key, stored: &mut Stored, epoch: Epoch) -> Result<(), NotKept> {
-        let purges = self.purges();
+        let purges = self.purges.read();
         match purges.effect(epoch, key.as_bytes(), Some(stored.fields())) {
             _ if !purges.knows(epoch) => Err(NotKept::Purged),
             Effect::Gone => Err(NotKept::Purged),
@@ -214,7 +214,7 @@ impl Inner {
     }
 
     fn add_to_index(&self, object: &Arc<Object>, evicted: &mut Vec<ObjectId>) {
-        let mut index = self.index();
+        let mut index = self.index.lock();
         if !index.insert(object.id, object.slot.record_end(), |id| evicted.push(id)) {
             evicted.push(object.id);
         }
@@ -270,8 +270,9 @@ impl Inner {
             self.delete(&writing, &current);
             return Err(NotUpdated::Variant);
         }
-        let effect = self.purges().effect(epoch, object.key(), Some(stored.fields()));
-        if self.effect(&current) == Effect::Gone || effect == Effect::Gone || !self.purges().knows(epoch) {
+        let effect = self.purges.read().effect(epoch, object.key(), Some(stored.fields()));
+        if self.effect(&current) == Effect::Gone || effect == Effect::Gone || !self.purges.read().knows(epoch)
+        {
             self.delete(&writing, &current);
             return Err(NotUpdated::Superseded);
         }
@@ -339,7 +340,7 @@ impl Inner {
 
     /// Removes a file, with the lock of its key. Returns whether it is gone.
     pub(crate) fn delete_file(&self, id: ObjectId) -> bool {
-        self.index().remove(id);
+        self.index.lock().remove(id);
         self.memory.remove(&id);
         let removed = self.disk.remove(&self.layout.path(id));
         if let Err(error) = &removed {
@@ -353,7 +354,7 @@ impl Inner {
         for id in evicted {
             let mut changes = self.lock(id);
             // It may have been stored again.
-            if !self.index().contains(id) {
+            if !self.index.lock().contains(id) {
                 *changes += 1;
                 self.delete_file(id);
                 Counters::add(&self.counters.evicted);
@@ -372,7 +373,7 @@ impl Inner {
                 self.delete_file(id);
             }
             Err(Absent::Missing) => {
-                self.index().remove(id);
+                self.index.lock().remove(id);
                 self.memory.remove(&id);
             }
             Ok(_) | Err(Absent::WouldBlock | Absent::Failed(_)) => {}

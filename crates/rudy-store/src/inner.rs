@@ -5,9 +5,10 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use rudy_cache::Key;
@@ -35,17 +36,17 @@ pub(crate) struct Inner {
     pub(crate) disk: Disk,
     pub(crate) layout: Layout,
     pub(crate) ids: Ids,
-    role: RwLock<Role>,
+    pub(crate) role: RwLock<Role>,
     /// Whether the role is [`Role::Writer`], for readers.
     is_writer: AtomicBool,
-    purges: RwLock<Purges>,
+    pub(crate) purges: RwLock<Purges>,
     /// The number of the newest purge in memory: younger objects need no look at `purges`.
     newest_purge: AtomicU64,
     /// The number of the last purge that is forgotten.
     forgotten_purge: AtomicU64,
     /// Held while the file of the state is written.
     pub(crate) state: Mutex<()>,
-    index: Mutex<Index>,
+    pub(crate) index: Mutex<Index>,
     pub(crate) memory: Cache<ObjectId, Arc<Object>, Weight>,
     stripes: [Mutex<u64>; STRIPES],
     pub(crate) signal: Signal,
@@ -144,13 +145,9 @@ impl Inner {
         self.is_writer.load(Ordering::Acquire)
     }
 
-    pub(crate) fn role(&self) -> RwLockReadGuard<'_, Role> {
-        self.role.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps the permission to change the folder. `None` if this process does not have it. A thread may not call it twice.
     pub(crate) fn writing(&self) -> Option<Writing<'_>> {
-        let role = self.role();
+        let role = self.role.read();
         let Role::Writer { run, .. } = *role else { return None };
         Some(Writing { _role: role, run })
     }
@@ -160,7 +157,7 @@ impl Inner {
         if self.is_writer() {
             return true;
         }
-        let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+        let mut role = self.role.write();
         match *role {
             Role::Writer { .. } => return true,
             Role::Released => return false,
@@ -183,7 +180,7 @@ impl Inner {
 
     /// Gives up the lock of the folder, until [`Inner::reclaim`].
     pub(crate) fn release(&self) {
-        let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+        let mut role = self.role.write();
         self.is_writer.store(false, Ordering::Release);
         *role = Role::Released;
         self.memory.clear();
@@ -192,35 +189,31 @@ impl Inner {
     /// Lets this process take the lock again, with an index of what other processes have left.
     pub(crate) fn reclaim(&self) {
         {
-            let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+            let mut role = self.role.write();
             if !matches!(*role, Role::Released) {
                 return;
             }
             *role = Role::Reader;
         }
-        *self.index() = Index::new(self.options.capacity);
+        *self.index.lock() = Index::new(self.options.capacity);
         self.signal.apply();
-    }
-
-    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a use, unless another thread has the index: nearly all uses are counted, and no hit waits.
     pub(crate) fn count_use(&self, id: ObjectId) {
-        if let Ok(mut index) = self.index.try_lock() {
+        if let Some(mut index) = self.index.try_lock() {
             index.hit(id);
         }
     }
 
     /// Locks the files of a key. The number in it is that of their changes.
     pub(crate) fn lock(&self, id: ObjectId) -> MutexGuard<'_, u64> {
-        self.stripe(id).lock().unwrap_or_else(PoisonError::into_inner)
+        self.stripe(id).lock()
     }
 
     /// Returns the number of changes of the files of a key. `None` while they change.
     pub(crate) fn changes(&self, id: ObjectId) -> Option<MutexGuard<'_, u64>> {
-        self.stripe(id).try_lock().ok()
+        self.stripe(id).try_lock()
     }
 
     fn stripe(&self, id: ObjectId) -> &Mutex<u64> {
@@ -231,17 +224,13 @@ impl Inner {
     /// Waits until all changes that began before have ended.
     pub(crate) fn wait_for_changes(&self) {
         for stripe in &self.stripes {
-            drop(stripe.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(stripe.lock());
         }
-    }
-
-    pub(crate) fn purges(&self) -> RwLockReadGuard<'_, Purges> {
-        self.purges.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the purges.
     pub(crate) fn change_purges<T>(&self, change: impl FnOnce(&mut Purges) -> T) -> T {
-        let mut purges: RwLockWriteGuard<'_, _> = self.purges.write().unwrap_or_else(PoisonError::into_inner);
+        let mut purges = self.purges.write();
         let result = change(&mut purges);
         let newest = purges.entries().last().map_or(0, |entry| entry.number);
         // Every object is compared with the hidden ones.
@@ -289,7 +278,7 @@ impl Inner {
             return Effect::None;
         }
         let fields = object.record.stored.as_ref().map(rudy_cache::Stored::fields);
-        let purges = self.purges();
+        let purges = self.purges.read();
         if purges.hidden.has(object) { Effect::Gone } else { purges.effect(epoch, object.key(), fields) }
     }
 
@@ -298,7 +287,7 @@ impl Inner {
         if self.is_writer() {
             return Ok(());
         }
-        let known = self.purges().numbers();
+        let known = self.purges.read().numbers();
         match list::numbers_on_disk(&self.disk, access) {
             Ok(numbers) if numbers == known => return Ok(()),
             Ok(_) if access == Access::Cached => return Err(WouldBlock),

@@ -93,7 +93,7 @@ impl Inner {
                 return Ok(Some(object).filter(|object| object.key() == key));
             }
             // Until the index is complete, the disk decides.
-            if !self.index().hit(id) && self.signal.is_indexed() {
+            if !self.index.lock().hit(id) && self.signal.is_indexed() {
                 return Ok(None);
             }
         }
@@ -116,14 +116,14 @@ impl Inner {
 
     /// Verifies a large body before its first use in this process.
     fn verified(&self, object: Object, access: Access) -> Result<Object, Absent> {
-        if matches!(object.body, Body::Memory(_)) || self.index().is_marked(object.id) {
+        if matches!(object.body, Body::Memory(_)) || self.index.lock().is_marked(object.id) {
             return Ok(object);
         }
         if access == Access::Cached {
             return Err(Absent::WouldBlock);
         }
         verify_body(&object)?;
-        self.index().mark(object.id);
+        self.index.lock().mark(object.id);
         Ok(object)
     }
 

@@ -1,6 +1,5 @@
 //! Opens the folder of a store.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -14,45 +13,22 @@ use crate::options::Options;
 use crate::purge::list::State;
 
 /// Why a store cannot be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The levels are not at most three numbers of 1 or 2.
+    #[error("the folder levels of the cache are {0:?}; at most three numbers, 1 or 2, are possible")]
     Levels(Vec<u8>),
     /// The folder has other files and no valid state, or (for a check) no files.
+    #[error("the folder {} is not that of a cache; choose an empty folder, or one that a cache has created and that has no other files", .0.display())]
     NotAStore(PathBuf),
     /// Another process has the lock, and has not written the state yet.
+    #[error("another process is creating the cache in {}; try again", .0.display())]
     Busy(PathBuf),
     /// The folder cannot be created, read or written.
+    #[error("the cache in {} cannot be opened: {error}", .0.display(), error = .1)]
     System(PathBuf, io::Error),
 }
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Levels(levels) => {
-                write!(
-                    f,
-                    "the folder levels of the cache are {levels:?}; at most three numbers, 1 or 2, are possible"
-                )
-            }
-            Self::NotAStore(path) => write!(
-                f,
-                "the folder {} is not that of a cache; choose an empty folder, or one that a cache has created and \
-                 that has no other files",
-                path.display()
-            ),
-            Self::Busy(path) => {
-                write!(f, "another process is creating the cache in {}; try again", path.display())
-            }
-            Self::System(path, error) => {
-                write!(f, "the cache in {} cannot be opened: {error}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 /// How often a process that only reads looks for the state, while the other one may be creating it.
 const STATE_ATTEMPTS: u8 = 50;

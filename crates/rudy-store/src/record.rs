@@ -6,9 +6,10 @@
 //! u8 whether there is a response, and the response (rudy_cache::Stored)
 //! ```
 
-use bytes::{Buf, BufMut, TryGetError};
+use bytes::{Buf, BufMut};
 use http::HeaderName;
 use rudy_cache::Stored;
+use rudy_cache::encoding::{InvalidRecord, get_bytes, get_name, put_bytes, put_name};
 
 const VERSION: u8 = 1;
 
@@ -35,16 +36,6 @@ pub(crate) struct Record {
     pub(crate) stored: Option<Stored>,
 }
 
-/// The bytes are not a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct InvalidRecord;
-
-impl From<TryGetError> for InvalidRecord {
-    fn from(_: TryGetError) -> Self {
-        Self
-    }
-}
-
 impl Record {
     /// Adds a set of names. Returns whether it is new.
     pub(crate) fn add_names(&mut self, names: &[HeaderName]) -> bool {
@@ -62,15 +53,12 @@ impl Record {
         let mut out = Vec::with_capacity(512);
         out.put_u8(VERSION);
         out.put_u64_le(self.epoch.0);
-        out.put_u32_le(u32::try_from(self.key.len()).expect("a URI has less than 4 GiB"));
-        out.put_slice(&self.key);
+        put_bytes(&mut out, &self.key);
         out.put_u8(count(self.vary.len()));
         for names in &self.vary {
             out.put_u8(count(names.len()));
             for name in names {
-                let name = name.as_str().as_bytes();
-                out.put_u16_le(u16::try_from(name.len()).expect("the type limits a name to 65,535 bytes"));
-                out.put_slice(name);
+                put_name(&mut out, name);
             }
         }
         out.put_u8(self.stored.is_some().into());
@@ -85,13 +73,12 @@ impl Record {
             return Err(InvalidRecord);
         }
         let epoch = Epoch(input.try_get_u64_le()?);
-        let key_bytes = input.try_get_u32_le()?;
-        let key = take(&mut input, key_bytes as usize)?.into();
+        let key = get_bytes(&mut input)?.into();
         let sets = input.try_get_u8()?;
         let vary = (0..sets).map(|_| names(&mut input)).collect::<Result<_, _>>()?;
         let stored = match input.try_get_u8()? {
             0 if input.is_empty() => None,
-            1 => Some(Stored::decode(input).map_err(|_| InvalidRecord)?),
+            1 => Some(Stored::decode(input)?),
             _ => return Err(InvalidRecord),
         };
         Ok(Self { epoch, key, vary, stored })
@@ -104,17 +91,7 @@ fn count(length: usize) -> u8 {
 
 fn names(input: &mut &[u8]) -> Result<Vec<HeaderName>, InvalidRecord> {
     let names = input.try_get_u8()?;
-    let name = |_| {
-        let length = input.try_get_u16_le()?;
-        HeaderName::from_bytes(take(input, length.into())?).map_err(|_| InvalidRecord)
-    };
-    (0..names).map(name).collect()
-}
-
-pub(crate) fn take<'a>(input: &mut &'a [u8], length: usize) -> Result<&'a [u8], InvalidRecord> {
-    let (taken, rest) = input.split_at_checked(length).ok_or(InvalidRecord)?;
-    *input = rest;
-    Ok(taken)
+    (0..names).map(|_| get_name(input)).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What the thread of a store has to do, and what it has done.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 /// What the thread has to do.
 #[derive(Debug, Default)]
@@ -30,18 +31,18 @@ impl Signal {
     /// Requests a scan.
     pub(crate) fn scan(&self) {
         self.is_indexed.store(false, Ordering::Release);
-        self.work().scan = true;
+        self.work.lock().scan = true;
         self.changed.notify_all();
     }
 
     /// Requests the application of new purges.
     pub(crate) fn apply(&self) {
-        self.work().apply = true;
+        self.work.lock().apply = true;
         self.changed.notify_all();
     }
 
     pub(crate) fn stop(&self) {
-        self.work().stop = true;
+        self.work.lock().stop = true;
         self.changed.notify_all();
     }
 
@@ -52,14 +53,14 @@ impl Signal {
 
     /// Waits until a condition holds after a task of the thread, or the thread stops.
     pub(crate) fn wait_until(&self, condition: impl Fn() -> bool) {
-        let mut work = self.work();
+        let mut work = self.work.lock();
         while !condition() && !work.stop {
-            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut work);
         }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.work().stop
+        self.work.lock().stop
     }
 
     /// Ends a scan that has found all objects.
@@ -70,13 +71,13 @@ impl Signal {
 
     /// Notifies the waiting threads of the end of a task.
     pub(crate) fn end_of_task(&self) {
-        let _work = self.work();
+        let _work = self.work.lock();
         self.changed.notify_all();
     }
 
     /// Waits for the next task. At `deadline`, it is to apply purges.
     pub(crate) fn next(&self, deadline: Option<Instant>) -> Task {
-        let mut work = self.work();
+        let mut work = self.work.lock();
         loop {
             if work.stop {
                 return Task::Stop;
@@ -88,14 +89,10 @@ impl Signal {
             if std::mem::take(&mut work.apply) || rest == Some(Duration::ZERO) {
                 return Task::Apply;
             }
-            work = match rest {
-                None => self.changed.wait(work).unwrap_or_else(PoisonError::into_inner),
-                Some(rest) => self.changed.wait_timeout(work, rest).unwrap_or_else(PoisonError::into_inner).0,
-            };
+            match rest {
+                None => self.changed.wait(&mut work),
+                Some(rest) => drop(self.changed.wait_for(&mut work, rest)),
+            }
         }
-    }
-
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

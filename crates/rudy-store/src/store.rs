@@ -1,8 +1,8 @@
 //! The store of a process.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use http::HeaderMap;
@@ -116,7 +116,7 @@ impl Store {
     /// response is on its way then concerns it.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        self.inner.purges().epoch()
+        self.inner.purges.read().epoch()
     }
 
     /// Begins to receive the body of a response, of the declared `length` if there is one. It always succeeds: a body that
@@ -168,7 +168,7 @@ impl Store {
         let purges: Vec<_> =
             keys.iter().map(|key| Purge { target: Target::Key(key.clone()), soft: false }).collect();
         {
-            let _state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let _state = self.inner.state.lock();
             self.inner.change_purges(|known| known.add(known.number(&purges, false)));
         }
         self.inner.apply_to_keys(&purges);
@@ -190,9 +190,9 @@ impl Store {
     /// Adds purges to the file of the state, and then to those in memory.
     fn add_durably(&self, purges: &[Purge]) -> Result<(), PurgeError> {
         let Some(writing) = self.inner.writing() else { return Err(PurgeError::Busy) };
-        let _state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _state = self.inner.state.lock();
         let (new, bytes) = {
-            let known = self.inner.purges();
+            let known = self.inner.purges.read();
             if known.pending() + purges.len() > PENDING_MAX {
                 return Err(PurgeError::Full);
             }
@@ -214,7 +214,7 @@ impl Store {
     pub fn stats(&self) -> Stats {
         let Inner { counters, memory, options, .. } = &*self.inner;
         let (objects, bytes, index_bytes) = {
-            let index = self.inner.index();
+            let index = self.inner.index.lock();
             (index.len().into(), index.bytes(), index.memory_bytes() as u64)
         };
         Stats {
@@ -230,7 +230,7 @@ impl Store {
             damaged: counters.damaged.load(Ordering::Relaxed),
             read_errors: counters.read_errors.load(Ordering::Relaxed),
             write_errors: counters.write_errors.load(Ordering::Relaxed),
-            purges_pending: self.inner.purges().pending() as u64,
+            purges_pending: self.inner.purges.read().pending() as u64,
         }
     }
 
@@ -267,14 +267,14 @@ impl Store {
     /// Adds the base object of a key to the index, as a scan does.
     #[cfg(test)]
     pub(crate) fn add_to_index(&self, key: &Key) {
-        self.inner.index().insert(self.inner.ids.base(key), 1, |_| {});
+        self.inner.index.lock().insert(self.inner.ids.base(key), 1, |_| {});
     }
 
     /// Waits until the background thread has applied all purges, removed what was hidden, and forgotten all but `count`.
     #[cfg(test)]
     pub(crate) fn wait_for_purges(&self, count: usize) {
         self.inner.signal.wait_until(|| {
-            let purges = self.inner.purges();
+            let purges = self.inner.purges.read();
             purges.pending() == 0 && purges.entries().count() <= count && purges.hidden.is_empty()
         });
     }

@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, FsWord, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
@@ -172,7 +172,7 @@ impl FileSystem {
 static DEVICES: Mutex<Vec<((u32, u32), FileSystem)>> = Mutex::new(Vec::new());
 
 fn file_system(folder: impl AsFd, device: (u32, u32), access: Access) -> Result<FileSystem, Errno> {
-    let devices = || DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let devices = || DEVICES.lock();
     let known = devices().iter().find(|(known, _)| *known == device).map(|(_, file_system)| *file_system);
     match (known, access) {
         (Some(known), _) => Ok(known),

@@ -8,9 +8,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
 /// The time between two comparisons.
@@ -132,36 +133,32 @@ impl WatchedFiles {
     /// Watches a file for as long as its content is in use.
     pub fn add<W: Watched + 'static>(&self, file: &Arc<W>) {
         let file: Weak<W> = Arc::downgrade(file);
-        self.lock().push(file);
+        self.files.lock().push(file);
     }
 
     /// Keeps lines for the log.
     pub fn notify(&self, lines: impl IntoIterator<Item = String>) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
+        self.notices.lock().extend(lines);
     }
 
     /// Returns the notices since the last call.
     pub fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.notices.lock())
     }
 
     /// Returns whether the content of a file is in use.
     pub fn is_in_use(&self) -> bool {
-        self.lock().iter().any(|file| file.strong_count() > 0)
+        self.files.lock().iter().any(|file| file.strong_count() > 0)
     }
 
     /// Reads the files that have changed. Returns a line for the log about each.
     pub fn update(&self) -> Vec<Result<String, String>> {
-        let mut files = self.lock();
+        let mut files = self.files.lock();
         files.retain(|file| file.strong_count() > 0);
         let in_use: Vec<_> = files.iter().filter_map(Weak::upgrade).collect();
         // Reading may take long, and a reload must not wait for it.
         drop(files);
         in_use.iter().filter_map(|file| file.update()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Watched>>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

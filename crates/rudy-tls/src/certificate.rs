@@ -57,26 +57,18 @@ impl fmt::Display for KeyType {
 }
 
 /// Why a certificate cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
     /// The certificate file, and what is wrong with it.
+    #[error("{0}")]
     Certificate(String),
     /// The key file, and what is wrong with it.
+    #[error("{0}")]
     Key(String),
     /// The key is not that of the certificate.
+    #[error("the key is not the key of the certificate")]
     Mismatch,
 }
-
-impl fmt::Display for CertificateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Certificate(problem) | Self::Key(problem) => f.write_str(problem),
-            Self::Mismatch => f.write_str("the key is not the key of the certificate"),
-        }
-    }
-}
-
-impl std::error::Error for CertificateError {}
 
 impl Certificate {
     /// Reads a chain, the server's certificate first, and its key, both in PEM.

@@ -1,6 +1,5 @@
 //! Client certificates: who may connect, and what a certificate says about its owner.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -39,23 +38,15 @@ pub struct ClientCertificates {
 }
 
 /// Which file of [`ClientCertificates::from_pem`] cannot be used, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientCertificatesError {
     /// The authorities.
+    #[error("{0}")]
     Authority(String),
     /// The revocation lists.
+    #[error("{0}")]
     Crl(String),
 }
-
-impl fmt::Display for ClientCertificatesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Authority(problem) | Self::Crl(problem) => f.write_str(problem),
-        }
-    }
-}
-
-impl std::error::Error for ClientCertificatesError {}
 
 impl ClientCertificates {
     /// Accepts certificates that were issued by one in `authority` or are in it, and that no list of `crls` revokes, both in PEM. With

@@ -1,7 +1,8 @@
 //! The end of a handshake, for requests that arrived in early data.
 
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
 
 /// A handshake that is not complete.
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ struct Progress {
 impl PendingHandshake {
     /// Marks the handshake as complete: nothing that was received can have been recorded by a third party.
     pub fn complete(&self) {
-        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.0.lock();
         progress.is_complete = true;
         let wakers = std::mem::take(&mut progress.wakers);
         drop(progress);
@@ -25,7 +26,7 @@ impl PendingHandshake {
 
     /// Ready when the handshake is complete. A connection that ends before has no use for its requests.
     pub fn poll_complete(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.0.lock();
         if progress.is_complete {
             return Poll::Ready(());
         }

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustls::KeyLog;
 
 use crate::subject::hex;
@@ -23,7 +23,7 @@ impl KeyLogFile {
 impl KeyLog for KeyLogFile {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock();
         // The log is a tool: the session does not depend on it.
         let _ = file.write_all(line.as_bytes());
     }

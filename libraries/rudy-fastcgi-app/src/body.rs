@@ -1,6 +1,5 @@
 //! Streaming bodies of requests and responses.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -24,11 +23,13 @@ pub struct BodySender {
 }
 
 /// Why a body is incomplete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// The web server cancelled the request or closed the connection.
+    #[error("the web server cancelled the request")]
     Aborted,
     /// The body is shorter than `CONTENT_LENGTH` (section 6.2).
+    #[error("the body ended after {received} of {expected} bytes")]
     Truncated {
         /// Bytes received.
         received: u64,
@@ -36,11 +37,13 @@ pub enum BodyError {
         expected: u64,
     },
     /// The body is larger than the limit passed to [`Body::collect`].
+    #[error("the body is larger than the limit of {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
     /// The sender was dropped without [`BodySender::finish`].
+    #[error("the sender of the body was dropped before it finished")]
     Unfinished,
 }
 
@@ -215,20 +218,3 @@ impl From<&'static str> for Body {
         Bytes::from_static(text.as_bytes()).into()
     }
 }
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Aborted => f.write_str("the web server cancelled the request"),
-            Self::Truncated { received, expected } => {
-                write!(f, "the body ended after {received} of {expected} bytes")
-            }
-            Self::TooLarge { limit } => {
-                write!(f, "the body is larger than the limit of {limit} bytes")
-            }
-            Self::Unfinished => f.write_str("the sender of the body was dropped before it finished"),
-        }
-    }
-}
-
-impl std::error::Error for BodyError {}

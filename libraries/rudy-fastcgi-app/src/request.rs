@@ -1,7 +1,5 @@
 //! Conversion of CGI parameters (RFC 3875 §4.1) to a request of the `http` crate.
 
-use std::fmt;
-
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri, Version};
 use rudy_fastcgi::Excerpt;
@@ -9,9 +7,11 @@ use rudy_fastcgi::pairs::Params;
 use rudy_message::syntax::parse_digits;
 
 /// A missing or invalid parameter, usually caused by the configuration of the web server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadParam {
+    #[error("the web server did not set {0}: nginx needs \"include fastcgi_params;\"")]
     Missing(&'static str),
+    #[error("the web server set {0}={1}, which is invalid")]
     Invalid(&'static str, Excerpt),
 }
 
@@ -112,19 +112,6 @@ fn fields(params: &Params) -> HeaderMap {
 
 fn invalid(name: &'static str, value: &[u8]) -> BadParam {
     BadParam::Invalid(name, Excerpt::of(value))
-}
-
-impl fmt::Display for BadParam {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(name) => {
-                write!(f, "the web server did not set {name}: nginx needs \"include fastcgi_params;\"")
-            }
-            Self::Invalid(name, value) => {
-                write!(f, "the web server set {name}={value}, which is invalid")
-            }
-        }
-    }
 }
 
 #[cfg(test)]

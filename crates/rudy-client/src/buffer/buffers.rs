@@ -1,9 +1,11 @@
 //! The shared limits and counts of all buffers.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::BufferError;
 use super::options::{Options, default_total};
@@ -71,7 +73,7 @@ impl Buffers {
     /// Replaces the limits. Existing files stay where they are, even if they exceed a lower limit.
     pub fn set(&self, options: Options) {
         self.0.memory_max.store(options.memory, Ordering::Relaxed);
-        *self.files() = options.into();
+        *self.0.files.lock() = options.into();
     }
 
     /// Returns the number of bytes of all bodies in memory.
@@ -88,7 +90,7 @@ impl Buffers {
 
     /// Returns the folder of new files.
     pub(super) fn dir(&self) -> PathBuf {
-        self.files().dir.clone()
+        self.0.files.lock().dir.clone()
     }
 
     /// Returns whether all bodies together exceed the limit in memory.
@@ -117,20 +119,15 @@ impl Buffers {
     }
 
     fn total(&self) -> u64 {
-        let dir = match &*self.files() {
+        let dir = match &*self.0.files.lock() {
             Files { total: Some(total), .. } => return *total,
             Files { default_total: Some((at, total)), .. } if at.elapsed() < FREE_SPACE_AGE => return *total,
             Files { dir, .. } => dir.clone(),
         };
         // Not under the lock: a network file system may respond slowly.
         let total = default_total(&dir, self.on_disk());
-        self.files().default_total = Some((Instant::now(), total));
+        self.0.files.lock().default_total = Some((Instant::now(), total));
         total
-    }
-
-    /// Ignores poisoning: each field is set in one step.
-    fn files(&self) -> MutexGuard<'_, Files> {
-        self.0.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn counter(&self, of: Resource) -> &AtomicU64 {

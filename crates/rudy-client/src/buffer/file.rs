@@ -5,10 +5,11 @@ use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -47,7 +48,7 @@ impl BufferFile {
     }
 
     fn count(&self, share: Reservation) {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock();
         match &mut *counted {
             Some(counted) => counted.join(share),
             none => *none = Some(share),
@@ -88,7 +89,7 @@ impl Drop for BufferFile {
     /// count until then.
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
-        let counted = self.counted.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let counted = self.counted.get_mut().take();
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn_blocking(move || drop((file, counted)));
         }

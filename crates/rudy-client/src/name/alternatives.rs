@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 /// How long an address that did not accept a connection is tried last. It is nginx's `fail_timeout`. A
 /// shorter time makes new connections wait for an address that is gone; a longer one leaves a recovered app
@@ -43,7 +43,7 @@ impl Alternatives {
     /// one address for each. Always starting at the last good address would leave the others idle. Addresses
     /// that did not accept a connection lately come last.
     pub(super) fn order(&self, now: Instant) -> Vec<SocketAddr> {
-        let mut avoided = self.avoided.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut avoided = self.avoided.lock();
         avoided.retain(|(_, until)| now < *until);
         let is_avoided = |address: &SocketAddr| avoided.iter().any(|(avoided, _)| avoided == address);
         let (last, mut first): (Vec<_>, Vec<_>) = self.addresses().into_iter().partition(is_avoided);
@@ -57,7 +57,7 @@ impl Alternatives {
 
     /// Records that an address did not accept a connection.
     pub(super) fn avoid(&self, address: SocketAddr, now: Instant) {
-        let mut avoided = self.avoided.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut avoided = self.avoided.lock();
         avoided.retain(|(other, _)| *other != address && self.has(*other));
         avoided.push((address, now + AVOID_TIME));
     }
@@ -99,6 +99,6 @@ mod tests {
             alternatives.avoid(address[0], now);
         }
         assert!(!alternatives.has(addresses(&[99])[0]));
-        assert_eq!(alternatives.avoided.lock().unwrap().len(), 1);
+        assert_eq!(alternatives.avoided.lock().len(), 1);
     }
 }

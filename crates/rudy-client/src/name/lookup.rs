@@ -2,9 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rudy_log::ErrorLog;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{sleep, timeout};
@@ -56,7 +56,7 @@ pub(super) struct LookupState {
 /// cannot be used: they wait for their blocking threads at the end, and a lookup may hang.
 pub fn background_runtime() -> io::Result<Handle> {
     static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
-    let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut runtime = RUNTIME.lock();
     if let Some(runtime) = &*runtime {
         return Ok(runtime.handle().clone());
     }

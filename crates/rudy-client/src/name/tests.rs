@@ -5,12 +5,13 @@ use std::fs::File;
 use std::future::pending;
 use std::io::{self, Read, Seek};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rudy_log::ErrorLog;
 use tokio::sync::Notify;
 
@@ -42,7 +43,7 @@ fn scripted(script: &[Script], timing: LookupTiming) -> Arc<Name> {
     let script = Mutex::new(script.iter().copied().collect::<VecDeque<_>>());
     let look_up = move |host: &str, port: u16| {
         assert_eq!((host, port), ("app", 9000));
-        let answer = script.lock().unwrap().pop_front().flatten();
+        let answer = script.lock().pop_front().flatten();
         answer.map(all_at).ok_or_else(|| io::Error::other("no such host"))
     };
     Arc::new(Name::with("app", 9000, Resolver::Scripted(ScriptedLookup(Arc::new(look_up))), timing))
@@ -79,13 +80,13 @@ fn after_a_refused_connection_the_next_address_is_tried_at_once() {
         name.look_up(&log().0).await;
         let tried = Mutex::new(Vec::new());
         let connect = |address: SocketAddr| {
-            tried.lock().unwrap().push(address.port());
+            tried.lock().push(address.port());
             async move { if address.port() < 3 { connection_refused() } else { Ok(address.port()) } }
         };
         assert_eq!(name.race(LONG, connect).await.unwrap(), 3);
         // The failed addresses come last now.
         assert_eq!(name.race(LONG, connect).await.unwrap(), 3);
-        assert_eq!(*tried.lock().unwrap(), [1, 2, 3, 3]);
+        assert_eq!(*tried.lock(), [1, 2, 3, 3]);
     });
 }
 
@@ -145,7 +146,7 @@ fn if_no_address_accepts_the_name_is_looked_up_and_new_addresses_are_tried() {
             for expected in [1, 2, 2] {
                 let tried = Mutex::new(Vec::new());
                 let connect = |address: SocketAddr| {
-                    tried.lock().unwrap().push(address.port());
+                    tried.lock().push(address.port());
                     async move {
                         match address.port() {
                             port if port == expected => Ok(port),
@@ -155,7 +156,7 @@ fn if_no_address_accepts_the_name_is_looked_up_and_new_addresses_are_tried() {
                     }
                 };
                 assert_eq!(name.race(LONG, connect).await.unwrap(), expected);
-                let mut tried = tried.into_inner().unwrap();
+                let mut tried = tried.into_inner();
                 tried.dedup();
                 assert!(tried.len() <= 2, "each is tried once: {tried:?}");
             }
@@ -184,7 +185,7 @@ fn requests_do_not_wait_for_a_lookup_that_hangs() {
     run(async {
         let (end, ended) = mpsc::channel();
         let ended = Mutex::new(ended);
-        let look_up = move |_: &str, _| ended.lock().unwrap().recv().map_err(io::Error::other);
+        let look_up = move |_: &str, _| ended.lock().recv().map_err(io::Error::other);
         let timing = LookupTiming { wait_timeout: Duration::from_millis(10), ..ON_DEMAND };
         let name =
             Arc::new(Name::with("app", 9000, Resolver::Scripted(ScriptedLookup(Arc::new(look_up))), timing));

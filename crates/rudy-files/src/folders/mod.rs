@@ -5,12 +5,13 @@
 
 mod root;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use rudy_pipeline::registry::Registry;
 use rudy_system::file_access::OpenDirectory;
 
 use self::root::Directory;
@@ -30,10 +31,14 @@ const OPEN_FOLDERS_MAX: usize = 256;
 
 /// The folders of a server, for the lifetime of the process. Clones share everything.
 #[derive(Debug, Clone)]
-pub struct Folders(Arc<Registry>);
+pub struct Folders(Arc<Known>);
 
 #[derive(Debug)]
-struct Registry {
+struct Known {
+    /// By absolute path and `follow_symlinks`.
+    roots: Registry<(PathBuf, bool), Root>,
+    /// By folder and options.
+    files: Registry<(PathBuf, FilesOptions), Shared>,
     state: Mutex<State>,
     idle_timeout: Duration,
     open_max: usize,
@@ -41,10 +46,6 @@ struct Registry {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By absolute path and `follow_symlinks`.
-    roots: HashMap<(PathBuf, bool), Weak<Root>>,
-    /// By folder and options.
-    files: HashMap<(PathBuf, FilesOptions), Weak<Shared>>,
     /// The open folders, in the order in which they were opened.
     open: Vec<Weak<Directory>>,
     /// Whether the thread that closes unused folders and files runs.
@@ -59,21 +60,17 @@ impl Default for Folders {
 
 impl Folders {
     pub(super) fn with_bounds(idle_timeout: Duration, open_max: usize) -> Self {
-        Self(Arc::new(Registry { state: Mutex::default(), idle_timeout, open_max }))
+        let (roots, files, state) = Default::default();
+        Self(Arc::new(Known { roots, files, state, idle_timeout, open_max }))
     }
 
     /// Returns the folder at `path`, which the first request opens. Fails if that would fail.
     pub fn root(&self, path: &Path, follow_symlinks: bool) -> Result<Arc<Root>, FilesError> {
         root::check(path, follow_symlinks)?;
         let absolute = std::path::absolute(path).map_err(|error| FilesError::Root(path.to_owned(), error))?;
-        let mut state = self.lock();
-        let known = state.roots.entry((absolute.clone(), follow_symlinks)).or_default();
-        if let Some(root) = known.upgrade() {
-            return Ok(root);
-        }
-        let root = Arc::new(Root::new(absolute, follow_symlinks, self.clone()));
-        *known = Arc::downgrade(&root);
-        Ok(root)
+        self.0.roots.get_or_create(&(absolute.clone(), follow_symlinks), || {
+            Ok(Arc::new(Root::new(absolute, follow_symlinks, self.clone())))
+        })
     }
 
     /// Returns the cache of a folder with these options: that of another route or generation, or a new one from `create`.
@@ -84,25 +81,12 @@ impl Folders {
         create: impl FnOnce(FilesOptions) -> Result<Shared, FilesError>,
     ) -> Result<Arc<Shared>, FilesError> {
         let key = (root.path().to_owned(), options);
-        let mut state = self.lock();
-        if let Some(shared) = state.files.get(&key).and_then(Weak::upgrade) {
-            return Ok(shared);
-        }
-        let shared = Arc::new(create(key.1.clone())?);
-        state.files.insert(key, Arc::downgrade(&shared));
-        Ok(shared)
-    }
-
-    /// Removes folders and caches that no generation uses any more.
-    pub fn forget_unused(&self) {
-        let mut state = self.lock();
-        state.roots.retain(|_, root| root.strong_count() > 0);
-        state.files.retain(|_, shared| shared.strong_count() > 0);
+        self.0.files.get_or_create(&key, || create(key.1.clone()).map(Arc::new))
     }
 
     /// Stores the descriptor of `directory`. At the limit, closes the least recently used folder.
     fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OpenDirectory>) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if directory.open.swap(Some(opened)).is_some() {
             return;
         }
@@ -122,13 +106,13 @@ impl Folders {
     }
 
     fn start_sweeping(&self) -> std::io::Result<()> {
-        let registry = Arc::downgrade(&self.0);
+        let known = Arc::downgrade(&self.0);
         let period = self.0.idle_timeout / SWEEPS;
         let run = move || {
             loop {
                 thread::sleep(period);
-                let Some(registry) = registry.upgrade() else { return };
-                if !Self(registry).sweep(clock::monotonic_ms()) {
+                let Some(known) = known.upgrade() else { return };
+                if !Self(known).sweep(clock::monotonic_ms()) {
                     return;
                 }
             }
@@ -139,7 +123,7 @@ impl Folders {
     /// Closes folders and files that were last used before the idle timeout. Returns whether any is still open.
     pub(super) fn sweep(&self, now_ms: u64) -> bool {
         let idle_ms = u64::try_from(self.0.idle_timeout.as_millis()).unwrap_or(u64::MAX);
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.open.retain(|directory| {
             let Some(directory) = directory.upgrade() else { return false };
             let is_used = directory.used_ms() >= now_ms.saturating_sub(idle_ms);
@@ -148,22 +132,16 @@ impl Folders {
             }
             is_used
         });
-        let all: Vec<_> = state.files.values().filter_map(Weak::upgrade).collect();
         // Closing a deleted file frees its blocks, which is slow.
         drop(state);
         let mut has_files = false;
-        for files in all {
+        for files in self.0.files.values() {
             // A file in use is checked every `revalidate_after`.
             let unused_ms = idle_ms.saturating_add(files.revalidate_after_ms);
             has_files |= files.entries.close_unused(now_ms.saturating_sub(unused_ms));
         }
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.is_swept = has_files || !state.open.is_empty();
         state.is_swept
-    }
-
-    /// Ignores poisoning: a panic leaves the lists consistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

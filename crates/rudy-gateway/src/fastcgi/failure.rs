@@ -1,6 +1,5 @@
 //! The failures that only requests to an app have.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -16,17 +15,22 @@ pub(super) type Cause = rudy_client::Cause<AppCause>;
 pub(crate) type Failure = rudy_client::Failure<AppCause>;
 
 /// Why there is no response of an app, or why it is incomplete.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AppCause {
     /// The app has no running process, with the reason.
+    #[error("{0}")]
     NotRunning(String),
     /// The app violated the protocol, or closed the connection too early.
+    #[error("{0}")]
     Fault(Fault),
     /// The head of the response is invalid.
+    #[error("{0}")]
     Head(HeadError),
     /// The path of a script, and why Rudy cannot check whether it exists.
+    #[error("cannot check whether {} exists: {error}; Rudy's user needs execute permission on each parent folder{}", .0.display(), hint(.1), error = .1)]
     Script(PathBuf, io::Error),
     /// The app requested a file that cannot be sent.
+    #[error("{name} names \"{}\", {why}", rudy_units::visible(.value))]
     Sendfile {
         /// The status for the client.
         status: StatusCode,
@@ -38,12 +42,18 @@ pub enum AppCause {
         why: &'static str,
     },
     /// Too many local redirects; the last target.
+    #[error("more than {REDIRECTS_MAX} local redirects, the last one to {0}")]
     TooManyRedirects(String),
     /// The app rejected the request.
+    #[error("the app rejected the request: {0:?}")]
     Rejected(ProtocolStatus),
     /// The app does not implement the authorizer role.
+    #[error(
+        "the app does not support the authorizer role (FCGI_UNKNOWN_ROLE): `authorize` needs an app that implements it"
+    )]
     NotAnAuthorizer,
     /// An authorizer set an invalid variable.
+    #[error("the app set Variable-{name}, {why}")]
     Variable {
         /// The name of the variable.
         name: String,
@@ -51,10 +61,17 @@ pub enum AppCause {
         why: &'static str,
     },
     /// An authorizer sent status 200 with this application status instead of 0.
+    #[error("the authorizer ended its 200 response with application status {0}, expected 0")]
     AppStatus(u32),
     /// An authorizer sent status 200 but no regular end of the request.
+    #[error(
+        "the authorizer sent 200 but did not end the request (FCGI_END_REQUEST), so the request is denied"
+    )]
     NoEndOfRequest,
     /// An authorizer allowed a request with a body of more than this many bytes.
+    #[error(
+        "the authorizer sent 200 with a body of more than {0} bytes, which no client sees: is this the right app?"
+    )]
     BodyTooLong(usize),
 }
 
@@ -97,47 +114,5 @@ impl ProtocolCause for AppCause {
             _ => (error::INVALID, "invalid response of the app"),
         };
         (StatusCode::BAD_GATEWAY, explanation, kind)
-    }
-}
-
-impl fmt::Display for AppCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotRunning(why) => f.write_str(why),
-            Self::Fault(fault) => fault.fmt(f),
-            Self::Head(error) => error.fmt(f),
-            Self::Script(path, error) => write!(
-                f,
-                "cannot check whether {} exists: {error}; Rudy's user needs execute permission on each \
-                 parent folder{}",
-                path.display(),
-                hint(error)
-            ),
-            Self::Sendfile { name, value, why, .. } => {
-                write!(f, "{name} names \"{}\", {why}", rudy_units::visible(value))
-            }
-            Self::TooManyRedirects(target) => {
-                write!(f, "more than {REDIRECTS_MAX} local redirects, the last one to {target}")
-            }
-            Self::Rejected(status) => write!(f, "the app rejected the request: {status:?}"),
-            Self::NotAnAuthorizer => f.write_str(
-                "the app does not support the authorizer role (FCGI_UNKNOWN_ROLE): `authorize` needs an app \
-                 that implements it",
-            ),
-            Self::Variable { name, why } => write!(f, "the app set Variable-{name}, {why}"),
-            Self::AppStatus(app_status) => write!(
-                f,
-                "the authorizer ended its 200 response with application status {app_status}, expected 0"
-            ),
-            Self::NoEndOfRequest => f.write_str(
-                "the authorizer sent 200 but did not end the request (FCGI_END_REQUEST), so the request is \
-                 denied",
-            ),
-            Self::BodyTooLong(max) => write!(
-                f,
-                "the authorizer sent 200 with a body of more than {max} bytes, which no client sees: is \
-                 this the right app?"
-            ),
-        }
     }
 }

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rudy_client::RequestInfo;
 use rudy_log::ErrorLog;
 use rudy_units::visible;
@@ -72,7 +72,7 @@ impl AppOutput {
         if !self.has_dropped.load(Ordering::Relaxed) {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.reported_at.is_none_or(|at| now.saturating_duration_since(at) >= REPORT_INTERVAL) {
             self.report(&mut state, now);
         }
@@ -80,12 +80,12 @@ impl AppOutput {
 
     /// Reports dropped lines at the end of the app.
     pub(super) fn finish(&self) {
-        self.report(&mut self.lock(), Instant::now());
+        self.report(&mut self.state.lock(), Instant::now());
     }
 
     fn line(&self, write: fn(&ErrorLog, &str), source: &fmt::Arguments<'_>, line: &[u8], now: Instant) {
         let Some(log) = self.log.as_ref().filter(|_| !line.is_empty()) else { return };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.bucket.has_tokens(now) {
             self.has_dropped.store(true, Ordering::Relaxed);
             state.dropped.lines += 1;
@@ -108,11 +108,6 @@ impl AppOutput {
              {BYTES_PER_SECOND} bytes per second",
             self.app
         ));
-    }
-
-    /// Ignores poisoning: a panic can only leave a line uncounted.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -24,7 +24,7 @@ impl Bandwidth {
         let at_once = Pace::bytes_at_once(self.bytes_per_second, self.after);
         let is_small = response.body.length().is_some_and(|length| length <= at_once);
         if !is_redirected && !is_small && response.upgrade.is_none() {
-            let body = Pieces(std::mem::replace(&mut response.body, Body::Empty));
+            let body = Pieces::new(std::mem::replace(&mut response.body, Body::Empty), ());
             response.body =
                 Body::Stream(Box::new(PacedBody { body, bandwidth: self, pace: None, due: None }));
         }

@@ -2,12 +2,12 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use aws_lc_rs::rand::SystemRandom;
+use parking_lot::Mutex;
 
 use super::hash::PasswordHash;
 
@@ -55,14 +55,14 @@ impl Logins {
 
     /// Returns whether a login was remembered and is still valid.
     pub(super) fn contains(&self, tag: &Tag, now: Instant) -> bool {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.slots.lock();
         slots[tag.slot()]
             .is_some_and(|(known, until)| now < until && verify_slices_are_equal(&known.0, &tag.0).is_ok())
     }
 
     /// Remembers a successful login.
     pub(super) fn add(&self, tag: Tag, now: Instant) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         slots[tag.slot()] = Some((tag, now + REMEMBERED));
     }
 }

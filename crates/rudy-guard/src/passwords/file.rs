@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rudy_system::watched_files::{Seen, Watched, open, stamp};
 
 use super::hash::PasswordHash;
@@ -75,7 +76,7 @@ impl PasswordFile {
 
 impl Watched for PasswordFile {
     fn update(&self) -> Option<Result<String, String>> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         Some(
             match seen.update(vec![stamp(&self.path)], || {
                 Users::read(&self.path).map_err(|faults| faults.join("; "))

@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use parking_lot::Mutex;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use tokio::sync::oneshot;
@@ -67,7 +68,7 @@ fn work(queue: &Mutex<Receiver<Task>>) {
     // If the system does not allow it, the threads have the priority of all others.
     let _ = setpriority_process(Some(gettid()), NICENESS);
     loop {
-        let task = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let task = queue.lock().recv();
         let Ok(task) = task else { return };
         // The panic was reported; the thread is needed for other tasks.
         let _ = catch_unwind(AssertUnwindSafe(task));

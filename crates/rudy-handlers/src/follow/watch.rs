@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{self, Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use notify::event::{EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::{Condvar, Mutex};
 
 use super::decide::Identity;
 use super::pattern::identity as identity_of;
@@ -62,7 +63,7 @@ struct Shared {
 
 impl Shared {
     fn record(&self, change: Change) {
-        let mut all = self.lock();
+        let mut all = self.change.lock();
         all.content |= change.content;
         all.names |= change.names;
         all.stop |= change.stop;
@@ -72,20 +73,10 @@ impl Shared {
     /// Records deleted and renamed paths, up to the number of watched folders. Polling covers the rest.
     fn record_gone(&self, event: &notify::Event) {
         if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
-            let mut gone = self.gone();
+            let mut gone = self.gone.lock();
             let room = FOLDERS_MAX.saturating_sub(gone.len());
             gone.extend(event.paths.iter().take(room).cloned());
         }
-    }
-
-    /// Ignores poisoning, as [`Self::lock`] does: a path is added in one step.
-    fn gone(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ignores poisoning: the state is three independent flags.
-    fn lock(&self) -> MutexGuard<'_, Change> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +104,7 @@ impl Watch {
             .iter()
             .filter_map(|folder| Some((folder.clone(), identity_of(&folder.metadata().ok()?))))
             .collect();
-        let changed_paths = std::mem::take(&mut *self.stopper.0.gone());
+        let changed_paths = std::mem::take(&mut *self.stopper.0.gone.lock());
         // Events have absolute paths.
         let has_changed =
             |folder: &Path| path::absolute(folder).is_ok_and(|folder| changed_paths.contains(&folder));
@@ -142,10 +133,8 @@ impl Watch {
     pub(super) fn wait(&self) -> Change {
         let poll = if self.polled.is_empty() { SLOW_POLL } else { POLL };
         let shared = &self.stopper.0;
-        let (change, _) = shared
-            .changed
-            .wait_timeout_while(shared.lock(), poll, |change| !change.is_some())
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut change = shared.change.lock();
+        shared.changed.wait_while_for(&mut change, |change| !change.is_some(), poll);
         let current = *change;
         drop(change);
         if !current.is_some() {
@@ -159,7 +148,7 @@ impl Watch {
 
     /// Returns the changes since the last call, without waiting.
     pub(super) fn take(&self) -> Change {
-        let mut change = self.stopper.0.lock();
+        let mut change = self.stopper.0.change.lock();
         let stop = change.stop;
         std::mem::replace(&mut *change, Change { stop, ..Change::default() })
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
+use rudy_pipeline::routing::template::{Part, split};
 
 use super::StreamFormat;
 
@@ -58,35 +59,18 @@ impl Template {
     }
 }
 
-/// Splits a text at its placeholders. Braces around anything else are text, so JSON needs no escapes.
+/// Parses a text. Braces around anything but lowercase letters are text, so JSON needs no escapes.
 fn parse(text: &str) -> Result<Vec<Piece>, TemplateError> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    let mut searched = 0;
-    while let Some(brace) = rest[searched..].find('{').map(|at| searched + at) {
-        let inside = &rest[brace + 1..];
-        let name = &inside[..inside.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(inside.len())];
-        if name.is_empty() || !inside[name.len()..].starts_with('}') {
-            searched = brace + 1;
-            continue;
+    let pieces = split(text).into_iter().map(|part| match part {
+        Part::Literal(text) => Ok(literal(&text)),
+        Part::Placeholder("n") => Ok(Piece::Number),
+        Part::Placeholder("path") => Ok(Piece::Path),
+        Part::Placeholder(name) if name.bytes().all(|byte| byte.is_ascii_lowercase()) => {
+            Err((format!("unknown placeholder {{{name}}}"), "expected {n} or {path}".to_owned()))
         }
-        pieces.push(literal(&rest[..brace]));
-        pieces.push(match name {
-            "n" => Piece::Number,
-            "path" => Piece::Path,
-            other => {
-                return Err((
-                    format!("unknown placeholder {{{other}}}"),
-                    "expected {n} or {path}".to_owned(),
-                ));
-            }
-        });
-        rest = &inside[name.len() + 1..];
-        searched = 0;
-    }
-    pieces.push(literal(rest));
-    pieces.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
-    Ok(pieces)
+        Part::Placeholder(name) => Ok(literal(&format!("{{{name}}}"))),
+    });
+    pieces.collect()
 }
 
 /// Frames an event (HTML standard, §9.2.6): its id, a `data` line for each line of the text, and an empty

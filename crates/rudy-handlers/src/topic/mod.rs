@@ -6,11 +6,12 @@ mod ring;
 mod topics;
 mod wakers;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use ring::{Read, Ring};
 use rudy_service::{BodyError, BodyPiece, BodyStream};
 use wakers::{WAKE_BATCH, Wakers};
@@ -72,7 +73,7 @@ impl Topic {
     /// Publishes the lines of a batch to all subscribers. Returns the id of the last message, which is an
     /// earlier one if the batch is empty.
     pub fn publish(&self, batch: &Batch, history: History) -> Id {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.ring.push(batch, self.framing, self.epoch, history);
         state.published_at = Instant::now();
         let number = state.ring.next() - 1;
@@ -90,7 +91,7 @@ impl Topic {
         options: SubscribeOptions,
         now: Instant,
     ) -> Subscriber {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (next, is_known) = self.find(&state.ring, start);
         let slot = state.wakers.allocate();
         drop(state);
@@ -113,14 +114,14 @@ impl Topic {
 
     /// Returns whether the topic has had no subscriber for `time`.
     pub fn is_idle(&self, now: Instant, time: Duration) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.wakers.in_use() == 0 && now.saturating_duration_since(state.left_at) >= time
     }
 
     /// Returns whether the topic can be deleted: it has no subscriber, and nothing was published, or nothing
     /// for `time`.
     pub fn is_expired(&self, now: Instant, time: Duration) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_old = now.saturating_duration_since(state.published_at.max(state.left_at)) >= time;
         state.wakers.in_use() == 0 && (is_old || state.ring.next() == 1)
     }
@@ -141,17 +142,12 @@ impl Topic {
         let mut from = 0;
         loop {
             let before = from;
-            from = self.lock().wakers.take(from, &mut batch);
+            from = self.state.lock().wakers.take(from, &mut batch);
             if from == before {
                 return;
             }
             batch.drain(..).for_each(std::task::Waker::wake);
         }
-    }
-
-    /// Ignores poisoning: a panic under the lock can only lose a message that was not yet stored.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -182,7 +178,7 @@ impl Subscriber {
         if let Some(preamble) = self.preamble.take() {
             return Poll::Ready(preamble);
         }
-        let mut state = self.topic.lock();
+        let mut state = self.topic.state.lock();
         let piece = match state.ring.read(self.next) {
             Read::Piece(piece, next) => {
                 self.next = next;
@@ -218,7 +214,7 @@ impl BodyStream for Subscriber {
     }
 
     fn poll_blocked(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        let mut state = self.topic.lock();
+        let mut state = self.topic.state.lock();
         if self.next < state.ring.oldest() {
             return Poll::Ready(());
         }
@@ -241,7 +237,7 @@ impl BodyStream for Subscriber {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        let mut state = self.topic.lock();
+        let mut state = self.topic.state.lock();
         state.wakers.release(self.slot);
         state.left_at = Instant::now();
     }

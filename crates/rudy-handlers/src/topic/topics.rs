@@ -1,8 +1,10 @@
 //! The topics of a server, by name.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::{Framing, Topic};
 
@@ -42,7 +44,7 @@ impl Topics {
     /// as its subscribers and does not count towards the limit: otherwise clients could exhaust the topics of
     /// a site.
     pub fn subscribe(&self, site: &str, name: &str, now: Instant) -> Arc<Topic> {
-        let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sites = self.0.lock();
         sites.sweep_if_due(now);
         let site = sites.by_name.entry(site.into()).or_default();
         match site.published.get(name) {
@@ -60,7 +62,7 @@ impl Topics {
         history_timeout: Duration,
         now: Instant,
     ) -> Option<Arc<Topic>> {
-        let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sites = self.0.lock();
         let known = sites.by_name.get_mut(site).and_then(|site| site.published.get_mut(name));
         if let Some(entry) = known {
             entry.history_timeout = history_timeout;
@@ -173,7 +175,7 @@ mod tests {
         publish(&get("/third", now).unwrap());
         assert!(get("/fourth", now).is_none(), "a published topic stays for an hour");
         assert!(get("/fourth", now + 2 * HOUR).is_some());
-        let sites = &topics.0.lock().unwrap().by_name;
+        let sites = &topics.0.lock().by_name;
         assert_eq!(sites.values().map(|site| site.published.len()).sum::<usize>(), 1);
     }
 
@@ -194,8 +196,7 @@ mod tests {
     fn a_name_is_removed_with_its_last_subscriber() {
         let topics = Topics::default();
         let now = Instant::now();
-        let names =
-            || topics.0.lock().unwrap().by_name.get("").map_or(0, |site| site.unpublished.names.len());
+        let names = || topics.0.lock().by_name.get("").map_or(0, |site| site.unpublished.names.len());
         let subscribers: Vec<_> = (0..10).map(|n| topics.subscribe("", &format!("/{n}"), now)).collect();
         for n in 0..1000 {
             drop(topics.subscribe("", &format!("/gone/{n}"), now));

@@ -64,7 +64,8 @@ impl fmt::Debug for ErrorCode {
 }
 
 /// An error that ends the connection (RFC 9113 §5.4.1). The peer receives GOAWAY with the code and the reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("HTTP/2: {reason} ({code})")]
 pub struct ConnectionError {
     /// The code for the peer.
     pub code: ErrorCode,
@@ -85,11 +86,3 @@ impl ConnectionError {
         Self::new(ErrorCode::FRAME_SIZE_ERROR, reason)
     }
 }
-
-impl fmt::Display for ConnectionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HTTP/2: {} ({})", self.reason, self.code)
-    }
-}
-
-impl std::error::Error for ConnectionError {}

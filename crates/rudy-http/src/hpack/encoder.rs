@@ -1,6 +1,6 @@
 //! Encodes field blocks (RFC 7541 §6).
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 
 use super::hash_index::{HashIndex, Hashes, name_hash};
 use super::static_table::{self, Match};
@@ -142,26 +142,6 @@ pub fn encode_stateless(name: &[u8], value: &[u8], out: &mut BytesMut) {
     }
 }
 
-/// Appends the field `:status`, as [`encode_stateless`] does. A status has three digits.
-#[inline]
-pub fn encode_status_stateless(status: u16, out: &mut BytesMut) {
-    // The indices of the static table.
-    let index = match status {
-        200 => 8,
-        204 => 9,
-        206 => 10,
-        304 => 11,
-        400 => 12,
-        404 => 13,
-        500 => 14,
-        _ => {
-            let digits = [status / 100, status / 10, status].map(|number| b'0' + (number % 10) as u8);
-            return encode_stateless(b":status", &digits, out);
-        }
-    };
-    out.put_u8(INDEXED.0 | index);
-}
-
 fn literal(indexing: Indexing) -> (u8, u32) {
     if indexing == Indexing::Never { NEVER_INDEXED } else { WITHOUT_INDEXING }
 }
@@ -262,16 +242,6 @@ mod tests {
         for first in [&b"\x20\x0f\x06\x017"[..], b"\x0f\x06\x017"] {
             assert_eq!(encode(&mut encoder, "age", "7", Indexing::Incremental), first);
             assert_eq!(encoder.table_bytes(), 0);
-        }
-    }
-
-    #[test]
-    fn a_status_is_encoded_like_any_field() {
-        for status in 100..1000_u16 {
-            let (mut fast, mut general) = (BytesMut::new(), BytesMut::new());
-            encode_status_stateless(status, &mut fast);
-            encode_stateless(b":status", status.to_string().as_bytes(), &mut general);
-            assert_eq!(fast, general);
         }
     }
 

@@ -39,4 +39,4 @@ mod table;
 
 pub use self::decode_error::DecodeError;
 pub use self::decoder::Decoder;
-pub use self::encoder::{Encoder, Indexing, encode_stateless, encode_status_stateless};
+pub use self::encoder::{Encoder, Indexing, encode_stateless};

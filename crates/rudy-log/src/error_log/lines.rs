@@ -1,10 +1,11 @@
 //! Formats lines. No lock is held meanwhile: with `level = "debug"`, all workers format lines at the same time.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rudy_config::Placeholders;
 use rudy_units::visible;
 use serde_json::json;
@@ -19,7 +20,7 @@ use crate::local_time::LocalClock;
 pub(super) struct Lines {
     format: LineFormat,
     prefix: Prefix,
-    kinds: Mutex<Kinds>,
+    pub(super) kinds: Mutex<Kinds>,
     pub(super) placeholders: ArcSwap<Placeholders>,
     pub(super) levels: ArcSwap<Levels>,
 }
@@ -33,11 +34,6 @@ impl Lines {
             placeholders: ArcSwap::default(),
             levels: ArcSwap::from_pointee(options.levels.clone()),
         }
-    }
-
-    /// Ignores poisoning: a panic can at most lose a count.
-    pub(super) fn kinds(&self) -> MutexGuard<'_, Kinds> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the values of these placeholders, too.
@@ -83,7 +79,7 @@ impl Lines {
         message: impl FnOnce() -> String,
     ) -> Option<String> {
         let site = context.site.unwrap_or_default();
-        let suppressed = self.kinds().count(severity, kind, site, Instant::now())?;
+        let suppressed = self.kinds.lock().count(severity, kind, site, Instant::now())?;
         let message = message();
         Some(match suppressed {
             0 => message,

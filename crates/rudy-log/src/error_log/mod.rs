@@ -310,7 +310,7 @@ impl ErrorLog {
 
     /// Logs the counts of all rate-limited kinds and writes all queued lines. For the end of the process.
     pub fn close(&self) {
-        for Suppressed { severity, kind, site, count } in self.0.lines.kinds().take_suppressed() {
+        for Suppressed { severity, kind, site, count } in self.0.lines.kinds.lock().take_suppressed() {
             let context = Context { site: Some(&*site).filter(|site| !site.is_empty()), ..self.context() };
             self.write(severity, &format!("{kind}: {count} more since the last line about it"), context);
         }

@@ -64,7 +64,7 @@ fn each_subject_and_each_site_of_a_kind_has_its_own_lines() {
 fn lines_are_formatted_without_a_lock() {
     let text = written(|log| {
         // Both would wait forever if they needed the lock of the counts.
-        let kinds = log.0.lines.kinds();
+        let kinds = log.0.lines.kinds.lock();
         log.notice("a notice");
         drop(kinds);
         log.client_with("outer", || {

@@ -11,10 +11,12 @@ mod tidy;
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 pub use self::datagrams::Receiver;
 use self::datagrams::{Datagrams, SEND_TIMEOUT};
@@ -94,7 +96,7 @@ impl LineWriter {
 
     /// Queues a line, which includes its newline. If the queue is full, counts the line as dropped. Never blocks.
     pub fn push(&self, line: &[u8]) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         let before = queue.lines.len();
         if before + line.len() > QUEUE_BYTES {
             queue.dropped += 1;
@@ -124,7 +126,7 @@ impl LineWriter {
 
     /// Writes the lines queued so far to the old file, and later ones to `file`.
     fn replace(&self, file: File) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         let position = queue.lines.len();
         // Drop a replacement that has received no line, so that there are never more open files than queued lines.
         queue.replacements.pop_if(|(last, _)| *last == position);
@@ -139,11 +141,10 @@ impl LineWriter {
     }
 
     fn close_within(&self, timeout: Duration) -> u64 {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         queue.closing = true;
         self.shared.wake.notify_one();
-        let waited = self.shared.ended.wait_timeout_while(queue, timeout, |queue| !queue.ended);
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.shared.ended.wait_while_for(&mut queue, |queue| !queue.ended, timeout);
         let lost = std::mem::take(&mut queue.writing) + std::mem::take(&mut queue.count);
         LOST.fetch_add(lost, Ordering::Relaxed);
         lost
@@ -153,7 +154,7 @@ impl LineWriter {
 impl Drop for LineWriter {
     /// Lets the thread write the queued lines and end. Does not wait for that: the caller may be a worker.
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
+        self.shared.queue.lock().closing = true;
         self.shared.wake.notify_one();
     }
 }
@@ -189,11 +190,6 @@ impl Queue {
 }
 
 impl Shared {
-    /// Ignores poisoning: a line is appended in one step, so a panic leaves the queue consistent.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The thread's loop: writes one batch after the other until the writer is closed.
     fn run(&self, mut output: Output, mut on_failure: OnLogFailure) {
         let mut batch = Vec::new();
@@ -219,7 +215,7 @@ impl Shared {
                 output.dropped(dropped, &mut on_failure);
             }
             if closing {
-                let mut queue = self.lock();
+                let mut queue = self.queue.lock();
                 (queue.ended, queue.writing) = (true, 0);
                 self.ended.notify_all();
                 return;
@@ -229,12 +225,10 @@ impl Shared {
 
     fn wait(&self) -> MutexGuard<'_, Queue> {
         let idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.is_urgent();
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.writing = 0;
-        let queue = self.wake.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
-        self.wake
-            .wait_timeout_while(queue, BATCH_DELAY, |queue| !queue.is_urgent())
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
+        self.wake.wait_while(&mut queue, idle);
+        self.wake.wait_while_for(&mut queue, |queue| !queue.is_urgent(), BATCH_DELAY);
+        queue
     }
 }

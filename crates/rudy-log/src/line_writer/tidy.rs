@@ -6,11 +6,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use flate2::write::GzEncoder;
+use parking_lot::Mutex;
 
 /// The length of the timestamp in a name: `.20261121T030506Z`.
 const STAMP_BYTES: usize = 17;
@@ -83,14 +84,15 @@ impl Tidy {
         let shared = self.0.clone();
         let started = thread::Builder::new().name("log-rotation".to_owned()).spawn(move || shared.run());
         if let Err(error) = started {
-            *self.0.failure() = Some(cannot("start a thread for the rotated files of", &self.0.path, &error));
+            *self.0.failure.lock() =
+                Some(cannot("start a thread for the rotated files of", &self.0.path, &error));
             self.0.state.store(IDLE, Ordering::SeqCst);
         }
     }
 
     /// Returns what failed since the last call.
     pub(super) fn take_failure(&self) -> Option<io::Error> {
-        self.0.failure().take()
+        self.0.failure.lock().take()
     }
 }
 
@@ -99,16 +101,11 @@ impl Shared {
         loop {
             self.state.store(RUNS, Ordering::SeqCst);
             let tidied = tidy(&self.path, self.keep, self.compression);
-            *self.failure() = tidied.err();
+            *self.failure.lock() = tidied.err();
             if self.state.compare_exchange(RUNS, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return;
             }
         }
-    }
-
-    /// Ignores poisoning: the failure is replaced in one step.
-    fn failure(&self) -> MutexGuard<'_, Option<io::Error>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

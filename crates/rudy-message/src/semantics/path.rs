@@ -1,7 +1,6 @@
 //! Request paths: their canonical form, and their use for folders and applications (RFC 3986 §2.4, §3.3, §5.2.4).
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
 use super::percent::push_encoded;
@@ -379,47 +378,36 @@ impl Builder {
 }
 
 /// The reason why a path is rejected, always with 400.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// `..` segments that lead above the root, plain or encoded.
+    #[error("the path leads above the root")]
     AboveRoot,
     /// A backslash, plain or encoded, in the path of a file: a separator for some programs only.
+    #[error("the path has a backslash")]
     Backslash,
     /// A percent sign that is not followed by two hexadecimal digits.
+    #[error("the path has a percent sign that is not followed by two hexadecimal digits")]
     BadEscape,
     /// A `.` or `..` segment between encoded slashes or backslashes, or with parameters.
+    #[error("the path has a \".\" or \"..\" segment")]
     DotSegment,
     /// `%2F` in the path of a file: a slash within a name.
+    #[error("the path has an encoded slash (%2F)")]
     EncodedSlash,
     /// A `..` segment after one with `%2F`: programs disagree about the result.
+    #[error("the path has a \"..\" segment after an encoded slash (%2F)")]
     EncodedSlashLeft,
     /// The path of a file that is not UTF-8.
+    #[error("the path is not UTF-8")]
     NotUtf8,
     /// NUL, plain or encoded: it would end the name in a system call.
+    #[error("the path has a NUL")]
     Nul,
     /// Parameters of a segment (`;v=1`), without which the path leads to another route.
+    #[error("the path has parameters (;), and without them it is a path of another route of this server")]
     Parameters,
 }
-
-impl fmt::Display for PathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AboveRoot => "the path leads above the root",
-            Self::Backslash => "the path has a backslash",
-            Self::BadEscape => "the path has a percent sign that is not followed by two hexadecimal digits",
-            Self::DotSegment => "the path has a \".\" or \"..\" segment",
-            Self::EncodedSlash => "the path has an encoded slash (%2F)",
-            Self::EncodedSlashLeft => "the path has a \"..\" segment after an encoded slash (%2F)",
-            Self::NotUtf8 => "the path is not UTF-8",
-            Self::Nul => "the path has a NUL",
-            Self::Parameters => {
-                "the path has parameters (;), and without them it is a path of another route of this server"
-            }
-        })
-    }
-}
-
-impl std::error::Error for PathError {}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::address_key::AddressKey;
 
@@ -48,8 +49,7 @@ impl AddressCounts {
         // The remainder is below SHARDS, regardless of the width of usize.
         #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash are good")]
         let index = self.hasher.hash_one(key) as usize % SHARDS;
-        // A count changes in one step, so a panic leaves no inconsistent state.
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[index].lock()
     }
 }
 
@@ -74,6 +74,6 @@ mod tests {
         for left in [a, a, b] {
             counts.remove(left);
         }
-        assert!(counts.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+        assert!(counts.shards.iter().all(|shard| shard.lock().is_empty()));
     }
 }

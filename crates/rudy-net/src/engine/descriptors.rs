@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 
 /// Descriptors reserved for everything but connections: listeners, pollers, logs, configuration, files being
@@ -45,7 +45,7 @@ impl SpareDescriptor {
 
     /// Closes the descriptor while `attempt` runs, which must not block, and then tries to reopen it.
     pub(super) fn close_during<T>(&self, attempt: impl FnOnce() -> T) -> T {
-        let mut file = self.lock();
+        let mut file = self.file.lock();
         // Set before the file is closed, so that a thread that takes the descriptor notices.
         self.is_missing.store(true, Ordering::SeqCst);
         drop(file.take());
@@ -57,7 +57,7 @@ impl SpareDescriptor {
 
     /// Reopens the descriptor if it is closed.
     pub(super) fn ensure_open(&self) -> io::Result<()> {
-        if self.is_missing.load(Ordering::SeqCst) { self.reopen(&mut self.lock()) } else { Ok(()) }
+        if self.is_missing.load(Ordering::SeqCst) { self.reopen(&mut self.file.lock()) } else { Ok(()) }
     }
 
     fn reopen(&self, file: &mut Option<File>) -> io::Result<()> {
@@ -66,11 +66,6 @@ impl SpareDescriptor {
         }
         self.is_missing.store(false, Ordering::SeqCst);
         Ok(())
-    }
-
-    /// The file is either open or not, so a panic leaves no inconsistent state.
-    fn lock(&self) -> MutexGuard<'_, Option<File>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,10 +9,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rudy_service::Peer;
 use tokio::io::ReadBuf;
 use tokio::task::JoinHandle;
@@ -163,7 +164,7 @@ struct State {
 impl Slot {
     /// Returns up to `credit` bytes of the waiting message, or requests a message.
     fn poll_message(&self, cx: &mut Context<'_>, credit: usize) -> Poll<io::Result<Bytes>> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         match state.message.take() {
             Some(Ok(mut message)) if message.len() > credit => {
                 let begin = message.split_to(credit);
@@ -190,7 +191,7 @@ impl Slot {
         cx: &mut Context<'_>,
         mut read: impl FnMut(&mut Context<'_>, usize) -> Poll<io::Result<Bytes>>,
     ) -> Poll<()> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.is_closed {
             return Poll::Ready(());
         }
@@ -205,19 +206,14 @@ impl Slot {
     }
 
     fn holds_message(&self) -> bool {
-        self.lock().message.as_ref().is_some_and(|message| !message.as_ref().is_ok_and(Bytes::is_empty))
+        self.0.lock().message.as_ref().is_some_and(|message| !message.as_ref().is_ok_and(Bytes::is_empty))
     }
 
     /// Marks the handler as gone.
     fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.is_closed = true;
         wake(&mut state.owner);
-    }
-
-    /// Every step leaves the state consistent, so a panic does not matter.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Reports the problems of an engine to the operator, at a limited rate.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// Interval between two reports of the same problem: an attack must not fill the disk with log lines.
 const REPORT_PERIOD: Duration = Duration::from_secs(5);
@@ -159,7 +161,7 @@ impl ProblemReports {
 
     /// Records one occurrence of a problem. Must be called on a tokio runtime, which sends the later reports.
     pub(super) fn record(self: &Arc<Self>, problem: Problem, detail: impl FnOnce() -> String) {
-        let mut counts = self.counts(problem);
+        let mut counts = self.problems[problem as usize].lock();
         counts.total += 1;
         if counts.is_active {
             counts.count += 1;
@@ -182,7 +184,7 @@ impl ProblemReports {
     /// Sends the final reports before the engine ends.
     pub(super) fn finish(&self) {
         for problem in Problem::ALL {
-            if self.counts(problem).is_active {
+            if self.problems[problem as usize].lock().is_active {
                 self.report_count(problem);
             }
         }
@@ -190,7 +192,7 @@ impl ProblemReports {
 
     /// Reports the occurrences since the last report. Returns whether the problem continues.
     fn report_count(&self, problem: Problem) -> bool {
-        let mut counts = self.counts(problem);
+        let mut counts = self.problems[problem as usize].lock();
         let count = std::mem::take(&mut counts.count);
         counts.is_active = count > 0;
         let report = match count {
@@ -201,11 +203,6 @@ impl ProblemReports {
         self.report(&report);
         count > 0
     }
-
-    /// Counts are never inconsistent, so a panic in another thread does not matter.
-    fn counts(&self, problem: Problem) -> MutexGuard<'_, ProblemCount> {
-        self.problems[problem as usize].lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
@@ -215,10 +212,7 @@ mod tests {
     fn collecting() -> (Arc<ProblemReports>, Arc<Mutex<Vec<Report>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
-        (
-            ProblemReports::new(Arc::new(move |report: &Report| sink.lock().unwrap().push(report.clone()))),
-            seen,
-        )
+        (ProblemReports::new(Arc::new(move |report: &Report| sink.lock().push(report.clone()))), seen)
     }
 
     #[tokio::test]
@@ -228,20 +222,20 @@ mod tests {
         for _ in 0..1000 {
             reports.record(problem, || "the limit is 7".to_owned());
         }
-        assert_eq!(seen.lock().unwrap().len(), 1);
+        assert_eq!(seen.lock().len(), 1);
         assert!(reports.report_count(problem), "it goes on");
         assert!(!reports.report_count(problem), "it is over");
         assert_eq!(
-            *seen.lock().unwrap(),
+            *seen.lock(),
             [
                 Report::Started { problem, detail: "the limit is 7".to_owned() },
                 Report::Ongoing { problem, count: 999 },
                 Report::Resolved { problem, total: 1000 },
             ]
         );
-        seen.lock().unwrap().clear();
+        seen.lock().clear();
         reports.record(problem, String::new);
-        assert_eq!(*seen.lock().unwrap(), [Report::Started { problem, detail: String::new() }]);
+        assert_eq!(*seen.lock(), [Report::Started { problem, detail: String::new() }]);
     }
 
     #[tokio::test]
@@ -250,7 +244,7 @@ mod tests {
         reports.record(Problem::Descriptors, String::new);
         reports.record(Problem::Descriptors, String::new);
         reports.finish();
-        let last = seen.lock().unwrap().last().cloned();
+        let last = seen.lock().last().cloned();
         assert_eq!(last, Some(Report::Ongoing { problem: Problem::Descriptors, count: 1 }));
     }
 }

@@ -1,10 +1,11 @@
 //! A running engine: its workers, its listeners, and the commands to the workers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use parking_lot::Mutex;
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket::file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
@@ -169,13 +170,8 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         })
     }
 
-    /// Locks the list of listeners. It changes in one step, so a panic leaves no inconsistent state.
-    fn lock_listeners(&self) -> MutexGuard<'_, Option<Vec<OpenListener>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take_listener(&self, address: &Address) -> Option<OpenListener> {
-        let mut listeners = self.lock_listeners();
+        let mut listeners = self.listeners.lock();
         let listeners = listeners.as_mut()?;
         let index = listeners.iter().position(|listener| listener.address == *address)?;
         Some(listeners.swap_remove(index))
@@ -188,7 +184,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     }
 
     fn listeners(&self) -> Vec<(Address, Vec<BoundAddress>)> {
-        let listeners = self.lock_listeners();
+        let listeners = self.listeners.lock();
         listeners.iter().flatten().map(|open| (open.address.clone(), open.bound.clone())).collect()
     }
 
@@ -211,7 +207,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
         }
         let sockets = mem::take(&mut listener.sockets);
         let (address, bound) = (listener.address.clone(), listener.bound.clone());
-        let mut listeners = self.lock_listeners();
+        let mut listeners = self.listeners.lock();
         let listeners = listeners.as_mut().ok_or_else(|| io::Error::other("the engine is stopping"))?;
         listeners.push(OpenListener {
             address,
@@ -236,7 +232,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     }
 
     fn share_listeners(&self) -> io::Result<Vec<Listener>> {
-        let listeners = self.lock_listeners();
+        let listeners = self.listeners.lock();
         let own = listeners
             .iter()
             .flatten()
@@ -247,11 +243,11 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     }
 
     fn take_ownership(&self) {
-        self.lock_listeners().iter_mut().flatten().for_each(OpenListener::take_ownership);
+        self.listeners.lock().iter_mut().flatten().for_each(OpenListener::take_ownership);
     }
 
     fn hand_over_listeners(&self) -> BoxFuture<'_, ()> {
-        let listeners = self.lock_listeners().as_mut().map(mem::take).unwrap_or_default();
+        let listeners = self.listeners.lock().as_mut().map(mem::take).unwrap_or_default();
         Box::pin(async move {
             for listener in listeners {
                 listener.hand_over().await;
@@ -266,7 +262,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped> {
         let until = Instant::now() + grace.min(GRACE_PERIOD_MAX);
         Box::pin(async move {
-            let mut listeners = self.lock_listeners().take().unwrap_or_default();
+            let mut listeners = self.listeners.lock().take().unwrap_or_default();
             for listener in &mut listeners {
                 listener.begin_close();
             }

@@ -7,10 +7,11 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::{iter, thread};
 
+use parking_lot::Mutex;
 use rudy_service::{Peer, WorkerThread};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -185,5 +186,5 @@ fn start_thread(number: u64, work: impl FnOnce() + Send + 'static) -> io::Result
 /// Returns the next connection of the queue, or `None` when the pool has ended.
 fn next_connection(queue: &Mutex<Receiver<QueuedConnection>>) -> Option<QueuedConnection> {
     // The code under the lock cannot panic.
-    queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    queue.lock().recv().ok()
 }

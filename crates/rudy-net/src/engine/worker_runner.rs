@@ -2,11 +2,12 @@
 //! own thread.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rudy_service::{Limits, Peer, WorkerThread};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
@@ -75,8 +76,7 @@ impl EngineShared {
     /// Evicts an idle connection, preferably of this worker. Returns `false` if none is idle.
     fn evict_one(&self, own: &Arc<Worker>) -> bool {
         let own = self.workers.iter().position(|worker| Arc::ptr_eq(worker, own)).unwrap_or(0);
-        // The queue refills itself when empty, so a panic leaves no inconsistent state.
-        let mut victims = self.victims.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut victims = self.victims.lock();
         while let Some(victim) = victims.next(own, || self.candidates()) {
             if self.workers[victim.worker].timers.evict(&victim) {
                 return true;

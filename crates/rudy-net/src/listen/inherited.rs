@@ -3,8 +3,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::io::FdFlags;
 use socket2::{Domain, Socket as RawSocket, Type};
 
@@ -59,7 +59,7 @@ impl InheritedSockets {
 
     /// Adds a listener of another process, to be used instead of binding its address.
     pub fn add_listener(&mut self, listener: Listener) {
-        self.listeners().push(listener);
+        self.listeners.lock().push(listener);
     }
 
     /// Returns the service manager's sockets with their names, for passing them on.
@@ -70,7 +70,7 @@ impl InheritedSockets {
     /// Removes and returns the listeners that no address uses.
     #[must_use]
     pub fn take_unused(&self) -> Vec<Listener> {
-        std::mem::take(&mut self.listeners())
+        std::mem::take(&mut self.listeners.lock())
     }
 
     /// Whether the service manager passed no sockets.
@@ -86,16 +86,11 @@ impl InheritedSockets {
             (Endpoint::Unix { path: own, .. }, Endpoint::Unix { path, .. }) => own == path,
             (own, place) => own == place,
         };
-        let mut listeners = self.listeners();
+        let mut listeners = self.listeners.lock();
         let index = listeners.iter().position(is_same)?;
         let mut listener = listeners.swap_remove(index);
         listener.address = address.clone();
         Some(listener)
-    }
-
-    /// The list changes in one step, so a panic leaves no inconsistent state.
-    fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the addresses of the sockets with this name, or of all. Empty if

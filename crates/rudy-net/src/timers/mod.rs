@@ -11,11 +11,12 @@ mod questions;
 mod timer_fd;
 mod wheel;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 pub(crate) use self::eviction::{Candidate, VictimQueue};
@@ -62,24 +63,24 @@ impl Timers {
     /// Creates a timer for a connection, not set yet. A connection with a group may be evicted while it is
     /// idle, which it is at first.
     pub(crate) fn timer(self: &Arc<Self>, group: Option<AddressKey>) -> Timer {
-        let slot = self.lock().allocate_slot(group);
+        let slot = self.wheel.lock().allocate_slot(group);
         Timer { slot, timers: self.clone(), has_had_request: false, is_unobserved: false }
     }
 
     /// Returns the connections that may be evicted now or later, and the number of slots. `worker` is the
     /// index of the worker.
     pub(crate) fn candidates(&self, worker: usize) -> (Vec<Candidate>, usize) {
-        self.lock().candidates(worker)
+        self.wheel.lock().candidates(worker)
     }
 
     /// Returns the number of idle connections.
     pub(crate) fn idle(&self) -> usize {
-        self.lock().idle()
+        self.wheel.lock().idle()
     }
 
     /// Evicts a connection, unless it has become busy since it was chosen.
     pub(crate) fn evict(&self, victim: &Candidate) -> bool {
-        let mut wheel = self.lock();
+        let mut wheel = self.wheel.lock();
         let Some(waker) = wheel.evict(victim) else { return false };
         self.evicted.fetch_add(1, Ordering::Relaxed);
         drop(wheel);
@@ -89,7 +90,7 @@ impl Timers {
 
     /// Wakes the connection with this slot.
     pub(crate) fn wake(&self, slot: u32) {
-        let waker = self.lock().waker(slot);
+        let waker = self.wheel.lock().waker(slot);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -104,7 +105,7 @@ impl Timers {
     /// connections only does not tick.
     pub(crate) async fn run(&self, timer_fd: TimerFd) {
         loop {
-            let next = self.lock().sleep();
+            let next = self.wheel.lock().sleep();
             if let Some(tick) = next {
                 timer_fd.set(self.time_of(tick));
             }
@@ -121,7 +122,7 @@ impl Timers {
         let tick = self.tick_before(now);
         let mut due = Vec::new();
         loop {
-            let is_over = self.lock().advance(tick, BATCH, &mut due);
+            let is_over = self.wheel.lock().advance(tick, BATCH, &mut due);
             // Outside of the lock, because a woken task may set its timer at once.
             due.drain(..).for_each(Waker::wake);
             if is_over {
@@ -133,14 +134,8 @@ impl Timers {
     /// Wakes every connection to check whether it must close. A connection that has not set its timer yet is
     /// woken when it does, because its check may have been earlier.
     pub(crate) fn wake_all(&self) {
-        let wakers = self.lock().all_wakers();
+        let wakers = self.wheel.lock().all_wakers();
         wakers.into_iter().for_each(Waker::wake);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Wheel> {
-        // A panic under the lock can only come from a failed allocation; the wheel is consistent between its
-        // steps.
-        self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tick_before(&self, time: Instant) -> u64 {
@@ -207,12 +202,12 @@ impl Timer {
     pub(crate) fn begin_request(&mut self) -> bool {
         self.has_had_request = true;
         // Without the lock: this is the whole cost for a request.
-        self.timers.evicted() > 0 && self.end_eviction(&mut self.timers.lock())
+        self.timers.evicted() > 0 && self.end_eviction(&mut self.timers.wheel.lock())
     }
 
     fn set_with<R>(&self, deadline: Option<Instant>, waker: &Waker, mark: impl FnOnce(&mut Wheel) -> R) -> R {
         let tick = deadline.map_or(NEVER, |deadline| self.timers.tick_after(deadline));
-        let mut wheel = self.timers.lock();
+        let mut wheel = self.timers.wheel.lock();
         let unanswered = wheel.unanswered();
         let result = mark(&mut wheel);
         let is_sooner = wheel.set(self.slot, tick, waker);
@@ -236,7 +231,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let mut wheel = self.timers.lock();
+        let mut wheel = self.timers.wheel.lock();
         let unanswered = wheel.unanswered();
         self.end_eviction(&mut wheel);
         wheel.free_slot(self.slot);

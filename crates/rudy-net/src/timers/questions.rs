@@ -4,9 +4,10 @@
 //! each describes them when it is polled, and then sets its timer, which is the answer.
 
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
+
+use parking_lot::MutexGuard;
 
 use super::Timers;
 use super::wheel::Wheel;
@@ -25,15 +26,15 @@ impl Timers {
     /// Begins a question: wakes the connections with exchanges that are not observed.
     pub(crate) fn ask(&self) {
         self.questions.fetch_add(1, Ordering::Release);
-        let wakers = self.lock().ask();
+        let wakers = self.wheel.lock().ask();
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Waits for all answers. Returns `false` if one was missing at this time.
     pub(crate) fn wait_for_answers(&self, until: Instant) -> bool {
         let time = until.saturating_duration_since(Instant::now());
-        let waited = self.answered.wait_timeout_while(self.lock(), time, |wheel| wheel.unanswered() > 0);
-        waited.unwrap_or_else(PoisonError::into_inner).0.unanswered() == 0
+        let mut wheel = self.wheel.lock();
+        !self.answered.wait_while_for(&mut wheel, |wheel| wheel.unanswered() > 0, time).timed_out()
     }
 
     /// Unlocks the wheel. Wakes who waits for answers if the last one came since `unanswered` were missing.

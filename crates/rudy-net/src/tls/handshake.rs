@@ -1,7 +1,5 @@
 //! The handshake of a TLS connection.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -30,21 +28,14 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     400 Bad Request\nThis port expects HTTPS, and the request was plain HTTP. Use https://.\n";
 
 /// The client speaks plain HTTP.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("plain HTTP on a port for HTTPS")]
 pub(crate) struct PlainHttp;
 
 impl PlainHttp {
     /// The status of the response.
     pub(crate) const STATUS: StatusCode = StatusCode::BAD_REQUEST;
 }
-
-impl fmt::Display for PlainHttp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("plain HTTP on a port for HTTPS")
-    }
-}
-
-impl Error for PlainHttp {}
 
 /// A handshake in progress.
 #[derive(Default)]
@@ -142,7 +133,7 @@ impl Handshake {
     }
 }
 
-fn invalid(reason: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 

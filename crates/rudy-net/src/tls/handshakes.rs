@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The CPU time that handshakes may use before the established connections get their turn: a signature with RSA 2048, or
@@ -47,13 +48,13 @@ impl Handshakes {
         cx: &mut Context<'_>,
         step: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<R> {
-        if self.lock_turn().must_wait(handshake, cx) {
+        if self.turn.lock().must_wait(handshake, cx) {
             self.used_up.notify_one();
             return Poll::Pending;
         }
         let begin = Instant::now();
         let result = step(cx);
-        let mut turn = self.lock_turn();
+        let mut turn = self.turn.lock();
         turn.used += begin.elapsed();
         turn.steps += 1;
         if turn.used >= TURN {
@@ -70,7 +71,7 @@ impl Handshakes {
             // The runtime continues this task after it has polled the sockets and the connections that are ready.
             tokio::task::yield_now().await;
             let woken = {
-                let mut turn = self.lock_turn();
+                let mut turn = self.turn.lock();
                 // Waking more than fit into a turn would only make them wait again.
                 let count = turn.waiting.len().min(2 * turn.steps.max(1));
                 (turn.used, turn.steps) = (Duration::ZERO, 0);
@@ -79,7 +80,7 @@ impl Handshakes {
             for (_, waker) in woken {
                 waker.wake();
             }
-            if !self.lock_turn().waiting.is_empty() {
+            if !self.turn.lock().waiting.is_empty() {
                 self.used_up.notify_one();
             }
         }
@@ -95,7 +96,7 @@ impl Handshakes {
             waker: Mutex::new(Waker::noop().clone()),
         });
         let count = self.unfinished.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut oldest = self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut oldest = self.oldest.lock();
         oldest.push_back(Arc::downgrade(&handshake));
         let mut evicted = None;
         if count > limit {
@@ -113,11 +114,6 @@ impl Handshakes {
     /// Returns the number of unfinished handshakes.
     pub(crate) fn unfinished(&self) -> usize {
         self.unfinished.load(Ordering::Relaxed)
-    }
-
-    /// Locks the turn. Its fields change together, so a panic leaves no inconsistent state.
-    fn lock_turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,13 +152,13 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// Whether the handshake must end, because too many are unfinished. Otherwise wakes this task when it must.
     pub(crate) fn is_evicted(&self, cx: &Context<'_>) -> bool {
-        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waker = self.waker.lock();
         waker.clone_from(cx.waker());
         self.is_evicted.load(Ordering::Acquire)
     }
 
     fn evict(&self) {
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        let waker = self.waker.lock();
         self.is_evicted.store(true, Ordering::Release);
         waker.wake_by_ref();
     }
@@ -171,7 +167,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if *self.place.get_mut() != NO_PLACE {
-            self.handshakes.lock_turn().waiting.remove(self.place.get_mut());
+            self.handshakes.turn.lock().waiting.remove(self.place.get_mut());
         }
         self.handshakes.unfinished.fetch_sub(1, Ordering::Relaxed);
     }
@@ -202,7 +198,7 @@ mod tests {
         for _ in 0..10 {
             drop(handshakes.begin(3));
         }
-        assert!(handshakes.oldest.lock().unwrap().len() <= 7);
+        assert!(handshakes.oldest.lock().len() <= 7);
     }
 
     /// Polls a handshake whose packet has arrived. Returns whether it got a turn, all of which it uses.
@@ -226,7 +222,7 @@ mod tests {
     #[test]
     fn the_waiting_handshakes_are_at_most_the_unfinished_ones() {
         let handshakes = Arc::<Handshakes>::default();
-        let waiting = || handshakes.lock_turn().waiting.len();
+        let waiting = || handshakes.turn.lock().waiting.len();
         let mut open: Vec<_> = (0..5).map(|_| handshakes.begin(100)).collect();
         assert!(receives_packet(&handshakes, &open[0], Waker::noop()));
         for _ in 0..1000 {
@@ -289,7 +285,7 @@ mod tests {
                 std::future::poll_fn(|cx| {
                     handshakes.poll_step(&handshake, cx, |_| {
                         std::thread::sleep(Duration::from_micros(500));
-                        events.lock().unwrap().push("handshake");
+                        events.lock().push("handshake");
                         Poll::Ready(())
                     })
                 })
@@ -299,14 +295,14 @@ mod tests {
         let events_of_established = events.clone();
         let established = tokio::spawn(async move {
             loop {
-                events_of_established.lock().unwrap().push("established");
+                events_of_established.lock().push("established");
                 tokio::task::yield_now().await;
             }
         });
         while tasks.join_next().await.is_some() {}
         established.abort();
         runner.abort();
-        let events = events.lock().unwrap();
+        let events = events.lock();
         assert_eq!(events.iter().filter(|event| **event == "handshake").count(), 5);
         assert!(!events.windows(2).any(|pair| pair == ["handshake", "handshake"]), "{events:?}");
     }

@@ -9,9 +9,10 @@ mod request_info;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use http::{HeaderName, header};
+use parking_lot::{Mutex, MutexGuard};
 use rudy_message::RequestHead;
 use rudy_service::{Client, ExchangeOutcome, Observer};
 
@@ -193,7 +194,7 @@ impl ExchangeRecord {
 
     /// Returns the notes so far. The exchange waits while they are locked.
     pub fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rudy_config::Table;
@@ -10,6 +9,7 @@ use rudy_message::RequestHead;
 use rudy_service::Request;
 
 use crate::own_fields::replace_field;
+use crate::random::bits;
 
 /// The field of requests and responses.
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -49,7 +49,7 @@ impl RequestId {
     /// Makes an id of 20 characters: 60 random bits of this thread, and a number of 40 bits that it never repeats.
     pub fn make() -> Self {
         thread_local! {
-            static NEXT: Cell<(u64, u64)> = Cell::new((random(), random()));
+            static NEXT: Cell<(u64, u64)> = Cell::new((bits(), bits()));
         }
         let (thread, number) = NEXT.get();
         NEXT.set((thread, number.wrapping_add(1)));
@@ -92,11 +92,6 @@ impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.to_str().unwrap_or_default())
     }
-}
-
-/// Returns random bits. The keys of the hash come from the operating system.
-fn random() -> u64 {
-    RandomState::new().hash_one(0)
 }
 
 /// Writes five bits per character, as Crockford's Base32 does: without the letters I, L, O and U.

@@ -205,7 +205,7 @@ impl<'a> Context<'a> {
         self.observe_body(&request, &found);
         let reply = match self.refuse(&request, path, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
-            None => Next::first().call(request, Call { path, route: &found, context: self }),
+            None => Next(0).call(request, Call { path, route: &found, context: self }),
         };
         if !matches!(&reply, Reply::Now(response) if !response.takes_time()) {
             self.observe_waiting(&found);

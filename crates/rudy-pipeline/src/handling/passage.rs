@@ -149,23 +149,11 @@ impl OwnedCall {
     }
 }
 
-/// What comes after a step that is around the next ones and calls them itself.
+/// What comes after a step that is around the next ones and calls them itself: the steps from this number on, and the handler.
 #[derive(Debug, Clone, Copy)]
-pub struct Next(usize);
+pub struct Next(pub usize);
 
 impl Next {
-    /// All steps.
-    #[must_use]
-    pub fn first() -> Self {
-        Self(0)
-    }
-
-    /// The steps after the first one.
-    #[must_use]
-    pub fn second() -> Self {
-        Self(1)
-    }
-
     /// Passes a request through these steps to the handler, and its response back.
     pub fn call(self, request: Request<'_>, call: Call<'_>) -> Reply {
         let target = call.route.handler;

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rudy_client::{Dial, SocketConnection as _, entry_of};
 use rudy_service::current_runtime;
 use rudy_tls::{ClientTls, same_error};
@@ -77,19 +78,19 @@ impl Connections {
 
     /// Sends no more requests on the open connections, which close after those in progress.
     pub(crate) fn shut_down(&self) {
-        let of_workers = self.of_workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_workers = self.of_workers.lock();
         of_workers.values().for_each(|connections| connections.shut_down());
     }
 
     /// Sends no more requests to a member that does not exist any more.
     pub(crate) fn forget(&self, member: u64) {
-        let mut of_workers = self.of_workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_workers = self.of_workers.lock();
         let forgotten = of_workers.extract_if(|(id, _), _| *id == member);
         forgotten.for_each(|(_, connections)| connections.shut_down());
     }
 
     fn of_worker(&self, member: u64) -> Arc<WorkerConnections> {
-        let mut of_workers = self.of_workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_workers = self.of_workers.lock();
         of_workers.entry((member, current_runtime())).or_default().clone()
     }
 }
@@ -102,22 +103,18 @@ impl Drop for Connections {
 }
 
 impl WorkerConnections {
-    fn state(&self) -> MutexGuard<'_, WorkerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn shut_down(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.shut_downs += 1;
         state.connections.drain(..).for_each(|connection| connection.shut_down());
     }
 
     async fn open(&self, dial: Dial<'_>, speaks: &Speaks) -> io::Result<Connection> {
-        let failures = self.state().failures;
+        let failures = self.state.lock().failures;
         if let Some(stream) = self.reserve(&dial).await {
             return Ok(Connection::Http2(stream));
         }
-        let is_http1 = self.state().is_http1;
+        let is_http1 = self.state.lock().is_http1;
         let gate = if is_http1 { None } else { Some(self.gate.lock().await) };
         if gate.is_some() {
             if let Some(stream) = self.reserve(&dial).await {
@@ -129,10 +126,10 @@ impl WorkerConnections {
             }
         }
         // The others need connections of their own as well.
-        let _gate = gate.filter(|_| !self.state().is_http1);
+        let _gate = gate.filter(|_| !self.state.lock().is_http1);
         let opened = self.connect(&dial, speaks).await;
         if let Err(error) = &opened {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.failures += 1;
             state.error = Some(same_error(error));
         }
@@ -154,7 +151,7 @@ impl WorkerConnections {
 
     /// Returns the first connection with room, and forgets those that ended or should not get further requests.
     fn first_with_room(&self, dial: &Dial<'_>) -> Option<Arc<Http2Connection>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.connections.retain(|connection| {
             let is_current = dial.still_has(connection.address) && !connection.is_old();
             if !is_current {
@@ -166,7 +163,7 @@ impl WorkerConnections {
     }
 
     fn failure_since(&self, failures: u64) -> Option<io::Error> {
-        let state = self.state();
+        let state = self.state.lock();
         state.error.as_ref().filter(|_| state.failures > failures).map(same_error)
     }
 
@@ -175,10 +172,10 @@ impl WorkerConnections {
             Speaks::Negotiated(tls) => (Some(tls), "https"),
             Speaks::Http1 | Speaks::Http2 => (None, "http"),
         };
-        let shut_downs = self.state().shut_downs;
+        let shut_downs = self.state.lock().shut_downs;
         let socket = dial.socket_with(tls).await?;
         let is_http1 = tls.is_some() && !socket.has_chosen_http2();
-        self.state().is_http1 = is_http1;
+        self.state.lock().is_http1 = is_http1;
         if is_http1 {
             return Ok(Connection::Http1(Box::new(Http1Connection::new(socket))));
         }
@@ -190,7 +187,7 @@ impl WorkerConnections {
             let why = "it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0, or GOAWAY)";
             return Err(io::Error::other(why));
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.shut_downs == shut_downs {
             state.connections.push(connection);
         }

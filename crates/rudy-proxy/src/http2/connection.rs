@@ -3,11 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use rudy_client::Socket;
 use rudy_http::h2::client::ClientConnection;
 use rudy_http::h2::{ConnectionError, ErrorCode};
@@ -145,9 +146,9 @@ impl Http2Connection {
         connection
     }
 
-    /// Works on the state with its lock, and wakes wakers after it. Ignores poisoning: a panic in a request must not end the others.
+    /// Works on the state with its lock, and wakes wakers after it.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let result = work(&mut state);
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);

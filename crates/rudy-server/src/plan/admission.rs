@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rudy_config::{Location, OrOff, Problem};
 use rudy_guard::passwords::PasswordFile;
 use rudy_guard::{
@@ -45,7 +46,7 @@ impl<'r> Shared<'r> {
         location: &Location,
         problems: &mut Vec<Problem>,
     ) -> Option<Arc<PasswordFile>> {
-        let mut files = self.password_files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.password_files.lock();
         if let Some(file) = files.get(path) {
             return file.clone();
         }

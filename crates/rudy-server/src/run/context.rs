@@ -201,21 +201,15 @@ impl Context {
         notices.for_each(|notice| self.errors.notice(&notice));
     }
 
-    /// Returns whether files of certificates are in use, for sites or for upstreams.
-    pub(super) fn has_certificates(&self, config: &Config) -> bool {
-        config.has_tls() || self.proxies.uses_tls()
-    }
-
-    /// Returns whether there are watched files besides those of TLS.
-    pub(super) fn watches_files(&self) -> bool {
-        self.watched_files.is_in_use()
+    /// Returns whether files are in use that may change.
+    pub(super) fn watches_files(&self, config: &Config) -> bool {
+        config.has_tls() || self.watched_files.is_in_use()
     }
 
     /// Replaces certificates and other settings whose files have changed. May wait for the file system.
     pub(super) fn update_files(&self) {
         let Self { tls, watched_files, .. } = self;
-        let replaced = tls.replace_changed().into_iter().chain(self.proxies.replace_changed_tls());
-        for replaced in replaced.chain(watched_files.update()) {
+        for replaced in tls.replace_changed().into_iter().chain(watched_files.update()) {
             match replaced {
                 Ok(line) => self.errors.notice(&line),
                 Err(line) => self.errors.error(&line),

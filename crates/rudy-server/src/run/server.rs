@@ -225,7 +225,7 @@ impl Server {
             if let Some(stop) = self.stopped.take() {
                 return self.stop(stop);
             }
-            let watches = self.context.has_certificates(&self.config) || self.context.watches_files();
+            let watches = self.context.watches_files(&self.config);
             let action = self.runtime.block_on(async {
                 tokio::select! {
                     action = self.signals.next() => Some(action),

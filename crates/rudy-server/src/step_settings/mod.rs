@@ -19,7 +19,7 @@ use rudy_pipeline::media_types::{Charset, FileTypes, MediaTypeTable};
 use rudy_pipeline::routing::PathPattern;
 use rudy_units::{Size, Timeout};
 
-pub use self::admission::AdmissionTable;
+pub(crate) use self::admission::AdmissionTable;
 
 /// What surrounds the handlers of all sites, those of a site, or the handler of a route. A route extends the settings of its site, and a
 /// site those for all sites.

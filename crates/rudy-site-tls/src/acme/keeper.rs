@@ -7,6 +7,7 @@ use rudy_acme::{
     Authority, Challenge, ChallengeKind, Failure, Order, Publish, Published, RenewalWindow, renewal_time,
 };
 use rudy_log::utc;
+use rudy_pipeline::random;
 use rudy_tls::Certificate;
 use tokio::sync::futures::Notified;
 use tokio::time::{sleep, timeout};
@@ -15,7 +16,7 @@ use super::Outlook;
 use super::attempts::{Attempt, Attempts};
 use super::challenges::VISIBLE_AFTER;
 use super::lock::Lock;
-use super::renewals::{Shared, random_share};
+use super::renewals::Shared;
 
 /// The longest pause before the time of renewal is computed again: the clock may be set, and the certificate replaced.
 const LOOK_AGAIN: Duration = Duration::from_hours(1);
@@ -29,7 +30,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(20);
 
 /// Keeps the certificate for a name valid until the task is aborted.
 pub(super) async fn keep(name: String, kinds: Vec<ChallengeKind>, shared: Arc<Shared>) {
-    let (attempts, share, earliest) = (Attempts::default(), random_share(), SystemTime::UNIX_EPOCH);
+    let (attempts, share, earliest) = (Attempts::default(), random::share(), SystemTime::UNIX_EPOCH);
     Keeper { name, kinds, shared, attempts, window: None, share, earliest }.run().await;
 }
 
@@ -174,7 +175,7 @@ impl Keeper {
 
     /// Begins again, with a new certificate.
     fn forget(&mut self) {
-        (self.attempts, self.window, self.share) = (Attempts::default(), None, random_share());
+        (self.attempts, self.window, self.share) = (Attempts::default(), None, random::share());
     }
 
     /// Removes the record of a process that was killed.
@@ -187,7 +188,7 @@ impl Keeper {
     /// Logs a failure, and waits until the next attempt.
     async fn pause_after(&mut self, failure: &Failure, reload: Notified<'_>) {
         let attempt = self.attempts.next(&self.kinds, self.shared.settings.test.is_some());
-        let pause = self.attempts.failed(failure.is_validation, failure.retry_after, random_share());
+        let pause = self.attempts.failed(failure.is_validation, failure.retry_after, random::share());
         let (now, shared) = (SystemTime::now(), &self.shared);
         let test = if attempt.is_test { ", from the test authority" } else { "" };
         let next = now + pause;

@@ -106,7 +106,13 @@ fn remove_if(path: &Path, owner: &str, is_expected: impl Fn(&str) -> bool) -> io
 fn owner() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    format!("{} {} {} {:016x} ", boot.trim(), namespace.display(), process::id(), super::renewals::random())
+    format!(
+        "{} {} {} {:016x} ",
+        boot.trim(),
+        namespace.display(),
+        process::id(),
+        rudy_pipeline::random::bits()
+    )
 }
 
 fn content(owner: &str, count: u64) -> String {

@@ -15,9 +15,9 @@ mod table;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use rudy_tls::Certificate;
 
 pub use self::challenges::Challenges;
@@ -70,14 +70,10 @@ impl Acme {
 
     /// Returns what happens next with the certificate of a name.
     pub fn outlook(&self, name: &str) -> Outlook {
-        self.lock_outlooks().get(name).cloned().unwrap_or_default()
+        self.outlooks.lock().get(name).cloned().unwrap_or_default()
     }
 
     fn set_outlook(&self, name: &str, outlook: Outlook) {
-        self.lock_outlooks().insert(name.to_owned(), outlook);
-    }
-
-    fn lock_outlooks(&self) -> MutexGuard<'_, HashMap<String, Outlook>> {
-        self.outlooks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outlooks.lock().insert(name.to_owned(), outlook);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -197,15 +196,4 @@ impl Shared {
             let _ = fs::remove_file(folder.account(&authority.directory));
         }
     }
-}
-
-/// Returns random bits.
-pub(super) fn random() -> u64 {
-    RandomState::new().hash_one(0)
-}
-
-/// Returns a random number from 0 to 1.
-#[expect(clippy::cast_precision_loss, reason = "it is random")]
-pub(super) fn random_share() -> f64 {
-    random() as f64 / u64::MAX as f64
 }

@@ -23,7 +23,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io::{Read, Write};
 
 use base64::Engine;
@@ -52,15 +51,21 @@ const PAYLOAD_BYTES_MAX: usize = HEADER_BYTES + 9 * CELLS_MAX;
 const COUNT_MAX: u64 = 1 << 53;
 
 /// The reason that a text is not a compatible histogram.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
     /// It is not base64.
+    #[error("the histogram is not base64: {0}")]
     NotBase64(String),
     /// It does not start like a deflated V2 histogram.
+    #[error("not a deflated HdrHistogram V2, which begins with `HISTFAAA`")]
     NotV2,
     /// It is truncated, has trailing data, or is inconsistent.
+    #[error("the histogram is damaged: {0}")]
     Damaged(&'static str),
     /// It is a histogram with other cells, so merging would not be exact.
+    #[error(
+        "the histogram has {digits} significant digits from {lowest} upward, where {DIGITS} from 1 are expected: it cannot be joined without loss"
+    )]
     OtherCells {
         /// Its number of significant digits.
         digits: u32,
@@ -68,23 +73,6 @@ pub enum BlobError {
         lowest: u64,
     },
 }
-
-impl fmt::Display for BlobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotBase64(reason) => write!(f, "the histogram is not base64: {reason}"),
-            Self::NotV2 => f.write_str("not a deflated HdrHistogram V2, which begins with `HISTFAAA`"),
-            Self::Damaged(reason) => write!(f, "the histogram is damaged: {reason}"),
-            Self::OtherCells { digits, lowest } => write!(
-                f,
-                "the histogram has {digits} significant digits from {lowest} upward, where {DIGITS} from 1 are \
-                 expected: it cannot be joined without loss"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BlobError {}
 
 impl Histogram {
     /// Encodes the histogram for `HdrHistogram` tools: V2, deflated, base64. The values are nanoseconds.

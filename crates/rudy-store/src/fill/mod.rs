@@ -16,12 +16,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rudy_cache::index::ObjectId;
 use rudy_cache::{Key, Stored};
 use twox_hash::XxHash3_64;
 
 pub use reader::{FillAborted, FillReader, Piece};
-use shared::{End, Shared, WINDOW_BYTES};
+use shared::{End, State, WINDOW_BYTES};
 
 use crate::change::{New, NewBody, NotKept, Temporary};
 use crate::failure::DiskFailure;
@@ -34,7 +35,7 @@ use crate::record::Epoch;
 /// Receives the body of an object. Dropping it aborts the transfer: readers get [`FillAborted::Incomplete`], and nothing is stored.
 pub struct Fill {
     inner: Arc<Inner>,
-    shared: Arc<Shared>,
+    shared: Arc<Mutex<State>>,
     id: ObjectId,
     key: Key,
     stored: Option<Stored>,
@@ -60,21 +61,14 @@ pub enum Finished {
 }
 
 /// The body was shorter or longer than declared. It is not stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the response has {received} bytes, and its Content-Length is {expected}")]
 pub struct WrongLength {
     /// The declared length in bytes.
     pub expected: u64,
     /// The bytes that came.
     pub received: u64,
 }
-
-impl fmt::Display for WrongLength {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the response has {} bytes, and its Content-Length is {}", self.received, self.expected)
-    }
-}
-
-impl std::error::Error for WrongLength {}
 
 impl Fill {
     pub(crate) fn new(
@@ -125,7 +119,7 @@ impl Fill {
     /// Returns the number of readers.
     #[must_use]
     pub fn readers(&self) -> usize {
-        self.shared.state().readers()
+        self.shared.lock().readers()
     }
 
     /// Returns the number of bytes that were written.
@@ -143,7 +137,7 @@ impl Fill {
     /// Is ready when [`Fill::write`] should be called: always, while the body is stored. Otherwise, while less than 1 MiB is unread
     /// by the slowest reader.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_stored() { Poll::Ready(()) } else { self.shared.state().poll_window(cx) }
+        if self.is_stored() { Poll::Ready(()) } else { self.shared.lock().poll_window(cx) }
     }
 
     /// Whether [`Fill::poll_ready`] may wait for readers, as far as it is known now: the body is not stored, and may have more than
@@ -156,12 +150,7 @@ impl Fill {
     /// Aborts the readers that have read nothing since the last call, if others wait for what follows. Call it periodically while
     /// [`Fill::poll_ready`] is not ready.
     pub fn abort_stalled(&self) {
-        self.shared.state().abort_stalled();
-    }
-
-    /// Is ready when there is no reader.
-    pub fn poll_unread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.state().poll_unread(cx)
+        self.shared.lock().abort_stalled();
     }
 
     /// Appends to the body, and wakes the readers. It writes to a file if the body is not small: the kernel usually only copies to
@@ -183,7 +172,7 @@ impl Fill {
             self.pass_through(NotKept::TooLong);
         }
         let is_in_file = self.is_stored() && self.write_to_file(before, &data);
-        let wakers = self.shared.state().publish(data, is_in_file);
+        let wakers = self.shared.lock().publish(data, is_in_file);
         wakers.wake();
     }
 
@@ -193,7 +182,7 @@ impl Fill {
         if let Some(expected) = self.declared.filter(|declared| *declared != self.received) {
             return Err(WrongLength { expected, received: self.received });
         }
-        let wakers = self.shared.state().end(End::Complete);
+        let wakers = self.shared.lock().end(End::Complete);
         wakers.wake();
         Ok(match self.store(self.received) {
             Ok(object) => Finished::Stored(object),
@@ -205,7 +194,7 @@ impl Fill {
     /// later ([`Stored::truncate`]). It waits for the disk.
     #[must_use]
     pub fn interrupt(mut self) -> Option<Arc<Object>> {
-        let wakers = self.shared.state().end(End::Aborted);
+        let wakers = self.shared.lock().end(End::Aborted);
         wakers.wake();
         let length = self.received.min(self.declared.unwrap_or(u64::MAX));
         let is_useful = self.stored.as_mut().is_some_and(|stored| stored.truncate(length));
@@ -220,7 +209,7 @@ impl Fill {
         let body = match self.temporary.take() {
             Some(temporary) => NewBody::File { temporary, length, checksum: self.checksum.finish() },
             // Readers may not be done with the pieces: they are copied.
-            None => NewBody::Small(self.shared.state().copy()),
+            None => NewBody::Small(self.shared.lock().copy()),
         };
         self.inner.store(New { id: self.id, key: self.key.clone(), stored, epoch: self.epoch, body })
     }
@@ -253,9 +242,9 @@ impl Fill {
     fn create_file(&mut self) -> Result<(), NotKept> {
         let Some(writing) = self.inner.writing() else { return Err(NotKept::ReadOnly) };
         let temporary = Temporary::create(&self.inner, writing.run)?;
-        let start = self.shared.state().copy();
+        let start = self.shared.lock().copy();
         self.inner.disk.write(&temporary.file, &start, HEAD_BYTES)?;
-        self.shared.state().use_file(Arc::clone(&temporary.file), start.len() as u64);
+        self.shared.lock().use_file(Arc::clone(&temporary.file), start.len() as u64);
         self.temporary = Some(temporary);
         Ok(())
     }
@@ -264,13 +253,13 @@ impl Fill {
     fn pass_through(&mut self, not_kept: NotKept) {
         self.temporary = None;
         self.not_kept = Some(not_kept);
-        self.shared.state().use_window();
+        self.shared.lock().use_window();
     }
 }
 
 /// Makes readers of a body in transfer, also for other threads than that of its [`Fill`].
 #[derive(Debug, Clone)]
-pub struct FillSource(Arc<Shared>);
+pub struct FillSource(Arc<Mutex<State>>);
 
 impl FillSource {
     /// Returns a reader as [`Fill::reader`] does.
@@ -283,7 +272,7 @@ impl FillSource {
 impl Drop for Fill {
     fn drop(&mut self) {
         // After `finish`, this changes nothing.
-        let wakers = self.shared.state().end(End::Aborted);
+        let wakers = self.shared.lock().end(End::Aborted);
         wakers.wake();
     }
 }

@@ -1,18 +1,18 @@
 //! A reader of a body in transfer.
 
-use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
-use super::shared::{End, Shared};
+use super::shared::{End, State};
 
 /// Reads a body while it is received. Dropping it ends its interest.
 #[derive(Debug)]
 pub struct FillReader {
-    shared: Arc<Shared>,
+    shared: Arc<Mutex<State>>,
     number: usize,
     position: u64,
 }
@@ -44,28 +44,19 @@ impl Piece {
 }
 
 /// Why a reader does not get the whole body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FillAborted {
     /// The transfer broke: the body is incomplete.
+    #[error("the upstream ended the response before it was complete")]
     Incomplete,
     /// The reader has read nothing for too long, while others waited ([`Fill::abort_stalled`](super::Fill::abort_stalled)).
+    #[error("the client did not read, while other clients waited for the same response")]
     Stalled,
 }
 
-impl fmt::Display for FillAborted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Incomplete => "the upstream ended the response before it was complete",
-            Self::Stalled => "the client did not read, while other clients waited for the same response",
-        })
-    }
-}
-
-impl std::error::Error for FillAborted {}
-
 impl FillReader {
-    pub(super) fn new(shared: Arc<Shared>) -> Option<Self> {
-        let number = shared.state().add_reader()?;
+    pub(super) fn new(shared: Arc<Mutex<State>>) -> Option<Self> {
+        let number = shared.lock().add_reader()?;
         Some(Self { shared, number, position: 0 })
     }
 
@@ -73,7 +64,7 @@ impl FillReader {
     /// is read before the error.
     pub fn poll_piece(&mut self, cx: &mut Context<'_>, max: u64) -> Poll<Option<Result<Piece, FillAborted>>> {
         let (result, waker) = {
-            let mut state = self.shared.state();
+            let mut state = self.shared.lock();
             match (state.read(self.position, max), state.ended()) {
                 _ if state.is_aborted(self.number) => (Poll::Ready(Some(Err(FillAborted::Stalled))), None),
                 (Some(piece), _) => {
@@ -99,20 +90,11 @@ impl FillReader {
     pub fn position(&self) -> u64 {
         self.position
     }
-
-    /// Continues at a position, which is not before the current one.
-    pub fn skip_to(&mut self, position: u64) {
-        self.position = self.position.max(position);
-        let waker = self.shared.state().advance(self.number, self.position);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 impl Drop for FillReader {
     fn drop(&mut self) {
-        let waker = self.shared.state().remove_reader(self.number);
+        let waker = self.shared.lock().remove_reader(self.number);
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
@@ -14,16 +14,6 @@ use crate::head::HEAD_BYTES;
 /// poll, so that the writer seldom waits for readers that keep pace.
 pub(super) const WINDOW_BYTES: u64 = 1024 * 1024;
 
-/// A body in transfer.
-#[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<State>);
-
-impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// How a transfer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
@@ -31,6 +21,7 @@ pub(super) enum End {
     Aborted,
 }
 
+/// A body in transfer.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The beginning of the body, and its length.
@@ -115,14 +106,6 @@ impl State {
 
     pub(super) fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.in_memory < WINDOW_BYTES {
-            return Poll::Ready(());
-        }
-        self.writer = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    pub(super) fn poll_unread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.readers() == 0 {
             return Poll::Ready(());
         }
         self.writer = Some(cx.waker().clone());

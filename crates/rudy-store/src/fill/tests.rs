@@ -286,36 +286,3 @@ fn only_long_bodies_that_are_not_stored_wait_for_readers() {
         assert!(!fill(&writer, length).waits_for_readers());
     }
 }
-
-#[test]
-fn the_writer_notices_that_all_readers_left() {
-    let (_folder, store) = store();
-    let mut fill = fill(&store, None);
-    let writer = Arc::new(Count::default());
-    let waker = Waker::from(Arc::clone(&writer));
-    let mut context = Context::from_waker(&waker);
-    assert!(fill.poll_unread(&mut context).is_ready());
-    let (first, second) = (fill.reader(), fill.reader());
-    assert!(fill.poll_unread(&mut context).is_pending());
-    drop(first);
-    assert!(fill.poll_unread(&mut context).is_pending());
-    drop(second);
-    assert!(writer.0.load(Ordering::Relaxed) > 0 && fill.poll_unread(&mut context).is_ready());
-    fill.write(data(10));
-    assert!(matches!(fill.finish(), Ok(Finished::Stored(_))), "it goes on without readers");
-}
-
-#[test]
-fn a_reader_skips_to_a_range() {
-    let (_folder, store) = store();
-    let mut fill = fill(&store, None);
-    let mut reader = Reader::of(&fill);
-    reader.fill.skip_to(150);
-    fill.write(data(300).slice(..100));
-    assert_eq!(reader.read(), None);
-    fill.write(data(300).slice(100..));
-    assert_eq!(reader.poll(20), Poll::Ready(Some(Ok(20))));
-    reader.fill.skip_to(0);
-    assert_eq!(reader.fill.position(), 170, "not backward");
-    assert_eq!(reader.data, data(300).slice(150..170));
-}

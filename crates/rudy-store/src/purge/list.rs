@@ -14,13 +14,13 @@ use std::io;
 
 use bytes::{Buf, BufMut};
 use rudy_cache::Key;
+use rudy_cache::encoding::{InvalidRecord, get_bytes, put_bytes, take};
 use rudy_cache::index::Seed;
 use twox_hash::XxHash3_64;
 
 use super::{Entry, Purge, Purges, Target};
 use crate::disk::{Access, Disk, read_at};
 use crate::layout::{STATE, TEMPORARY};
-use crate::record::{InvalidRecord, take};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RUDYSTA1");
 
@@ -93,8 +93,7 @@ impl State {
             };
             out.put_u64_le(*number);
             out.put_slice(&[kind, purge.soft.into()]);
-            out.put_u32_le(u32::try_from(bytes.len()).expect("targets are limited"));
-            out.put_slice(bytes);
+            put_bytes(&mut out, bytes);
         }
         out.put_u64_le(XxHash3_64::oneshot(&out));
         out
@@ -120,8 +119,7 @@ impl State {
 fn entry(input: &mut &[u8]) -> Result<Entry, InvalidRecord> {
     let number = input.try_get_u64_le()?;
     let (kind, soft) = (input.try_get_u8()?, input.try_get_u8()? != 0);
-    let length = input.try_get_u32_le()?;
-    let bytes = take(input, length as usize)?;
+    let bytes = get_bytes(input)?;
     let target = match kind {
         0 => Target::Key(Key::from_bytes(bytes).ok_or(InvalidRecord)?),
         1 => Target::Prefix(bytes.to_vec()),

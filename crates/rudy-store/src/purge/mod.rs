@@ -10,7 +10,6 @@ pub(crate) mod list;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -71,31 +70,22 @@ impl Target {
 }
 
 /// Why a purge failed. Nothing was purged.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PurgeError {
     /// Another process has the lock of the folder.
+    #[error("another process has the lock of the cache; purge there")]
     Busy,
     /// As many purges as the limit allows are being applied.
+    #[error("{PENDING_MAX} purges are being applied to the cache; try again later")]
     Full,
     /// A key, prefix or tag is longer than 16 KiB.
+    #[error("a key, prefix or tag is longer than 16 KiB")]
     TooLong,
     /// The disk is full, or failed.
+    #[error("the purge cannot be written to the disk: {0}")]
     System(io::Error),
 }
-
-impl fmt::Display for PurgeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy => f.write_str("another process has the lock of the cache; purge there"),
-            Self::Full => write!(f, "{PENDING_MAX} purges are being applied to the cache; try again later"),
-            Self::TooLong => f.write_str("a key, prefix or tag is longer than 16 KiB"),
-            Self::System(error) => write!(f, "the purge cannot be written to the disk: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for PurgeError {}
 
 /// The limit of purges that are not yet applied. Each hit may have to be compared with every prefix among them.
 pub(crate) const PENDING_MAX: usize = 4096;

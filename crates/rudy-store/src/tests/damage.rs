@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::store::{body, files, folder, get, key, open, put};
 use super::stored;
@@ -162,7 +164,7 @@ struct Log(Mutex<[u64; 2]>);
 
 impl DiskLog for Log {
     fn failed(&self, failure: DiskFailure, _: &io::Error) {
-        self.0.lock().unwrap()[usize::from(failure == DiskFailure::Write)] += 1;
+        self.0.lock()[usize::from(failure == DiskFailure::Write)] += 1;
     }
 }
 
@@ -182,7 +184,7 @@ fn errors_of_the_disk_are_counted_and_logged() {
     // The lookup, and the state at the start, which is tried again.
     let Stats { read_errors, write_errors, .. } = store.stats();
     assert!(read_errors > 0 && write_errors > 0, "{read_errors} {write_errors}");
-    let logged = *log.0.lock().unwrap();
+    let logged = *log.0.lock();
     assert!(logged[0] == read_errors && logged[1] > 0, "{logged:?}");
 }
 

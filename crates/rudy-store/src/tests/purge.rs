@@ -1,11 +1,12 @@
 //! Purges, also across transfers, restarts and a disk that fails.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use http::Request;
+use parking_lot::{Condvar, Mutex};
 use rudy_cache::{Decision, HttpDate, Policy};
 use tempfile::TempDir;
 
@@ -181,7 +182,7 @@ impl Faults for Removals {
         {
             return Ok(());
         }
-        *self.failed.0.lock().unwrap() += 1;
+        *self.failed.0.lock() += 1;
         self.failed.1.notify_all();
         Err(Fault { written: 0, error: io::ErrorKind::ReadOnlyFilesystem.into() })
     }
@@ -205,9 +206,9 @@ fn a_purged_object_whose_file_cannot_be_removed_does_not_come_back() {
     // The purge itself removes an older file of the list.
     faults.left.store(1, Ordering::Relaxed);
     store.purge(&purges).unwrap();
-    let mut failed = faults.failed.0.lock().unwrap();
+    let mut failed = faults.failed.0.lock();
     while *failed < 3 {
-        failed = faults.failed.1.wait(failed).unwrap();
+        faults.failed.1.wait(&mut failed);
     }
     drop(failed);
     drop(store);

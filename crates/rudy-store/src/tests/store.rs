@@ -111,7 +111,7 @@ fn an_object_is_found_before_the_scan_reaches_it() {
     let inner = open::open(Options::new(folder.path())).unwrap();
     let found = inner.lookup(&key("/a"), &HeaderMap::new(), Access::Blocking).unwrap();
     assert_eq!(found.objects.len(), 1);
-    assert!(inner.index().is_empty());
+    assert!(inner.index.lock().is_empty());
 }
 
 #[test]

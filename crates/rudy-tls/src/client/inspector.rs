@@ -1,8 +1,9 @@
 //! Looks at the certificates of a server without rejecting any.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -70,7 +71,7 @@ impl Inspector {
         now: SystemTime,
         lists: &RevocationLists,
     ) -> Inspection {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = self.seen.lock().clone();
         let (mut certificates, mut problems) = (Vec::new(), Vec::new());
         for der in chain {
             match ServerCertificate::read(der) {
@@ -201,7 +202,7 @@ impl ServerCertVerifier for Inspector {
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let seen = Seen { ocsp: ocsp_response.to_vec(), invalid_proof: None };
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        *self.seen.lock() = seen;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -230,7 +231,7 @@ impl ServerCertVerifier for Inspector {
 
 impl Inspector {
     fn record_proof(&self, result: &Result<HandshakeSignatureValid, Error>) -> HandshakeSignatureValid {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.invalid_proof = result.as_ref().err().map(ToString::to_string);
         HandshakeSignatureValid::assertion()
     }

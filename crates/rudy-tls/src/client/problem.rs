@@ -1,14 +1,14 @@
 //! What is wrong with the certificates of a server, in words.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::{KeyType, Names};
 
 /// What is wrong with a certificate of a server, or with the whole chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A certificate is no longer valid.
+    #[error("the certificate of {subject} expired {} ago", in_words(*.ago))]
     Expired {
         /// Its owner.
         subject: String,
@@ -16,6 +16,7 @@ pub enum Problem {
         ago: Duration,
     },
     /// A certificate is not valid yet.
+    #[error("the certificate of {subject} is valid only {} from now", in_words(*.within))]
     NotYetValid {
         /// Its owner.
         subject: String,
@@ -23,6 +24,7 @@ pub enum Problem {
         within: Duration,
     },
     /// The certificate is not for this server.
+    #[error("the certificate is for {} and not for {expected}", listed(.names))]
     WrongName {
         /// The name of the server.
         expected: String,
@@ -30,10 +32,15 @@ pub enum Problem {
         names: Names,
     },
     /// The certificate is signed with its own key.
+    #[error("the certificate is self-signed: no authority vouches for it (--cacert trusts it)")]
     SelfSigned,
     /// The chain ends with an authority that is not trusted.
+    #[error("the chain ends with {0}, which is not trusted (--cacert FILE adds it)")]
     UntrustedAuthority(String),
     /// The server does not send the certificate that connects its own with an authority.
+    #[error(
+        "an intermediate certificate is missing: the server sends none of {issuer}, the issuer of {subject}, and no trusted authority has this name. Add it to the server's certificate file"
+    )]
     MissingIntermediate {
         /// The owner of the last certificate that it sends.
         subject: String,
@@ -41,8 +48,10 @@ pub enum Problem {
         issuer: String,
     },
     /// A signature in the chain does not match.
+    #[error("the certificate of {0} names an authority that has not signed it")]
     BadSignature(String),
     /// A key is short enough to be computed.
+    #[error("the key of {subject} is too short: {key} (RSA needs 2048 bits, ECDSA 256)")]
     WeakKey {
         /// The owner of the certificate.
         subject: String,
@@ -50,6 +59,7 @@ pub enum Problem {
         key: KeyType,
     },
     /// A signature uses a hash with known collisions.
+    #[error("the signature of the certificate of {subject} can be forged: {algorithm}")]
     WeakSignature {
         /// The owner of the certificate.
         subject: String,
@@ -57,6 +67,7 @@ pub enum Problem {
         algorithm: String,
     },
     /// A certificate is revoked.
+    #[error("the certificate of {subject} was revoked {} ago, as {by} reports", in_words(*.ago))]
     Revoked {
         /// Its owner.
         subject: String,
@@ -66,12 +77,16 @@ pub enum Problem {
         ago: Duration,
     },
     /// A revocation list cannot be used.
+    #[error("a revocation list cannot be used: {0}")]
     UnusableList(String),
     /// A certificate cannot be read.
+    #[error("a certificate is invalid: {0}")]
     Unreadable(String),
     /// The server has not proved that it has the key of its certificate.
+    #[error("the server's signature is invalid: {0}")]
     NoProof(String),
     /// Clients reject the chain for another reason.
+    #[error("clients reject the certificate: {0}")]
     Rejected(String),
 }
 
@@ -98,51 +113,6 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired { subject, ago } => {
-                write!(f, "the certificate of {subject} expired {} ago", in_words(*ago))
-            }
-            Self::NotYetValid { subject, within } => {
-                write!(f, "the certificate of {subject} is valid only {} from now", in_words(*within))
-            }
-            Self::WrongName { expected, names } => {
-                let names: Vec<_> = names.iter().collect();
-                let names = if names.is_empty() { "no name at all".to_owned() } else { names.join(", ") };
-                write!(f, "the certificate is for {names} and not for {expected}")
-            }
-            Self::SelfSigned => f.write_str(
-                "the certificate is self-signed: no authority vouches for it (--cacert trusts it)",
-            ),
-            Self::UntrustedAuthority(authority) => {
-                write!(f, "the chain ends with {authority}, which is not trusted (--cacert FILE adds it)")
-            }
-            Self::MissingIntermediate { subject, issuer } => write!(
-                f,
-                "an intermediate certificate is missing: the server sends none of {issuer}, the issuer of {subject}, and \
-                 no trusted authority has this name. Add it to the server's certificate file"
-            ),
-            Self::BadSignature(subject) => {
-                write!(f, "the certificate of {subject} names an authority that has not signed it")
-            }
-            Self::WeakKey { subject, key } => {
-                write!(f, "the key of {subject} is too short: {key} (RSA needs 2048 bits, ECDSA 256)")
-            }
-            Self::WeakSignature { subject, algorithm } => {
-                write!(f, "the signature of the certificate of {subject} can be forged: {algorithm}")
-            }
-            Self::Revoked { subject, by, ago } => {
-                write!(f, "the certificate of {subject} was revoked {} ago, as {by} reports", in_words(*ago))
-            }
-            Self::UnusableList(why) => write!(f, "a revocation list cannot be used: {why}"),
-            Self::Unreadable(why) => write!(f, "a certificate is invalid: {why}"),
-            Self::NoProof(why) => write!(f, "the server's signature is invalid: {why}"),
-            Self::Rejected(why) => write!(f, "clients reject the certificate: {why}"),
-        }
-    }
-}
-
 /// Formats a duration in its largest unit: `62 days`.
 #[must_use]
 pub fn in_words(duration: Duration) -> String {
@@ -157,4 +127,9 @@ pub fn in_words(duration: Duration) -> String {
         1 => format!("1 {name}"),
         count => format!("{count} {name}s"),
     }
+}
+
+fn listed(names: &Names) -> String {
+    let names: Vec<_> = names.iter().collect();
+    if names.is_empty() { "no name at all".to_owned() } else { names.join(", ") }
 }

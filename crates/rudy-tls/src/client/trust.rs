@@ -1,6 +1,5 @@
 //! The certificates that a client accepts.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,29 +28,18 @@ pub enum Trust {
 }
 
 /// The error of a TLS client that cannot be configured.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The certificate file cannot be read.
+    #[error("{}: cannot read certificates in PEM format: {error}", .0.display(), error = .1)]
     File(PathBuf, io::Error),
     /// The file is not PEM, or has no certificate.
+    #[error("{}: {why}", .0.display(), why = .1)]
     Unusable(PathBuf, String),
     /// A certificate in the file, or the set of the operating system, is invalid.
+    #[error("the trusted certificates cannot be used: {0}")]
     Rejected(rustls::Error),
 }
-
-impl fmt::Display for TrustError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path, error) => {
-                write!(f, "{}: cannot read certificates in PEM format: {error}", path.display())
-            }
-            Self::Unusable(path, why) => write!(f, "{}: {why}", path.display()),
-            Self::Rejected(error) => write!(f, "the trusted certificates cannot be used: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for TrustError {}
 
 impl Trust {
     /// Builds a client configuration that offers HTTP/1.1 by ALPN (RFC 7301). Build it once and share it: it

@@ -1,8 +1,6 @@
 //! Which exchanges have a line.
 
-use std::cell::Cell;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -10,6 +8,7 @@ use http::StatusCode;
 use rudy_config::{Int, OneOrMany, Table, written_as_text};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::Finished;
+use rudy_pipeline::random;
 use rudy_pipeline::routing::PathPattern;
 use rudy_units::Timeout;
 
@@ -49,7 +48,7 @@ impl Conditions {
             return 1;
         }
         match self.sample {
-            Some(sample) if random().is_multiple_of(u64::from(sample)) => sample,
+            Some(sample) if random::bits().is_multiple_of(u64::from(sample)) => sample,
             None if self.statuses.is_empty() && self.slower_than.is_none() => 1,
             _ => 0,
         }
@@ -65,19 +64,6 @@ impl Conditions {
         let matches = |pattern: &PathPattern| pattern.matches(path.as_bytes());
         (self.paths.is_empty() || self.paths.iter().any(matches)) && !self.except_paths.iter().any(matches)
     }
-}
-
-/// Returns a random number that need not be secret (xorshift64).
-fn random() -> u64 {
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0) | 1);
-    }
-    let mut state = STATE.get();
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    STATE.set(state);
-    state
 }
 
 /// Statuses: `404`, `5xx` or `500-503`.

@@ -1,10 +1,11 @@
 //! The updates of the page: rendered by one thread for all viewers, and only while there are some.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rudy_admin::Filter;
 use rudy_handlers::topic::{Batch, Framing, History as Kept, Topic};
 
@@ -51,7 +52,7 @@ impl Live {
         activity: &Arc<Activity>,
         interval: Duration,
     ) -> io::Result<()> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         if running.is_none() {
             let (live, activity) = (self.clone(), activity.clone());
             thread::Builder::new().name("dashboard".to_owned()).spawn(move || live.run(&activity))?;
@@ -80,7 +81,7 @@ impl Live {
 
     /// Returns the time between two updates. `None` ends the thread, because there is no viewer.
     fn interval(&self) -> Option<Duration> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         // A viewer subscribes before it starts the thread, so none is missed here.
         if self.topic.is_idle(Instant::now(), LINGER) {
             *running = None;

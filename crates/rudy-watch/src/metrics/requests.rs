@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rudy_client::here;
 use rudy_pipeline::exchange::{Finished, RouteName};
 
@@ -136,7 +137,7 @@ impl RequestMetrics {
     /// Goes on with the counters of the routes of a configuration that an earlier one has, too, and forgets those of routes without a
     /// configuration.
     pub fn keep<'r>(&self, routes: impl Iterator<Item = &'r RouteName>) {
-        let mut known = self.routes();
+        let mut known = self.routes.lock();
         known.retain(|_, counters| counters.strong_count() > 0);
         for route in routes {
             let counters = known.get(&Labels::of(route)).and_then(Weak::upgrade);
@@ -150,7 +151,7 @@ impl RequestMetrics {
 
     /// Returns the counters of a route, which may be those of another one with the same labels.
     fn counters_of(&self, route: &RouteName) -> Arc<RouteCounters> {
-        let (labels, mut routes) = (Labels::of(route), self.routes());
+        let (labels, mut routes) = (Labels::of(route), self.routes.lock());
         if let Some(known) = routes.get(&labels).and_then(Weak::upgrade) {
             return known;
         }
@@ -162,15 +163,10 @@ impl RequestMetrics {
         counters
     }
 
-    /// Ignores poisoning: each change is one step.
-    fn routes(&self) -> MutexGuard<'_, BTreeMap<Labels, Weak<RouteCounters>>> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds up the counters of all workers.
     pub fn snapshot(&self) -> RequestSnapshot {
         let known: Vec<_> =
-            self.routes().iter().map(|(labels, known)| (labels.clone(), known.clone())).collect();
+            self.routes.lock().iter().map(|(labels, known)| (labels.clone(), known.clone())).collect();
         let routes = known.into_iter().filter_map(|(labels, known)| Some(known.upgrade()?.snapshot(labels)));
         let others = self.others.snapshot(Labels::new("other", "other"));
         let caches = (0..WORDS).filter_map(|place| {

@@ -7,9 +7,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rudy_admin::{TopEntry, TopLists};
 use rudy_message::RequestHead;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
@@ -78,7 +78,7 @@ impl Top {
         let now = Instant::now();
         let weight = next_stride(now);
         // A sample is not worth waiting for.
-        let Ok(mut windows) = self.0.try_lock() else { return };
+        let Some(mut windows) = self.0.try_lock() else { return };
         let [current, _] = rotate(&mut windows, now);
         current.clients.add(client_name(client.address(), &mut [0; NAME_BYTES_MAX]), weight);
         current.paths.add(head.path(), weight);
@@ -93,7 +93,7 @@ impl Top {
     /// Returns the lists of the last 10 to 20 seconds.
     pub(super) fn lists(&self) -> TopLists {
         let now = Instant::now();
-        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.0.lock();
         let [current, previous] = rotate(&mut windows, now);
         let seconds = now.saturating_duration_since(previous.began).as_secs_f64().max(0.001);
         let list = |of: fn(&Window) -> &Sketch| entries(&[of(current), of(previous)], seconds);

@@ -17,9 +17,9 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use parking_lot::Mutex;
 use rudy_message::semantics::negotiation::Coding;
 use rudy_server::run::Exit;
 use rudy_units::visible;
@@ -143,15 +143,14 @@ fn precompress(options: &Options) -> io::Result<Totals> {
         for _ in 0..jobs.clamp(1, siblings.len().max(1)) {
             scope.spawn(|| {
                 while let Some(sibling) = siblings.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let is_own = lock(&progress).made.contains(&sibling.path);
+                    let is_own = progress.lock().made.contains(&sibling.path);
                     let outcome = sibling.write(is_own, options.dry_run);
-                    lock(&progress).finished(sibling, &outcome, siblings.len());
+                    progress.lock().finished(sibling, &outcome, siblings.len());
                 }
             });
         }
     });
-    let Progress { mut totals, mut made, has_line, .. } =
-        progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Progress { mut totals, mut made, has_line, .. } = progress.into_inner();
     if has_line {
         eprint_raw("\r\x1b[K");
     }
@@ -162,10 +161,6 @@ fn precompress(options: &Options) -> io::Result<Totals> {
         made.save(&options.folder)?;
     }
     Ok(totals)
-}
-
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Progress {

@@ -24,10 +24,11 @@ mod supervisor;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex};
 use rudy_log::ErrorLog;
 use rudy_system::admin::{AdminSocket, Responder};
 use rudy_system::user::User;
@@ -196,7 +197,7 @@ impl Processes {
     /// Returns why no process runs and starts are paused: a sentence for the log. Returns `None` if a process
     /// runs, none is requested, or it is time to try again by [`Self::grow`].
     pub(crate) fn failure(&self) -> Option<String> {
-        let (state, now) = (self.0.lock(), Instant::now());
+        let (state, now) = (self.0.state.lock(), Instant::now());
         let Failure { why, next_start } =
             state.failure.as_ref().filter(|failure| now < failure.next_start)?;
         Some(format!("{why}; next attempt in {:.1} s", (*next_start - now).as_secs_f32()))
@@ -215,14 +216,14 @@ impl Processes {
     /// Waits until all processes have ended, at most until `time`.
     pub(crate) fn wait_until(&self, time: Instant) {
         let left = time.saturating_duration_since(Instant::now());
-        drop(self.0.all_ended.wait_timeout_while(self.0.lock(), left, |state| !state.has_ended));
+        self.0.all_ended.wait_while_for(&mut self.0.state.lock(), |state| !state.has_ended, left);
     }
 
     /// Terminates all processes and waits for their end, a little longer than [`Rules::stop_timeout`] at
     /// most. Aborts requests in progress.
     pub(crate) fn stop(&self) {
         self.begin_stop();
-        drop(self.0.all_ended.wait_while(self.0.lock(), |state| !state.has_ended));
+        self.0.all_ended.wait_while(&mut self.0.state.lock(), |state| !state.has_ended);
     }
 }
 
@@ -235,13 +236,8 @@ impl Drop for Processes {
 
 impl Shared {
     fn change(&self, change: impl FnOnce(&mut ProcessSet)) {
-        change(&mut self.lock().set);
+        change(&mut self.state.lock().set);
         self.changed.notify_one();
-    }
-
-    /// Ignores poisoning: no change of the state can panic halfway.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) struct EndGuard(pub(super) Arc<Shared>);
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.0.lock().has_ended = true;
+        self.0.state.lock().has_ended = true;
         self.0.all_ended.notify_all();
     }
 }
@@ -78,7 +78,7 @@ impl Supervisor {
         // which needs the lock.
         let members = self.members.upgrade();
         let idle_since = |id| members.as_ref()?.idle_since(id);
-        let mut state = self.shared.0.lock();
+        let mut state = self.shared.0.state.lock();
         if state.set.is_ending() {
             self.vacant.clear();
         }
@@ -120,7 +120,7 @@ impl Supervisor {
         match Process::start(&self.options, self.user.as_ref(), socket, self.output.clone()) {
             Ok(process) => {
                 {
-                    let mut state = self.shared.0.lock();
+                    let mut state = self.shared.0.state.lock();
                     state.set.started(Instant::now());
                     state.failure = None;
                 }
@@ -144,7 +144,7 @@ impl Supervisor {
     }
 
     fn cannot_start(&mut self, why: &str) {
-        let next_start = self.shared.0.lock().set.cannot_start(Instant::now());
+        let next_start = self.shared.0.state.lock().set.cannot_start(Instant::now());
         let why = format!("{}: {why}", self.options.name);
         if self.logged.as_ref() != Some(&why) {
             self.log.error(&format!("{why}; retrying with growing pauses"));
@@ -159,7 +159,7 @@ impl Supervisor {
             self.vacant.clear();
         }
         {
-            let mut state = self.shared.0.lock();
+            let mut state = self.shared.0.state.lock();
             if state.set.serving() > 0 {
                 return;
             }
@@ -171,7 +171,7 @@ impl Supervisor {
     fn kill(&self, id: MemberId) {
         let process = &self.processes[&id];
         // If it has ended, only its children are left.
-        if !process.has_ended() && !self.shared.0.lock().set.is_killing() {
+        if !process.has_ended() && !self.shared.0.state.lock().set.is_killing() {
             self.log.error(&format!(
                 "{}: process {} did not end {} s after SIGTERM: sending SIGKILL",
                 self.options.name,
@@ -185,7 +185,7 @@ impl Supervisor {
     /// Reaps processes that have ended. During a stop, a shell may end before the app that it started. It is
     /// reaped when its output ends, so that its group is empty, or when it is killed.
     fn reap_ended(&mut self) {
-        let state = self.shared.0.lock();
+        let state = self.shared.0.state.lock();
         let can_reap = |id, process: &Process| {
             process.has_ended() && (process.is_silent() || !state.set.is_stopping(id))
         };
@@ -202,7 +202,7 @@ impl Supervisor {
         let requests = self.members.upgrade().map_or(0, |members| members.requests(id));
         let has_served = requests > 0 || process.has_emptied_backlog();
         let is_clean = has_served && status.as_ref().is_ok_and(ExitStatus::success);
-        let Ended { ran, was_stopped, next_start } = self.shared.0.lock().set.ended(id, now, is_clean);
+        let Ended { ran, was_stopped, next_start } = self.shared.0.state.lock().set.ended(id, now, is_clean);
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         let name = &self.options.name;
         let why = format!("{name}: process {pid} ended after {:.1} s ({how})", ran.as_secs_f32());

@@ -24,7 +24,7 @@ struct TestPool {
 impl MemberPool for TestPool {
     fn handle(&self, event: Event) {
         // The test may have dropped the receiver.
-        let _ = self.events.lock().unwrap().send(event);
+        let _ = self.events.lock().send(event);
     }
 
     fn requests(&self, _: MemberId) -> u64 {
@@ -529,7 +529,7 @@ fn processes_end_when_they_are_dropped() {
     let Ok(Event::Up(1, socket)) = events.recv_timeout(TEST_TIMEOUT) else { panic!() };
     let shared = processes.0.clone();
     drop(processes);
-    drop(shared.all_ended.wait_while(shared.lock(), |state| !state.has_ended));
+    shared.all_ended.wait_while(&mut shared.state.lock(), |state| !state.has_ended);
     assert!(!socket.parent().unwrap().exists());
 }
 

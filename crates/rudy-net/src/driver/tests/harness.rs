@@ -1,10 +1,11 @@
 //! Serves a connection on a thread whose runtime has no timers but the worker's.
 
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use rudy_message::RequestHead;
 use rudy_service::listen_address::Address;
 use rudy_service::{
@@ -29,7 +30,7 @@ pub(super) struct FunctionService {
 
 impl Service for FunctionService {
     fn observe(&self, _: &RequestHead<'_>, _: &Client<'_>) -> Option<Arc<dyn Observer>> {
-        Some(Arc::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
+        Some(Arc::new(SendOutcome(self.outcomes.lock().clone())))
     }
 
     fn tls_site(&self, hello: &ClientHello, _: &Address, _: &LocalAddress<'_>) -> Option<Arc<TlsSite>> {
@@ -48,7 +49,7 @@ impl Service for FunctionService {
     }
 
     fn rejected(&self, _: &Client<'_>, _: &str, outcome: &ExchangeOutcome) {
-        let _ = self.outcomes.lock().unwrap().send(outcome.clone());
+        let _ = self.outcomes.lock().send(outcome.clone());
     }
 }
 
