@@ -40,7 +40,7 @@ impl ReceivedFields {
             None => self.name_starts.insert(line.name),
         }
         if self.lines.capacity() == 0 {
-            self.lines.reserve(LINES_BYTES);
+            self.lines = Vec::with_capacity(LINES_BYTES);
         }
         let start = self.lines.len();
         line.encode(&mut self.lines);

@@ -85,7 +85,8 @@ impl ResponseFields {
                 self.kept_for = self.kept_for.or_else(|| keep_alive_timeout(line.value));
             }
             Some(KnownField::Connection) => {
-                self.names_others |= members(line.value).any(|option| !is_usual(option));
+                self.names_others |=
+                    !is_usual(line.value) && members(line.value).any(|option| !is_usual(option));
             }
             _ => self.passed.push_line(line),
         }
