@@ -107,6 +107,16 @@ impl<H> Default for Received<H> {
 }
 
 impl<H> Received<H> {
+    /// Adds bytes of the body.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.body.capacity() == 0 {
+            // Usually all of it, in a block of its size.
+            self.body = BytesMut::from(bytes);
+        } else {
+            self.body.extend_from_slice(bytes);
+        }
+    }
+
     /// Adds the head.
     pub fn begin(&mut self, head: H) {
         (self.head, self.has_begun) = (Some(head), true);

@@ -57,7 +57,8 @@ impl BodyStream for HeadOnlyBody {
 }
 
 /// Creates the body of a response; `length` is its size, if known. If the whole body was received already, it is sent from memory; if the
-/// upstream has failed already, nothing is sent. `info` is called for a body that is passed on as it is received.
+/// upstream has failed already, nothing is sent. `buffer` and `info` are called for a body that is passed on as it is received; the first
+/// returns also whether the body is an event stream.
 ///
 /// # Errors
 ///
@@ -65,8 +66,7 @@ impl BodyStream for HeadOnlyBody {
 pub fn body<P: Protocol>(
     mut exchange: Box<Exchange<P>>,
     length: Option<u64>,
-    is_live: bool,
-    buffer: impl FnOnce() -> Buffer,
+    buffer: impl FnOnce() -> (Buffer, bool),
     info: impl FnOnce() -> P::Info,
 ) -> Result<Body, Failure<P::Cause>> {
     let first = match exchange.poll_piece(&mut Context::from_waker(Waker::noop())) {
@@ -77,7 +77,8 @@ pub fn body<P: Protocol>(
     if exchange.is_done() && exchange.received.trailers.is_none() && is_whole {
         return Ok(if first.is_empty() { Body::Empty } else { Body::Bytes(first) });
     }
-    let body = ReadAhead::new(first, buffer(), Receiving { exchange, info: info() });
+    let (buffer, is_live) = buffer();
+    let body = ReadAhead::new(first, buffer, Receiving { exchange, info: info() });
     Ok(Body::Stream(Box::new(ResponseBody { body, left: length, length, is_live })))
 }
 

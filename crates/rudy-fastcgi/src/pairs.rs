@@ -86,13 +86,36 @@ impl<'a> ParamsEncoder<'a> {
         self.push_encoded(end);
     }
 
+    /// Appends a parameter whose name is a prefix and another name, which `spell` changes.
+    ///
+    /// # Panics
+    ///
+    /// As [`encode_pair`].
+    pub fn push_spelled(&mut self, prefix: &[u8], name: &[u8], spell: impl FnOnce(&mut [u8]), value: &[u8]) {
+        encode_lengths(prefix.len() + name.len(), value.len(), self.out);
+        self.out.put_slice(prefix);
+        let start = self.out.len();
+        self.out.put_slice(name);
+        spell(&mut self.out[start..]);
+        self.out.put_slice(value);
+        self.end_full_records();
+    }
+
     /// Appends parameters that were encoded with [`encode_pair`], or a part of them.
     pub fn push_encoded(&mut self, pairs: &[u8]) {
         self.out.put_slice(pairs);
         self.end_full_records();
     }
 
+    #[inline]
     fn end_full_records(&mut self) {
+        if self.out.len() - self.start - HEADER_BYTES > CONTENT_BYTES_MAX {
+            self.split_records();
+        }
+    }
+
+    #[cold]
+    fn split_records(&mut self) {
         while self.out.len() - self.start - HEADER_BYTES > CONTENT_BYTES_MAX {
             let next = self.start + HEADER_BYTES + CONTENT_BYTES_MAX;
             let overflow = self.out.split_off(next);
@@ -273,6 +296,7 @@ fn decode_length(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// Appends both lengths of a pair: at once if they are short, as nearly all are.
+#[inline]
 fn encode_lengths(name: usize, value: usize, out: &mut BytesMut) {
     if let (Ok(name @ 0..=127), Ok(value @ 0..=127)) = (u8::try_from(name), u8::try_from(value)) {
         out.put_slice(&[name, value]);

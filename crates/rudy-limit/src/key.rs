@@ -50,9 +50,9 @@ impl KeyBuilder {
     #[must_use]
     pub fn address(mut self, address: IpAddr, v6_bits: u32) -> Self {
         let address = address.to_canonical();
-        prefix(address, 32, v6_bits).hash(&mut self.hasher);
+        self.hasher.write_u128(prefix(address, 32, v6_bits));
         let mut group = self.start.clone();
-        prefix(address, SHARED_BITS_V4, SHARED_BITS_V6.min(v6_bits)).hash(&mut group);
+        group.write_u128(prefix(address, SHARED_BITS_V4, SHARED_BITS_V6.min(v6_bits)));
         self.group = Some(group.finish());
         self
     }
@@ -72,16 +72,13 @@ impl KeyBuilder {
     }
 }
 
-/// Returns the network of an address.
-fn prefix(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            IpAddr::V4((address.to_bits() & u32::MAX.checked_shl(32 - v4_bits.min(32)).unwrap_or(0)).into())
-        }
-        IpAddr::V6(address) => IpAddr::V6(
-            (address.to_bits() & u128::MAX.checked_shl(128 - v6_bits.min(128)).unwrap_or(0)).into(),
-        ),
-    }
+/// Returns the network of an address, in the form of IPv6: that of no other address begins as a mapped one.
+fn prefix(address: IpAddr, v4_bits: u32, v6_bits: u32) -> u128 {
+    let (address, bits) = match address {
+        IpAddr::V4(address) => (address.to_ipv6_mapped(), 96 + v4_bits.min(32)),
+        IpAddr::V6(address) => (address, v6_bits.min(128)),
+    };
+    address.to_bits() & u128::MAX.checked_shl(128 - bits).unwrap_or(0)
 }
 
 #[cfg(test)]

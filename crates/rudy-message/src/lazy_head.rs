@@ -269,6 +269,15 @@ impl<'a> LazyHead<'a> {
         is_as_received && self.head().is_none_or(RequestHead::has_plain_names)
     }
 
+    /// Whether any of these fields is present.
+    #[must_use]
+    pub fn has_any(&self, fields: KnownFields) -> bool {
+        match self.map.get() {
+            Some(map) => fields.iter().any(|field| FieldLines::has(&**map, field)),
+            None => !self.known_fields().intersection(fields).is_empty(),
+        }
+    }
+
     /// Looks up a known field.
     #[must_use]
     pub fn field(&self, field: KnownField) -> FieldValue<'_> {
@@ -372,7 +381,7 @@ impl<'a> LazyHead<'a> {
             return;
         }
         if let Some(field) = KnownField::of(name.as_str().as_bytes()) {
-            return self.remove_known(field);
+            return self.remove_all(KnownFields::of(&[field]));
         }
         if !self.may_have(|starts| starts.may_have(name.as_str().as_bytes())) {
             return;
@@ -384,18 +393,17 @@ impl<'a> LazyHead<'a> {
         }
     }
 
-    /// As [`Self::remove`].
-    pub fn remove_known(&mut self, field: KnownField) {
+    /// Removes all lines of these fields.
+    pub fn remove_all(&mut self, fields: KnownFields) {
         if let Some(map) = self.map.get_mut() {
-            map.remove(field.name());
+            fields.iter().for_each(|field| drop(map.remove(field.name())));
             return;
         }
-        if self.added.known.contains(field) {
+        for field in self.added.known.intersection(fields).iter() {
             self.added.remove(&field.name());
         }
-        if self.head().is_some_and(|head| head.has(field)) {
-            self.removed.insert(field);
-        }
+        let received = self.head().map(RequestHead::known_fields).unwrap_or_default();
+        self.removed = self.removed.union(received.intersection(fields));
     }
 
     /// Removes all fields with names that `is_removed` accepts, in the case in which they were received. Returns their names.
@@ -466,13 +474,17 @@ impl ChangeFields for LazyHead<'_> {
 
 impl FieldLines for LazyHead<'_> {
     fn lines(&self, field: KnownField) -> impl Iterator<Item = &[u8]> {
-        let (map, has) = (self.map.get(), self.has(field));
-        let of_map = map.filter(|_| has).into_iter().flat_map(move |map| FieldLines::lines(&**map, field));
-        let head = self.received_lines().filter(|_| has && !self.removed.contains(field));
-        let received = head.into_iter().flat_map(move |head| head.lines(field));
-        let is_added = map.is_none() && self.added.known.contains(field);
-        let added = is_added.then(|| self.added.of(field.name())).into_iter().flatten();
-        of_map.chain(received).chain(added)
+        let lines = || {
+            let map = self.map.get();
+            let of_map = map.into_iter().flat_map(move |map| FieldLines::lines(&**map, field));
+            let head = self.received_lines().filter(|_| !self.removed.contains(field));
+            let received = head.into_iter().flat_map(move |head| head.lines(field));
+            let is_added = map.is_none() && self.added.known.contains(field);
+            let added = is_added.then(|| self.added.of(field.name())).into_iter().flatten();
+            of_map.chain(received).chain(added)
+        };
+        // Most fields are missing: the end of a chain costs more than the question.
+        self.has(field).then(lines).into_iter().flatten()
     }
 
     #[inline]

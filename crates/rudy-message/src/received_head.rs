@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{DATE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::semantics::field::{ChangeFields, KnownField, NameStarts};
+use crate::semantics::field::{ChangeFields, KnownField, KnownFields, NameStarts};
 use crate::{FieldLine, Fields};
 
 /// Room for the lines of most heads.
@@ -20,8 +20,8 @@ const LINES_BYTES: usize = 512;
 pub struct ReceivedFields {
     /// Each with its CRLF, names in lower case, at most one `Date`.
     lines: Vec<u8>,
-    has_date: bool,
-    /// Most lookups of a missing field need no search.
+    /// Most lookups of a missing field need no search: which known fields there are, and what the other names look like.
+    known: KnownFields,
     name_starts: NameStarts,
 }
 
@@ -34,14 +34,14 @@ impl ReceivedFields {
     /// As [`Self::push`]: most lines are copied as they are.
     pub fn push_line(&mut self, line: &FieldLine<'_>) {
         match line.known {
-            Some(KnownField::Date) if std::mem::replace(&mut self.has_date, true) => return,
             Some(KnownField::Connection | KnownField::ContentLength | KnownField::TransferEncoding) => return,
-            _ => {}
+            Some(KnownField::Date) if self.known.contains(KnownField::Date) => return,
+            Some(field) => self.known.insert(field),
+            None => self.name_starts.insert(line.name),
         }
         if self.lines.capacity() == 0 {
-            self.lines.reserve(LINES_BYTES);
+            self.lines = Vec::with_capacity(LINES_BYTES);
         }
-        self.name_starts.insert(line.name);
         let start = self.lines.len();
         line.encode(&mut self.lines);
         make_lowercase(&mut self.lines[start..start + line.name.len()]);
@@ -68,7 +68,10 @@ impl ReceivedFields {
                 }
             }
         };
-        let may_be_there = self.name_starts.may_have(name);
+        let may_be_there = match KnownField::of(name) {
+            Some(field) => self.known.contains(field),
+            None => self.name_starts.may_have(name),
+        };
         std::iter::from_fn(move || if may_be_there { next() } else { None })
     }
 
@@ -84,7 +87,9 @@ impl ReceivedFields {
         }
         kept.extend_from_slice(&self.lines[end..]);
         self.lines = kept;
-        self.has_date &= *name != DATE;
+        if let Some(field) = KnownField::of(name.as_str().as_bytes()) {
+            self.known.remove(field);
+        }
     }
 
     /// Returns the fields in a map.
@@ -152,7 +157,7 @@ impl ReceivedHead {
     /// Whether it has a `Date`.
     #[inline]
     pub(crate) fn has_date(&self) -> bool {
-        self.fields.has_date
+        self.fields.known.contains(KnownField::Date)
     }
 
     /// Returns the lines.
@@ -193,7 +198,7 @@ impl ChangeFields for ReceivedHead {
 
 #[cfg(test)]
 mod tests {
-    use http::header::SERVER;
+    use http::header::{DATE, SERVER};
 
     use super::*;
 

@@ -111,7 +111,7 @@ impl Http {
                     *kept_for = head.kept_for;
                     received.begin(head);
                 }
-                ResponseEvent::Data(data) => received.body.extend_from_slice(data),
+                ResponseEvent::Data(data) => received.push(data),
                 ResponseEvent::End(trailers) => {
                     (received.trailers, received.is_complete) = (trailers.map(Box::new), true);
                 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE};
 use rudy_message::client::ResponseHead;
-use rudy_message::semantics::field::{FieldLines, KnownField};
+use rudy_message::semantics::field::{FieldLines, KnownField, KnownFields};
 use rudy_message::syntax::{members, parse_digits};
-use rudy_message::{FieldLine, LazyHead, ReceivedFields, ReceivedHead};
+use rudy_message::{FieldLine, FieldValue, LazyHead, ReceivedFields, ReceivedHead};
 
 /// The fields of a connection.
-const OF_CONNECTION: [KnownField; 7] = [
+const OF_CONNECTION: KnownFields = KnownFields::of(&[
     KnownField::Connection,
     KnownField::Expect,
     KnownField::KeepAlive,
@@ -17,34 +17,35 @@ const OF_CONNECTION: [KnownField; 7] = [
     KnownField::Te,
     KnownField::TransferEncoding,
     KnownField::Upgrade,
-];
+]);
 
 /// Removes the fields of the client's connection from a request.
 ///
 /// `TE: trailers` is set again, because trailers are passed on. `Expect` is not passed on: the connection to the client sends
 /// 100 Continue when the body is read.
 pub(super) fn remove_connection_fields(head: &mut LazyHead<'_>) {
-    if !OF_CONNECTION.iter().any(|field| head.has(*field)) {
+    if !head.has_any(OF_CONNECTION) {
         return;
     }
     let takes_trailers =
         head.lines(KnownField::Te).flat_map(members).any(|member| member.eq_ignore_ascii_case(b"trailers"));
     remove_named_fields(head);
-    for field in OF_CONNECTION {
-        head.remove_known(field);
-    }
+    head.remove_all(OF_CONNECTION);
     if takes_trailers {
         head.add(TE, HeaderValue::from_static("trailers"));
         head.add(CONNECTION, HeaderValue::from_static("te"));
     }
 }
 
-/// Removes `Connection` and the fields that it names.
+/// Removes the fields that `Connection` names.
 fn remove_named_fields(head: &mut LazyHead<'_>) {
+    // That of nearly all requests.
+    if matches!(head.field(KnownField::Connection), FieldValue::Once(option) if is_usual(option)) {
+        return;
+    }
     // A request without Host would be invalid, and its body has a length of our own.
     let named = head.lines(KnownField::Connection).filter(|line| !is_usual(line)).flat_map(members);
     let names: Vec<_> = named.filter_map(|option| HeaderName::from_bytes(option).ok()).collect();
-    head.remove_known(KnownField::Connection);
     for name in names.iter().filter(|name| **name != HOST) {
         head.remove(name);
     }
@@ -84,7 +85,8 @@ impl ResponseFields {
                 self.kept_for = self.kept_for.or_else(|| keep_alive_timeout(line.value));
             }
             Some(KnownField::Connection) => {
-                self.names_others |= members(line.value).any(|option| !is_usual(option));
+                self.names_others |=
+                    !is_usual(line.value) && members(line.value).any(|option| !is_usual(option));
             }
             _ => self.passed.push_line(line),
         }

@@ -29,15 +29,16 @@ pub(super) fn into_response(
     let Head { fields, length, .. } = head;
     let mut response = Response::with_head(fields);
     let is_unbuffered = take_unbuffered(&mut response);
-    let is_live = is_of_events(&response);
     if has_no_body(method, response.status()) {
         exchange.discard();
         response.body = Body::Stream(Box::new(HeadOnlyBody { length }));
         return Ok(response);
     }
-    let limit = if is_unbuffered || is_live { 0 } else { limit };
-    let buffer = || Buffer::new(buffers, Some(limit));
-    response.body = body(exchange, length, is_live, buffer, info)?;
+    let buffer = || {
+        let is_live = is_of_events(&response);
+        (Buffer::new(buffers, Some(if is_unbuffered || is_live { 0 } else { limit })), is_live)
+    };
+    response.body = body(exchange, length, buffer, info)?;
     Ok(response)
 }
 

@@ -12,7 +12,8 @@ use std::borrow::Cow;
 use http::{StatusCode, Uri};
 use rudy_message::LazyHead;
 use rudy_message::semantics::path::RequestPath;
-use rudy_message::semantics::percent::encode_query;
+use rudy_message::semantics::percent::{encode_query, fits_query};
+use rudy_message::syntax::any_byte;
 use rudy_pipeline::{Call, pages};
 use rudy_service::{Request, Response};
 
@@ -46,10 +47,9 @@ pub(super) fn target(
 ) -> Option<String> {
     let keeps_path = prefixes.added.is_empty() && (mount == 0 || !prefixes.strips);
     // Then it has neither an empty nor a dot segment.
-    let is_canonical = || head.path() == path.as_bytes() && memchr::memchr(b'%', head.path()).is_none();
-    let is_plain = || str::from_utf8(head.path_and_query()).is_ok_and(|sent| !needs_encoding(sent));
+    let is_canonical = || head.path() == path.as_bytes() && !any_byte(path.as_bytes(), |byte| byte == b'%');
     // Nearly all requests, for which no URI is made.
-    if keeps_path && is_canonical() && is_plain() {
+    if keeps_path && is_canonical() && fits_query(head.path_and_query()) {
         return None;
     }
     let target = target_of_uri(head.uri(), path, mount, prefixes);
@@ -64,7 +64,7 @@ pub fn target_of_uri(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: 
     let mount = if prefixes.strips { mount } else { 0 };
     if mount == 0 && prefixes.added.is_empty() && matches!(spelled, Cow::Borrowed(_)) {
         let as_sent = uri.path_and_query().map_or("/", |target| target.as_str());
-        if !spelled.split('/').any(|segment| dots(segment).is_some()) && !needs_encoding(as_sent) {
+        if !spelled.split('/').any(|segment| dots(segment).is_some()) && fits_query(as_sent.as_bytes()) {
             return None;
         }
     }
@@ -86,10 +86,6 @@ fn spelled<'u>(uri: &'u Uri, path: &RequestPath<'_>) -> Cow<'u, str> {
     let is_sent =
         sent.as_bytes() == path.as_bytes() || RequestPath::parse(sent).is_ok_and(|parsed| parsed == *path);
     if is_sent { Cow::Borrowed(sent) } else { Cow::Owned(path.encoded_from(0)) }
-}
-
-fn needs_encoding(target: &str) -> bool {
-    matches!(encode_query(target), Cow::Owned(_))
 }
 
 /// Resolves the dot segments of a path as [`RequestPath::parse`] does, but leaves the spelling of everything else. Then removes the first

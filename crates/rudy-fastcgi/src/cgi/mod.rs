@@ -17,8 +17,9 @@ use std::mem;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{StatusCode, Uri};
-use rudy_message::ReceivedFields;
+use rudy_message::semantics::field::{KnownField, KnownFields};
 use rudy_message::syntax::{parse_digits, split_response_field};
+use rudy_message::{FieldLine, ReceivedFields};
 
 use crate::{Excerpt, Limits};
 
@@ -145,7 +146,7 @@ fn parse(bytes: &[u8], for_authorizer: bool, limits: &Limits) -> Result<Head, He
     let mut count = 0;
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', bytes) {
-        let line = &bytes[start..end];
+        let (line, whole) = (&bytes[start..end], &bytes[start..=end]);
         start = end + 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
@@ -155,7 +156,7 @@ fn parse(bytes: &[u8], for_authorizer: bool, limits: &Limits) -> Result<Head, He
         if count > limits.head_fields {
             return Err(HeadError::TooManyFields { limit: limits.head_fields });
         }
-        parts.parse_line(line, count == 1)?;
+        parts.parse_line(line, whole, count == 1)?;
     }
     parts.finish(for_authorizer)
 }
@@ -174,11 +175,22 @@ struct Parts {
     has_others: bool,
 }
 
-/// The length of the longest name that means something here.
+/// The fields of the connection to the client, which only the server controls, but `Trailer`.
+const OF_CONNECTION: KnownFields = KnownFields::of(&[
+    KnownField::Connection,
+    KnownField::KeepAlive,
+    KnownField::ProxyConnection,
+    KnownField::Te,
+    KnownField::TransferEncoding,
+    KnownField::Upgrade,
+]);
+
+/// The length of the longest other name that means something here.
 const KNOWN_BYTES_MAX: usize = "x-lighttpd-send-file".len();
 
 impl Parts {
-    fn parse_line(&mut self, line: &[u8], is_first: bool) -> Result<(), HeadError> {
+    /// Parses a line; `whole` is the line with its end.
+    fn parse_line(&mut self, line: &[u8], whole: &[u8], is_first: bool) -> Result<(), HeadError> {
         let excerpt = || Excerpt::of(line);
         if is_first && line.starts_with(b"HTTP/") {
             return Err(HeadError::StatusLine(excerpt()));
@@ -188,24 +200,38 @@ impl Parts {
         }
         // As in responses over HTTP.
         let (name, value) = split_response_field(line).ok_or_else(|| HeadError::InvalidField(excerpt()))?;
-        match lower_if_short(name, &mut [0; KNOWN_BYTES_MAX]) {
-            b"status" => return self.parse_status(value),
-            b"connection" | b"keep-alive" | b"proxy-connection" | b"te" | b"trailer"
-            | b"transfer-encoding" | b"upgrade" => {
+        let field = FieldLine::received(name, value, KnownField::of(name), whole);
+        match field.known {
+            Some(field) if OF_CONNECTION.contains(field) => {
                 self.removed_fields.extend(HeaderName::from_bytes(name));
                 return Ok(());
             }
-            b"content-length" => {
+            Some(KnownField::ContentLength) => {
                 let length = parse_digits(value).ok_or_else(|| HeadError::BadContentLength(excerpt()))?;
                 if self.content_length.replace(length).is_some_and(|earlier| earlier != length) {
                     return Err(HeadError::ContentLengthsDiffer);
                 }
                 return Ok(());
             }
-            b"content-type" => {
+            Some(KnownField::ContentType) => {
                 if mem::replace(&mut self.has_content_type, true) {
                     return Err(HeadError::Duplicate("Content-Type"));
                 }
+            }
+            Some(_) => self.has_others = true,
+            None => return self.parse_other(&field),
+        }
+        self.fields.push_line(&field);
+        Ok(())
+    }
+
+    /// Parses a field that has no meaning for other messages.
+    fn parse_other(&mut self, field: &FieldLine<'_>) -> Result<(), HeadError> {
+        match lower_if_short(field.name, &mut [0; KNOWN_BYTES_MAX]) {
+            b"status" => return self.parse_status(field.value),
+            b"trailer" => {
+                self.removed_fields.extend(HeaderName::from_bytes(field.name));
+                return Ok(());
             }
             b"location" => {
                 if mem::replace(&mut self.has_location, true) {
@@ -217,7 +243,7 @@ impl Parts {
             }
             _ => self.has_others = true,
         }
-        self.fields.push(name, value);
+        self.fields.push_line(field);
         Ok(())
     }
 

@@ -13,9 +13,13 @@ use super::failure::{AppCause, Cause};
 /// How much is read at a time: four records of php-fpm, which writes responses in pieces of 8 KiB.
 const READ_BYTES: usize = 32 * 1024;
 
+/// A connection, in a box that lives as long: each request moves it a dozen times.
+#[derive(Debug)]
+pub(super) struct Connection(Box<Inner>);
+
 /// A socket with its protocol state. It has no buffer between requests.
 #[derive(Debug)]
-pub(super) struct Connection {
+struct Inner {
     socket: Socket,
     protocol: GatewayConnection,
     /// The beginning of an incomplete record.
@@ -24,28 +28,28 @@ pub(super) struct Connection {
 
 impl SocketConnection for Connection {
     fn new(socket: Socket) -> Self {
-        Self { socket, protocol: GatewayConnection::new(), incomplete: Vec::new() }
+        Self(Box::new(Inner { socket, protocol: GatewayConnection::new(), incomplete: Vec::new() }))
     }
 
     fn socket(&mut self) -> &mut Socket {
-        &mut self.socket
+        &mut self.0.socket
     }
 }
 
 impl Connection {
     /// Begins a request and appends its first record to `out`.
     pub(super) fn begin(&mut self, role: Role, out: &mut BytesMut) -> RequestId {
-        self.protocol.begin(role, true, out)
+        self.0.protocol.begin(role, true, out)
     }
 
     /// Appends a query for the app's limits (`FCGI_GET_VALUES`) to `out`.
     pub(super) fn query_values(&mut self, out: &mut BytesMut) {
-        self.protocol.query_values(out);
+        self.0.protocol.query_values(out);
     }
 
     /// Sends as many bytes as the socket accepts.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.socket.poll_write(cx, bytes)
+        self.0.socket.poll_write(cx, bytes)
     }
 
     /// Reads once, and passes the decoded events to `on_event`.
@@ -55,7 +59,7 @@ impl Connection {
         limits: &Limits,
         mut on_event: impl FnMut(Event<'_>) -> Result<(), Cause>,
     ) -> Poll<Result<(), Cause>> {
-        let Self { socket, protocol, incomplete } = self;
+        let Inner { socket, protocol, incomplete } = &mut *self.0;
         poll_decode(cx, socket, incomplete, READ_BYTES, |bytes| {
             let mut bytes = bytes.ok_or(AppCause::Fault(Fault::Closed))?;
             loop {
@@ -71,6 +75,6 @@ impl Connection {
 
     /// Returns whether the app has ended the request and sent nothing after it.
     pub(super) fn is_idle(&self) -> bool {
-        self.protocol.is_idle() && self.incomplete.is_empty()
+        self.0.protocol.is_idle() && self.0.incomplete.is_empty()
     }
 }

@@ -119,7 +119,7 @@ impl Records {
             received.begin(head);
             body = &data[used..];
         }
-        received.body.extend_from_slice(body);
+        received.push(body);
         Ok(())
     }
 }

@@ -18,6 +18,12 @@ use rudy_service::{Client, Request};
 use super::script::Script;
 use super::tls::encode_tls;
 
+/// What the names of the variables of header fields begin with.
+const PREFIX: &[u8] = b"HTTP_";
+
+/// The number of fields in nearly all heads.
+const FIELDS: usize = 24;
+
 /// The variables that are the same in every request to an app, encoded once.
 #[derive(Debug)]
 pub(super) struct Constants {
@@ -224,17 +230,17 @@ impl Params<'_> {
         if is_early {
             params.push("HTTP_EARLY_DATA", b"1");
         }
-        // Room for nearly all names.
-        let mut variable = Vec::with_capacity(64);
-        variable.extend_from_slice(b"HTTP_");
         let is_replaced = |name: &[u8]| {
             (is_absolute && name.eq_ignore_ascii_case(b"host"))
                 || (is_early && name.eq_ignore_ascii_case(b"early-data"))
         };
         let are_plain = self.request.has_plain_names();
-        let repeated = Names::repeated(self.request.fields().map(|(name, _)| name));
+        // To find the lines again would cost more than the list.
+        let mut fields = Vec::with_capacity(FIELDS);
+        fields.extend(self.request.fields());
+        let repeated = Names::repeated(fields.iter().map(|(name, _)| *name));
         let mut joined: Vec<&[u8]> = Vec::new();
-        for (name, value) in self.request.fields() {
+        for (name, value) in fields {
             let is_done = || joined.iter().any(|other| name.eq_ignore_ascii_case(other));
             if !(are_plain || is_plain(name)) || has_other_way(name) || is_replaced(name) || is_done() {
                 continue;
@@ -244,9 +250,7 @@ impl Params<'_> {
                 joined.push(name);
                 value = self.joined(name).into();
             }
-            variable.truncate("HTTP_".len());
-            variable.extend(name.iter().map(|byte| VARIABLE_BYTES[usize::from(*byte)]));
-            params.push_bytes(&variable, &value);
+            params.push_field(name, &value);
         }
     }
 
@@ -345,18 +349,27 @@ fn port<'a>(host: &'a [u8], scheme: &Scheme) -> &'a [u8] {
     }
 }
 
-/// The characters of the names of variables for those of the names of fields.
-static VARIABLE_BYTES: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0_u8;
-    loop {
-        table[byte as usize] = if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
-        if byte == u8::MAX {
-            break table;
+/// Spells the name of a field as that of a variable. In blocks for which the compiler needs no loop; the last one may overlap the one before.
+fn spell_variable(name: &mut [u8]) {
+    let spell = |block: &mut [u8]| {
+        for byte in block {
+            *byte = variable_byte(*byte);
         }
-        byte += 1;
+    };
+    for block in name.as_chunks_mut::<8>().0 {
+        spell(block);
     }
-};
+    match name.last_chunk_mut::<8>() {
+        Some(block) => spell(block),
+        None => spell(name),
+    }
+}
+
+/// Returns the character in the name of a variable for that in the name of a field, or for itself.
+#[inline]
+fn variable_byte(byte: u8) -> u8 {
+    if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }
+}
 
 struct Encoder<'a> {
     params: ParamsEncoder<'a>,
@@ -366,12 +379,16 @@ struct Encoder<'a> {
 impl Encoder<'_> {
     /// Adds a variable unless the configuration overrides it.
     fn push(&mut self, name: &str, value: &[u8]) {
-        self.push_bytes(name.as_bytes(), value);
+        if self.is_not_overridden(name.as_bytes()) {
+            self.params.push(name.as_bytes(), value);
+        }
     }
 
-    fn push_bytes(&mut self, name: &[u8], value: &[u8]) {
-        if self.is_not_overridden(name) {
-            self.params.push(name, value);
+    /// Adds the variable of a header field.
+    fn push_field(&mut self, name: &[u8], value: &[u8]) {
+        let variable = || PREFIX.iter().copied().chain(name.iter().map(|byte| variable_byte(*byte)));
+        if self.overrides.iter().all(|(other, _)| !other.bytes().eq(variable())) {
+            self.params.push_spelled(PREFIX, name, spell_variable, value);
         }
     }
 

@@ -76,9 +76,9 @@ impl AppResponse {
         }
         let buffer = || {
             let is_live = is_unbuffered || is_of_events(&response);
-            Buffer::new(buffers, Some(if is_live { 0 } else { limit }))
+            (Buffer::new(buffers, Some(if is_live { 0 } else { limit })), false)
         };
-        response.body = body(exchange, head.content_length, false, buffer, || ())?;
+        response.body = body(exchange, head.content_length, buffer, || ())?;
         Ok(response)
     }
 }

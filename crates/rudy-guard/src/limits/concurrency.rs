@@ -39,6 +39,8 @@ impl Limit for ConcurrencyLimit {
         let request = &passage.request;
         let (source, now) = (KeySource::of_request(request, call), Instant::now());
         match acquire(limits, &source, Some(&request.state().counted), now) {
+            // Nearly always, for which no second list is made.
+            Ok(slots) if passage.kept.slots.is_empty() => passage.kept.slots = slots,
             Ok(slots) => passage.kept.slots.extend(slots),
             Err((Applied { limit, effect }, key)) => {
                 limit.meter.count(key, &source, *effect, now);

@@ -27,7 +27,7 @@ impl AddedFields {
         }
         self.name_starts.insert(name);
         if self.lines.capacity() == 0 {
-            self.lines.reserve(ADDED_BYTES);
+            self.lines = Vec::with_capacity(ADDED_BYTES);
         }
         put_field(name, value, &mut self.lines);
     }

@@ -70,8 +70,11 @@ pub enum KnownField {
     Accept,
     AcceptEncoding,
     Authorization,
+    CacheControl,
     Connection,
+    ContentEncoding,
     ContentLength,
+    ContentType,
     Cookie,
     Date,
     Expect,
@@ -100,8 +103,11 @@ impl KnownField {
         Self::Accept,
         Self::AcceptEncoding,
         Self::Authorization,
+        Self::CacheControl,
         Self::Connection,
+        Self::ContentEncoding,
         Self::ContentLength,
+        Self::ContentType,
         Self::Cookie,
         Self::Date,
         Self::Expect,
@@ -141,10 +147,13 @@ impl KnownField {
             (10, b'c') if is(name, b"connection") => Some(Self::Connection),
             (10, b'k') if is(name, b"keep-alive") => Some(Self::KeepAlive),
             (10, b'u') if is(name, b"user-agent") => Some(Self::UserAgent),
+            (12, b'c') if is(name, b"content-type") => Some(Self::ContentType),
             (13, b'a') if is(name, b"authorization") => Some(Self::Authorization),
+            (13, b'c') if is(name, b"cache-control") => Some(Self::CacheControl),
             (13, b'i') if is(name, b"if-none-match") => Some(Self::IfNoneMatch),
             (14, b'c') if is(name, b"content-length") => Some(Self::ContentLength),
             (15, b'a') if is(name, b"accept-encoding") => Some(Self::AcceptEncoding),
+            (16, b'c') if is(name, b"content-encoding") => Some(Self::ContentEncoding),
             (16, b'p') if is(name, b"proxy-connection") => Some(Self::ProxyConnection),
             (17, b'i') if is(name, b"if-modified-since") => Some(Self::IfModifiedSince),
             (17, b't') if is(name, b"transfer-encoding") => Some(Self::TransferEncoding),
@@ -166,8 +175,11 @@ impl KnownField {
             Self::Accept => header::ACCEPT,
             Self::AcceptEncoding => header::ACCEPT_ENCODING,
             Self::Authorization => header::AUTHORIZATION,
+            Self::CacheControl => header::CACHE_CONTROL,
             Self::Connection => header::CONNECTION,
+            Self::ContentEncoding => header::CONTENT_ENCODING,
             Self::ContentLength => header::CONTENT_LENGTH,
+            Self::ContentType => header::CONTENT_TYPE,
             Self::Cookie => header::COOKIE,
             Self::Date => header::DATE,
             Self::Expect => header::EXPECT,
@@ -253,11 +265,15 @@ impl KnownFields {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the fields of the set.
     /// Returns the fields, one after another.
     pub fn iter(self) -> impl Iterator<Item = KnownField> {
-        let all = KnownField::ALL.iter().copied();
-        all.filter(move |field| self.contains(*field)).take(self.0.count_ones() as usize)
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            // Without a field, there are as many zeros as bits, which are more than the fields.
+            let field = KnownField::ALL.get(rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(*field)
+        })
     }
 }
 

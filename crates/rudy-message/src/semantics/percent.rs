@@ -17,15 +17,22 @@ pub fn encode(decoded: &str) -> String {
 /// percent signs stay: browsers send the first in queries, and the second are escapes.
 #[must_use]
 pub fn encode_query(query: &str) -> Cow<'_, str> {
-    const KEPT: &[u8] = b"-._~!$&'()*+,;=:@/?%[]";
-    static FITS: [bool; 256] = alphanumeric_and(KEPT);
-    if query.bytes().all(|byte| FITS[usize::from(byte)]) {
+    if fits_query(query.as_bytes()) {
         return Cow::Borrowed(query);
     }
     let mut encoded = String::with_capacity(query.len() + 16);
-    push_encoded(query.as_bytes(), KEPT, &mut encoded);
+    push_encoded(query.as_bytes(), IN_QUERY, &mut encoded);
     Cow::Owned(encoded)
 }
+
+/// Whether [`encode_query`] would change nothing.
+#[must_use]
+pub fn fits_query(query: &[u8]) -> bool {
+    static FITS: [bool; 256] = alphanumeric_and(IN_QUERY);
+    query.iter().all(|byte| FITS[usize::from(*byte)])
+}
+
+const IN_QUERY: &[u8] = b"-._~!$&'()*+,;=:@/?%[]";
 
 /// Encodes a text for the field `grpc-message`: visible ASCII and spaces stay, except the percent sign.
 #[must_use]

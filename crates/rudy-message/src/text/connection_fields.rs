@@ -48,6 +48,11 @@ pub enum Length {
 impl ConnectionFields {
     /// Records a line of Connection.
     pub fn record_connection(&mut self, value: &[u8]) {
+        // That of nearly all peers.
+        if value.eq_ignore_ascii_case(b"keep-alive") {
+            self.keeps_alive = true;
+            return;
+        }
         for option in members(value) {
             self.closes |= option.eq_ignore_ascii_case(b"close");
             self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");

@@ -186,8 +186,7 @@ impl Handler {
         if response.takes_time() {
             self.observe(connection);
         }
-        let exchange = std::mem::take(&mut self.exchange);
-        Poll::Ready(connection.respond(response, exchange, poll_cx, scratch))
+        Poll::Ready(connection.respond(response, &mut self.exchange, poll_cx, scratch))
     }
 
     /// Ends the exchange if a deadline has passed.
@@ -448,7 +447,7 @@ impl<S: ServiceSource> Connection<S> {
     fn respond(
         &mut self,
         mut response: Response,
-        mut exchange: Exchange,
+        exchange: &mut Exchange,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> State {
@@ -465,11 +464,11 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     /// Sends a response whose head is in `out`. If the transport does not accept all of it, the connection
-    /// continues in the state `Body`.
+    /// continues in the state `Body` with the exchange.
     pub(super) fn send(
         &mut self,
         response: Response,
-        mut exchange: Exchange,
+        exchange: &mut Exchange,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> State {
@@ -477,7 +476,7 @@ impl<S: ServiceSource> Connection<S> {
             exchange.details.get_or_insert_default().upgrade = Some(Box::new(upgrade));
         }
         exchange.pump.set_body(if self.machine.sends_body() { response.body } else { Body::Empty });
-        let Exchange { pump, output, details } = &mut exchange;
+        let Exchange { pump, output, details } = exchange;
         let sent = pump.poll(&mut self.io, output, &mut *self.machine, poll_cx, out);
         if let Some(details) = details {
             details.record_progress(poll_cx);
@@ -486,7 +485,7 @@ impl<S: ServiceSource> Connection<S> {
             Poll::Ready(Ok(())) => exchange.finish(self),
             Poll::Ready(Err(end_reason)) => exchange.end(self.fault(end_reason)),
             // The next poll sets the deadlines.
-            Poll::Pending => State::Body(Box::new(exchange)),
+            Poll::Pending => State::Body(Box::new(std::mem::take(exchange))),
         }
     }
 }

@@ -239,7 +239,7 @@ impl<S: ServiceSource> Connection<S> {
         exchange.output.add_earlier(std::mem::take(batch.records));
         let worker = self.context.worker.clone();
         let mut poll_cx = PollContext::new(batch.cx, &worker.counters, batch.budget);
-        let next = self.send(response, exchange, &mut poll_cx, batch.out);
+        let next = self.send(response, &mut exchange, &mut poll_cx, batch.out);
         Ok(Some(next).filter(|next| !matches!(next, State::Head)))
     }
 

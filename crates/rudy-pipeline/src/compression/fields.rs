@@ -37,7 +37,7 @@ impl Wanted {
             is_head: *request.method() == Method::HEAD,
             is_coded: media_type::coding_of_name(path) != Coding::Identity,
             is_tunnel: *request.method() == Method::CONNECT,
-            forbids_transformation: lines_forbid_transformation(request.get_all(&CACHE_CONTROL)),
+            forbids_transformation: lines_forbid_transformation(request.lines(KnownField::CacheControl)),
             if_none_match: request.lines(KnownField::IfNoneMatch).map(Into::into).collect(),
         }
     }

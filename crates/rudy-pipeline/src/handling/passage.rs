@@ -33,6 +33,12 @@ pub struct Passage<'a> {
     instead: Option<Box<Response>>,
 }
 
+impl<'a> From<Request<'a>> for Passage<'a> {
+    fn from(request: Request<'a>) -> Self {
+        Self { request, kept: Kept::default(), instead: None }
+    }
+}
+
 impl Passage<'_> {
     /// Takes the request out, with a copy of what it borrows, for a step that waits.
     pub fn take(&mut self) -> Passage<'static> {
@@ -160,15 +166,13 @@ impl Next {
         if self.0 == target.steps.len() {
             return target.handler.call(request, call);
         }
-        let passage = Passage { request, ..Passage::default() };
-        enter(passage, call, self.0, self.0)
+        enter(request.into(), call, self.0, self.0)
     }
 }
 
 /// Passes this response back through all steps of a route, as if it were that of the handler.
 pub(super) fn respond(request: Request<'_>, response: Response, call: Call<'_>) -> Reply {
-    let passage = Passage { request, instead: Some(Box::new(response)), ..Passage::default() };
-    enter(passage, call, 0, 0)
+    enter(Passage { instead: Some(Box::new(response)), ..request.into() }, call, 0, 0)
 }
 
 /// Passes a request that has entered the steps from `first` to the one with number `at`, and further.
@@ -207,7 +211,7 @@ pub enum Explained {
 
 /// Passes a request through the steps of its route as [`enter`] does, until one responds, but calls none that would count, send or wait.
 pub fn explain(request: Request<'_>, call: &Call<'_>) -> Vec<Explained> {
-    let mut passage = Passage { request, ..Passage::default() };
+    let mut passage = Passage::from(request);
     let mut explained = Vec::new();
     for step in &call.route.handler.steps {
         if let Some(what) = step.acts_on(&passage.request) {

@@ -8,28 +8,41 @@ use http::HeaderValue;
 
 use super::HasRequestState;
 
-/// The limits that have counted or rejected a request already.
+/// The limits that have counted or rejected a request already, by their addresses.
 #[derive(Debug, Clone, Default)]
-pub struct Counted(Vec<usize>);
+pub struct Counted {
+    /// As many as nearly all routes have, without an allocation; 0 is none.
+    first: [usize; 3],
+    others: Vec<usize>,
+}
 
 impl Counted {
     /// Whether a limit has counted the request.
     pub fn includes<T>(&self, limit: &Arc<T>) -> bool {
-        self.0.contains(&Arc::as_ptr(limit).addr())
+        self.contains(Arc::as_ptr(limit).addr())
+    }
+
+    fn contains(&self, limit: usize) -> bool {
+        self.first.contains(&limit) || self.others.contains(&limit)
     }
 
     /// Notes limits by their addresses.
     pub fn note(&mut self, limits: impl Iterator<Item = usize>) {
         for limit in limits {
-            if !self.0.contains(&limit) {
-                self.0.push(limit);
+            if self.contains(limit) {
+                continue;
+            }
+            match self.first.iter_mut().find(|place| **place == 0) {
+                Some(place) => *place = limit,
+                None => self.others.push(limit),
             }
         }
     }
 
     /// Notes what another one has noted.
     pub fn add(&mut self, other: &Self) {
-        self.note(other.0.iter().copied());
+        let noted = other.first.iter().chain(&other.others).copied();
+        self.note(noted.filter(|limit| *limit != 0));
     }
 }
 

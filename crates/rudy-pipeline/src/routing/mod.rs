@@ -241,11 +241,13 @@ impl<H> Site<H> {
             return Ok((InSite::Redirects, 0));
         }
         let (number, pattern) = self.governing(path.as_bytes(), SCRIPTS_MAX)?;
-        if !self.routes[number].paths[pattern].has_encoded_slash()
-            && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
-            && !self.governing(decoded.as_bytes(), SCRIPTS_MAX).is_ok_and(|(other, _)| other == number)
+        if let Some(decoded) = path.with_slashes_decoded().transpose()
+            && !self.routes[number].paths[pattern].has_encoded_slash()
         {
-            return Err(NotFound::Ambiguous(PathError::EncodedSlash));
+            let decoded = decoded.map_err(NotFound::Ambiguous)?;
+            if !self.governing(decoded.as_bytes(), SCRIPTS_MAX).is_ok_and(|(other, _)| other == number) {
+                return Err(NotFound::Ambiguous(PathError::EncodedSlash));
+            }
         }
         Ok((InSite::Listed(number), pattern))
     }
