@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use rudy_command::Exit;
+use rudy_command::{Exit, report_error};
 use rudy_units::rough;
 
 use crate::plan::{Plan, builtin};
@@ -22,13 +22,8 @@ pub fn show(name: &str) -> Exit {
     if let Some(text) = builtin::text(name).or_else(|| builtin::peer(name.as_ref())) {
         return print(text);
     }
-    // An error of stderr cannot be reported.
-    let _ = writeln!(
-        io::stderr(),
-        "error: no built-in plan or file {name:?}: expected one of {}",
-        builtin::names()
-    );
-    Exit::BadInput
+    let why = format!("no built-in plan or file {name:?}: expected one of {}", builtin::names());
+    report_error(Exit::BadInput, &why)
 }
 
 fn described(plan: &Plan) -> String {

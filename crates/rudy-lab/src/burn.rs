@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use rudy_command::Exit;
+use rudy_command::{Exit, report_error};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The longest line of a request head.
@@ -16,11 +16,7 @@ const LINE_BYTES_MAX: u64 = 8192;
 pub fn burn(listen: SocketAddr, cpu: Duration) -> Exit {
     let listener = match TcpListener::bind(listen) {
         Ok(listener) => listener,
-        Err(error) => {
-            // An error of stderr cannot be reported.
-            let _ = writeln!(io::stderr(), "error: cannot listen on {listen}: {error}");
-            return Exit::CannotRun;
-        }
+        Err(error) => return report_error(Exit::CannotRun, &format!("cannot listen on {listen}: {error}")),
     };
     // A connection that cannot be accepted has already been closed.
     for stream in listener.incoming().flatten() {

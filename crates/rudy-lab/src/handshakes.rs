@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rudy_command::Exit;
+use rudy_command::{Exit, report_error};
 use rudy_experiment::charts;
 use rudy_experiment::experiment::{self, Experiment};
 use rudy_experiment::plan::Kind;
@@ -40,7 +40,9 @@ pub struct Handshakes {
 pub fn handshakes(options: &Handshakes) -> Exit {
     let temporary = match tempfile::tempdir() {
         Ok(temporary) => temporary,
-        Err(error) => return refuse(&format!("cannot make a temporary folder: {error}")),
+        Err(error) => {
+            return report_error(Exit::CannotRun, &format!("cannot make a temporary folder: {error}"));
+        }
     };
     let out = options.out.clone().unwrap_or_else(|| temporary.path().join("handshakes"));
     let run = Options {
@@ -53,14 +55,8 @@ pub fn handshakes(options: &Handshakes) -> Exit {
     };
     run_then(&run, |folder, exit| match print(folder, options) {
         Ok(()) => exit,
-        Err(why) => refuse(&why),
+        Err(why) => report_error(Exit::CannotRun, &why),
     })
-}
-
-fn refuse(why: &str) -> Exit {
-    // An error of stderr cannot be reported.
-    let _ = writeln!(Visible(io::stderr()), "error: {why}");
-    Exit::CannotRun
 }
 
 fn print(folder: &Path, options: &Handshakes) -> Result<(), String> {

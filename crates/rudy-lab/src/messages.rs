@@ -9,8 +9,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rudy_command::Exit;
-use rudy_units::Visible;
+use rudy_command::{Exit, report_error};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -45,22 +44,17 @@ struct Taken {
 /// parses.
 #[must_use]
 pub fn messages(options: Messages) -> Exit {
-    let refuse = |exit, why: &dyn fmt::Display| {
-        // An error of stderr cannot be reported.
-        let _ = writeln!(Visible(io::stderr()), "error: {why}");
-        exit
-    };
     if !(2..=TASKS_MAX).contains(&options.tasks) || !(1..=WORKERS_MAX).contains(&options.workers) {
         let expected = format!("expected N from 2 to {TASKS_MAX}, and --workers from 1 to {WORKERS_MAX}");
-        return refuse(Exit::BadInput, &expected);
+        return report_error(Exit::BadInput, &expected);
     }
     let taken = match taken(options) {
         Ok(taken) => taken,
-        Err(error) => return refuse(Exit::CannotRun, &error),
+        Err(error) => return report_error(Exit::CannotRun, &error.to_string()),
     };
     // A closed pipe is no error: the reader has read enough.
     match io::stdout().write_all(taken.to_string().as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => refuse(Exit::CannotRun, &error),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => report_error(Exit::CannotRun, &error.to_string()),
         _ => Exit::Done,
     }
 }

@@ -19,12 +19,6 @@ pub struct Machine {
     pub idle: Duration,
     /// CPU time that the host of this virtual machine gave to others (steal).
     pub steal: Duration,
-    /// Kernel memory of TCP sockets: unread and unsent data. No process's memory includes it.
-    pub tcp_bytes: u64,
-    /// TCP sockets without a process that are not in `TIME_WAIT`.
-    pub tcp_orphans: u64,
-    /// Connections in `TIME_WAIT`.
-    pub tcp_time_wait: u64,
 }
 
 impl Machine {
@@ -35,17 +29,12 @@ impl Machine {
         let unexpected = |path: &str, expected| Error::Unexpected { path: path.to_owned(), expected };
         read(STAT, &mut buffer)?;
         let cpu = Cpu::parse(&buffer).ok_or_else(|| unexpected(STAT, "a line `cpu` with eight numbers"))?;
-        read(SOCKSTAT, &mut buffer)?;
-        let tcp = Tcp::parse(&buffer).ok_or_else(|| unexpected(SOCKSTAT, "a line `TCP:`"))?;
         Ok(Self {
             at,
             cores: cpu.cores,
             busy: ticks(cpu.busy),
             idle: ticks(cpu.idle),
             steal: ticks(cpu.steal),
-            tcp_bytes: tcp.pages * rustix::param::page_size() as u64,
-            tcp_orphans: tcp.orphans,
-            tcp_time_wait: tcp.time_wait,
         })
     }
 }
@@ -88,7 +77,6 @@ impl Hardware {
 }
 
 const STAT: &str = "/proc/stat";
-const SOCKSTAT: &str = "/proc/net/sockstat";
 
 /// In ticks.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,26 +100,6 @@ impl Cpu {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Tcp {
-    orphans: u64,
-    time_wait: u64,
-    pages: u64,
-}
-
-impl Tcp {
-    /// Parses names and numbers in turn: `TCP: inuse 4 orphan 0 tw 194 alloc 4 mem 86`.
-    fn parse(sockstat: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(sockstat);
-        let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
-        let number = |name| {
-            let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != name);
-            fields.nth(1)?.parse().ok()
-        };
-        Some(Self { orphans: number("orphan")?, time_wait: number("tw")?, pages: number("mem")? })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,13 +113,6 @@ mod tests {
         for broken in ["", "cpu 1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3 x 5 6 7 8\n"] {
             assert_eq!(Cpu::parse(broken.as_bytes()), None, "{broken}");
         }
-    }
-
-    #[test]
-    fn memory_of_sockets_is_in_pages() {
-        let sockstat = b"sockets: used 27\nTCP: inuse 4 orphan 1 tw 194 alloc 4 mem 86\nUDP: inuse 0 mem 9\n";
-        assert_eq!(Tcp::parse(sockstat), Some(Tcp { orphans: 1, time_wait: 194, pages: 86 }));
-        assert_eq!(Tcp::parse(b"sockets: used 27\nUDP: inuse 0 mem 9\n"), None);
     }
 
     #[test]

@@ -37,9 +37,8 @@ impl StreamSchedule {
     /// schedule and does not stall.
     #[must_use]
     pub fn stalls(&self, now: Duration, interval: Duration) -> bool {
-        let stream_schedule =
-            nanoseconds(now).saturating_sub(self.due_ns(self.chunks.saturating_add(1), interval));
-        self.chunks > 0 && stream_schedule > nanoseconds(interval).saturating_mul(2)
+        let delay = nanoseconds(now).saturating_sub(self.due_ns(self.chunks.saturating_add(1), interval));
+        self.chunks > 0 && delay > nanoseconds(interval).saturating_mul(2)
     }
 
     fn due_ns(&self, chunk: u32, interval: Duration) -> u64 {
@@ -62,14 +61,10 @@ mod tests {
     #[test]
     fn the_delay_of_a_chunk_is_measured_from_the_first_one() {
         let mut stream = StreamSchedule::default();
-        let stream_schedule: Vec<_> = [500, 1500, 2540, 3400, 4700]
-            .map(|at| {
-                stream
-                    .chunk(Duration::from_millis(at), SECOND)
-                    .map(|stream_schedule| stream_schedule.as_millis())
-            })
+        let delays: Vec<_> = [500, 1500, 2540, 3400, 4700]
+            .map(|at| stream.chunk(Duration::from_millis(at), SECOND).map(|delay| delay.as_millis()))
             .into();
-        assert_eq!(stream_schedule, [None, Some(0), Some(40), Some(0), Some(200)]);
+        assert_eq!(delays, [None, Some(0), Some(40), Some(0), Some(200)]);
         assert_eq!(stream.chunks(), 5);
     }
 

@@ -98,77 +98,12 @@ impl fmt::Display for SuccessRate {
     }
 }
 
-/// The two-sided p-value of Fisher's exact test, of the hypothesis that two servers fail equally often ("The logic of
-/// inductive inference", Journal of the Royal Statistical Society 98, 1935). At most 0.05 means that their
-/// success rates differ.
-///
-/// It allows for different totals, which the lower bounds of the rates do not: without a failure, the server
-/// with more requests has the higher bound. Like them, it assumes that failures are independent.
-///
-/// ```
-/// use rudy_stats::success::{SuccessRate, fisher_exact};
-///
-/// let (few, many) = (SuccessRate::new(1000, 1000), SuccessRate::new(1_000_000, 1_000_000));
-/// assert!(few.nines_lower_bound() < many.nines_lower_bound() && fisher_exact(few, many) > 0.99);
-/// assert!(fisher_exact(SuccessRate::new(990, 1000), many) < 1e-9);
-/// ```
-#[must_use]
-pub fn fisher_exact(a: SuccessRate, b: SuccessRate) -> f64 {
-    let (a_total, b_total) = (a.total, b.total);
-    let failed = a.failed() + b.failed();
-    // The number of failures of A, given the failures of both, has a hypergeometric distribution.
-    let (least, most) = (failed.saturating_sub(b_total), failed.min(a_total));
-    let log = |of_a: u64| log_choose(a_total, of_a) + log_choose(b_total, failed - of_a);
-    let observed = log(a.failed());
-    let all = log_choose(a_total + b_total, failed);
-    // All counts that are not more probable than the observed one. Terms fall away from the mode, so each sum ends
-    // where they no longer add anything.
-    let tail = |counts: &mut dyn Iterator<Item = u64>| {
-        let mut sum = 0.0;
-        for of_a in counts {
-            let chance = (log(of_a) - all).exp();
-            sum += chance;
-            if chance < sum * 1e-15 || chance <= 0.0 {
-                break;
-            }
-        }
-        sum
-    };
-    let (low, high) = tail_ends(least, most, observed, &log);
-    let below = low.map_or(0.0, |low| tail(&mut (least..=low).rev()));
-    let above = high.map_or(0.0, |high| tail(&mut (high..=most)));
-    (below + above).min(1.0)
-}
-
-/// The highest count below the mode, and the lowest one from it on, that are not more probable than `observed`.
-fn tail_ends(least: u64, most: u64, observed: f64, log: &dyn Fn(u64) -> f64) -> (Option<u64>, Option<u64>) {
-    let search = |mut from: u64, mut to: u64, condition: &dyn Fn(u64) -> bool| {
-        // The first of from..to for which it is so; `to` if there is none.
-        while from < to {
-            let middle = from + (to - from) / 2;
-            if condition(middle) { to = middle } else { from = middle + 1 }
-        }
-        from
-    };
-    let mode = search(least, most, &|count| log(count + 1) <= log(count));
-    let rising = search(least, mode, &|count| log(count) > observed + ROUNDING);
-    let falling = search(mode, most + 1, &|count| log(count) <= observed + ROUNDING);
-    (rising.checked_sub(1).filter(|low| *low >= least), Some(falling).filter(|high| *high <= most))
-}
-
-fn log_choose(n: u64, k: u64) -> f64 {
-    log_gamma(float(n) + 1.0) - log_gamma(float(k) + 1.0) - log_gamma(float(n - k) + 1.0)
-}
-
 /// The exact one-sided binomial test: `true` if a probability above `share` explains `count` of `total` events, at
 /// [`CONFIDENCE`].
 pub(crate) fn exceeds_share(count: u64, total: u64, share: f64) -> bool {
     // At least `count` of a kind are at most `total - count` of the other kind.
     float(count) > share * float(total) && binomial_cdf(total - count, total, 1.0 - share) <= 1.0 - CONFIDENCE
 }
-
-/// The rounding error of the logarithm of a probability, for 10^9 requests.
-const ROUNDING: f64 = 1e-6;
 
 /// A share with as many digits as distinguish it from 100 %.
 fn percent(share: f64) -> String {
@@ -334,28 +269,5 @@ mod tests {
         ] {
             assert_eq!(SuccessRate::new(succeeded, total).to_string(), sentence);
         }
-    }
-
-    #[test]
-    fn fisher_exact_matches_r() {
-        // R: fisher.test(matrix(c(failed A, succeeded A, failed B, succeeded B), 2))$p.value.
-        for (a, b, p) in [
-            // Fisher's tea: 3 of 4 and 1 of 4.
-            ((1, 4), (3, 4), 0.485_714),
-            ((10, 12), (2, 12), 0.003_328_9),
-            ((1000, 1000), (1000, 1000), 1.0),
-            ((95, 100), (100, 100), 0.059_383),
-        ] {
-            let (a, b) = (SuccessRate::new(a.0, a.1), SuccessRate::new(b.0, b.1));
-            assert!((fisher_exact(a, b) - p).abs() < 1e-5, "{a:?} {b:?}: {}", fisher_exact(a, b));
-            assert!((fisher_exact(b, a) - fisher_exact(a, b)).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn fisher_exact_handles_two_hundred_million_requests() {
-        let rate = |succeeded| SuccessRate::new(succeeded, 100_000_000);
-        assert!(fisher_exact(rate(50_000_000), rate(50_010_000)) > 0.1);
-        assert!(fisher_exact(rate(50_000_000), rate(50_030_000)) < 0.001);
     }
 }

@@ -10,7 +10,6 @@ use rudy_stats::compare::{
     expected_to_differ,
 };
 use rudy_stats::schedule::{Arrivals, Profile, Share};
-use rudy_stats::success::fisher_exact;
 use rudy_stats::{Histogram, Schedule, Slo, SuccessRate};
 
 /// Vigna's splitmix64, <https://prng.di.unimi.it/splitmix64.c>.
@@ -90,28 +89,28 @@ fn the_interval_covers_the_true_ratio_in_95_percent_with_any_noise() {
 fn the_interval_of_few_rounds_keeps_its_level() {
     for rounds in 6..10 {
         let mut random = Random(2);
-        let mut text = 0.0;
+        let mut level = 0.0;
         let held = share(2000, || {
             let a = values(&mut random, rounds, 2.0, NOISES[1].1);
             let b = values(&mut random, rounds, 1.0, NOISES[1].1);
             let interval = RatioEstimate::paired(&a, &b).unwrap().interval(0.95).unwrap();
-            text = interval.confidence;
+            level = interval.confidence;
             interval.contains(2.0)
         });
-        assert!((held - text).abs() < 0.014 && text >= 0.95, "{rounds} rounds: {held} {text}");
+        assert!((held - level).abs() < 0.014 && level >= 0.95, "{rounds} rounds: {held} {level}");
     }
 }
 
 #[test]
 fn the_interval_of_a_median_keeps_its_level() {
     let mut random = Random(3);
-    let mut text = 0.0;
+    let mut level = 0.0;
     let held = share(3000, || {
         let interval = Summary::new(&values(&mut random, 12, 1.0, NOISES[1].1)).unwrap().interval.unwrap();
-        text = interval.confidence;
+        level = interval.confidence;
         interval.contains(1.0)
     });
-    assert!((held - text).abs() < 0.012 && text >= 0.95, "{held} {text}");
+    assert!((held - level).abs() < 0.012 && level >= 0.95, "{held} {level}");
 }
 
 #[test]
@@ -261,18 +260,4 @@ fn a_server_that_stops_at_the_end_of_an_open_loop_shows_in_its_percentiles() {
 
 fn slo_of(slo: &str, latency: &Histogram, successes: SuccessRate) -> bool {
     slo.parse::<Slo>().expect("it is an objective").evaluate(latency, successes)[0].passes()
-}
-
-#[test]
-fn the_type_1_error_of_fisher_exact_is_at_most_5_percent() {
-    let mut random = Random(13);
-    let mut successes = |total: u64, failures: f64| {
-        let failed = (0..total).filter(|_| random.unit() < failures).count();
-        SuccessRate::new(total - failed as u64, total)
-    };
-    // Unequal numbers of requests are no difference.
-    let differ = share(1000, || fisher_exact(successes(500, 0.02), successes(2500, 0.02)) <= 0.05);
-    assert!(differ <= 0.05, "{differ}");
-    let found = share(200, || fisher_exact(successes(2500, 0.05), successes(2500, 0.02)) <= 0.05);
-    assert!(found >= 0.99, "{found}");
 }

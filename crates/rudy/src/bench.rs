@@ -11,10 +11,11 @@ use rudy_load::bench::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, MergeOptions, Options, OutputOptions, PaceOptions,
     RequestOptions, SloSearchOptions, Sources, Split, StartAt,
 };
-use rudy_request::{Access, Sessions, Trust, Url, parse_field};
+use rudy_request::{Access, Sessions, Url, parse_field};
 use rudy_stats::Slo;
 use rudy_units::Rate;
 
+use crate::get::trust_of;
 use crate::values::{count, number, time, unsupported};
 
 /// Measure the throughput and latency of an HTTP server
@@ -287,11 +288,7 @@ impl Bench {
 
 impl From<Bench> for Options {
     fn from(bench: Bench) -> Self {
-        let trust = match (bench.insecure, bench.cacert) {
-            (true, _) => Trust::All,
-            (false, Some(file)) => Trust::File(file),
-            (false, None) => Trust::Platform,
-        };
+        let trust = trust_of(bench.insecure, bench.cacert);
         Self {
             urls: bench.url,
             url_file: bench.urls,

@@ -8,8 +8,9 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rudy_load::bench::Sources;
 use rudy_load::flood::{Options, Server};
-use rudy_request::{Access, Protocols, Template, Trust, parse_field};
+use rudy_request::{Access, Protocols, Template, parse_field};
 
+use crate::get::trust_of;
 use crate::values::{number, time, unsupported};
 
 /// Open many long-lived connections and measure what they cost the server
@@ -107,11 +108,7 @@ pub(crate) struct Flood {
 
 impl From<Flood> for Options {
     fn from(flood: Flood) -> Self {
-        let trust = match (flood.insecure, flood.cacert) {
-            (true, _) => Trust::All,
-            (false, Some(file)) => Trust::File(file),
-            (false, None) => Trust::Platform,
-        };
+        let trust = trust_of(flood.insecure, flood.cacert);
         let mut fields = HeaderMap::new();
         for (name, value) in flood.header {
             fields.append(name, value);

@@ -137,13 +137,14 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
+/// The certificates that `--insecure` and `--cacert` accept.
+pub(crate) fn trust_of(insecure: bool, cacert: Option<PathBuf>) -> Trust {
+    if insecure { Trust::All } else { cacert.map_or(Trust::Platform, Trust::File) }
+}
+
 impl From<Get> for Options {
     fn from(get: Get) -> Self {
-        let trust = match (get.insecure, get.cacert) {
-            (true, _) => Trust::All,
-            (false, Some(file)) => Trust::File(file),
-            (false, None) => Trust::Platform,
-        };
+        let trust = trust_of(get.insecure, get.cacert);
         let requests = rudy_request::Options {
             protocols: match (get.http_10 || get.http_11, get.http2_prior_knowledge) {
                 (true, _) => Protocols::Http1,

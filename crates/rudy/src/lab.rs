@@ -1,13 +1,11 @@
 //! The flags of `rudy lab`.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rudy_command::Exit;
+use rudy_command::{Exit, report_error};
 use rudy_experiment::{DiffOptions, FailIfWorse, Format, ReportOptions};
 use rudy_lab::{Compare, Options};
-use rudy_units::Visible;
 
 /// Compare servers with repeated, interleaved benchmarks
 ///
@@ -305,7 +303,7 @@ impl From<Run> for Options {
 impl CompareArguments {
     fn run(self) -> Exit {
         let Ok([a, b]) = <[String; 2]>::try_from(self.name) else {
-            return refuse("--name is needed twice, or not at all");
+            return report_error(Exit::BadInput, "--name is needed twice, or not at all");
         };
         let compare = Compare {
             commands: self.commands,
@@ -321,7 +319,7 @@ impl CompareArguments {
         let text = match compare.plan(&folder) {
             Ok(text) if self.print_plan => return rudy_experiment::print(&text),
             Ok(text) => text,
-            Err(why) => return refuse(&why),
+            Err(why) => return report_error(Exit::BadInput, &why),
         };
         rudy_lab::run(&Options {
             plan: Some("compare".to_owned()),
@@ -331,12 +329,6 @@ impl CompareArguments {
             ..Options::default()
         })
     }
-}
-
-fn refuse(why: &str) -> Exit {
-    // An error of stderr cannot be reported.
-    let _ = writeln!(Visible(io::stderr()), "error: {why}");
-    Exit::BadInput
 }
 
 impl From<Report> for ReportOptions {

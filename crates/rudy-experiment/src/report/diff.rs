@@ -1,10 +1,8 @@
 //! `rudy lab diff`: compares the results of two folders, which have no rounds in common.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use rudy_command::Exit;
-use rudy_units::Visible;
+use rudy_command::{Exit, print_line, report_error};
 use serde::Serialize;
 
 use super::analysis::across::{across, differences};
@@ -33,28 +31,19 @@ pub struct DiffOptions {
 pub fn diff(options: &DiffOptions) -> Exit {
     let (old, new) = match (experiment::read(&options.old), experiment::read(&options.new)) {
         (Ok(old), Ok(new)) => (old, new),
-        (Err(why), _) | (_, Err(why)) => return refuse(Exit::BadInput, &why),
+        (Err(why), _) | (_, Err(why)) => return report_error(Exit::BadInput, &why),
     };
     let compared = across(&old, &new);
     if compared.is_empty() {
-        return refuse(Exit::BadInput, "both results have no variant, workload and metric in common");
+        return report_error(Exit::BadInput, "both results have no variant, workload and metric in common");
     }
     let text = if options.is_json { json(&old, &new, &compared) } else { text(&old, &new, &compared) };
     let printed = print(&text);
     let (exit, why) = options.fail_if_worse.map_or((printed, String::new()), |limit| limit.exit(&compared));
-    refuse_after(if exit == Exit::Done { printed } else { exit }, &why)
-}
-
-fn refuse(exit: Exit, why: &str) -> Exit {
-    refuse_after(exit, &format!("error: {why}"))
-}
-
-fn refuse_after(exit: Exit, why: &str) -> Exit {
     if !why.is_empty() {
-        // An error of stderr cannot be reported.
-        let _ = writeln!(Visible(io::stderr()), "{why}");
+        print_line(&why);
     }
-    exit
+    if exit == Exit::Done { printed } else { exit }
 }
 
 fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {

@@ -20,7 +20,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rudy_command::Exit;
+use rudy_command::{Exit, print_line, report_error};
 use rudy_units::Visible;
 
 use crate::experiment::{self, Experiment};
@@ -58,11 +58,7 @@ pub enum Format {
 pub fn report(options: &ReportOptions) -> Exit {
     match make(options) {
         Ok(()) => Exit::Done,
-        Err((exit, why)) => {
-            // An error of stderr cannot be reported.
-            let _ = writeln!(Visible(io::stderr()), "error: {why}");
-            exit
-        }
+        Err((exit, why)) => report_error(exit, &why),
     }
 }
 
@@ -105,7 +101,7 @@ fn write(text: &str, place: &Path) -> Result<(), String> {
         };
     }
     save(text, place)?;
-    let _ = writeln!(Visible(io::stderr()), "the report is in {}", place.display());
+    print_line(&format!("the report is in {}", place.display()));
     Ok(())
 }
 

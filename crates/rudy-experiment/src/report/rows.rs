@@ -64,9 +64,7 @@ pub(super) fn ratio_with_marks(compared: &Compared) -> String {
             let flagged = if finding.is_flagged { FLAGGED } else { "" };
             format!("{}{suspect}{flagged}", ratio(finding.ratio))
         }
-        Answer::NotEvaluated { ratio: Some(ratio_with_marks), .. } => {
-            format!("{}{suspect}", ratio(*ratio_with_marks))
-        }
+        Answer::NotEvaluated { ratio: Some(value), .. } => format!("{}{suspect}", ratio(*value)),
         Answer::NotEvaluated { ratio: None, .. } => String::new(),
     }
 }
@@ -163,10 +161,10 @@ fn count(number: usize, noun: &str) -> String {
 pub(super) fn controls(section: &Section) -> Rows {
     let head = ["variant", "workload", "metric", "A/A ratio", "CI", "result"];
     let row = |control: &Controlled| {
-        let (ratio_with_marks, interval, outcome) = match &control.outcome {
+        let (shown_ratio, interval, outcome) = match &control.outcome {
             Ok(shown) => {
-                let sentences = shown.to_string();
-                let outcome = sentences.split_once("): ").map_or("", |(_, outcome)| outcome);
+                let sentence = shown.to_string();
+                let outcome = sentence.split_once("): ").map_or("", |(_, outcome)| outcome);
                 let outcome = outcome.to_owned() + &missing(control.rounds, control.rounds_run);
                 (
                     ratio(shown.ratio),
@@ -180,7 +178,7 @@ pub(super) fn controls(section: &Section) -> Rows {
             control.variant.to_owned(),
             control.workload.to_owned(),
             control.metric.title.clone(),
-            ratio_with_marks,
+            shown_ratio,
             interval,
             outcome,
         ]

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use rudy_command::print_line;
 use rudy_experiment::plan::{Plan, Program};
 use rudy_experiment::programs;
 use rudy_request::Interrupt;
 
-use super::progress::say;
 use crate::folders::Folders;
 use crate::variant::{StartError, tool};
 
@@ -18,7 +18,7 @@ const WITHIN: Duration = Duration::from_mins(30);
 /// Builds the programs that variants of the plan use.
 pub(super) fn build(plan: &Plan, folders: &Folders, interrupt: &Interrupt) -> Result<(), String> {
     for program in plan.programs.iter().filter(|program| plan.uses(program)) {
-        say(&format!("building {}", program.name));
+        print_line(&format!("building {}", program.name));
         one(program, folders, interrupt).map_err(|why| format!("cannot build {}: {why}", program.name))?;
     }
     Ok(())
@@ -40,7 +40,7 @@ fn one(program: &Program, folders: &Folders, interrupt: &Interrupt) -> Result<()
         .collect();
     let used = tool::run(&words, &folder, WITHIN, interrupt);
     for note in &used.notes {
-        say(&format!("    {note}"));
+        print_line(&format!("    {note}"));
     }
     used.ended.map_err(|error| match error {
         StartError::Failed(why) => format!("`{}`: {why}", words.join(" ")),

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use rudy_command::Exit;
+use rudy_command::{Exit, print_line, report_error};
 use rudy_experiment::plan::Plan;
 use rudy_experiment::record::Outcome;
 use rudy_request::Interrupt;
@@ -52,26 +52,21 @@ pub(crate) fn run_then(options: &Options, then: impl FnOnce(&Path, Exit) -> Exit
     };
     match Experiment::new(options).and_then(run) {
         Ok(exit) => exit,
-        Err(Refusal::Input(why)) => refuse(Exit::BadInput, &why),
-        Err(Refusal::World(why)) => refuse(Exit::CannotRun, &why),
+        Err(Refusal::Input(why)) => report_error(Exit::BadInput, &why),
+        Err(Refusal::World(why)) => report_error(Exit::CannotRun, &why),
         Err(Refusal::Interrupted(signal, left_behind)) => {
             let left_behind = left_behind.as_deref().unwrap_or(progress::NOTHING_LEFT);
-            progress::say(&format!("interrupted before the first run: {left_behind}"));
+            print_line(&format!("interrupted before the first run: {left_behind}"));
             Exit::Signal(signal)
         }
     }
-}
-
-fn refuse(exit: Exit, why: &str) -> Exit {
-    progress::say(&format!("error: {why}"));
-    exit
 }
 
 /// The exit code of `--fail-if-worse`.
 fn judged(folder: &Path, limit: rudy_experiment::FailIfWorse) -> Exit {
     let (exit, why) = rudy_experiment::exit_if_worse(folder, limit);
     if !why.is_empty() {
-        progress::say(&why);
+        print_line(&why);
     }
     exit
 }
@@ -82,9 +77,9 @@ fn show(folder: &Path) {
         Ok((page, findings)) => {
             // An error of stderr cannot be reported.
             let _ = Visible(io::stdout()).write_all(findings.as_bytes());
-            progress::say(&format!("the report is in {}", page.display()));
+            print_line(&format!("the report is in {}", page.display()));
         }
-        Err(why) => progress::say(&format!("cannot write the report: {why}")),
+        Err(why) => print_line(&format!("cannot write the report: {why}")),
     }
 }
 
@@ -131,7 +126,7 @@ impl Experiment {
             return Err(Refusal::Interrupted(signal, left_behind));
         }
         if let Some(left_behind) = left_behind {
-            progress::say(&left_behind);
+            print_line(&left_behind);
         }
         versions.map_err(Refusal::World)
     }

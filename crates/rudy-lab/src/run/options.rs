@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rudy_command::print_line;
 use rudy_experiment::FailIfWorse;
 use rudy_experiment::plan::{Kind, Plan, Quick, aa, builtin, parse};
 use rudy_stats::compare::{PAIRS_MAX, rounds_needed};
 use rudy_units::Time;
 
-use super::progress::say;
 
 /// The duration of a workload in a quick run: enough to see that it works.
 const QUICK: Time = Time(Duration::from_secs(1));
@@ -166,7 +166,7 @@ fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     variants.retain(|variant| {
         let Some(why) = plan.missing(variant) else { return true };
         if variant.is_optional {
-            say(&format!("{} is skipped: {why}", variant.name));
+            print_line(&format!("{} is skipped: {why}", variant.name));
         } else {
             refusal.get_or_insert(format!("{} cannot be measured: {why}", variant.name));
         }

@@ -1,23 +1,18 @@
 //! Progress on stderr: the last result, the next run, and the remaining time.
 
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use rudy_command::print_line;
 use rudy_experiment::plan::Plan;
 use rudy_experiment::record::{Outcome, Run};
 use rudy_stats::compare::rounds_needed;
-use rudy_units::{Unit, Visible, counted, rough};
+use rudy_units::{Unit, counted, rough};
 
 use super::schedule::Turn;
 
 /// The message about processes that still run, if there are none.
 pub(super) const NOTHING_LEFT: &str = "nothing is left running";
-
-/// Prints a line. Errors are ignored, because they are no reason to stop.
-pub(super) fn say(line: &str) {
-    let _ = writeln!(Visible(io::stderr()), "{line}");
-}
 
 pub(super) struct Progress<'a> {
     plan: &'a Plan,
@@ -32,14 +27,14 @@ pub(super) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     pub(super) fn new(plan: &'a Plan, all: usize, left: usize, folder: &'a Path) -> Self {
-        say(&format!(
+        print_line(&format!(
             "{}: {left} runs, about {}; results in {}",
             plan.name,
             rough(plan.expected_time().mul_f64(share(left, all))),
             folder.display()
         ));
         if let Some(warning) = too_few_rounds(plan) {
-            say(&warning);
+            print_line(&warning);
         }
         Self { plan, folder, all, left, done: 0, failed: 0, begun: Instant::now() }
     }
@@ -57,18 +52,22 @@ impl<'a> Progress<'a> {
             }
         };
         let Run { round, variant, workload, .. } = run;
-        say(&format!("{number}/{} round {} {workload} {variant}{again}: {found}", self.all, round + 1));
+        print_line(&format!(
+            "{number}/{} round {} {workload} {variant}{again}: {found}",
+            self.all,
+            round + 1
+        ));
         for warning in &run.warnings {
-            say(&format!("    suspect: {}", warning.sentence));
+            print_line(&format!("    suspect: {}", warning.sentence));
         }
         for note in &run.notes {
-            say(&format!("    {note}"));
+            print_line(&format!("    {note}"));
         }
         if let Some(next) = next {
             let (variant, workload) =
                 (&self.plan.variants[next.variant], &self.plan.workloads[next.workload]);
             let left = self.begun.elapsed().mul_f64(share(self.left - self.done, self.done));
-            say(&format!("    next: {} {}; {} left", workload.name, variant.name, rough(left)));
+            print_line(&format!("    next: {} {}; {} left", workload.name, variant.name, rough(left)));
         }
     }
 
@@ -76,7 +75,7 @@ impl<'a> Progress<'a> {
     pub(super) fn interrupted(&self, left_behind: Option<&str>) {
         let done = self.all - self.left + self.done;
         let (folder, left_behind) = (self.folder.display(), left_behind.unwrap_or(NOTHING_LEFT));
-        say(&format!(
+        print_line(&format!(
             "interrupted: {left_behind}; {done} of {} runs are complete. Continue with: rudy lab run --resume {folder}",
             self.all
         ));
@@ -85,7 +84,7 @@ impl<'a> Progress<'a> {
     pub(super) fn done(&self) {
         let failed =
             if self.failed > 0 { format!(", {} of them failed", self.failed) } else { String::new() };
-        say(&format!("{} runs{failed}; results in {}", self.done, self.folder.display()));
+        print_line(&format!("{} runs{failed}; results in {}", self.done, self.folder.display()));
     }
 }
 

@@ -35,8 +35,8 @@ pub const PAIRS_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct RatioEstimate {
     pairs: usize,
-    /// The logarithms of the ratios, sorted.
-    log_ratios: Vec<f64>,
+    /// The logarithms of ratios whose median is the estimate, sorted: of pairs, the Walsh averages; else all of a value of A to one of B.
+    log_estimates: Vec<f64>,
     null_distribution: NullDistribution,
 }
 
@@ -59,23 +59,24 @@ impl RatioEstimate {
     /// Ties count against the observed difference, as in [`paired`](Self::paired).
     pub fn unpaired(a: &[f64], b: &[f64]) -> Result<Self, Error> {
         check(a, b)?;
-        let mut log_ratios: Vec<f64> = a.iter().flat_map(|a| b.iter().map(|b| difference(*a, *b))).collect();
-        log_ratios.sort_unstable_by(f64::total_cmp);
+        let mut log_estimates: Vec<f64> =
+            a.iter().flat_map(|a| b.iter().map(|b| difference(*a, *b))).collect();
+        log_estimates.sort_unstable_by(f64::total_cmp);
         Ok(Self {
             pairs: a.len().min(b.len()),
-            log_ratios,
+            log_estimates,
             null_distribution: NullDistribution::rank_sum(a.len().min(b.len()), a.len().max(b.len())),
         })
     }
 
     fn from_differences(differences: &[f64]) -> Self {
         let pairs = differences.len();
-        let mut log_ratios = Vec::with_capacity(pairs * (pairs + 1) / 2);
+        let mut log_estimates = Vec::with_capacity(pairs * (pairs + 1) / 2);
         for (index, first) in differences.iter().enumerate() {
-            log_ratios.extend(differences[index..].iter().map(|second| f64::midpoint(*first, *second)));
+            log_estimates.extend(differences[index..].iter().map(|second| f64::midpoint(*first, *second)));
         }
-        log_ratios.sort_unstable_by(f64::total_cmp);
-        Self { pairs, log_ratios, null_distribution: NullDistribution::signed_rank(pairs) }
+        log_estimates.sort_unstable_by(f64::total_cmp);
+        Self { pairs, log_estimates, null_distribution: NullDistribution::signed_rank(pairs) }
     }
 
     /// The number of rounds.
@@ -87,7 +88,7 @@ impl RatioEstimate {
     /// The estimated ratio of A to B.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        median(&self.log_ratios).exp()
+        median(&self.log_estimates).exp()
     }
 
     /// The interval of the ratio with this confidence, such as 0.95. `None` if there are too few pairs.
@@ -98,7 +99,7 @@ impl RatioEstimate {
 
     /// The same, by error probability.
     pub(super) fn interval_with_error(&self, error: f64) -> Option<Interval> {
-        Some(Interval::between(&self.log_ratios, self.null_distribution.ranks(error)?).exp())
+        Some(Interval::between(&self.log_estimates, self.null_distribution.ranks(error)?).exp())
     }
 
     /// The interval that shows that A and B are equivalent, with a probability of error of `error`: that of
@@ -109,15 +110,15 @@ impl RatioEstimate {
 
     /// The widest interval, from the lowest to the highest observed ratio.
     pub(super) fn full_range(&self) -> Interval {
-        Interval::between(&self.log_ratios, self.null_distribution.full_range()).exp()
+        Interval::between(&self.log_estimates, self.null_distribution.full_range()).exp()
     }
 
     /// The two-sided p-value: the probability that chance alone causes such a difference or a larger one.
     #[must_use]
     pub fn p_value(&self) -> f64 {
-        let below = self.log_ratios.partition_point(|log_ratios| *log_ratios < 0.0);
-        let not_above = self.log_ratios.partition_point(|log_ratios| *log_ratios <= 0.0);
-        self.null_distribution.p_value(not_above.min(self.log_ratios.len() - below))
+        let below = self.log_estimates.partition_point(|log_estimates| *log_estimates < 0.0);
+        let not_above = self.log_estimates.partition_point(|log_estimates| *log_estimates <= 0.0);
+        self.null_distribution.p_value(not_above.min(self.log_estimates.len() - below))
     }
 }
 

@@ -47,8 +47,8 @@ impl NullDistribution {
         let half = a * b / 2;
         // At index `b`, the distribution of `a` values and this number of others; `a` grows by one in each step.
         let mut probabilities = vec![vec![0.0; half + 1]; b + 1];
-        for start in &mut probabilities {
-            start[0] = 1.0;
+        for distribution in &mut probabilities {
+            distribution[0] = 1.0;
         }
         for a_count in 1..=a {
             for b_count in 1..=b {

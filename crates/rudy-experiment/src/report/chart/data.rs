@@ -60,7 +60,7 @@ impl Rounds {
 
     /// `None` if no run has the metric.
     pub(super) fn median(&self) -> Option<Median> {
-        let values: Vec<f64> = self.values.iter().map(|values| values.value).collect();
+        let values: Vec<f64> = self.values.iter().map(|value| value.value).collect();
         Some(Median { value: median(&values)?, is_suspect: self.is_suspect })
     }
 
@@ -173,7 +173,7 @@ mod tests {
         let values = rounds(&experiment);
         assert_eq!((values.run, values.values.len(), values.failed), (4, 3, 0));
         assert_eq!(Rounds::of(&experiment, "a", "l", &metric, true).values.len(), 4);
-        assert_eq!(values.values.iter().filter(|values| values.is_suspect).count(), 1);
+        assert_eq!(values.values.iter().filter(|value| value.is_suspect).count(), 1);
         assert!((values.median().unwrap().value - 2e-3).abs() < 1e-12, "{values:?}");
         assert_eq!(values.text(metric.unit), "2.00 ms†");
         experiment.runs[0].outcome = Outcome::Failed { why: String::new() };

@@ -8,7 +8,7 @@ use super::data::Rounds;
 /// The median of the rounds at a value of the parameter, which `at` names with the variant. `None` if the variant
 /// did not run there.
 pub(super) fn point(rounds: &Rounds, x: f64, unit: Unit, at: &str) -> Option<Point> {
-    let each: Vec<f64> = rounds.values.iter().map(|values| values.value).collect();
+    let each: Vec<f64> = rounds.values.iter().map(|value| value.value).collect();
     (rounds.run > 0).then(|| Point {
         x,
         y: rounds.median().map(|median| median.value),

@@ -38,16 +38,16 @@ fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Cha
     let all = all_rounds(experiment, workload, metric);
     let values = || all.iter().flat_map(|(.., rounds)| &rounds.values);
     // A chart without any error is useless.
-    if !values().any(|values| metric.name != "errors" || values.value > 0.0) {
+    if !values().any(|value| metric.name != "errors" || value.value > 0.0) {
         return None;
     }
     let rows = Rows {
         title: format!("{workload}: {}", metric.title),
         legend: legend(
             all.iter().any(|(_, is_control, rounds)| *is_control && !rounds.values.is_empty()),
-            values().any(|values| values.is_suspect),
+            values().any(|value| value.is_suspect),
         ),
-        x: Axis::fitting(&metric.title, metric.unit, values().map(|values| values.value)),
+        x: Axis::fitting(&metric.title, metric.unit, values().map(|value| value.value)),
         rows: all
             .iter()
             .map(|(index, is_control, rounds)| {
@@ -102,16 +102,16 @@ fn legend(is_controlled: bool, is_suspect: bool) -> Vec<Entry> {
 }
 
 fn row(variant: &str, index: usize, is_control: bool, rounds: &Rounds, metric: &Metric) -> Row {
-    let last = rounds.values.iter().map(|values| values.round).max().unwrap_or(0);
+    let last = rounds.values.iter().map(|value| value.round).max().unwrap_or(0);
     let again = if is_control { ", control" } else { "" };
-    let dot = |values: &super::data::RoundValue| {
-        let warning = if values.is_suspect { ", suspect" } else { "" };
-        let value = metric.unit.text(values.value);
+    let dot = |round: &super::data::RoundValue| {
+        let warning = if round.is_suspect { ", suspect" } else { "" };
+        let value = metric.unit.text(round.value);
         Dot {
-            value: values.value,
-            place: if last == 0 { 0.5 } else { float(values.round as u64) / float(last as u64) },
-            fill: if values.is_suspect { Fill::Hollow } else { Fill::Full },
-            tip: format!("{variant}{again}, round {}: {value}{warning}", values.round + 1),
+            value: round.value,
+            place: if last == 0 { 0.5 } else { float(round.round as u64) / float(last as u64) },
+            fill: if round.is_suspect { Fill::Hollow } else { Fill::Full },
+            tip: format!("{variant}{again}, round {}: {value}{warning}", round.round + 1),
         }
     };
     let median = rounds.median().map(|median| median.value);
