@@ -54,7 +54,9 @@ pub fn messages(options: Messages) -> Exit {
     };
     // A closed pipe is no error: the reader has read enough.
     match io::stdout().write_all(taken.to_string().as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => report_error(Exit::CannotRun, &error.to_string()),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            report_error(Exit::CannotRun, &error.to_string())
+        }
         _ => Exit::Done,
     }
 }

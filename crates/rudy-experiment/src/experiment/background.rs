@@ -58,9 +58,8 @@ mod tests {
         [[compare]]\nvariant = \"a\"\nwith = \"b\"\n[[compare]]\nvariant = \"a\"\nwith = \"c\"\n";
 
     fn sentences(of_b: f64, variant: &str) -> Vec<String> {
-        let mut experiment = fixtures::experiment(PLAN, |turn| {
-            Some(vec![(SHARE, if turn.variant == "b" { of_b } else { 0.02 })])
-        });
+        let mut experiment =
+            fixtures::experiment(PLAN, |id| Some(vec![(SHARE, if id.variant == "b" { of_b } else { 0.02 })]));
         warn(&mut experiment);
         let warnings = experiment.runs_of(variant, "l").flat_map(|run| &run.warnings);
         warnings.map(|warning| warning.sentence.clone()).collect()

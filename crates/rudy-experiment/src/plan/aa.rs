@@ -14,7 +14,7 @@ impl Plan {
         let mut compared = HashSet::new();
         let mut comparisons: Vec<Comparison> = Vec::new();
         for comparison in &self.comparisons {
-            for (workload, metric) in comparison.questions() {
+            for (workload, metric) in comparison.pending_comparisons() {
                 if compared.insert((comparison.variant.clone(), workload.clone(), metric.clone())) {
                     comparisons.push(Comparison {
                         variant: comparison.variant.clone(),
@@ -47,7 +47,7 @@ impl Plan {
 
 impl Comparison {
     /// Each workload with each metric.
-    fn questions(&self) -> impl Iterator<Item = (&String, &String)> {
+    fn pending_comparisons(&self) -> impl Iterator<Item = (&String, &String)> {
         self.workloads.iter().flat_map(|workload| self.metrics.iter().map(move |metric| (workload, metric)))
     }
 }

@@ -6,7 +6,7 @@ use rudy_command::{Exit, print_line, report_error};
 use serde::Serialize;
 
 use super::analysis::across::{across, differences};
-use super::analysis::{Answer, Compared};
+use super::analysis::{ComparisonResult, Evaluation};
 use super::gate::FailIfWorse;
 use super::markdown;
 use super::rows::{self, Rows};
@@ -46,12 +46,12 @@ pub fn diff(options: &DiffOptions) -> Exit {
     if exit == Exit::Done { printed } else { exit }
 }
 
-fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
+fn text(old: &Experiment, new: &Experiment, compared: &[ComparisonResult]) -> String {
     let notes = differences(old, new).into_iter().map(|difference| format!("Note: {difference}.\n"));
     let notes: String = notes.collect();
-    let intervals = compared.iter().filter_map(|compared| match &compared.answer {
-        Answer::Evaluated(finding) => Some(finding.interval),
-        Answer::NotEvaluated { .. } => None,
+    let intervals = compared.iter().filter_map(|compared| match &compared.evaluation {
+        Evaluation::Done(finding) => Some(finding.interval),
+        Evaluation::NotDone { .. } => None,
     });
     let about = [rows::too_few(compared), rows::confidence(intervals)];
     let about: Vec<String> = about.into_iter().flatten().map(|note| format!("\n{note}\n")).collect();
@@ -59,16 +59,16 @@ fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
     format!("{notes}{gap}{}\n{}", markdown::table(&table(compared)), about.concat())
 }
 
-fn table(compared: &[Compared]) -> Rows {
+fn table(compared: &[ComparisonResult]) -> Rows {
     let head = ["variant", "workload", "metric", "new / old", "ratio", "CI", "verdict"];
-    let row = |compared: &Compared| {
+    let row = |compared: &ComparisonResult| {
         vec![
             compared.variant.to_owned(),
             compared.workload.to_owned(),
             compared.metric.title.clone(),
             rows::medians(compared),
             rows::ratio_with_marks(compared),
-            rows::interval(&compared.answer),
+            rows::interval(&compared.evaluation),
             rows::verdict(compared),
         ]
     };
@@ -100,10 +100,10 @@ struct Row<'a> {
     is_suspect: bool,
 }
 
-fn json(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
-    let row = |compared: &Compared| match &compared.answer {
-        Answer::Evaluated(finding) => (Some(finding.ratio), Some(finding.interval)),
-        Answer::NotEvaluated { ratio, .. } => (*ratio, None),
+fn json(old: &Experiment, new: &Experiment, compared: &[ComparisonResult]) -> String {
+    let row = |compared: &ComparisonResult| match &compared.evaluation {
+        Evaluation::Done(finding) => (Some(finding.ratio), Some(finding.interval)),
+        Evaluation::NotDone { ratio, .. } => (*ratio, None),
     };
     let rows = compared.iter().map(|compared| {
         let (ratio, interval) = row(compared);
@@ -140,8 +140,8 @@ mod tests {
 
     fn experiment(plan: &str, factor: f64) -> Experiment {
         let noise = |round: usize| 1.0 + 0.001 * f64::from(u32::try_from(round).unwrap());
-        let cpu = |turn: &fixtures::Turn| noise(turn.round) * if turn.variant == "b" { factor } else { 1.0 };
-        fixtures::experiment(plan, |turn| Some(vec![("cpu_us_per_request", 7.0 * cpu(turn))]))
+        let cpu = |id: &fixtures::RunId| noise(id.round) * if id.variant == "b" { factor } else { 1.0 };
+        fixtures::experiment(plan, |id| Some(vec![("cpu_us_per_request", 7.0 * cpu(id))]))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::record::{Commands, Head, Machine, Outcome, Run, Sample};
 use crate::experiment::Experiment;
 
 /// The identity of the run whose metrics are needed.
-pub(crate) struct Turn<'a> {
+pub(crate) struct RunId<'a> {
     pub(crate) round: usize,
     pub(crate) variant: &'a str,
     pub(crate) workload: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct Turn<'a> {
 /// The experiment of a plan (TOML) with all its runs; a run without metrics has failed.
 pub(crate) fn experiment(
     plan: &str,
-    mut metrics: impl FnMut(&Turn) -> Option<Vec<(&'static str, f64)>>,
+    mut metrics: impl FnMut(&RunId) -> Option<Vec<(&'static str, f64)>>,
 ) -> Experiment {
     let plan_text = Some(plan.to_owned());
     let plan = plan::parse(plan, "made", None).expect("the plan is right");
@@ -28,9 +28,9 @@ pub(crate) fn experiment(
         for workload in &plan.workloads {
             for (variant, is_control) in plan.runs_in(round, workload) {
                 let variant = &plan.variants[variant].name;
-                let turn = Turn { round, variant, workload: &workload.name, is_control };
-                let seen = metrics(&turn);
-                runs.push(run(&turn, runs.len(), seen));
+                let id = RunId { round, variant, workload: &workload.name, is_control };
+                let seen = metrics(&id);
+                runs.push(run(&id, runs.len(), seen));
             }
         }
     }
@@ -58,22 +58,22 @@ pub(crate) fn experiment(
     }
 }
 
-fn run(turn: &Turn, position: usize, metrics: Option<Vec<(&'static str, f64)>>) -> Run {
+fn run(id: &RunId, position: usize, metrics: Option<Vec<(&'static str, f64)>>) -> Run {
     let outcome = match &metrics {
         Some(_) => Outcome::Measured,
         None => Outcome::Failed { why: "it ended (exit code 1) under the workload".to_owned() },
     };
     let metrics = metrics.unwrap_or_default().into_iter();
     Run {
-        round: turn.round,
+        round: id.round,
         position,
-        variant: turn.variant.to_owned(),
-        workload: turn.workload.to_owned(),
-        is_control: turn.is_control,
+        variant: id.variant.to_owned(),
+        workload: id.workload.to_owned(),
+        is_control: id.is_control,
         began_s: 0.0,
         seconds: 1.0,
         commands: Commands {
-            variant: vec![turn.variant.to_owned()],
+            variant: vec![id.variant.to_owned()],
             workload: vec!["rudy".to_owned(), "bench".to_owned(), "http://127.0.0.1:1/".to_owned()],
         },
         outcome,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use rudy_command::Exit;
 use rudy_stats::compare::{PAIRS_MIN, Verdict};
 
-use super::analysis::{Answer, Compared};
+use super::analysis::{ComparisonResult, Evaluation};
 
 /// The allowed difference of a worse variant: 0.05 for `5%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,7 +32,7 @@ impl FailIfWorse {
     /// The exit code of these comparisons, with a message. A comparison fails if its verdict is "worse" and its ratio beyond the limit,
     /// or if more requests failed. Without a verdict, it is an error, and so is a run that did not do the work: a server that responds
     /// with errors is fast. An inconclusive comparison passes.
-    pub(super) fn exit(self, comparisons: &[Compared]) -> (Exit, String) {
+    pub(super) fn exit(self, comparisons: &[ComparisonResult]) -> (Exit, String) {
         let (mut open, mut worse) = (Vec::new(), Vec::new());
         for compared in comparisons {
             let (list, text): (&mut Vec<String>, _) = match reason_without_verdict(compared) {
@@ -43,7 +43,7 @@ impl FailIfWorse {
             list.push(text);
         }
         for compared in comparisons.iter().filter(|compared| self.has_more_errors(compared)) {
-            let Compared { variant, with, workload, .. } = compared;
+            let ComparisonResult { variant, with, workload, .. } = compared;
             let sentence = format!("{variant} has more failed requests than {with} under {workload}");
             if !worse.contains(&sentence) {
                 worse.push(sentence);
@@ -59,15 +59,15 @@ impl FailIfWorse {
         (Exit::CannotRun, format!("--fail-if-worse cannot be decided: {what}"))
     }
 
-    fn fails(self, compared: &Compared) -> bool {
-        let Answer::Evaluated(finding) = &compared.answer else { return false };
+    fn fails(self, compared: &ComparisonResult) -> bool {
+        let Evaluation::Done(finding) = &compared.evaluation else { return false };
         // For a rate, worse is a ratio below 1.
         finding.verdict == Verdict::Worse && finding.ratio.max(1.0 / finding.ratio) > 1.0 + self.0
     }
 
     /// Whether more than half of the runs of a variant have more failed requests than every run of the other one. In six rounds or more,
     /// chance has this result in less than 4 % of all cases: for six, C(6, 4) / C(12, 4). A single error is none.
-    fn has_more_errors(self, compared: &Compared) -> bool {
+    fn has_more_errors(self, compared: &ComparisonResult) -> bool {
         let [own, other] = &compared.failures.errors;
         let highest = other.iter().copied().fold(0.0, f64::max) * (1.0 + self.0);
         let more = own.iter().filter(|errors| **errors > highest).count();
@@ -76,7 +76,7 @@ impl FailIfWorse {
     }
 
     /// A note about the comparisons that are inconclusive.
-    fn inconclusive(self, comparisons: &[Compared]) -> String {
+    fn inconclusive(self, comparisons: &[ComparisonResult]) -> String {
         let count = comparisons.iter().filter(|compared| !compared.is_decided()).count();
         if count == 0 {
             return String::new();
@@ -89,15 +89,15 @@ impl FailIfWorse {
 }
 
 /// The reason that nothing follows from a comparison.
-fn reason_without_verdict(compared: &Compared) -> Option<String> {
+fn reason_without_verdict(compared: &ComparisonResult) -> Option<String> {
     let missing = || {
-        let Compared { rounds, rounds_run, .. } = compared;
+        let ComparisonResult { rounds, rounds_run, .. } = compared;
         compared.misses_rounds().then(|| format!("only {rounds} of {rounds_run} rounds have it"))
     };
     compared.failures.reason.clone().or_else(|| compared.reason_without_verdict()).or_else(missing)
 }
 
-fn named(compared: &Compared) -> String {
+fn named(compared: &ComparisonResult) -> String {
     format!(
         "{} / {} under {} in {}: ",
         compared.variant, compared.with, compared.workload, compared.metric.title
@@ -117,8 +117,8 @@ mod tests {
              [[workload]]\nname = \"1k\"\nkind = \"bench\"\n\
              [[compare]]\nvariant = \"b\"\nwith = \"a\"\nmetrics = [\"cpu_us_per_request\", \"requests_per_s\"]\n"
         );
-        let metrics = |turn: &fixtures::Turn| {
-            let factor = |factor| if turn.variant == "b" { factor } else { 1.0 };
+        let metrics = |id: &fixtures::RunId| {
+            let factor = |factor| if id.variant == "b" { factor } else { 1.0 };
             Some(vec![("cpu_us_per_request", 7.0 * factor(cpu)), ("requests_per_s", 100.0 * factor(rate))])
         };
         let made = [fixtures::experiment(&plan, metrics)];
@@ -153,8 +153,8 @@ mod tests {
         let plan = "rounds = 10\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[variant]]\nname = \"b\"\ncommand = [\"b\"]\n\
              [[workload]]\nname = \"1k\"\nkind = \"bench\"\n\
              [[compare]]\nvariant = \"b\"\nwith = \"a\"\nmetrics = [\"cpu_us_per_request\"]\n";
-        let metrics = |turn: &fixtures::Turn| {
-            let cpu = if turn.variant == "b" { 3.0 } else { 7.0 };
+        let metrics = |id: &fixtures::RunId| {
+            let cpu = if id.variant == "b" { 3.0 } else { 7.0 };
             Some(vec![("cpu_us_per_request", cpu), ("requests_per_s", 1e4), ("errors", 0.0)])
         };
         let mut made = [fixtures::experiment(plan, metrics)];

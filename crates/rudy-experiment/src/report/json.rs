@@ -6,7 +6,7 @@ use rudy_stats::compare::{Interval, Outcome, Summary};
 use serde::Serialize;
 
 use super::analysis::events::Event;
-use super::analysis::{Answer, Compared, Controlled, Report, Section, Table, baseline};
+use super::analysis::{ComparisonResult, ControlResult, Evaluation, Report, Section, Table, baseline};
 use crate::record::{Head, Machine};
 
 /// The whole document.
@@ -190,14 +190,14 @@ impl<'a> ExperimentOut<'a> {
 }
 
 impl<'a> FindingOut<'a> {
-    fn of(compared: &'a Compared<'a>) -> Self {
-        let (finding, ratio, reason) = match &compared.answer {
-            Answer::Evaluated(finding) => (Some(finding), Some(finding.ratio), None),
-            Answer::NotEvaluated { ratio, reason, .. } => (None, *ratio, Some(reason.as_str())),
+    fn of(compared: &'a ComparisonResult<'a>) -> Self {
+        let (finding, ratio, reason) = match &compared.evaluation {
+            Evaluation::Done(finding) => (Some(finding), Some(finding.ratio), None),
+            Evaluation::NotDone { ratio, reason, .. } => (None, *ratio, Some(reason.as_str())),
         };
-        let rounds_needed = match &compared.answer {
-            Answer::Evaluated(finding) => finding.too_few.map(|few| few.needed),
-            Answer::NotEvaluated { needed, .. } => *needed,
+        let rounds_needed = match &compared.evaluation {
+            Evaluation::Done(finding) => finding.too_few.map(|few| few.needed),
+            Evaluation::NotDone { needed, .. } => *needed,
         };
         Self {
             variant: compared.variant,
@@ -230,7 +230,7 @@ impl IntervalOut {
 }
 
 impl<'a> ControlOut<'a> {
-    fn of(control: &'a Controlled<'a>) -> Self {
+    fn of(control: &'a ControlResult<'a>) -> Self {
         let shown = control.outcome.as_ref().ok();
         Self {
             variant: control.variant,
@@ -316,9 +316,9 @@ mod tests {
             )
         };
         for (rounds, needed) in [(3, Some(7)), (6, Some(7)), (7, None)] {
-            let metrics = |turn: &fixtures::Turn| {
-                let times = if turn.variant == "a" { 2.0 } else { 1.0 };
-                (turn.variant == "a" || turn.round > 0)
+            let metrics = |id: &fixtures::RunId| {
+                let times = if id.variant == "a" { 2.0 } else { 1.0 };
+                (id.variant == "a" || id.round > 0)
                     .then(|| vec![("p99_ns", times * 1e6), ("p50_ns", times * 1e5)])
             };
             let made = [fixtures::experiment(&plan(rounds + 1), metrics)];

@@ -10,7 +10,7 @@ const WIDTH: usize = 100;
 
 /// The parts of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum Scope {
     /// All of them.
     Whole,
     /// The answer, and what limits its validity.
@@ -19,25 +19,25 @@ enum Extent {
 
 /// The whole report.
 pub(super) fn write(report: &Report) -> String {
-    sections(report, Extent::Whole)
+    sections(report, Scope::Whole)
 }
 
 /// The findings for a terminal; the page contains the rest.
 pub(super) fn findings(report: &Report) -> String {
-    let text = sections(report, Extent::Findings);
+    let text = sections(report, Scope::Findings);
     let lines = text
         .lines()
         .flat_map(|line| if line.starts_with('|') { vec![line.to_owned()] } else { wrapped(line) });
     lines.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
-fn sections(report: &Report, extent: Extent) -> String {
-    report.sections.iter().map(|section| write_section(section, extent)).collect::<Vec<_>>().join("\n")
+fn sections(report: &Report, scope: Scope) -> String {
+    report.sections.iter().map(|section| write_section(section, scope)).collect::<Vec<_>>().join("\n")
 }
 
-fn write_section(section: &Section, extent: Extent) -> String {
+fn write_section(section: &Section, scope: Scope) -> String {
     let plan = section.experiment.plan();
-    let is_whole = extent == Extent::Whole;
+    let is_whole = scope == Scope::Whole;
     let mut text = format!("# {}\n\n", escaped(&section.title));
     let mut paragraph = |line: &str| text.extend([line, "\n\n"]);
     if !plan.question.is_empty() {
@@ -244,7 +244,7 @@ mod tests {
             variant(&one),
             variant(&two)
         );
-        let metrics = |_: &fixtures::Turn| Some(vec![("cpu_us_per_request", 7.0), ("private_bytes", 5e6)]);
+        let metrics = |_: &fixtures::RunId| Some(vec![("cpu_us_per_request", 7.0), ("private_bytes", 5e6)]);
         findings(&analysis::analyse(&[fixtures::experiment(&plan, metrics)]))
     }
 

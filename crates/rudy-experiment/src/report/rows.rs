@@ -4,7 +4,7 @@ use rudy_stats::compare::{Interval, expected_to_differ};
 use rudy_units::{Unit, digits};
 
 use super::analysis::sentences::{missing, percent, ratio, rounds_of};
-use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, baseline};
+use super::analysis::{Cell, ComparisonResult, ControlResult, Evaluation, Section, Table, baseline};
 use super::unit::Metric;
 
 /// The text of an empty cell.
@@ -44,38 +44,38 @@ pub(super) fn findings(section: &Section) -> Rows {
     Rows { head: head.map(str::to_owned).to_vec(), body: section.comparisons.iter().map(finding).collect() }
 }
 
-fn finding(compared: &Compared) -> Vec<String> {
+fn finding(compared: &ComparisonResult) -> Vec<String> {
     vec![
         format!("{} / {}", compared.variant, compared.with),
         compared.workload.to_owned(),
         compared.metric.title.clone(),
         medians(compared),
         ratio_with_marks(compared),
-        interval(&compared.answer),
+        interval(&compared.evaluation),
         verdict(compared),
     ]
 }
 
 /// The ratio with its marks; empty without one.
-pub(super) fn ratio_with_marks(compared: &Compared) -> String {
+pub(super) fn ratio_with_marks(compared: &ComparisonResult) -> String {
     let suspect = if compared.is_marked() { SUSPECT } else { "" };
-    match &compared.answer {
-        Answer::Evaluated(finding) => {
+    match &compared.evaluation {
+        Evaluation::Done(finding) => {
             let flagged = if finding.is_flagged { FLAGGED } else { "" };
             format!("{}{suspect}{flagged}", ratio(finding.ratio))
         }
-        Answer::NotEvaluated { ratio: Some(value), .. } => format!("{}{suspect}", ratio(*value)),
-        Answer::NotEvaluated { ratio: None, .. } => String::new(),
+        Evaluation::NotDone { ratio: Some(value), .. } => format!("{}{suspect}", ratio(*value)),
+        Evaluation::NotDone { ratio: None, .. } => String::new(),
     }
 }
 
 /// The confidence interval of the ratio, if any.
-pub(super) fn interval(answer: &Answer) -> String {
+pub(super) fn interval(answer: &Evaluation) -> String {
     match answer {
-        Answer::Evaluated(finding) => {
+        Evaluation::Done(finding) => {
             format!("{} to {}", ratio(finding.interval.low), ratio(finding.interval.high))
         }
-        Answer::NotEvaluated { .. } => String::new(),
+        Evaluation::NotDone { .. } => String::new(),
     }
 }
 
@@ -90,9 +90,9 @@ pub(super) fn confidence(intervals: impl Iterator<Item = Interval>) -> Option<St
 
 /// The intervals of all findings.
 pub(super) fn intervals(section: &Section) -> impl Iterator<Item = Interval> {
-    section.comparisons.iter().filter_map(|compared| match &compared.answer {
-        Answer::Evaluated(finding) => Some(finding.interval),
-        Answer::NotEvaluated { .. } => None,
+    section.comparisons.iter().filter_map(|compared| match &compared.evaluation {
+        Evaluation::Done(finding) => Some(finding.interval),
+        Evaluation::NotDone { .. } => None,
     })
 }
 
@@ -102,15 +102,15 @@ pub(super) fn intervals_of_controls(section: &Section) -> impl Iterator<Item = I
 }
 
 /// The reason that comparisons have too few rounds for a verdict, once for all of them.
-pub(super) fn too_few(comparisons: &[Compared]) -> Option<String> {
-    let mut reasons: Vec<String> = comparisons.iter().filter_map(Compared::too_few).collect();
+pub(super) fn too_few(comparisons: &[ComparisonResult]) -> Option<String> {
+    let mut reasons: Vec<String> = comparisons.iter().filter_map(ComparisonResult::too_few).collect();
     reasons.sort();
     reasons.dedup();
     (!reasons.is_empty()).then(|| format!("Too few rounds for a verdict: {}.", reasons.join("; ")))
 }
 
 /// The verdict in a word, or why there is none.
-pub(super) fn verdict(compared: &Compared) -> String {
+pub(super) fn verdict(compared: &ComparisonResult) -> String {
     if compared.too_few().is_some() {
         return "too few rounds".to_owned();
     }
@@ -121,7 +121,7 @@ pub(super) fn verdict(compared: &Compared) -> String {
 }
 
 /// `7.31 / 9.88 µs`: both medians; empty without them.
-pub(super) fn medians(compared: &Compared) -> String {
+pub(super) fn medians(compared: &ComparisonResult) -> String {
     compared.medians.map_or(String::new(), |[a, b]| two(&compared.metric, a, b))
 }
 
@@ -160,7 +160,7 @@ fn count(number: usize, noun: &str) -> String {
 /// The result of a control.
 pub(super) fn controls(section: &Section) -> Rows {
     let head = ["variant", "workload", "metric", "A/A ratio", "CI", "result"];
-    let row = |control: &Controlled| {
+    let row = |control: &ControlResult| {
         let (shown_ratio, interval, outcome) = match &control.outcome {
             Ok(shown) => {
                 let sentence = shown.to_string();

@@ -11,8 +11,8 @@ use super::meter::Meter;
 use super::single::{Bench, Measured};
 use super::validity;
 use crate::sample::{Idle, Sampler};
-use crate::variant::family;
-use crate::variant::{Companions, Cores, Ending, Process, Scene, Stalling, StartError, Wanted};
+use crate::variant::process_tree;
+use crate::variant::{Companions, Cores, ExpectedEnd, Launch, Process, Stalling, StartError, Workspace};
 use crate::workload::{self, Ended, Generator, Measurement, output_format};
 
 impl Bench<'_> {
@@ -24,20 +24,23 @@ impl Bench<'_> {
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         run.commands.variant.clone_from(&variant.command);
-        let scene = Scene::new(variant, workload, self.folders)
+        let workspace = Workspace::new(variant, workload, self.folders)
             .map_err(|error| StartError::cannot("make a folder for it, or find a free port", &error))?;
-        let mut companions = Companions::start(self.plan, variant, &scene, self.interrupt)?;
-        let measured = scene
+        let mut companions = Companions::start(self.plan, variant, &workspace, self.interrupt)?;
+        let measured = workspace
             .command(&variant.command, variant.config.as_deref(), None, &companions.by_name())
             .map_err(|error| StartError::cannot("write its configuration", &error))
             .and_then(|command| {
                 run.commands.variant = command;
-                self.variant(variant, workload, &scene, &mut companions, run)
+                self.variant(variant, workload, &workspace, &mut companions, run)
             });
         run.notes.extend(companions.stop());
         let mut measured = measured?;
         #[expect(clippy::cast_precision_loss, reason = "a count of processes")]
-        measured.measurement.metrics.extend(scene.starts().map(|count| ("starts".to_owned(), count as f64)));
+        measured
+            .measurement
+            .metrics
+            .extend(workspace.starts().map(|count| ("starts".to_owned(), count as f64)));
         Ok(measured)
     }
 
@@ -45,30 +48,30 @@ impl Bench<'_> {
         &self,
         variant: &plan::Variant,
         workload: &Workload,
-        scene: &Scene,
+        workspace: &Workspace,
         companions: &mut Companions,
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         let is_run = matches!(workload.kind, Kind::Run { .. });
         if variant.command.is_empty() {
-            return self.measure(None, workload, scene, companions, run);
+            return self.measure(None, workload, workspace, companions, run);
         }
         let command = run.commands.variant.clone();
         // A variant that runs to its end is the load generator.
-        let cores = if is_run { &scene.cores.generator } else { &scene.cores.servers };
-        let wanted = Wanted {
+        let cores = if is_run { &workspace.cores.generator } else { &workspace.cores.servers };
+        let launch = Launch {
             command: &command,
             cores: Cores::of(&variant.cores, cores),
-            address: scene.address(None),
+            address: workspace.address(None),
             ready: (!is_run).then_some((&variant.ready, variant.ready_within)),
         };
-        let mut program = Process::start(&wanted, scene, &companions.pids(), self.interrupt)?;
+        let mut program = Process::start(&launch, workspace, &companions.pids(), self.interrupt)?;
         let measured = match &workload.kind {
             Kind::Run { within, exit_codes, .. } => {
-                let ending = Ending { within: within.0, exit_codes };
-                self.finish(&mut program, variant, workload, &ending, companions)
+                let expected_end = ExpectedEnd { within: within.0, exit_codes };
+                self.finish(&mut program, variant, workload, &expected_end, companions)
             }
-            _ => self.measure(Some(&mut program), workload, scene, companions, run),
+            _ => self.measure(Some(&mut program), workload, workspace, companions, run),
         };
         run.notes.extend(program.stop(&companions.pids()));
         measured
@@ -79,22 +82,22 @@ impl Bench<'_> {
         &self,
         mut program: Option<&mut Process>,
         workload: &Workload,
-        scene: &Scene,
+        workspace: &Workspace,
         companions: &mut Companions,
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
         let idle = Idle::read(&companion_pids);
         let idle_private_bytes = idle.private_bytes;
-        self.warm_up(program.as_deref_mut(), workload, scene, companions)?;
+        self.warm_up(program.as_deref_mut(), workload, workspace, companions)?;
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.
         let _ = fs::remove_file(self.rows);
-        let command = workload::command(workload, &scene.url(), None, is_bench.then_some(self.rows));
+        let command = workload::command(workload, &workspace.url(), None, is_bench.then_some(self.rows));
         run.commands.workload.clone_from(&command);
         let meter = Meter::start(&companion_pids);
         let generator =
-            Generator::start(&command, workload, &scene.cores.generator).map_err(StartError::Failed)?;
+            Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
         let generator_pid = generator.pid();
         let mut generator_times = ThreadTimes::default();
         let mut sampler =
@@ -107,13 +110,13 @@ impl Bench<'_> {
             }
             stalling.poll();
         })?;
-        let spent = meter.stop();
+        let usage = meter.stop();
         let run_delay = validity::server(&validity::threads(&generator_times));
         let run_delay = run_delay.and_then(|threads| threads.run_delay_share);
-        measurement.generator_took(spent.waited.total, spent.time, run_delay);
+        measurement.generator_took(usage.reaped.total, usage.time, run_delay);
         let is_seen = is_ours && validity::concerns_server(&workload.kind);
         let server = is_seen.then(|| validity::server(&validity::threads(sampler.thread_times()))).flatten();
-        let (stalled, cpu) = (stalling.lasted(), spent.variant);
+        let (stalled, cpu) = (stalling.lasted(), usage.variant);
         let (samples, unreadable) =
             if is_ours { sampler.samples(measurement.open.as_ref()) } else { (Vec::new(), None) };
         Ok(Measured {
@@ -122,7 +125,7 @@ impl Bench<'_> {
             samples,
             unreadable,
             idle_private_bytes,
-            shares: spent.shares,
+            shares: usage.shares,
             server,
             stalled,
         })
@@ -134,7 +137,7 @@ impl Bench<'_> {
         program: &mut Process,
         variant: &plan::Variant,
         workload: &Workload,
-        ending: &Ending,
+        expected_end: &ExpectedEnd,
         companions: &mut Companions,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
@@ -144,15 +147,15 @@ impl Bench<'_> {
         let mut server_times = ThreadTimes::default();
         server_times.poll(pids_below(&companion_pids));
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
-        let finished = program.finish(ending, self.interrupt, || {
+        let finished = program.finish(expected_end, self.interrupt, || {
             sampler.poll();
             stalling.poll();
             companions.ended()
         })?;
         let stalled = stalling.lasted();
-        let mut measurement = output_format::read(variant.output_format, &finished.printed, &workload.kind)
+        let mut measurement = output_format::read(variant.output_format, &finished.stdout, &workload.kind)
             .map_err(|why| StartError::Failed(program.describe(&why)))?;
-        if ending.exit_codes != [0] {
+        if expected_end.exit_codes != [0] {
             measurement.metrics.insert("exit_code".to_owned(), f64::from(finished.exit_code));
         }
         let cpu = finished.cpu;
@@ -171,15 +174,15 @@ impl Bench<'_> {
         &self,
         program: Option<&mut Process>,
         workload: &Workload,
-        scene: &Scene,
+        workspace: &Workspace,
         companions: &mut Companions,
     ) -> Result<(), StartError> {
         if self.plan.warmup.0.is_zero() || !matches!(workload.kind, Kind::Bench { .. }) {
             return Ok(());
         }
-        let command = workload::command(workload, &scene.url(), Some(self.plan.warmup), None);
+        let command = workload::command(workload, &workspace.url(), Some(self.plan.warmup), None);
         let generator =
-            Generator::start(&command, workload, &scene.cores.generator).map_err(StartError::Failed)?;
+            Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
         self.wait(generator, workload, program, companions, || {}).map(drop)
     }
 
@@ -213,5 +216,5 @@ impl Bench<'_> {
 
 /// These processes and all their living descendants.
 fn pids_below(roots: &[u32]) -> impl Iterator<Item = u32> {
-    family::below(roots).into_iter().map(|member| member.pid)
+    process_tree::below(roots).into_iter().map(|member| member.pid)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::machine::Shares;
-use crate::variant::family::{self, Cpu};
+use crate::variant::process_tree::{self, Cpu};
 
 /// Minimum duration for which other activity is reported; ticks of 10 ms are too coarse for shorter workloads.
 const SHARES_MIN: Duration = Duration::from_secs(1);
@@ -14,18 +14,18 @@ pub(super) struct Meter<'a> {
     companions: &'a [u32],
     variant_cpu: Cpu,
     companions_cpu: Cpu,
-    lab: family::Lab,
+    lab: process_tree::Lab,
     machine: Option<rudy_observe::Machine>,
     begun: Instant,
 }
 
 /// The changes since the start.
-pub(super) struct Spent {
+pub(super) struct Usage {
     /// CPU time of the variant's processes that still exist.
     pub(super) variant: Cpu,
     /// CPU time of child processes that the lab has reaped meanwhile: a generator, or a variant that ran to
     /// its end.
-    pub(super) waited: Cpu,
+    pub(super) reaped: Cpu,
     pub(super) time: Duration,
     /// `None` for a short time.
     pub(super) shares: Option<Shares>,
@@ -35,25 +35,25 @@ impl<'a> Meter<'a> {
     pub(super) fn start(companions: &'a [u32]) -> Self {
         Self {
             companions,
-            variant_cpu: family::cpu_without(companions),
-            companions_cpu: family::cpu_below(companions),
-            lab: family::lab(),
+            variant_cpu: process_tree::cpu_without(companions),
+            companions_cpu: process_tree::cpu_below(companions),
+            lab: process_tree::lab(),
             // Without it there are no shares.
             machine: rudy_observe::Machine::sample().ok(),
             begun: Instant::now(),
         }
     }
 
-    pub(super) fn stop(self) -> Spent {
+    pub(super) fn stop(self) -> Usage {
         let time = self.begun.elapsed();
-        let variant = family::cpu_without(self.companions).since(self.variant_cpu);
-        let companions = family::cpu_below(self.companions).since(self.companions_cpu);
-        let lab = family::lab();
-        let (itself, waited) = (lab.itself.since(self.lab.itself), lab.waited.since(self.lab.waited));
-        let own = [variant, companions, itself, waited].map(|cpu| cpu.total).into_iter().sum();
+        let variant = process_tree::cpu_without(self.companions).since(self.variant_cpu);
+        let companions = process_tree::cpu_below(self.companions).since(self.companions_cpu);
+        let lab = process_tree::lab();
+        let (itself, reaped) = (lab.itself.since(self.lab.itself), lab.reaped.since(self.lab.reaped));
+        let own = [variant, companions, itself, reaped].map(|cpu| cpu.total).into_iter().sum();
         let machine = self.machine.zip(rudy_observe::Machine::sample().ok());
         let shares = machine.filter(|_| time >= SHARES_MIN);
         let shares = shares.map(|(before, after)| Shares::between(&before, &after, own));
-        Spent { variant, waited, time, shares }
+        Usage { variant, reaped, time, shares }
     }
 }

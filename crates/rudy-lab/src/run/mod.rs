@@ -121,7 +121,7 @@ impl Experiment {
     fn prepare(&self, folders: &Folders, interrupt: &Interrupt) -> Result<Versions, Refusal> {
         let built = build::build(&self.plan, folders, interrupt);
         let versions = built.map(|()| machine::versions(&self.plan, interrupt));
-        let left_behind = variant::end_whatever_is_left();
+        let left_behind = variant::end_leftovers();
         if let Some(signal) = interrupt.signal() {
             return Err(Refusal::Interrupted(signal, left_behind));
         }
@@ -139,14 +139,14 @@ impl Experiment {
         interrupt: &Interrupt,
         log: &mut Log,
     ) -> Result<Exit, Refusal> {
-        let turns = schedule::turns(&self.plan, self.seed);
-        let left: Vec<_> = turns.iter().filter(|turn| !self.results.has(&self.plan, turn)).collect();
+        let runs = schedule::schedule(&self.plan, self.seed);
+        let left: Vec<_> = runs.iter().filter(|scheduled| !self.results.has(&self.plan, scheduled)).collect();
         let bench = Bench { plan: &self.plan, folders, rows, interrupt, begun: Instant::now() };
-        let mut progress = Progress::new(&self.plan, turns.len(), left.len(), self.results.folder());
+        let mut progress = Progress::new(&self.plan, runs.len(), left.len(), self.results.folder());
         let mut measured = 0_usize;
-        for (number, turn) in left.iter().enumerate() {
-            let run = if interrupt.signal().is_some() { None } else { bench.run(turn) };
-            let left_behind = variant::end_whatever_is_left();
+        for (number, scheduled) in left.iter().enumerate() {
+            let run = if interrupt.signal().is_some() { None } else { bench.run(scheduled) };
+            let left_behind = variant::end_leftovers();
             let Some(mut run) = run else {
                 progress.interrupted(left_behind.as_deref());
                 return Ok(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal));

@@ -10,7 +10,6 @@ use rudy_experiment::plan::{Kind, Plan, Quick, aa, builtin, parse};
 use rudy_stats::compare::{PAIRS_MAX, rounds_needed};
 use rudy_units::Time;
 
-
 /// The duration of a workload in a quick run: enough to see that it works.
 const QUICK: Time = Time(Duration::from_secs(1));
 const QUICK_ROUNDS: usize = 2;

@@ -9,7 +9,7 @@ use rudy_experiment::record::{Outcome, Run};
 use rudy_stats::compare::rounds_needed;
 use rudy_units::{Unit, counted, rough};
 
-use super::schedule::Turn;
+use super::schedule::ScheduledRun;
 
 /// The message about processes that still run, if there are none.
 pub(super) const NOTHING_LEFT: &str = "nothing is left running";
@@ -40,7 +40,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Reports a completed run.
-    pub(super) fn print(&mut self, run: &Run, next: Option<&Turn>) {
+    pub(super) fn print(&mut self, run: &Run, next: Option<&ScheduledRun>) {
         self.done += 1;
         let number = self.all - self.left + self.done;
         let again = if run.is_control { " again" } else { "" };

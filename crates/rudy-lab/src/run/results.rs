@@ -12,7 +12,7 @@ use rudy_experiment::record::{Head, PLAN, RESULTS, Record, Run};
 use rustix::fs::Access;
 
 use super::options::Refusal;
-use super::schedule::Turn;
+use super::schedule::ScheduledRun;
 use crate::machine;
 
 /// Where the results go.
@@ -68,9 +68,10 @@ impl Results {
     }
 
     /// Whether a run has a result.
-    pub(super) fn has(&self, plan: &Plan, turn: &Turn) -> bool {
-        let (variant, workload) = (&plan.variants[turn.variant].name, &plan.workloads[turn.workload].name);
-        self.done.contains(&(turn.round, variant.clone(), workload.clone(), turn.is_control))
+    pub(super) fn has(&self, plan: &Plan, scheduled: &ScheduledRun) -> bool {
+        let (variant, workload) =
+            (&plan.variants[scheduled.variant].name, &plan.workloads[scheduled.workload].name);
+        self.done.contains(&(scheduled.round, variant.clone(), workload.clone(), scheduled.is_control))
     }
 
     /// Creates the folder if necessary, and writes the head.

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::schedule::Turn;
+use super::schedule::ScheduledRun;
 use super::validity;
 use crate::folders::Folders;
 use crate::machine::Shares;
 use crate::variant::StartError;
-use crate::variant::family::Cpu;
+use crate::variant::process_tree::Cpu;
 use crate::workload::{self, Measurement};
 use rudy_experiment::plan::{Kind, Plan, Workload};
 use rudy_experiment::record::{Commands, FAILED_SHARE, Outcome, Run, Sample, Warning};
@@ -51,16 +51,16 @@ pub(super) struct Measured {
 
 impl Bench<'_> {
     /// Executes the run. `None` if it was interrupted.
-    pub(super) fn run(&self, turn: &Turn) -> Option<Run> {
-        let variant = &self.plan.variants[turn.variant];
-        let workload = &self.plan.workloads[turn.workload];
+    pub(super) fn run(&self, scheduled: &ScheduledRun) -> Option<Run> {
+        let variant = &self.plan.variants[scheduled.variant];
+        let workload = &self.plan.workloads[scheduled.workload];
         let begun = Instant::now();
         let mut run = Run {
-            round: turn.round,
-            position: turn.position,
+            round: scheduled.round,
+            position: scheduled.position,
             variant: variant.name.clone(),
             workload: workload.name.clone(),
-            is_control: turn.is_control,
+            is_control: scheduled.is_control,
             began_s: self.begun.elapsed().as_secs_f64(),
             seconds: 0.0,
             commands: Commands::default(),

@@ -9,7 +9,7 @@ use rudy_experiment::record::Sample;
 const ALIKE_MAX: usize = 8;
 
 /// Combines them in all samples. CPU adds up, so each sample still has the total.
-pub(super) fn take_together(samples: &mut [Sample]) {
+pub(super) fn combine(samples: &mut [Sample]) {
     // The names of ended threads remain in later samples.
     let Some(last) = samples.last() else { return };
     let mut alike: BTreeMap<String, usize> = BTreeMap::new();
@@ -63,7 +63,7 @@ mod tests {
         let connections = |count: u32| (0..count).map(|number| (format!("conn-{number}"), [0.5, 0.25]));
         let cores = || (0..2).map(|number| (format!("core-{number}"), [1.0, 0.0]));
         let mut samples = [sample(connections(2).chain(cores())), sample(connections(100).chain(cores()))];
-        take_together(&mut samples);
+        combine(&mut samples);
         let names: Vec<_> = samples[1].threads.keys().map(String::as_str).collect();
         assert_eq!(names, ["conn-*", "core-0", "core-1"]);
         assert_eq!((samples[0].threads["conn-*"], samples[1].threads["conn-*"]), ([1.0, 0.5], [50.0, 25.0]));

@@ -9,7 +9,7 @@ use rudy_experiment::record::Sample;
 use rudy_load::flood::monotonic;
 use rudy_observe::{Process, ThreadTimes};
 
-use crate::variant::family;
+use crate::variant::process_tree;
 use crate::workload::OpenConnections;
 
 /// The time between samples.
@@ -59,7 +59,7 @@ pub(crate) struct Idle {
 impl Idle {
     pub(crate) fn read(without: &[u32]) -> Self {
         let mut idle = Self::default();
-        for member in family::members(without) {
+        for member in process_tree::members(without) {
             note(
                 &mut idle.problem,
                 idle_of(member.pid).map(|(private, counted)| {
@@ -126,7 +126,7 @@ impl Sampler {
 
     /// All samples, with the open connections of the workload, and why one lacks a process.
     pub(crate) fn samples(mut self, open: Option<&OpenConnections>) -> (Vec<Sample>, Option<String>) {
-        alike::take_together(&mut self.samples);
+        alike::combine(&mut self.samples);
         for sample in &mut self.samples {
             let at = self.begun_monotonic.as_secs_f64() + sample.t_s;
             sample.connections = open.map_or(0, |open| open.at(at));
@@ -136,12 +136,12 @@ impl Sampler {
 
     /// How each thread has spent the workload, up to now.
     pub(crate) fn thread_times(&mut self) -> &ThreadTimes {
-        self.times.poll(family::members(&self.without).iter().map(|member| member.pid));
+        self.times.poll(process_tree::members(&self.without).iter().map(|member| member.pid));
         &self.times
     }
 
     fn sample(&mut self, t_s: f64) -> Sample {
-        let members = family::members(&self.without);
+        let members = process_tree::members(&self.without);
         self.times.poll(members.iter().map(|member| member.pid));
         self.watched.retain(|pid, _| members.iter().any(|member| member.pid == *pid));
         let mut sample = Sample {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rudy_experiment::plan::{Plan, Variant};
 use rudy_request::Interrupt;
 
-use super::{Cores, Process, Scene, StartError, Wanted};
+use super::{Cores, Launch, Process, StartError, Workspace};
 
 /// The running companion programs of a variant.
 #[derive(Debug, Default)]
@@ -18,14 +18,14 @@ impl<'a> Companions<'a> {
     pub(crate) fn start(
         plan: &'a Plan,
         variant: &'a Variant,
-        scene: &Scene,
+        workspace: &Workspace,
         interrupt: &Interrupt,
     ) -> Result<Self, StartError> {
         let mut companions = Self::default();
         for name in &variant.companions {
             // The plan parser has checked that each name exists.
             for companion in plan.companions.iter().filter(|companion| companion.name == *name) {
-                let filled = scene.command(
+                let filled = workspace.command(
                     &companion.command,
                     companion.config.as_deref(),
                     Some(name),
@@ -34,13 +34,13 @@ impl<'a> Companions<'a> {
                 let started = filled
                     .map_err(|error| StartError::cannot("write its configuration", &error))
                     .and_then(|command| {
-                        let wanted = Wanted {
+                        let launch = Launch {
                             command: &command,
-                            cores: Cores::of(&companion.cores, &scene.cores.servers),
-                            address: scene.address(Some(name)),
+                            cores: Cores::of(&companion.cores, &workspace.cores.servers),
+                            address: workspace.address(Some(name)),
                             ready: Some((&companion.ready, companion.ready_within)),
                         };
-                        Process::start(&wanted, scene, &companions.pids(), interrupt)
+                        Process::start(&launch, workspace, &companions.pids(), interrupt)
                     });
                 match started {
                     Ok(program) => companions.programs.push((name, program)),

@@ -2,15 +2,15 @@
 
 mod companions;
 mod cores;
-pub(crate) mod family;
-mod left;
+mod leftovers;
 mod once;
 pub(crate) mod output;
+pub(crate) mod process_tree;
 mod ready;
-mod scene;
 mod spawn;
 mod stall;
 pub(crate) mod tool;
+mod workspace;
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,15 +23,15 @@ use rudy_request::Interrupt;
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use self::once::Printed;
+use self::once::CollectedStdout;
 use self::output::Output;
 
 pub(crate) use self::companions::Companions;
 pub(crate) use self::cores::{Cores, on as on_cores};
-pub(crate) use self::left::end_whatever_is_left;
-pub(crate) use self::once::Ending;
-pub(crate) use self::scene::Scene;
+pub(crate) use self::leftovers::end_leftovers;
+pub(crate) use self::once::ExpectedEnd;
 pub(crate) use self::stall::Stalling;
+pub(crate) use self::workspace::Workspace;
 
 /// Timeout for a program to end after SIGTERM, before SIGKILL.
 const STOP: Duration = Duration::from_secs(5);
@@ -72,7 +72,7 @@ impl StartError {
 
 /// A program to start.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Launch<'a> {
     /// Program and arguments, without placeholders.
     pub(crate) command: &'a [String],
     /// The cores it may run on; all if empty.
@@ -89,7 +89,7 @@ pub(crate) struct Process {
     child: Child,
     output: Output,
     /// The output of a program that runs to its end.
-    printed: Option<Printed>,
+    stdout: Option<CollectedStdout>,
     /// Its address.
     pub(crate) address: SocketAddr,
 }
@@ -98,17 +98,17 @@ impl Process {
     /// Starts it, and waits until it is ready if necessary. `others` are the first processes of programs that
     /// continue.
     pub(crate) fn start(
-        wanted: &Wanted,
-        scene: &Scene,
+        launch: &Launch,
+        workspace: &Workspace,
         others: &[u32],
         interrupt: &Interrupt,
     ) -> Result<Self, StartError> {
-        let Wanted { command, cores, address, ready } = *wanted;
+        let Launch { command, cores, address, ready } = *launch;
         let line = if let Some((Ready::Line(text), _)) = ready { text } else { "" };
-        let (mut child, output) = spawn::spawn(command, cores, scene.folder(), line, ready.is_none())
+        let (mut child, output) = spawn::spawn(command, cores, workspace.folder(), line, ready.is_none())
             .map_err(|error| StartError::cannot(&format!("start {:?}", command[0]), &error))?;
-        let printed = child.stdout.take().map(Printed::collect);
-        let mut started = Self { child, output, printed, address };
+        let stdout = child.stdout.take().map(CollectedStdout::collect);
+        let mut started = Self { child, output, stdout, address };
         let Some((ready, within)) = ready else { return Ok(started) };
         match started.await_ready(ready, within, interrupt) {
             Ok(()) => Ok(started),
@@ -159,7 +159,7 @@ impl Process {
     pub(crate) fn describe(&mut self, sentence: &str) -> String {
         if self.ended().is_some() {
             // The last output may not be read yet.
-            wait_until(left::GO, || self.output.is_over());
+            wait_until(leftovers::WORKER_EXIT_TIMEOUT, || self.output.is_over());
         }
         match self.output.end() {
             Some(end) => format!("{sentence}; {end}"),
@@ -181,11 +181,11 @@ impl Process {
                 let _ = self.child.wait();
             }
         }
-        let left = left::behind(others);
+        let left = leftovers::find(others);
         if !left.is_empty() {
-            let still = left::end_all(others);
+            let still = leftovers::end_all(others);
             let ended = if still.is_empty() { "which we ended" } else { "not all of which could be ended" };
-            notes.push(format!("it left behind {}, {ended}", left::named(&left)));
+            notes.push(format!("it left behind {}, {ended}", leftovers::named(&left)));
         }
         notes
     }

@@ -8,23 +8,23 @@ use std::time::Duration;
 use rudy_request::Interrupt;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::family::{self, Cpu};
+use super::process_tree::{self, Cpu};
 use super::{POLL, Process, StartError, wait_until};
 
 /// Maximum size of its output. The longest expected one is a report of `rudy bench`, with about ten KiB.
-const PRINTED_BYTES: usize = 1 << 20;
+const STDOUT_BYTES: usize = 1 << 20;
 
 /// Collects the output of a program on a separate thread, so that the program never blocks.
 #[derive(Debug)]
-pub(super) struct Printed(JoinHandle<Vec<u8>>);
+pub(super) struct CollectedStdout(JoinHandle<Vec<u8>>);
 
-impl Printed {
+impl CollectedStdout {
     pub(super) fn collect(mut pipe: ChildStdout) -> Self {
         Self(thread::spawn(move || {
             let mut all = Vec::new();
             // Ignore read errors and use the data so far. An additional byte shows that the output is too
             // long.
-            let _ = (&mut pipe).take(PRINTED_BYTES as u64 + 1).read_to_end(&mut all);
+            let _ = (&mut pipe).take(STDOUT_BYTES as u64 + 1).read_to_end(&mut all);
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
             all
         }))
@@ -33,7 +33,7 @@ impl Printed {
 
 /// How a program should end.
 #[derive(Debug)]
-pub(crate) struct Ending<'a> {
+pub(crate) struct ExpectedEnd<'a> {
     /// The timeout.
     pub(crate) within: Duration,
     /// The exit codes of success.
@@ -44,7 +44,7 @@ pub(crate) struct Ending<'a> {
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// Its output.
-    pub(crate) printed: String,
+    pub(crate) stdout: String,
     /// CPU time of the process and its reaped children.
     pub(crate) cpu: Cpu,
     pub(crate) exit_code: i32,
@@ -54,12 +54,12 @@ impl Process {
     /// Waits for its end and calls `poll` meanwhile, whose result ends the wait with that reason.
     pub(crate) fn finish(
         &mut self,
-        ending: &Ending,
+        expected_end: &ExpectedEnd,
         interrupt: &Interrupt,
         mut poll: impl FnMut() -> Option<String>,
     ) -> Result<Finished, StartError> {
         let mut why = None;
-        let has_ended = wait_until(ending.within, || {
+        let has_ended = wait_until(expected_end.within, || {
             why = poll();
             why.is_some() || interrupt.signal().is_some() || self.is_over()
         });
@@ -70,20 +70,20 @@ impl Process {
             return Err(StartError::Failed(self.describe(&why)));
         }
         if !has_ended {
-            let why = format!("it did not end within {} s", ending.within.as_secs_f64());
+            let why = format!("it did not end within {} s", expected_end.within.as_secs_f64());
             return Err(StartError::Failed(self.describe(&why)));
         }
         // Its counters exist until it is reaped.
-        let cpu = family::cpu_of(self.child.id());
+        let cpu = process_tree::cpu_of(self.child.id());
         let exit_code = match self.child.wait() {
-            Ok(status) => match status.code().filter(|code| ending.exit_codes.contains(code)) {
+            Ok(status) => match status.code().filter(|code| expected_end.exit_codes.contains(code)) {
                 Some(code) => code,
                 None => return Err(StartError::Failed(self.describe(&format!("it ended with {status}")))),
             },
             Err(error) => return Err(StartError::Failed(format!("cannot wait for its end: {error}"))),
         };
-        let printed = self.printed().map_err(|why| StartError::Failed(self.describe(&why)))?;
-        Ok(Finished { printed, cpu, exit_code })
+        let stdout = self.stdout().map_err(|why| StartError::Failed(self.describe(&why)))?;
+        Ok(Finished { stdout, cpu, exit_code })
     }
 
     /// Whether it has ended; does not reap it.
@@ -92,17 +92,17 @@ impl Process {
         matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(Some(_)) | Err(_))
     }
 
-    fn printed(&mut self) -> Result<String, String> {
-        let Some(printed) = self.printed.take() else { return Ok(String::new()) };
+    fn stdout(&mut self) -> Result<String, String> {
+        let Some(stdout) = self.stdout.take() else { return Ok(String::new()) };
         // A child that it left behind may hold its output open forever.
-        if !wait_until(POLL * 50, || printed.0.is_finished()) {
+        if !wait_until(POLL * 50, || stdout.0.is_finished()) {
             return Err(
                 "it has ended, but a process that it left behind still holds its output open".to_owned()
             );
         }
-        let bytes = printed.0.join().unwrap_or_default();
-        if bytes.len() > PRINTED_BYTES {
-            return Err(format!("it printed more than {PRINTED_BYTES} bytes"));
+        let bytes = stdout.0.join().unwrap_or_default();
+        if bytes.len() > STDOUT_BYTES {
+            return Err(format!("it printed more than {STDOUT_BYTES} bytes"));
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use rudy_experiment::programs;
 
 use super::cores;
-use super::left::end_whatever_is_left;
+use super::leftovers::end_leftovers;
 use super::output::Output;
 
 /// Starts a command in its own process group on these cores, so that Ctrl-C on the terminal does not reach
@@ -34,7 +34,7 @@ pub(super) fn spawn(
         Ok(output) => Ok((child, output)),
         Err(error) => {
             // A process that cannot be ended now is reported at the end of the run.
-            let _ = end_whatever_is_left();
+            let _ = end_leftovers();
             Err(error)
         }
     }

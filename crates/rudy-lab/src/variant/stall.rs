@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rudy_experiment::plan::Stall;
 use rustix::process::Signal;
 
-use super::family;
+use super::process_tree;
 
 /// Stops the companion processes at the planned time, and continues them afterwards, at the latest on drop. A
 /// stopped process cannot even exit.
@@ -14,7 +14,7 @@ pub(crate) struct Stalling {
     stall: Option<Stall>,
     roots: Vec<u32>,
     begun: Instant,
-    stopped: Option<(Instant, Vec<rudy_observe::Relative>)>,
+    stopped: Option<(Instant, Vec<rudy_observe::ProcessEntry>)>,
     lasted: Option<Duration>,
 }
 
@@ -29,8 +29,8 @@ impl Stalling {
         let Some(stall) = self.stall.filter(|_| self.lasted.is_none()) else { return };
         match &self.stopped {
             None if self.begun.elapsed() >= stall.after.0 => {
-                let members = family::below(&self.roots);
-                family::signal(&members, Signal::STOP);
+                let members = process_tree::below(&self.roots);
+                process_tree::signal(&members, Signal::STOP);
                 self.stopped = Some((Instant::now(), members));
             }
             Some((since, _)) if since.elapsed() >= stall.time.0 => self.go_on(),
@@ -57,7 +57,7 @@ impl Stalling {
     fn go_on(&mut self) {
         if let Some((since, members)) = self.stopped.take() {
             self.lasted = Some(since.elapsed());
-            family::signal(&members, Signal::CONT);
+            process_tree::signal(&members, Signal::CONT);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rudy_request::Interrupt;
 
-use super::{Ending, Process, StartError, left, spawn, wait_until};
+use super::{ExpectedEnd, Process, StartError, leftovers, spawn, wait_until};
 
 /// The result of a helper program.
 #[derive(Debug)]
@@ -30,10 +30,10 @@ pub(crate) fn run(command: &[String], folder: &Path, within: Duration, interrupt
         }
     };
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let mut tool = Process { child, output, printed: None, address: nowhere };
-    let ended = tool.finish(&Ending { within, exit_codes: &[0] }, interrupt, || None).map(drop);
+    let mut tool = Process { child, output, stdout: None, address: nowhere };
+    let ended = tool.finish(&ExpectedEnd { within, exit_codes: &[0] }, interrupt, || None).map(drop);
     // The last output may not be read yet.
-    wait_until(left::GO, || tool.output.is_over());
+    wait_until(leftovers::WORKER_EXIT_TIMEOUT, || tool.output.is_over());
     let output = tool.output.text();
     Used { ended, output, notes: tool.stop(&[]) }
 }

@@ -2,12 +2,12 @@
 
 mod clock;
 mod difference;
-mod family;
 mod find;
 mod memory;
 mod run_delay;
 mod stack;
 mod thread;
+mod tree;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,7 +16,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use self::clock::cpu_time;
 pub use self::difference::{Difference, ThreadDifference};
-pub use self::family::{Relative, relative, relatives};
 pub use self::find::all;
 pub use self::memory::Memory;
 pub use self::run_delay::{RunDelay, ThreadTime, ThreadTimes};
@@ -24,6 +23,7 @@ pub use self::stack::{KernelStack, Source};
 pub use self::thread::Stat;
 pub use self::thread::Thread;
 use self::thread::{Scheduled, switches};
+pub use self::tree::{ProcessEntry, descendants, process_entry};
 use crate::Error;
 use crate::descriptors::{self, Descriptors};
 use crate::folder::Folder;
@@ -152,7 +152,7 @@ impl Process {
     }
 
     /// The proportional set size without copies of files: allocated pages, and a share of those that other
-    /// processes have too. The sum over a family of processes counts each page once. As expensive as
+    /// processes have too. The sum over a tree of processes counts each page once. As expensive as
     /// [`pss_bytes`](Self::pss_bytes).
     pub fn allocated_pss_bytes(&mut self) -> Result<u64, Error> {
         self.folder.read("smaps_rollup", &mut self.buffer)?;

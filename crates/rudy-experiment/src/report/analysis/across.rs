@@ -3,7 +3,7 @@
 use rudy_stats::compare::{Comparison, PAIRS_MIN, RatioEstimate, Summary, evaluate};
 
 use super::pairs::{Failures, is_suspect, value};
-use super::{Answer, Compared, compared, delta, sentences};
+use super::{ComparisonResult, Evaluation, compared, delta, sentences};
 use crate::experiment::Experiment;
 use crate::plan::{Plan, Workload, usual_metrics};
 use crate::record::{Head, Run};
@@ -13,7 +13,7 @@ use crate::report::unit::Metric;
 const OLD: &str = "the old results";
 
 /// The values of a metric in both experiments.
-struct Question<'a> {
+struct PendingComparison<'a> {
     variant: &'a str,
     workload: &'a str,
     metric: Metric,
@@ -24,32 +24,32 @@ struct Question<'a> {
 }
 
 /// All metrics of all variants and workloads that both experiments have, with verdicts corrected for their number.
-pub(crate) fn across<'a>(old: &Experiment, new: &'a Experiment) -> Vec<Compared<'a>> {
-    let questions = questions(old, new);
+pub(crate) fn across<'a>(old: &Experiment, new: &'a Experiment) -> Vec<ComparisonResult<'a>> {
+    let pending = pending_comparisons(old, new);
     let estimate: Vec<_> =
-        questions.iter().map(|question| RatioEstimate::unpaired(&question.new, &question.old)).collect();
-    let comparisons: Vec<Comparison> = questions
+        pending.iter().map(|comparison| RatioEstimate::unpaired(&comparison.new, &comparison.old)).collect();
+    let comparisons: Vec<Comparison> = pending
         .iter()
         .zip(&estimate)
-        .filter_map(|(question, estimate)| {
-            let (estimate, better) = (estimate.clone().ok()?, compared::better(&question.metric.name));
+        .filter_map(|(comparison, estimate)| {
+            let (estimate, better) = (estimate.clone().ok()?, compared::better(&comparison.metric.name));
             Some(Comparison { estimate, better, delta: delta(new), controls: Vec::new() })
         })
         .collect();
     let mut findings = evaluate(&comparisons).into_iter();
-    let answers = questions.into_iter().zip(estimate).map(|(question, estimate)| {
-        let answer = match estimate {
+    let results = pending.into_iter().zip(estimate).map(|(comparison, estimate)| {
+        let evaluation = match estimate {
             // There is a finding for each comparison.
-            Ok(_) => findings.next().map(Answer::Evaluated),
-            Err(error) => Some(question.open(&error.to_string())),
+            Ok(_) => findings.next().map(Evaluation::Done),
+            Err(error) => Some(comparison.not_done(&error.to_string())),
         };
-        Some(question.compared(answer?, new))
+        Some(comparison.result(evaluation?, new))
     });
-    answers.flatten().collect()
+    results.flatten().collect()
 }
 
-fn questions<'a>(old: &Experiment, new: &'a Experiment) -> Vec<Question<'a>> {
-    let mut questions = Vec::new();
+fn pending_comparisons<'a>(old: &Experiment, new: &'a Experiment) -> Vec<PendingComparison<'a>> {
+    let mut pending = Vec::new();
     for workload in &new.plan().workloads {
         for variant in new.plan().variants.iter().map(|variant| variant.name.as_str()) {
             for metric in metrics(new.plan(), workload) {
@@ -66,12 +66,20 @@ fn questions<'a>(old: &Experiment, new: &'a Experiment) -> Vec<Question<'a>> {
                 let (old, new) = (of(&old), of(&new));
                 if !old.is_empty() && !new.is_empty() {
                     let (metric, workload) = (Metric::named(&metric), workload.name.as_str());
-                    questions.push(Question { variant, workload, metric, new, old, is_suspect, failures });
+                    pending.push(PendingComparison {
+                        variant,
+                        workload,
+                        metric,
+                        new,
+                        old,
+                        is_suspect,
+                        failures,
+                    });
                 }
             }
         }
     }
-    questions
+    pending
 }
 
 /// The usual metrics of a workload, and those in which its plan compares.
@@ -86,30 +94,30 @@ fn metrics(plan: &Plan, workload: &Workload) -> Vec<String> {
     metrics
 }
 
-impl<'a> Question<'a> {
+impl<'a> PendingComparison<'a> {
     fn medians(&self) -> Option<[f64; 2]> {
         Some([Summary::new(&self.new)?.median, Summary::new(&self.old)?.median])
     }
 
-    fn open(&self, error: &str) -> Answer {
+    fn not_done(&self, error: &str) -> Evaluation {
         let ratio = self.medians().map(|[new, old]| new / old);
         let ratio = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0);
         let rounds = self.new.len().min(self.old.len());
         if rounds < PAIRS_MIN {
-            return Answer::NotEvaluated {
+            return Evaluation::NotDone {
                 ratio,
                 reason: sentences::too_few(rounds, rounds, PAIRS_MIN),
                 needed: Some(PAIRS_MIN),
             };
         }
-        Answer::NotEvaluated { ratio, reason: error.to_owned(), needed: None }
+        Evaluation::NotDone { ratio, reason: error.to_owned(), needed: None }
     }
 
-    fn compared(self, answer: Answer, new: &Experiment) -> Compared<'a> {
+    fn result(self, evaluation: Evaluation, new: &Experiment) -> ComparisonResult<'a> {
         let rounds = self.new.len().min(self.old.len());
         let medians = self.medians();
         let Self { variant, workload, metric, is_suspect, failures, .. } = self;
-        let mut compared = Compared {
+        let mut compared = ComparisonResult {
             variant,
             with: OLD,
             workload,
@@ -119,7 +127,7 @@ impl<'a> Question<'a> {
             medians,
             is_suspect,
             failures,
-            answer,
+            evaluation,
             sentence: String::new(),
         };
         compared.sentence = sentences::sentence(&compared, delta(new));

@@ -2,15 +2,15 @@
 
 use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, RatioEstimate, rounds_needed};
 
-use super::pairs::{Pairs, Side, warning};
-use super::{Answer, Compared, Controlled, delta, sentences};
+use super::pairs::{PairSide, Pairs, warning};
+use super::{ComparisonResult, ControlResult, Evaluation, delta, sentences};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::record::Outcome;
 use crate::report::unit::Metric;
 
 /// A comparison, to be evaluated together with all others.
-pub(super) struct Question<'a> {
+pub(super) struct PendingComparison<'a> {
     experiment: &'a Experiment,
     variant: &'a str,
     with: &'a str,
@@ -18,7 +18,7 @@ pub(super) struct Question<'a> {
     metric: Metric,
     pairs: Pairs,
     /// The input of a comparison, or why there is none.
-    pub(super) comparison: Result<Comparison, NotComparable>,
+    pub(super) input: Result<Comparison, NotComparable>,
 }
 
 /// The reason that a comparison cannot be evaluated.
@@ -31,7 +31,7 @@ pub(super) enum NotComparable {
 }
 
 /// All comparisons of a plan.
-pub(super) fn questions(experiment: &Experiment) -> Vec<Question<'_>> {
+pub(super) fn pending_comparisons(experiment: &Experiment) -> Vec<PendingComparison<'_>> {
     let controls = controls(experiment);
     let comparisons = experiment.plan().comparisons.iter();
     let cases = comparisons.flat_map(|comparison| {
@@ -42,7 +42,7 @@ pub(super) fn questions(experiment: &Experiment) -> Vec<Question<'_>> {
     cases
         .map(|(comparison, workload, metric)| {
             let [variant, with] = [comparison.variant.as_str(), comparison.with.as_str()];
-            Question::new(experiment, [variant, with], workload, metric, &controls)
+            PendingComparison::new(experiment, [variant, with], workload, metric, &controls)
         })
         .collect()
 }
@@ -52,7 +52,7 @@ const CONTROLLED: [&str; 4] = ["time_s", "cpu_us_per_request", "p99_ns", "privat
 
 /// The controls: each variant that was measured twice, compared with itself. Uses the metrics of its
 /// comparisons, or else the usual metrics of the workload.
-pub(super) fn controls(experiment: &Experiment) -> Vec<Controlled<'_>> {
+pub(super) fn controls(experiment: &Experiment) -> Vec<ControlResult<'_>> {
     let plan = experiment.plan();
     let mut controls = Vec::new();
     for variant in plan.variants.iter().filter(|variant| variant.is_control) {
@@ -93,8 +93,8 @@ fn controlled<'a>(
     variant: &'a str,
     workload: &'a str,
     metric: &str,
-) -> Controlled<'a> {
-    let side = |is_control| Side { variant, is_control };
+) -> ControlResult<'a> {
+    let side = |is_control| PairSide { variant, is_control };
     let pairs = Pairs::of(experiment, workload, metric, side(true), side(false));
     let estimate = RatioEstimate::paired(&pairs.a, &pairs.b).map_err(|error| match pairs.rounds() {
         rounds @ 0..PAIRS_MIN => {
@@ -105,7 +105,7 @@ fn controlled<'a>(
         }
         _ => error.to_string(),
     });
-    Controlled {
+    ControlResult {
         variant,
         workload,
         metric: Metric::named(metric),
@@ -120,15 +120,15 @@ pub(super) fn better(metric: &str) -> Better {
     if metric.ends_with("_per_s") { Better::Higher } else { Better::Lower }
 }
 
-impl<'a> Question<'a> {
+impl<'a> PendingComparison<'a> {
     fn new(
         experiment: &'a Experiment,
         [variant, with]: [&'a str; 2],
         workload: &'a str,
         metric: &'a str,
-        controls: &[Controlled],
+        controls: &[ControlResult],
     ) -> Self {
-        let side = |variant| Side { variant, is_control: false };
+        let side = |variant| PairSide { variant, is_control: false };
         let pairs = Pairs::of(experiment, workload, metric, side(variant), side(with));
         let matching = controls.iter().filter(|control| {
             [variant, with].contains(&control.variant)
@@ -143,17 +143,17 @@ impl<'a> Question<'a> {
             delta: delta(experiment),
             controls,
         });
-        let mut question = Self {
+        let mut pending = Self {
             experiment,
             variant,
             with,
             workload,
             metric: Metric::named(metric),
             pairs,
-            comparison: Err(NotComparable::TooFew),
+            input: Err(NotComparable::TooFew),
         };
-        question.comparison = comparison.map_err(|error| question.not_comparable(&error.to_string()));
-        question
+        pending.input = comparison.map_err(|error| pending.not_comparable(&error.to_string()));
+        pending
     }
 
     /// Whether both variants have the metric in any round.
@@ -163,23 +163,23 @@ impl<'a> Question<'a> {
 
     /// The result of a comparison, with its finding if it was evaluated. `comparison_count` is the number of
     /// comparisons.
-    pub(super) fn answer(self, finding: Option<Finding>, comparison_count: usize) -> Compared<'a> {
+    pub(super) fn result(self, finding: Option<Finding>, comparison_count: usize) -> ComparisonResult<'a> {
         let medians = self.pairs.medians();
         let ratio = medians.map(|[a, b]| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
-        let answer = match (finding, &self.comparison) {
-            (Some(finding), _) => Answer::Evaluated(finding),
+        let evaluation = match (finding, &self.input) {
+            (Some(finding), _) => Evaluation::Done(finding),
             (None, Err(NotComparable::Other(why))) => {
                 let missing = sentences::missing(self.pairs.rounds(), self.pairs.rounds_run);
-                Answer::NotEvaluated { ratio, reason: format!("{why}{missing}"), needed: None }
+                Evaluation::NotDone { ratio, reason: format!("{why}{missing}"), needed: None }
             }
             (None, _) => {
                 let needed = rounds_needed(comparison_count);
                 let rounds = sentences::too_few(self.pairs.rounds(), self.pairs.rounds_run, needed);
                 let reason = format!("no verdict: {rounds}");
-                Answer::NotEvaluated { ratio, reason, needed: Some(needed) }
+                Evaluation::NotDone { ratio, reason, needed: Some(needed) }
             }
         };
-        let mut compared = Compared {
+        let mut compared = ComparisonResult {
             variant: self.variant,
             with: self.with,
             workload: self.workload,
@@ -189,7 +189,7 @@ impl<'a> Question<'a> {
             medians,
             is_suspect: self.pairs.is_suspect,
             failures: self.pairs.failures,
-            answer,
+            evaluation,
             sentence: String::new(),
         };
         compared.sentence = sentences::sentence(&compared, delta(self.experiment));

@@ -12,7 +12,7 @@ mod tests;
 
 use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, evaluate};
 
-use self::compared::Question;
+use self::compared::PendingComparison;
 use super::unit::Metric;
 use crate::experiment::Experiment;
 
@@ -35,9 +35,9 @@ pub(crate) struct Section<'a> {
     /// The answer to the plan's question, if any: a sentence for each compared pair.
     pub(crate) headline: Vec<String>,
     /// The comparisons of the plan, in its order.
-    pub(crate) comparisons: Vec<Compared<'a>>,
+    pub(crate) comparisons: Vec<ComparisonResult<'a>>,
     /// The controls: variants that were measured twice in each round.
-    pub(crate) controls: Vec<Controlled<'a>>,
+    pub(crate) controls: Vec<ControlResult<'a>>,
     /// All metrics of all variants, with a table per workload.
     pub(crate) tables: Vec<Table<'a>>,
     /// Older results of the plan, next to the new ones.
@@ -54,7 +54,7 @@ pub(crate) struct Section<'a> {
 
 /// A comparison of two variants in a metric under a workload.
 #[derive(Debug)]
-pub(crate) struct Compared<'a> {
+pub(crate) struct ComparisonResult<'a> {
     pub(crate) variant: &'a str,
     pub(crate) with: &'a str,
     pub(crate) workload: &'a str,
@@ -70,12 +70,12 @@ pub(crate) struct Compared<'a> {
     /// What failed in the runs.
     pub(crate) failures: pairs::Failures,
     /// The outcome.
-    pub(crate) answer: Answer,
+    pub(crate) evaluation: Evaluation,
     /// The outcome as a sentence.
     pub(crate) sentence: String,
 }
 
-impl Compared<'_> {
+impl ComparisonResult<'_> {
     /// Whether rounds are missing because a variant failed or lacks the metric. The remaining rounds may be
     /// its good ones.
     pub(crate) fn misses_rounds(&self) -> bool {
@@ -84,25 +84,25 @@ impl Compared<'_> {
 
     /// The finding; `None` if the comparison was not evaluated.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        match &self.answer {
-            Answer::Evaluated(finding) => Some(finding.verdict),
-            Answer::NotEvaluated { .. } => None,
+        match &self.evaluation {
+            Evaluation::Done(finding) => Some(finding.verdict),
+            Evaluation::NotDone { .. } => None,
         }
     }
 
     /// The reason, if no values of these rounds could lead to a verdict.
     pub(crate) fn reason_without_verdict(&self) -> Option<String> {
-        match &self.answer {
-            Answer::NotEvaluated { reason, .. } => Some(reason.clone()),
-            Answer::Evaluated(_) => self.too_few().map(|rounds| format!("no verdict: {rounds}")),
+        match &self.evaluation {
+            Evaluation::NotDone { reason, .. } => Some(reason.clone()),
+            Evaluation::Done(_) => self.too_few().map(|rounds| format!("no verdict: {rounds}")),
         }
     }
 
     /// The rounds that exist and that a verdict needs, if they are too few.
     pub(crate) fn too_few(&self) -> Option<String> {
-        let needed = match &self.answer {
-            Answer::NotEvaluated { needed, .. } => *needed,
-            Answer::Evaluated(finding) => {
+        let needed = match &self.evaluation {
+            Evaluation::NotDone { needed, .. } => *needed,
+            Evaluation::Done(finding) => {
                 finding.too_few.filter(|_| finding.verdict == Verdict::Inconclusive).map(|few| few.needed)
             }
         }?;
@@ -122,11 +122,11 @@ impl Compared<'_> {
 
 /// The outcome of a comparison.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Evaluation {
     /// It was evaluated.
-    Evaluated(Finding),
+    Done(Finding),
     /// It was not evaluated.
-    NotEvaluated {
+    NotDone {
         /// The ratio of the medians, if both exist and are not 0.
         ratio: Option<f64>,
         /// The reason.
@@ -138,7 +138,7 @@ pub(crate) enum Answer {
 
 /// A variant compared with itself.
 #[derive(Debug)]
-pub(crate) struct Controlled<'a> {
+pub(crate) struct ControlResult<'a> {
     pub(crate) variant: &'a str,
     pub(crate) workload: &'a str,
     pub(crate) metric: Metric,
@@ -183,22 +183,27 @@ impl Cell {
 /// Analyses all experiments. The verdicts are corrected for all comparisons together, because readers see
 /// them as one report.
 pub(crate) fn analyse(experiments: &[Experiment]) -> Report<'_> {
-    let questions: Vec<Vec<Question>> = experiments.iter().map(compared::questions).collect();
+    let pending: Vec<Vec<PendingComparison>> =
+        experiments.iter().map(compared::pending_comparisons).collect();
     let comparisons: Vec<Comparison> =
-        questions.iter().flatten().filter_map(|question| question.comparison.clone().ok()).collect();
-    let comparison_count = questions.iter().flatten().filter(|question| question.is_measured()).count();
+        pending.iter().flatten().filter_map(|comparison| comparison.input.clone().ok()).collect();
+    let comparison_count = pending.iter().flatten().filter(|comparison| comparison.is_measured()).count();
     let mut findings = evaluate(&comparisons).into_iter();
-    let sections = experiments.iter().zip(questions).map(|(experiment, questions)| {
-        let compared = questions.into_iter().map(|question| {
-            let finding = question.comparison.is_ok().then(|| findings.next()).flatten();
-            question.answer(finding, comparison_count)
+    let sections = experiments.iter().zip(pending).map(|(experiment, pending)| {
+        let compared = pending.into_iter().map(|comparison| {
+            let finding = comparison.input.is_ok().then(|| findings.next()).flatten();
+            comparison.result(finding, comparison_count)
         });
         section(experiment, compared.collect(), title(experiment, experiments))
     });
     Report { sections: sections.collect(), evaluated: comparisons.len() }
 }
 
-fn section<'a>(experiment: &'a Experiment, comparisons: Vec<Compared<'a>>, title: String) -> Section<'a> {
+fn section<'a>(
+    experiment: &'a Experiment,
+    comparisons: Vec<ComparisonResult<'a>>,
+    title: String,
+) -> Section<'a> {
     Section {
         experiment,
         title,

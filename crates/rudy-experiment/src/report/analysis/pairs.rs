@@ -10,7 +10,7 @@ use crate::record::{FAILED_SHARE, Outcome, Run, Warning};
 
 /// A side of a comparison: a variant, or its second measurement in each round.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Side<'a> {
+pub(super) struct PairSide<'a> {
     pub(super) variant: &'a str,
     pub(super) is_control: bool,
 }
@@ -68,7 +68,13 @@ fn errors(run: &Run) -> Option<f64> {
 }
 
 impl Pairs {
-    pub(super) fn of(experiment: &Experiment, workload: &str, metric: &str, a: Side, b: Side) -> Self {
+    pub(super) fn of(
+        experiment: &Experiment,
+        workload: &str,
+        metric: &str,
+        a: PairSide,
+        b: PairSide,
+    ) -> Self {
         let (a, b) = (by_round(experiment, workload, a), by_round(experiment, workload, b));
         let (mut pairs, mut runs) = (Self::default(), Vec::new());
         for (round, run) in a {
@@ -117,7 +123,11 @@ pub(super) fn value(run: &Run, metric: &str) -> Option<f64> {
     run.metrics.get(metric).copied().filter(|_| is_measured)
 }
 
-fn by_round<'a>(experiment: &'a Experiment, workload: &'a str, side: Side<'a>) -> BTreeMap<usize, &'a Run> {
+fn by_round<'a>(
+    experiment: &'a Experiment,
+    workload: &'a str,
+    side: PairSide<'a>,
+) -> BTreeMap<usize, &'a Run> {
     let runs = experiment.runs_of(side.variant, workload);
     runs.filter(|run| run.is_control == side.is_control).map(|run| (run.round, run)).collect()
 }

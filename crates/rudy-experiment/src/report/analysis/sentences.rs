@@ -3,7 +3,7 @@
 use rudy_stats::compare::{Delta, Interval, Verdict};
 use rudy_units::digits;
 
-use super::{Answer, Compared};
+use super::{ComparisonResult, Evaluation};
 use crate::report::unit::Metric;
 
 /// The verb and the noun for a metric: `rudy needs 0.74 times the CPU per request of nginx`.
@@ -77,16 +77,16 @@ fn digits_of_ratio(value: f64) -> String {
 }
 
 /// A comparison as a sentence.
-pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
-    let Compared { variant, with, workload, metric, .. } = compared;
+pub(super) fn sentence(compared: &ComparisonResult, delta: Delta) -> String {
+    let ComparisonResult { variant, with, workload, metric, .. } = compared;
     let (verb, noun) = phrase(metric);
     let under = if *workload == noun { String::new() } else { format!(" in workload {workload}") };
-    let finding = match &compared.answer {
-        Answer::Evaluated(finding) => finding,
-        Answer::NotEvaluated { ratio: Some(times), reason, .. } => {
+    let finding = match &compared.evaluation {
+        Evaluation::Done(finding) => finding,
+        Evaluation::NotDone { ratio: Some(times), reason, .. } => {
             return format!("{variant} {verb} {} times the {noun} of {with}{under}; {reason}", ratio(*times));
         }
-        Answer::NotEvaluated { ratio: None, reason, .. } => {
+        Evaluation::NotDone { ratio: None, reason, .. } => {
             return format!("{variant} and {with}, {noun}{under}: {reason}");
         }
     };
@@ -109,7 +109,7 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
 
 /// The answer to the question: for each compared pair, the metrics in which one is better, worse or
 /// equivalent.
-pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
+pub(super) fn headline(comparisons: &[ComparisonResult]) -> Vec<String> {
     if comparisons.is_empty() {
         return vec!["The plan compares nothing; the tables show the metrics of each variant.".to_owned()];
     }
@@ -129,7 +129,7 @@ pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
 
 /// The result for two variants: `rudy is better than nginx in CPU per request in workloads 1k and 304 (0.61 to 0.74
 /// times)`.
-fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
+fn summary(variant: &str, with: &str, own: &[&ComparisonResult]) -> String {
     let workloads = workloads(own);
     let lists = [(Verdict::Better, "than"), (Verdict::Worse, "than"), (Verdict::Equivalent, "to")];
     let found = lists.map(|(verdict, than)| {
@@ -144,7 +144,7 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
         String::new()
     };
     let Some(((first, than, list), rest)) = parts.split_first() else {
-        let (without, evaluated): (Vec<&Compared>, Vec<&Compared>) =
+        let (without, evaluated): (Vec<&ComparisonResult>, Vec<&ComparisonResult>) =
             undecided.iter().copied().partition(|one| one.reason_without_verdict().is_some());
         if evaluated.is_empty() {
             return format!("{variant} and {with}{under}: {}", not_evaluated(&without));
@@ -167,9 +167,10 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
 }
 
 /// Remarks about settled comparisons.
-fn caveats(own: &[&Compared]) -> String {
+fn caveats(own: &[&ComparisonResult]) -> String {
     let settled = || own.iter().filter(|one| one.is_decided());
-    let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Evaluated(found) if found.is_flagged);
+    let is_flagged =
+        |one: &ComparisonResult| matches!(&one.evaluation, Evaluation::Done(found) if found.is_flagged);
     let mut caveats_of_pair = Vec::new();
     if settled().any(|one| one.is_suspect) {
         caveats_of_pair.push("on suspect runs (†)".to_owned());
@@ -190,8 +191,8 @@ fn caveats(own: &[&Compared]) -> String {
 }
 
 /// The reason that none of them was evaluated; one if all have the same.
-fn not_evaluated(undecided: &[&Compared]) -> String {
-    let why = |one: &&Compared| one.reason_without_verdict().unwrap_or_default();
+fn not_evaluated(undecided: &[&ComparisonResult]) -> String {
+    let why = |one: &&ComparisonResult| one.reason_without_verdict().unwrap_or_default();
     let first = undecided.first().map(why).unwrap_or_default();
     if undecided.iter().all(|one| why(one) == first) {
         format!("{first}.")
@@ -200,7 +201,7 @@ fn not_evaluated(undecided: &[&Compared]) -> String {
     }
 }
 
-fn workloads<'a>(own: &[&Compared<'a>]) -> Vec<&'a str> {
+fn workloads<'a>(own: &[&ComparisonResult<'a>]) -> Vec<&'a str> {
     let mut workloads: Vec<&str> = Vec::new();
     for one in own {
         if !workloads.contains(&one.workload) {
@@ -212,7 +213,11 @@ fn workloads<'a>(own: &[&Compared<'a>]) -> Vec<&'a str> {
 
 /// Metrics with their workloads, and optionally the ratios: `CPU per request in workloads 1k and 304 (0.61 to 0.74
 /// times)`.
-fn metrics_with_workloads(found: &[&Compared], workloads_of_pair: usize, with_ratios: bool) -> String {
+fn metrics_with_workloads(
+    found: &[&ComparisonResult],
+    workloads_of_pair: usize,
+    with_ratios: bool,
+) -> String {
     let mut metrics: Vec<&str> = Vec::new();
     for one in found {
         if !metrics.contains(&one.metric.name.as_str()) {
@@ -235,12 +240,12 @@ fn metrics_with_workloads(found: &[&Compared], workloads_of_pair: usize, with_ra
 }
 
 /// ` (0.74 times)`, ` (0.61 to 0.74 times)`.
-fn ratios(found: &[&Compared]) -> String {
+fn ratios(found: &[&ComparisonResult]) -> String {
     let mut values: Vec<f64> = found
         .iter()
-        .filter_map(|one| match &one.answer {
-            Answer::Evaluated(finding) => Some(finding.ratio),
-            Answer::NotEvaluated { .. } => None,
+        .filter_map(|one| match &one.evaluation {
+            Evaluation::Done(finding) => Some(finding.ratio),
+            Evaluation::NotDone { .. } => None,
         })
         .collect();
     values.sort_by(f64::total_cmp);
@@ -272,7 +277,12 @@ mod tests {
     use super::super::pairs::Failures;
     use super::*;
 
-    fn evaluated(metric: &str, workload: &'static str, ratio: f64, verdict: Verdict) -> Compared<'static> {
+    fn evaluated(
+        metric: &str,
+        workload: &'static str,
+        ratio: f64,
+        verdict: Verdict,
+    ) -> ComparisonResult<'static> {
         let interval = Interval { low: ratio - 0.03, high: ratio + 0.03, confidence: 0.99 };
         let finding = Finding {
             ratio,
@@ -283,7 +293,7 @@ mod tests {
             too_few: None,
             is_flagged: false,
         };
-        Compared {
+        ComparisonResult {
             variant: "rudy",
             with: "nginx",
             workload,
@@ -293,7 +303,7 @@ mod tests {
             medians: None,
             is_suspect: false,
             failures: Failures::default(),
-            answer: Answer::Evaluated(finding),
+            evaluation: Evaluation::Done(finding),
             sentence: String::new(),
         }
     }
@@ -378,7 +388,7 @@ mod tests {
         let few = |workload| {
             let mut compared = evaluated("p99_ns", workload, 0.7, Verdict::Inconclusive);
             compared.rounds = 6;
-            let Answer::Evaluated(finding) = &mut compared.answer else { panic!("it was judged") };
+            let Evaluation::Done(finding) = &mut compared.evaluation else { panic!("it was judged") };
             finding.too_few = Some(TooFew { rounds: 6, comparisons: 6, needed: 8 });
             compared
         };

@@ -5,7 +5,7 @@ use rudy_stats::compare::{Outcome, Verdict};
 use super::*;
 use crate::experiment::Experiment;
 use crate::record::{Run, Warning};
-use crate::report::fixtures::{self, Turn};
+use crate::report::fixtures::{self, RunId};
 use crate::report::rows;
 
 /// Two variants, one of them a control, one workload, one metric.
@@ -20,9 +20,9 @@ fn plan(rounds: usize, metrics: &str) -> String {
 }
 
 /// CPU per request, by the run.
-fn cpu(rounds: usize, value: impl Fn(&Turn) -> Option<f64>) -> Experiment {
-    fixtures::experiment(&plan(rounds, "\"cpu_us_per_request\""), |turn| {
-        Some(vec![("cpu_us_per_request", value(turn)?)])
+fn cpu(rounds: usize, value: impl Fn(&RunId) -> Option<f64>) -> Experiment {
+    fixtures::experiment(&plan(rounds, "\"cpu_us_per_request\""), |id| {
+        Some(vec![("cpu_us_per_request", value(id)?)])
     })
 }
 
@@ -50,9 +50,9 @@ fn noisy(seed: u64, times: f64) -> Experiment {
     let mut noise = Noise(seed);
     let rounds: Vec<f64> = (0..10).map(|_| noise.factor().powi(3)).collect();
     let noise = std::cell::RefCell::new(noise);
-    cpu(10, |turn| {
-        let level = if turn.variant == "new" { 10.0 * times } else { 10.0 };
-        Some(level * rounds[turn.round] * noise.borrow_mut().factor())
+    cpu(10, |id| {
+        let level = if id.variant == "new" { 10.0 * times } else { 10.0 };
+        Some(level * rounds[id.round] * noise.borrow_mut().factor())
     })
 }
 
@@ -78,7 +78,7 @@ fn equal_variants_are_neither_better_nor_worse() {
 
 #[test]
 fn comparisons_use_rounds_with_both_variants_and_no_controls() {
-    let experiment = cpu(10, |turn| match (turn.variant, turn.round, turn.is_control) {
+    let experiment = cpu(10, |id| match (id.variant, id.round, id.is_control) {
         ("new", 3, _) => None,
         (_, _, true) => Some(1000.0),
         ("new", round, _) => Some([5.0, 5.1, 5.2][round % 3]),
@@ -89,7 +89,7 @@ fn comparisons_use_rounds_with_both_variants_and_no_controls() {
     let section = &report.sections[0];
     let compared = &section.comparisons[0];
     assert_eq!((compared.rounds, compared.rounds_run, report.evaluated), (9, 10, 1));
-    let Answer::Evaluated(finding) = &compared.answer else { panic!("nine rounds are judged") };
+    let Evaluation::Done(finding) = &compared.evaluation else { panic!("nine rounds are judged") };
     assert!((0.48..0.52).contains(&finding.ratio), "{}", finding.ratio);
     assert!(
         compared.sentence.starts_with("new needs 0.50 times the CPU per request of old in workload 1k (0.")
@@ -113,16 +113,15 @@ fn comparisons_use_rounds_with_both_variants_and_no_controls() {
 
 #[test]
 fn a_value_with_missing_rounds_is_marked_with_their_number() {
-    type Value = fn(&Turn) -> bool;
+    type Value = fn(&RunId) -> bool;
     let cases: [(Value, usize, &str, &str); 4] = [
         (|_| true, 10, "", "better"),
-        (|turn| turn.variant == "old" || turn.round < 6, 6, "†", "better; 6 of 10 rounds"),
-        (|turn| turn.variant == "new" || turn.round > 2, 7, "†", "better; 7 of 10 rounds"),
-        (|turn| turn.round > 5, 4, "†", "too few rounds"),
+        (|id| id.variant == "old" || id.round < 6, 6, "†", "better; 6 of 10 rounds"),
+        (|id| id.variant == "new" || id.round > 2, 7, "†", "better; 7 of 10 rounds"),
+        (|id| id.round > 5, 4, "†", "too few rounds"),
     ];
     for (is_measured, rounds, mark, verdict) in cases {
-        let all =
-            [cpu(10, |turn| is_measured(turn).then_some(if turn.variant == "new" { 5.0 } else { 10.0 }))];
+        let all = [cpu(10, |id| is_measured(id).then_some(if id.variant == "new" { 5.0 } else { 10.0 }))];
         let report = analyse(&all);
         let section = &report.sections[0];
         let compared = &section.comparisons[0];
@@ -143,8 +142,8 @@ fn a_value_with_missing_rounds_is_marked_with_their_number() {
 fn a_metric_with_missing_rounds_has_their_number() {
     let text =
         plan(10, "\"max_rate_per_s\"").replace("kind = \"bench\"", "kind = \"max-rate\"\nslo = \"p99<20ms\"");
-    let mut experiment = fixtures::experiment(&text, |turn| {
-        let held = turn.variant == "old" || turn.round < 6;
+    let mut experiment = fixtures::experiment(&text, |id| {
+        let held = id.variant == "old" || id.round < 6;
         Some(if held { vec![("max_rate_per_s", 100.0)] } else { vec![] })
     });
     for run in experiment.runs.iter_mut().filter(|run| run.metrics.is_empty()) {
@@ -161,7 +160,7 @@ fn a_metric_with_missing_rounds_has_their_number() {
 
 #[test]
 fn a_variant_that_failed_in_every_round_stays_in_the_table() {
-    let all = [cpu(8, |turn| (turn.variant == "old").then_some(1.0))];
+    let all = [cpu(8, |id| (id.variant == "old").then_some(1.0))];
     let section = analyse(&all).sections.remove(0);
     let table = rows::table(&section.tables[0]);
     assert_eq!(table.head, ["", "new", "old"]);
@@ -170,26 +169,26 @@ fn a_variant_that_failed_in_every_round_stays_in_the_table() {
 
 #[test]
 fn a_comparison_that_cannot_be_evaluated_has_a_reason() {
-    type Value = fn(&Turn) -> Option<f64>;
+    type Value = fn(&RunId) -> Option<f64>;
     let cases: [(usize, Value, Option<f64>, &str); 6] = [
         (
             2,
-            |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }),
+            |id| Some(if id.variant == "new" { 5.0 } else { 10.0 }),
             Some(0.5),
             "no verdict: 2 rounds, 6 needed",
         ),
         (1, |_| Some(1.0), Some(1.0), "no verdict: 1 round, 6 needed"),
-        (8, |turn| (turn.variant == "new").then_some(1.0), None, "old failed in every round"),
+        (8, |id| (id.variant == "new").then_some(1.0), None, "old failed in every round"),
         (8, |_| Some(0.0), None, "both have 0 in each of 8 rounds, which is no ratio"),
         (
             8,
-            |turn| Some(if turn.variant == "new" && turn.round < 3 { 0.0 } else { 2.0 }),
+            |id| Some(if id.variant == "new" && id.round < 3 { 0.0 } else { 2.0 }),
             Some(1.0),
             "of 8 rounds new has 0 in 3, old has 0 in 0, which is no ratio",
         ),
         (
             8,
-            |turn| ((turn.round < 4) == (turn.variant == "new")).then_some(1.0),
+            |id| ((id.round < 4) == (id.variant == "new")).then_some(1.0),
             None,
             "there is no round with both",
         ),
@@ -198,7 +197,7 @@ fn a_comparison_that_cannot_be_evaluated_has_a_reason() {
         let all = [cpu(rounds, value)];
         let report = analyse(&all);
         let compared = &report.sections[0].comparisons[0];
-        let Answer::NotEvaluated { ratio, reason, .. } = &compared.answer else {
+        let Evaluation::NotDone { ratio, reason, .. } = &compared.evaluation else {
             panic!("{expected_reason}: {}", compared.sentence)
         };
         assert_eq!((*ratio, reason.as_str()), (expected, expected_reason));
@@ -209,8 +208,8 @@ fn a_comparison_that_cannot_be_evaluated_has_a_reason() {
 
 #[test]
 fn a_missing_metric_is_named() {
-    let experiment = fixtures::experiment(&plan(8, "\"p99_ns\""), |turn| {
-        Some(if turn.variant == "new" { vec![("p99_ns", 1e6)] } else { vec![] })
+    let experiment = fixtures::experiment(&plan(8, "\"p99_ns\""), |id| {
+        Some(if id.variant == "new" { vec![("p99_ns", 1e6)] } else { vec![] })
     });
     let all = [experiment];
     let report = analyse(&all);
@@ -227,7 +226,7 @@ fn a_value_from_a_suspect_run_is_marked_and_kept() {
         run.warnings.push(Warning { sentence, concerns: vec![metric.to_owned()] });
     };
     for (metric, is_suspect) in [("cpu_us_per_request", true), ("p99_ns", false)] {
-        let mut experiment = cpu(8, |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }));
+        let mut experiment = cpu(8, |id| Some(if id.variant == "new" { 5.0 } else { 10.0 }));
         let runs = experiment.runs.iter_mut().filter(|run| run.variant == "new" && run.round < 3);
         runs.for_each(|run| warning(run, metric));
         let all = [experiment];
@@ -244,7 +243,7 @@ fn a_value_from_a_suspect_run_is_marked_and_kept() {
 
 #[test]
 fn the_correction_covers_all_experiments_of_a_report() {
-    let better = || cpu(7, |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }));
+    let better = || cpu(7, |id| Some(if id.variant == "new" { 5.0 } else { 10.0 }));
     let evaluated = |all: &[Experiment]| analyse(all).sections[0].comparisons[0].verdict();
     // Seven rounds are enough for three comparisons and not for four.
     assert_eq!(evaluated(&[better(), better(), better()]), Some(Verdict::Better));

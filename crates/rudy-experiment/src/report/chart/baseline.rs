@@ -156,8 +156,8 @@ mod tests {
         [[baseline]]\nname = \"Gone\"\nworkload = \"l\"\nmetrics = { errors = 9 }\n";
 
     fn of_plan() -> Vec<Chart> {
-        let experiment = fixtures::experiment(PLAN, |turn| {
-            let time = if turn.variant == "new" { 4.0 } else { 5.0 };
+        let experiment = fixtures::experiment(PLAN, |id| {
+            let time = if id.variant == "new" { 4.0 } else { 5.0 };
             Some(vec![("time_s", time), ("errors", 0.0)])
         });
         charts(&experiment, &experiment.plan().workloads[0])
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn failed_and_suspect_results_are_marked() {
-        let mut experiment = fixtures::experiment(PLAN, |turn| {
-            (turn.variant == "new" && turn.round < 2).then(|| vec![("time_s", 4.0)])
+        let mut experiment = fixtures::experiment(PLAN, |id| {
+            (id.variant == "new" && id.round < 2).then(|| vec![("time_s", 4.0)])
         });
         let warning = Warning { sentence: "errors".to_owned(), concerns: vec!["time_s".to_owned()] };
         experiment.runs[0].warnings = vec![warning];

@@ -89,8 +89,8 @@ mod tests {
             variant("x", "one-point", 2048),
             "[[workload]]\nname = \"l\"\nkind = \"bench\"\n".to_owned(),
         ];
-        let experiment = fixtures::experiment(&plan.concat(), |turn| {
-            Some(vec![("requests_per_s", if turn.variant == "c" { 100.0 } else { 700.0 })])
+        let experiment = fixtures::experiment(&plan.concat(), |id| {
+            Some(vec![("requests_per_s", if id.variant == "c" { 100.0 } else { 700.0 })])
         });
         let charts = charts(&experiment, &experiment.plan().workloads[0]);
         assert_eq!(charts.len(), 1);

@@ -162,8 +162,8 @@ mod tests {
         let plan = "rounds = 4\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\ncontrol = true\n\
                     [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
         let values = [1e6, 3e6, 2e6, f64::INFINITY];
-        let mut experiment = fixtures::experiment(plan, |turn| {
-            let value = if turn.is_control { 9e6 } else { values[turn.round] };
+        let mut experiment = fixtures::experiment(plan, |id| {
+            let value = if id.is_control { 9e6 } else { values[id.round] };
             Some(vec![("p99_ns", value)])
         });
         experiment.runs[0].warnings =
@@ -193,13 +193,13 @@ mod tests {
     fn a_caption_counts_failures() {
         let plan = "rounds = 3\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\ncontrol = true\n\
                     [[variant]]\nname = \"b\"\ncommand = [\"b\"]\n[[workload]]\nname = \"l\"\nkind = \"bench\"\n";
-        let failing = |is_failing: fn(&fixtures::Turn) -> bool| {
-            let experiment = fixtures::experiment(plan, |turn| (!is_failing(turn)).then(Vec::new));
+        let failing = |is_failing: fn(&fixtures::RunId) -> bool| {
+            let experiment = fixtures::experiment(plan, |id| (!is_failing(id)).then(Vec::new));
             failures(&experiment, "l")
         };
         assert_eq!(failing(|_| false), "");
-        assert_eq!(failing(|turn| turn.is_control), "", "of the control its variant's row tells");
-        assert_eq!(failing(|turn| turn.variant == "b" && turn.round > 0), " Failed: b in 2 of 3 rounds.");
+        assert_eq!(failing(|id| id.is_control), "", "of the control its variant's row tells");
+        assert_eq!(failing(|id| id.variant == "b" && id.round > 0), " Failed: b in 2 of 3 rounds.");
     }
 
     #[test]

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_curve_of_suspect_rounds_is_marked() {
-        let mut experiment = fixtures::experiment(PLAN, |turn| (turn.variant == "a").then(Vec::new));
+        let mut experiment = fixtures::experiment(PLAN, |id| (id.variant == "a").then(Vec::new));
         for run in experiment.runs.iter_mut().filter(|run| run.variant == "a") {
             run.latency = Some(vec![[0.5, 2e6], [0.9, 3e6]]);
         }

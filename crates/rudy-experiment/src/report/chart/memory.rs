@@ -103,8 +103,8 @@ mod tests {
         [[workload]]\nname = \"l\"\nkind = \"flood\"\nconnections = 100\nramp = \"2s\"\ntime = \"2s\"\n";
 
     fn grown() -> Experiment {
-        let mut experiment = fixtures::experiment(PLAN, |turn| {
-            (turn.round != 1).then(|| vec![("private_bytes_per_connection", 1024.0)])
+        let mut experiment = fixtures::experiment(PLAN, |id| {
+            (id.round != 1).then(|| vec![("private_bytes_per_connection", 1024.0)])
         });
         for run in experiment.runs.iter_mut().filter(|run| run.round != 1) {
             for (t_s, connections) in [(0.0, 0), (1.0, 50), (2.0, 100), (3.0, 100), (4.5, 0)] {

@@ -154,8 +154,8 @@ mod tests {
     }
 
     fn measured() -> Experiment {
-        let mut experiment = fixtures::experiment(PLAN, |turn| match turn.workload {
-            "k" => (turn.variant == "a").then(|| vec![("max_rate_per_s", [300.0, 100.0, 200.0][turn.round])]),
+        let mut experiment = fixtures::experiment(PLAN, |id| match id.workload {
+            "k" => (id.variant == "a").then(|| vec![("max_rate_per_s", [300.0, 100.0, 200.0][id.round])]),
             _ => Some(vec![("p99_ns", 1e6)]),
         });
         for run in experiment.runs.iter_mut().filter(|run| run.workload == "k" && run.variant == "a") {
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_rate_at_which_a_variant_failed_is_marked() {
-        let experiment = fixtures::experiment(PLAN, |turn| {
-            (turn.variant == "a" || turn.workload != "fast").then(|| vec![("p99_ns", 1e6)])
+        let experiment = fixtures::experiment(PLAN, |id| {
+            (id.variant == "a" || id.workload != "fast").then(|| vec![("p99_ns", 1e6)])
         });
         let chart = charts(&experiment, &experiment.plan().workloads[0]).remove(0);
         assert!(chart.svg.contains("data-tip=\"b, 900/s: failed\""), "{}", chart.svg);

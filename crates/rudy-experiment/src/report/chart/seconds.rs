@@ -85,7 +85,7 @@ mod tests {
         [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     fn with_seconds(seconds: u32) -> Experiment {
-        let mut experiment = fixtures::experiment(PLAN, |turn| (turn.round > 0).then(Vec::new));
+        let mut experiment = fixtures::experiment(PLAN, |id| (id.round > 0).then(Vec::new));
         for run in &mut experiment.runs {
             let interval = |second| Interval {
                 t_s: f64::from(second),

@@ -171,12 +171,12 @@ mod tests {
             let workload = format!("[[workload]]\nname = \"{n}\"\nkind = \"run\"\nn = {}\n", n * 100);
             plan.push_str(&workload);
         }
-        fixtures::experiment(&plan, |turn| {
-            let time: f64 = turn.workload.parse().ok()?;
-            if turn.variant == "b" && time > 2.0 {
+        fixtures::experiment(&plan, |id| {
+            let time: f64 = id.workload.parse().ok()?;
+            if id.variant == "b" && time > 2.0 {
                 return None;
             }
-            Some(vec![("time_s", if turn.variant == "b" { time * 2.0 } else { time })])
+            Some(vec![("time_s", if id.variant == "b" { time * 2.0 } else { time })])
         })
     }
 

@@ -140,10 +140,10 @@ mod tests {
         [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     fn experiment(of_b: f64) -> Experiment {
-        fixtures::experiment(PLAN, |turn| match turn.variant {
+        fixtures::experiment(PLAN, |id| match id.variant {
             "dead" => None,
-            "b" => (turn.round > 0).then(|| vec![("requests_per_s", of_b)]),
-            _ => Some(vec![("requests_per_s", if turn.is_control { 1010.0 } else { 1000.0 })]),
+            "b" => (id.round > 0).then(|| vec![("requests_per_s", of_b)]),
+            _ => Some(vec![("requests_per_s", if id.is_control { 1010.0 } else { 1000.0 })]),
         })
     }
 
@@ -166,9 +166,8 @@ mod tests {
     fn errors_are_drawn_if_there_are_any() {
         let plan = PLAN.replace("\"bench\"", "\"burst\"\nrequests = 9");
         for (errors, charts) in [(0.0, 0), (1.0, 1)] {
-            let experiment = fixtures::experiment(&plan, |turn| {
-                Some(vec![("errors", errors * f64::from(turn.round > 1))])
-            });
+            let experiment =
+                fixtures::experiment(&plan, |id| Some(vec![("errors", errors * f64::from(id.round > 1))]));
             assert_eq!(of(&experiment).len(), charts);
         }
     }
@@ -176,8 +175,8 @@ mod tests {
     #[test]
     fn a_workload_at_a_rate_shows_the_success_rate() {
         let plan = PLAN.replace("\"bench\"", "\"bench\"\nrate = 100");
-        let experiment = fixtures::experiment(&plan, |turn| {
-            Some(vec![("nines", 3.5), ("errors", f64::from(turn.variant == "b")), ("p99_ns", 1e6)])
+        let experiment = fixtures::experiment(&plan, |id| {
+            Some(vec![("nines", 3.5), ("errors", f64::from(id.variant == "b")), ("p99_ns", 1e6)])
         });
         let charts = of(&experiment);
         let ids: Vec<_> = charts.iter().map(|chart| chart.id.as_str()).collect();

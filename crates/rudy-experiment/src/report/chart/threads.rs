@@ -145,7 +145,7 @@ mod tests {
 
     fn charts_of(kind: &str) -> Vec<Chart> {
         let mut experiment =
-            fixtures::experiment(&format!("{PLAN}{kind}"), |turn| (turn.round > 0).then(Vec::new));
+            fixtures::experiment(&format!("{PLAN}{kind}"), |id| (id.round > 0).then(Vec::new));
         let cpu = |second: u32| [("core-0", 0.5 * f64::from(second)), ("core-1", 0.1 * f64::from(second))];
         for run in &mut experiment.runs {
             run.samples = (0..=20).map(|second| sample(f64::from(second), &cpu(second))).collect();

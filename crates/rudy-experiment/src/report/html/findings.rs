@@ -6,7 +6,7 @@ use rudy_stats::compare::{CONFIDENCE, Delta, Finding, Interval, Verdict};
 use rudy_units::digits;
 
 use super::{all, escaped, section};
-use crate::report::analysis::{Answer, Compared, Section};
+use crate::report::analysis::{ComparisonResult, Evaluation, Section};
 use crate::report::rows;
 
 /// The width of a drawn interval, in its own units.
@@ -37,26 +37,26 @@ pub(super) fn write(section: &Section, evaluated: usize) -> String {
     page + "</tbody></table></div>\n" + &about(section, evaluated)
 }
 
-fn row(compared: &Compared, scale: &Scale) -> String {
+fn row(compared: &ComparisonResult, scale: &Scale) -> String {
     let metric = escaped(&compared.metric.title);
     let mut row = format!(
         "<tr><th scope=\"row\" class=\"what\">{metric}<small>workload {}</small></th>",
         escaped(compared.workload)
     );
     let medians = rows::medians(compared);
-    let _ = match &compared.answer {
-        Answer::Evaluated(finding) => write!(
+    let _ = match &compared.evaluation {
+        Evaluation::Done(finding) => write!(
             row,
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td>{}</td>\
              <td class=\"number interval\" data-label=\"CI\">{}</td><td class=\"drawn\">{}</td>\
              <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
             rows::ratio_with_marks(compared),
             badge(compared, finding),
-            rows::interval(&compared.answer),
+            rows::interval(&compared.evaluation),
             scale.bar(finding, &compared.sentence),
             escaped(&medians)
         ),
-        Answer::NotEvaluated { .. } => write!(
+        Evaluation::NotDone { .. } => write!(
             row,
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td colspan=\"3\" class=\"why faded\">{}</td>\
              <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
@@ -68,7 +68,7 @@ fn row(compared: &Compared, scale: &Scale) -> String {
     row + "</tr>\n"
 }
 
-fn badge(compared: &Compared, finding: &Finding) -> String {
+fn badge(compared: &ComparisonResult, finding: &Finding) -> String {
     format!("<span class=\"badge {}\">{}</span>", finding.verdict, escaped(&rows::verdict(compared)))
 }
 
@@ -90,7 +90,7 @@ fn ratios(section: &Section) -> String {
     let of_medians = section
         .comparisons
         .iter()
-        .any(|one| matches!(one.answer, Answer::NotEvaluated { ratio: Some(_), .. }));
+        .any(|one| matches!(one.evaluation, Evaluation::NotDone { ratio: Some(_), .. }));
     let estimated = "A ratio with an interval is estimated from the rounds in pairs (Hodges and Lehmann), and the interval is \
                      that of the signed-rank test. Intervals are drawn on one logarithmic scale; the line is at 1, no difference. ";
     let plain = "A ratio without an interval is that of the medians. ";
@@ -179,7 +179,7 @@ mod tests {
              [[variant]]\nname = \"b\"\ncommand = [\"b\"]\n[[workload]]\nname = \"1k\"\nkind = \"bench\"\n\
              [[compare]]\nvariant = \"a\"\nwith = \"b\"\nmetrics = [{metrics}]\n"
         );
-        let shown = |_: &fixtures::Turn| Some(vec![("p50_ns", 1e6), ("p99_ns", 2e6)]);
+        let shown = |_: &fixtures::RunId| Some(vec![("p50_ns", 1e6), ("p99_ns", 2e6)]);
         let made = [fixtures::experiment(&plan, shown)];
         let report = analysis::analyse(&made);
         about(&report.sections[0], report.evaluated)

@@ -21,7 +21,7 @@ const STARTS_BYTES_MAX: u64 = 64 << 20;
 
 /// The folder and the ports of a run. Removes the folder on drop.
 #[derive(Debug)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct Workspace<'a> {
     variant: &'a Variant,
     folders: &'a Folders,
     folder: TempDir,
@@ -34,7 +34,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) cores: Cores,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Workspace<'a> {
     /// Creates the folder for a variant under a workload, with a link `www` to the plan's files.
     pub(crate) fn new(variant: &'a Variant, workload: &Workload, folders: &'a Folders) -> io::Result<Self> {
         let folder = readable("rudy-lab-")?;

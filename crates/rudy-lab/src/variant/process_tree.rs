@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use rudy_observe::{Relative, relative, relatives};
+use rudy_observe::{ProcessEntry, descendants, process_entry};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// CPU time of a whole variant.
@@ -26,16 +26,16 @@ pub(crate) struct Lab {
     /// Its own.
     pub(crate) itself: Cpu,
     /// That of all reaped children: between start and end of a workload, that of its generator.
-    pub(crate) waited: Cpu,
+    pub(crate) reaped: Cpu,
 }
 
 impl Cpu {
-    fn own(member: &Relative) -> Self {
+    fn own(member: &ProcessEntry) -> Self {
         Self { total: member.cpu, user: member.cpu_user, system: member.cpu_system }
     }
 
-    fn waited(member: &Relative) -> Self {
-        let (user, system) = (member.waited_user, member.waited_system);
+    fn reaped(member: &ProcessEntry) -> Self {
+        let (user, system) = (member.reaped_user, member.reaped_system);
         Self { total: user + system, user, system }
     }
 
@@ -57,44 +57,44 @@ impl Cpu {
 }
 
 /// All living descendants of the lab, except these and their descendants; parents first.
-pub(crate) fn members(without: &[u32]) -> Vec<Relative> {
-    living(relatives(vec![std::process::id()], without))
+pub(crate) fn members(without: &[u32]) -> Vec<ProcessEntry> {
+    living(descendants(vec![std::process::id()], without))
 }
 
 /// Whether the lab has no descendants, except these and theirs. Certain, unlike an empty list of
 /// [`members`]: of a process that starts another and exits while we read `/proc`, we may see only its end.
-pub(crate) fn is_nobody(without: &[u32]) -> bool {
-    relatives(vec![std::process::id()], without).is_empty()
+pub(crate) fn is_empty(without: &[u32]) -> bool {
+    descendants(vec![std::process::id()], without).is_empty()
 }
 
 /// These processes and all their living descendants.
-pub(crate) fn below(roots: &[u32]) -> Vec<Relative> {
+pub(crate) fn below(roots: &[u32]) -> Vec<ProcessEntry> {
     living(with_descendants(roots))
 }
 
-fn with_descendants(roots: &[u32]) -> Vec<Relative> {
-    let themselves = roots.iter().filter_map(|pid| relative(*pid));
-    themselves.chain(relatives(roots.to_vec(), &[])).collect()
+fn with_descendants(roots: &[u32]) -> Vec<ProcessEntry> {
+    let themselves = roots.iter().filter_map(|pid| process_entry(*pid));
+    themselves.chain(descendants(roots.to_vec(), &[])).collect()
 }
 
-fn living(mut members: Vec<Relative>) -> Vec<Relative> {
+fn living(mut members: Vec<ProcessEntry>) -> Vec<ProcessEntry> {
     members.retain(|member| !member.has_ended);
     members
 }
 
 /// The sum of their CPU times, and those of the children that they have waited for.
-pub(crate) fn cpu(members: &[Relative]) -> Cpu {
-    members.iter().fold(Cpu::default(), |sum, member| sum.plus(Cpu::own(member)).plus(Cpu::waited(member)))
+pub(crate) fn cpu(members: &[ProcessEntry]) -> Cpu {
+    members.iter().fold(Cpu::default(), |sum, member| sum.plus(Cpu::own(member)).plus(Cpu::reaped(member)))
 }
 
 /// Of a process, which may have ended.
 pub(crate) fn cpu_of(pid: u32) -> Cpu {
-    cpu(relative(pid).as_slice())
+    cpu(process_entry(pid).as_slice())
 }
 
 /// Of the variant: all descendants of the lab except these and their descendants.
 pub(crate) fn cpu_without(others: &[u32]) -> Cpu {
-    cpu(&relatives(vec![std::process::id()], others))
+    cpu(&descendants(vec![std::process::id()], others))
 }
 
 /// Of these and their descendants.
@@ -104,12 +104,12 @@ pub(crate) fn cpu_below(roots: &[u32]) -> Cpu {
 
 /// Of the lab.
 pub(crate) fn lab() -> Lab {
-    let lab = relative(std::process::id());
-    lab.map(|lab| Lab { itself: Cpu::own(&lab), waited: Cpu::waited(&lab) }).unwrap_or_default()
+    let lab = process_entry(std::process::id());
+    lab.map(|lab| Lab { itself: Cpu::own(&lab), reaped: Cpu::reaped(&lab) }).unwrap_or_default()
 }
 
 /// Sends a signal to all. Ignores those that have ended meanwhile.
-pub(crate) fn signal(members: &[Relative], signal: Signal) {
+pub(crate) fn signal(members: &[ProcessEntry], signal: Signal) {
     for pid in members.iter().filter_map(|member| raw(member.pid)) {
         let _ = kill_process(pid, signal);
     }
@@ -118,7 +118,7 @@ pub(crate) fn signal(members: &[Relative], signal: Signal) {
 /// Reaps orphaned processes that have ended, except those that are awaited elsewhere.
 pub(crate) fn reap(without: &[u32]) {
     let own = std::process::id();
-    let all = relatives(vec![own], without);
+    let all = descendants(vec![own], without);
     let ended = all.iter().filter(|member| member.has_ended && member.parent == own);
     for pid in ended.filter_map(|member| raw(member.pid)) {
         // It has ended, so this does not block.
