@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
+
 /// A count with its limit, as far as known: `87 of 1024`.
 pub(crate) fn of_limit(count: Option<u64>, limit: Option<u64>) -> String {
     let count = count.map_or_else(|| "not shown to us".to_owned(), |count| count.to_string());
@@ -15,6 +17,14 @@ pub(crate) fn of_limit(count: Option<u64>, limit: Option<u64>) -> String {
 pub(crate) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An object without these keys, as far as they are null.
+pub(crate) fn without_null(mut object: Value, keys: &[&str]) -> Value {
+    if let Value::Object(map) = &mut object {
+        map.retain(|key, value| !value.is_null() || !keys.contains(&key.as_str()));
+    }
+    object
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use rudy_request::{Access, Sessions, Url, parse_field};
 use rudy_stats::Slo;
 use rudy_units::Rate;
 
-use crate::get::trust_of;
+use crate::get::ServerFlags;
 use crate::values::{count, number, time, unsupported};
 
 /// Measure the throughput and latency of an HTTP server
@@ -179,15 +179,8 @@ pub(crate) struct Bench {
     /// Maximum number of new connections per second [default: 5k]
     #[arg(long, value_name = "RATE", value_parser = constant_rate, help_heading = "Connections")]
     connect_rate: Option<f64>,
-    /// Skip certificate verification
-    #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
-    insecure: bool,
-    /// CA certificates to trust instead of the system's, in PEM format
-    #[arg(long, value_name = "FILE", help_heading = "Connections")]
-    cacert: Option<PathBuf>,
-    /// Connect to this Unix socket instead of the host in the URL
-    #[arg(long, value_name = "PATH", help_heading = "Connections")]
-    unix_socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
     /// Resume TLS sessions on new connections, or make a full handshake for each
     #[arg(long, value_name = "ON|OFF", value_enum, default_value = "on", help_heading = "Connections")]
     tls_resume: Switch,
@@ -288,7 +281,6 @@ impl Bench {
 
 impl From<Bench> for Options {
     fn from(bench: Bench) -> Self {
-        let trust = trust_of(bench.insecure, bench.cacert);
         Self {
             urls: bench.url,
             url_file: bench.urls,
@@ -322,14 +314,13 @@ impl From<Bench> for Options {
                 connect_rate: bench.connect_rate,
             },
             access: Access {
-                trust,
-                unix_socket: bench.unix_socket,
                 sessions: match (bench.tls_early_data, bench.tls_resume) {
                     (true, _) => Sessions::EarlyData,
                     (false, Switch::On) => Sessions::Resumed,
                     (false, Switch::Off) => Sessions::Full,
                 },
                 round_trip: bench.round_trip,
+                ..bench.server.into()
             },
             split: bench.split,
             start_at: bench.start_at,

@@ -8,9 +8,9 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rudy_load::bench::Sources;
 use rudy_load::flood::{Options, Server};
-use rudy_request::{Access, Protocols, Template, parse_field};
+use rudy_request::{Protocols, Template, parse_field};
 
-use crate::get::trust_of;
+use crate::get::ServerFlags;
 use crate::values::{number, time, unsupported};
 
 /// Open many long-lived connections and measure what they cost the server
@@ -83,15 +83,8 @@ pub(crate) struct Flood {
     /// Local addresses to connect from, in turn, such as 127.0.0.0/28
     #[arg(long, value_name = "CIDR", help_heading = "Connections")]
     sources: Option<Sources>,
-    /// Skip certificate verification
-    #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
-    insecure: bool,
-    /// CA certificates to trust instead of the system's, in PEM format
-    #[arg(long, value_name = "FILE", help_heading = "Connections")]
-    cacert: Option<PathBuf>,
-    /// Connect to this Unix socket instead of the host in the URL
-    #[arg(long, value_name = "PATH", help_heading = "Connections")]
-    unix_socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
     /// Process id of the server to measure
     #[arg(long, value_name = "PID", help_heading = "Server")]
     pid: Option<u32>,
@@ -108,7 +101,6 @@ pub(crate) struct Flood {
 
 impl From<Flood> for Options {
     fn from(flood: Flood) -> Self {
-        let trust = trust_of(flood.insecure, flood.cacert);
         let mut fields = HeaderMap::new();
         for (name, value) in flood.header {
             fields.append(name, value);
@@ -129,7 +121,7 @@ impl From<Flood> for Options {
             greetings: flood.greetings,
             holds_idle: flood.idle,
             timeout: flood.timeout,
-            access: Access { trust, unix_socket: flood.unix_socket, ..Access::default() },
+            access: flood.server.into(),
             sources: flood.sources.map(Sources::addresses).unwrap_or_default(),
             server: flood.pid.map(Server::Pid).or(flood.run.map(Server::Command)),
             plot: flood.plot,

@@ -104,15 +104,8 @@ pub(crate) struct Get {
     /// Maximum time for name lookup, connection and TLS handshake
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "Connections")]
     connect_timeout: Duration,
-    /// Skip certificate verification
-    #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
-    insecure: bool,
-    /// CA certificates to trust instead of the system's, in PEM format
-    #[arg(long, value_name = "FILE", help_heading = "Connections")]
-    cacert: Option<PathBuf>,
-    /// Connect to this Unix socket instead of the host in the URL
-    #[arg(long, value_name = "PATH", help_heading = "Connections")]
-    unix_socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
     /// Write the bodies to this file
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -137,14 +130,29 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// The certificates that `--insecure` and `--cacert` accept.
-pub(crate) fn trust_of(insecure: bool, cacert: Option<PathBuf>) -> Trust {
-    if insecure { Trust::All } else { cacert.map_or(Trust::Platform, Trust::File) }
+// The flags for the server of a request. No documentation, which would become that of the command.
+#[derive(Debug, Args)]
+pub(crate) struct ServerFlags {
+    /// Skip certificate verification
+    #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
+    insecure: bool,
+    /// CA certificates to trust instead of the system's, in PEM format
+    #[arg(long, value_name = "FILE", help_heading = "Connections")]
+    cacert: Option<PathBuf>,
+    /// Connect to this Unix socket instead of the host in the URL
+    #[arg(long, value_name = "PATH", help_heading = "Connections")]
+    unix_socket: Option<PathBuf>,
+}
+
+impl From<ServerFlags> for Access {
+    fn from(ServerFlags { insecure, cacert, unix_socket }: ServerFlags) -> Self {
+        let trust = if insecure { Trust::All } else { cacert.map_or(Trust::Platform, Trust::File) };
+        Self { trust, unix_socket, ..Self::default() }
+    }
 }
 
 impl From<Get> for Options {
     fn from(get: Get) -> Self {
-        let trust = trust_of(get.insecure, get.cacert);
         let requests = rudy_request::Options {
             protocols: match (get.http_10 || get.http_11, get.http2_prior_knowledge) {
                 (true, _) => Protocols::Http1,
@@ -152,7 +160,7 @@ impl From<Get> for Options {
                 _ => Protocols::Any,
             },
             keeps_alive: !get.no_keepalive,
-            access: Access { trust, unix_socket: get.unix_socket, ..Access::default() },
+            access: get.server.into(),
             redirects: get.location.then_some(get.max_redirs),
             timeout: get.timeout,
             connect_timeout: Some(get.connect_timeout),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rudy_observe::{By, Group, Process, Socket, Sockets, State, Tally, by_state};
 use rudy_stats::growth::Growth;
 use rudy_units::visible_json;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Options;
 use super::counts::{Counter, state_key};
@@ -20,193 +20,111 @@ pub(super) fn sample(
     change: Option<&BTreeMap<Counter, i64>>,
     options: &Options,
 ) -> String {
-    let grouped = |by| {
-        let groups = sockets.grouped(by).into_iter().take(options.rows);
-        groups.map(Addressed::from).collect::<Vec<_>>()
-    };
-    let object = SampleLine {
-        time_ms: unix_ms(),
-        pid: process.pid(),
-        name: process.name(),
-        descriptors: sockets.descriptors.open,
-        descriptors_limit: sockets.descriptors.limit,
-        sockets: sockets.total(),
-        tcp: states(&sockets.with_descriptor),
-        udp: sockets.udp,
-        unix: sockets.unix,
-        in_no_table: &sockets.in_no_table,
-        not_accepted: sockets.with_descriptor.iter().map(|socket| u64::from(socket.not_accepted)).sum(),
-        without_descriptor: states(&sockets.without_descriptor),
-        remotes: (options.by == Some(By::RemoteAddress)).then(|| grouped(By::RemoteAddress)),
-        locals: (options.by == Some(By::LocalAddress)).then(|| grouped(By::LocalAddress)),
-        since_start: change.map(Change::from),
-    };
-    // Structs of numbers and strings can always be serialized.
-    visible_json(&serde_json::to_string(&object).unwrap_or_default()) + "\n"
-}
-
-#[derive(Serialize)]
-struct SampleLine<'a> {
-    time_ms: u64,
-    pid: u32,
-    name: &'a str,
-    descriptors: Option<u64>,
-    descriptors_limit: Option<u64>,
-    sockets: usize,
-    tcp: BTreeMap<String, States>,
-    udp: usize,
-    unix: usize,
-    in_no_table: &'a BTreeMap<String, usize>,
-    not_accepted: u64,
-    without_descriptor: BTreeMap<String, States>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remotes: Option<Vec<Addressed>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    locals: Option<Vec<Addressed>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since_start: Option<Change>,
+    let not_accepted: u64 = sockets.with_descriptor.iter().map(|socket| u64::from(socket.not_accepted)).sum();
+    let mut object = json!({
+        "time_ms": unix_ms(),
+        "pid": process.pid(),
+        "name": process.name(),
+        "descriptors": sockets.descriptors.open,
+        "descriptors_limit": sockets.descriptors.limit,
+        "sockets": sockets.total(),
+        "tcp": states(&sockets.with_descriptor),
+        "udp": sockets.udp,
+        "unix": sockets.unix,
+        "in_no_table": sockets.in_no_table,
+        "not_accepted": not_accepted,
+        "without_descriptor": states(&sockets.without_descriptor),
+    });
+    for (by, key) in [(By::RemoteAddress, "remotes"), (By::LocalAddress, "locals")] {
+        if options.by == Some(by) {
+            object[key] =
+                sockets.grouped(by).into_iter().take(options.rows).map(|group| addressed(&group)).collect();
+        }
+    }
+    if let Some(changes) = change {
+        object["since_start"] = since_start(changes);
+    }
+    visible_json(&object) + "\n"
 }
 
 /// The last line of a watch. All its numbers are results, because `rudy lab` records them as metrics.
 pub(super) fn verdict(process: &Process, verdict: &Verdict, history: &History) -> String {
-    let growth = |key: fn(&Growth) -> f64| {
-        verdict.leaks.first().and_then(Leak::growth).map_or(0.0, |growth| key(&growth))
-    };
+    let fastest = verdict.leaks.first().and_then(Leak::growth);
+    let growth = |key: fn(&Growth) -> f64| fastest.map_or(0.0, |growth| key(&growth));
     let descriptors = history.counts(Counter::Descriptors);
-    let object = VerdictLine {
-        name: process.name(),
-        verdict: match (verdict.is_leak(), verdict.is_long_enough) {
+    let object = json!({
+        "name": process.name(),
+        "verdict": match (verdict.is_leak(), verdict.is_long_enough) {
             (true, _) => "leak",
             (false, true) => "no_leak",
             (false, false) => "too_short",
         },
-        leak: verdict.is_leak(),
-        watched_s: verdict.watched_s,
-        samples: verdict.samples,
-        descriptors_first: descriptors.first().copied(),
-        descriptors_last: descriptors.last().copied(),
-        descriptors_limit: history.descriptors.and_then(|descriptors| descriptors.limit),
-        growth_per_s: growth(|growth| growth.per_s),
-        growth_per_s_low: growth(|growth| growth.per_s_low),
-        growth_per_s_high: growth(|growth| growth.per_s_high),
-        descriptors_run_out_s: verdict.run_out.map(|run_out| run_out.in_s),
-        descriptors_run_out_s_low: verdict.run_out.map(|run_out| run_out.earliest_s),
-        descriptors_run_out_s_high: verdict.run_out.and_then(|run_out| run_out.latest_s),
-        leaks: verdict.leaks.iter().map(Grown::from).collect(),
-        growing: verdict.growing.iter().map(Grown::from).collect(),
+        "leak": verdict.is_leak(),
+        "watched_s": verdict.watched_s,
+        "samples": verdict.samples,
+        "descriptors_first": descriptors.first(),
+        "descriptors_last": descriptors.last(),
+        "descriptors_limit": history.descriptors.and_then(|descriptors| descriptors.limit),
+        "growth_per_s": growth(|growth| growth.per_s),
+        "growth_per_s_low": growth(|growth| growth.per_s_low),
+        "growth_per_s_high": growth(|growth| growth.per_s_high),
+        "descriptors_run_out_s": verdict.run_out.map(|run_out| run_out.in_s),
+        "descriptors_run_out_s_low": verdict.run_out.map(|run_out| run_out.earliest_s),
+        "descriptors_run_out_s_high": verdict.run_out.and_then(|run_out| run_out.latest_s),
+        "leaks": verdict.leaks.iter().map(grown).collect::<Value>(),
+        "growing": verdict.growing.iter().map(grown).collect::<Value>(),
+    });
+    visible_json(&object) + "\n"
+}
+
+/// A counter that leaks or grows. Its growth is null if the process has no more descriptors, so that nothing can grow.
+fn grown(leak: &Leak) -> Value {
+    let (key, growth) = (&leak.key, leak.growth());
+    json!({
+        "counter": key.counter.key(),
+        "has_descriptor": key.counter.has_descriptor(),
+        "remote": key.remote.as_ref().map(|remote| &remote.address),
+        "per_s": growth.map(|growth| growth.per_s),
+        "per_s_low": growth.map(|growth| growth.per_s_low),
+        "per_s_high": growth.map(|growth| growth.per_s_high),
+    })
+}
+
+fn addressed(group: &Group) -> Value {
+    let named = |states: &BTreeMap<State, usize>| {
+        states.iter().map(|(state, count)| (state_key(*state), *count)).collect::<BTreeMap<_, _>>()
     };
-    visible_json(&serde_json::to_string(&object).unwrap_or_default()) + "\n"
+    json!({
+        "address": group.name,
+        "sockets": group.total(),
+        "tcp": named(&group.with_descriptor),
+        "without_descriptor": named(&group.without_descriptor),
+    })
 }
 
-#[derive(Serialize)]
-struct VerdictLine<'a> {
-    name: &'a str,
-    verdict: &'static str,
-    leak: bool,
-    watched_s: f64,
-    samples: u64,
-    descriptors_first: Option<f64>,
-    descriptors_last: Option<f64>,
-    descriptors_limit: Option<u64>,
-    /// Of the fastest leak.
-    growth_per_s: f64,
-    growth_per_s_low: f64,
-    growth_per_s_high: f64,
-    descriptors_run_out_s: Option<f64>,
-    descriptors_run_out_s_low: Option<f64>,
-    descriptors_run_out_s_high: Option<f64>,
-    leaks: Vec<Grown>,
-    growing: Vec<Grown>,
+fn since_start(changes: &BTreeMap<Counter, i64>) -> Value {
+    let of = |counter| changes.get(&counter).copied().unwrap_or_default();
+    let by_state = |state_of: fn(&Counter) -> Option<State>| {
+        let of = |(counter, change): (&Counter, &i64)| Some((state_key(state_of(counter)?), *change));
+        changes.iter().filter_map(of).collect::<BTreeMap<_, _>>()
+    };
+    json!({
+        "descriptors": of(Counter::Descriptors),
+        "sockets": of(Counter::Sockets),
+        "udp": of(Counter::Udp),
+        "unix": of(Counter::Unix),
+        "in_no_table": of(Counter::InNoTable),
+        "tcp": by_state(|counter| if let Counter::WithDescriptor(state) = counter { Some(*state) } else { None }),
+        "without_descriptor": by_state(|counter| {
+            if let Counter::WithoutDescriptor(state) = counter { Some(*state) } else { None }
+        }),
+    })
 }
 
-/// A counter that leaks or grows.
-#[derive(Serialize)]
-struct Grown {
-    counter: String,
-    has_descriptor: bool,
-    remote: Option<String>,
-    /// Null if the process has no more descriptors, so that nothing can grow.
-    per_s: Option<f64>,
-    per_s_low: Option<f64>,
-    per_s_high: Option<f64>,
-}
-
-impl From<&Leak> for Grown {
-    fn from(leak: &Leak) -> Self {
-        let (key, growth) = (&leak.key, leak.growth());
-        Self {
-            counter: key.counter.key(),
-            has_descriptor: key.counter.has_descriptor(),
-            remote: key.remote.as_ref().map(|remote| remote.address.clone()),
-            per_s: growth.map(|growth| growth.per_s),
-            per_s_low: growth.map(|growth| growth.per_s_low),
-            per_s_high: growth.map(|growth| growth.per_s_high),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct States {
-    sockets: usize,
-    unread_bytes: u64,
-    unsent_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Addressed {
-    address: String,
-    sockets: usize,
-    tcp: BTreeMap<String, usize>,
-    without_descriptor: BTreeMap<String, usize>,
-}
-
-impl From<Group> for Addressed {
-    fn from(group: Group) -> Self {
-        let named = |states: &BTreeMap<State, usize>| {
-            states.iter().map(|(state, count)| (state_key(*state), *count)).collect::<BTreeMap<_, _>>()
-        };
-        let (tcp, without_descriptor) = (named(&group.with_descriptor), named(&group.without_descriptor));
-        Self { sockets: group.total(), address: group.name, tcp, without_descriptor }
-    }
-}
-
-#[derive(Serialize, Default)]
-struct Change {
-    descriptors: i64,
-    sockets: i64,
-    udp: i64,
-    unix: i64,
-    in_no_table: i64,
-    tcp: BTreeMap<String, i64>,
-    without_descriptor: BTreeMap<String, i64>,
-}
-
-impl From<&BTreeMap<Counter, i64>> for Change {
-    fn from(changes: &BTreeMap<Counter, i64>) -> Self {
-        let mut all = Self::default();
-        for (what, change) in changes {
-            let slot = match what {
-                Counter::Descriptors => &mut all.descriptors,
-                Counter::Sockets => &mut all.sockets,
-                Counter::Udp => &mut all.udp,
-                Counter::Unix => &mut all.unix,
-                Counter::InNoTable => &mut all.in_no_table,
-                Counter::WithDescriptor(state) => all.tcp.entry(state_key(*state)).or_default(),
-                Counter::WithoutDescriptor(state) => {
-                    all.without_descriptor.entry(state_key(*state)).or_default()
-                }
-            };
-            *slot = *change;
-        }
-        all
-    }
-}
-
-fn states(sockets: &[Socket]) -> BTreeMap<String, States> {
-    let tallies = by_state(sockets).into_iter();
-    tallies
-        .map(|(state, Tally { sockets, unread_bytes, unsent_bytes })| {
-            (state_key(state), States { sockets, unread_bytes, unsent_bytes })
-        })
-        .collect()
+fn states(sockets: &[Socket]) -> BTreeMap<String, Value> {
+    let of = |(state, Tally { sockets, unread_bytes, unsent_bytes }): (State, Tally)| {
+        let object = json!({"sockets": sockets, "unread_bytes": unread_bytes, "unsent_bytes": unsent_bytes});
+        (state_key(state), object)
+    };
+    by_state(sockets).into_iter().map(of).collect()
 }
