@@ -5,6 +5,7 @@
 
 pub mod experiment;
 mod list;
+mod metric;
 pub mod plan;
 pub mod programs;
 pub mod record;

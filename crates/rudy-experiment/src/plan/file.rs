@@ -20,6 +20,7 @@ use self::program::ProgramTable;
 use self::variant::{CompanionTable, VariantTable};
 use self::workload::WorkloadTable;
 use super::{Baseline, Contents, Plan, Variant, Workload};
+use crate::metric::{COMPARABLE, is_comparable};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,33 +75,6 @@ const ROUNDS: usize = 10;
 
 /// Maximum size of a generated file. The folder for temporary files may be in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-
-/// Whether a metric can be compared: a known metric of a [`Run`](crate::record::Run) whose better direction
-/// is known.
-///
-/// The `nines` are none: they are a lower bound, which grows with the number of requests, so of two servers without a
-/// failure the faster one has more.
-pub(super) const METRICS: [&str; 19] = [
-    "requests_per_s",
-    "cpu_us_per_request",
-    "cpu_user_us_per_request",
-    "cpu_system_us_per_request",
-    "p50_ns",
-    "p90_ns",
-    "p99_ns",
-    "p999_ns",
-    "max_ns",
-    "errors",
-    "private_bytes",
-    "private_bytes_per_connection",
-    "schedule_delay_p99_ns",
-    "time_s",
-    "cpu_s",
-    "max_rate_per_s",
-    "handshakes_per_s",
-    "signatures_per_s",
-    "tls_done_ns",
-];
 
 /// Parses a plan. `name` is used in messages, and its file stem in reports. `folder` is the folder of the
 /// files that the plan names, if any.
@@ -212,9 +186,8 @@ impl Reader<'_> {
         if !workloads.iter().any(|known| known.name == *workload.get_ref()) {
             return Err(self.at(&workload, &format!("unknown workload {:?}", workload.get_ref())));
         }
-        if let Some(name) = metrics.keys().find(|name| !METRICS.contains(&name.as_str())) {
-            return Err(self
-                .at(&workload, &format!("unknown metric {name:?}; expected one of {}", METRICS.join(", "))));
+        if let Some(name) = metrics.keys().find(|name| !is_comparable(name)) {
+            return Err(self.at(&workload, &format!("unknown metric {name:?}{}", expected_metrics())));
         }
         let variant = variant.map(Spanned::into_inner);
         Ok(Baseline { name, variant, workload: workload.into_inner(), metrics, text })
@@ -230,11 +203,7 @@ impl Reader<'_> {
         let mut seen = HashSet::new();
         for name in &names {
             if !is_known(name.get_ref()) {
-                let known = if what == "metric" {
-                    format!("; expected one of {}", METRICS.join(", "))
-                } else {
-                    String::new()
-                };
+                let known = if what == "metric" { expected_metrics() } else { String::new() };
                 return Err(self.at(name, &format!("unknown {what} {:?}{known}", name.get_ref())));
             }
             if !seen.insert(name.get_ref()) {
@@ -268,6 +237,11 @@ impl Reader<'_> {
         let line = self.text.lines().nth(number).unwrap_or_default().trim();
         format!("{}:{}: {expected}\n  {line}", self.name, number + 1)
     }
+}
+
+/// The metrics for comparisons, as the end of an error.
+fn expected_metrics() -> String {
+    format!("; expected one of {}", COMPARABLE.map(|(name, ..)| name).join(", "))
 }
 
 #[cfg(test)]

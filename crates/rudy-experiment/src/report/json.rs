@@ -116,7 +116,7 @@ fn summaries(table: &Table) -> Vec<Value> {
         .rows
         .iter()
         .flat_map(|(variant, cells)| cells.iter().zip(&table.metrics).map(move |cell| (variant, cell)));
-    let summary = |(variant, (cell, metric)): (&&str, (&super::analysis::Cell, &super::unit::Metric))| {
+    let summary = |(variant, (cell, metric)): (&&str, (&super::analysis::Cell, &crate::metric::Metric))| {
         let Summary { rounds, median, interval: of_median, min, max } = cell.summary?;
         Some(json!({
             "variant": variant,

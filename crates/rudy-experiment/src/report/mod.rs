@@ -11,7 +11,6 @@ mod json;
 mod markdown;
 mod rows;
 mod shell;
-mod unit;
 
 pub use self::diff::{DiffOptions, diff};
 pub use self::gate::FailIfWorse;

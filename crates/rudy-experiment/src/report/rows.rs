@@ -5,7 +5,7 @@ use rudy_units::{Unit, digits};
 
 use super::analysis::sentences::{missing, percent, ratio, rounds_of};
 use super::analysis::{Cell, ComparisonResult, ControlResult, Evaluation, Section, Table, baseline};
-use super::unit::Metric;
+use crate::metric::Metric;
 
 /// The text of an empty cell.
 pub(super) const NONE: &str = "–";

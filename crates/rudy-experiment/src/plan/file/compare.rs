@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{METRICS, Reader};
+use super::Reader;
+use crate::metric::is_comparable;
 use crate::plan::{Comparison, Kind, Variant, Workload};
 
 #[derive(Deserialize)]
@@ -104,7 +105,7 @@ impl Reader<'_> {
                 workloads.iter().filter(|workload| names.contains(&workload.name)).collect()
             }
         };
-        let metrics = table.metrics.map(|names| self.known("metric", names, |name| METRICS.contains(&name)));
+        let metrics = table.metrics.map(|names| self.known("metric", names, is_comparable));
         let metrics = metrics.transpose()?;
         let mut comparisons: Vec<Comparison> = Vec::new();
         for workload in workloads {

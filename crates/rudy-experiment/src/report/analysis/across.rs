@@ -5,9 +5,9 @@ use rudy_stats::compare::{Comparison, PAIRS_MIN, RatioEstimate, Summary, evaluat
 use super::pairs::{Failures, is_suspect, value};
 use super::{ComparisonResult, Evaluation, compared, delta, sentences};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::{Plan, Workload, usual_metrics};
 use crate::record::{Head, Run};
-use crate::report::unit::Metric;
 
 /// The name of the old results in sentences.
 const OLD: &str = "the old results";

@@ -2,8 +2,8 @@
 
 use super::{Cell, tables};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::Baseline;
-use crate::report::unit::Metric;
 
 /// An older and a new metric under a workload; one of them exists. The older one may be text only.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, Ratio
 use super::pairs::{PairSide, Pairs, warning};
 use super::{ComparisonResult, ControlResult, Evaluation, delta, sentences};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::report::unit::Metric;
 
 /// A comparison, to be evaluated together with all others.
 pub(super) struct PendingComparison<'a> {

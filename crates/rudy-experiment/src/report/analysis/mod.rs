@@ -13,8 +13,8 @@ mod tests;
 use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, evaluate};
 
 use self::compared::PendingComparison;
-use super::unit::Metric;
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 
 /// The analysis of one or several experiments, evaluated together.
 #[derive(Debug)]

@@ -4,35 +4,6 @@ use rudy_stats::compare::{Delta, Interval, Verdict};
 use rudy_units::digits;
 
 use super::{ComparisonResult, Evaluation};
-use crate::report::unit::Metric;
-
-/// The verb and the noun for a metric: `rudy needs 0.74 times the CPU per request of nginx`.
-const PHRASES: [(&str, &str, &str); 18] = [
-    ("requests_per_s", "serves", "requests per second"),
-    ("max_rate_per_s", "sustains", "maximum rate"),
-    ("time_s", "takes", "time"),
-    ("errors", "has", "errors"),
-    ("cpu_s", "needs", "CPU time"),
-    ("cpu_us_per_request", "needs", "CPU per request"),
-    ("cpu_user_us_per_request", "needs", "CPU per request in user mode"),
-    ("cpu_system_us_per_request", "needs", "CPU per request in the kernel"),
-    ("private_bytes", "needs", "private memory"),
-    ("private_bytes_per_connection", "needs", "private memory per connection"),
-    ("p50_ns", "has", "median latency"),
-    ("p90_ns", "has", "p90 latency"),
-    ("p99_ns", "has", "p99 latency"),
-    ("p999_ns", "has", "p99.9 latency"),
-    ("max_ns", "has", "maximum latency"),
-    ("schedule_delay_p50_ns", "has", "median schedule delay"),
-    ("schedule_delay_p99_ns", "has", "p99 schedule delay"),
-    ("schedule_delay_max_ns", "has", "maximum schedule delay"),
-];
-
-/// The verb and the noun of a metric.
-pub(super) fn phrase(metric: &Metric) -> (&str, &str) {
-    let known = PHRASES.iter().find(|(name, ..)| *name == metric.name);
-    known.map_or(("has", metric.title.as_str()), |(_, verb, noun)| (*verb, *noun))
-}
 
 /// `1 round`, `2 rounds`.
 pub(super) fn rounds(count: usize) -> String {
@@ -79,7 +50,7 @@ fn digits_of_ratio(value: f64) -> String {
 /// A comparison as a sentence.
 pub(super) fn sentence(compared: &ComparisonResult, delta: Delta) -> String {
     let ComparisonResult { variant, with, workload, metric, .. } = compared;
-    let (verb, noun) = phrase(metric);
+    let (verb, noun) = metric.phrase();
     let under = if *workload == noun { String::new() } else { format!(" in workload {workload}") };
     let finding = match &compared.evaluation {
         Evaluation::Done(finding) => finding,
@@ -234,7 +205,7 @@ fn metrics_with_workloads(
             _ => format!(" in workloads {}", and(&workloads)),
         };
         let ratios = if with_ratios { ratios(&own) } else { String::new() };
-        format!("{}{under}{ratios}", phrase(&own[0].metric).1)
+        format!("{}{under}{ratios}", own[0].metric.phrase().1)
     };
     and(&metrics.iter().map(of_metric).collect::<Vec<_>>())
 }
@@ -276,6 +247,7 @@ mod tests {
 
     use super::super::pairs::Failures;
     use super::*;
+    use crate::metric::Metric;
 
     fn evaluated(
         metric: &str,

@@ -5,8 +5,8 @@ use rudy_stats::compare::Summary;
 use super::pairs::{is_suspect, value};
 use super::{Cell, Table};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::record::Outcome;
-use crate::report::unit::Metric;
 
 /// The first metrics of a table. The variant's own metrics follow, and those of the run come last.
 const FIRST: [&str; 20] = [

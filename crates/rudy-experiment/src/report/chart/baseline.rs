@@ -5,8 +5,8 @@ use rudy_charts::{Axis, Dot, Entry, Fill, Key, Row, Rows, Shape, Style, style};
 use super::Chart;
 use super::data::{Rounds, dagger_note, drawable, slug};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::{Baseline, Workload};
-use crate::report::unit::Metric;
 
 /// The charts of a workload: one for each metric of a baseline.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {

@@ -7,8 +7,8 @@ use super::Chart;
 use super::data::{Rounds, slug};
 use super::lines::point;
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::{Curve, Kind, Variant, Workload};
-use crate::report::unit::Metric;
 
 /// The charts of a workload, if at least two variants of a curve run with it.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {

@@ -4,10 +4,10 @@ use rudy_stats::compare::Summary;
 use rudy_units::Unit;
 
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::Variant;
 use crate::record::{Outcome, Run};
 use crate::report::rows::SUSPECT;
-use crate::report::unit::Metric;
 
 /// The maximum value that is drawn: above all measured values, and small enough to avoid overflow.
 const VALUE_MAX: f64 = 1e18;

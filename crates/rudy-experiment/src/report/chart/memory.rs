@@ -6,9 +6,9 @@ use rudy_units::{Unit, float};
 use super::Chart;
 use super::data::{Rounds, dagger_note, drawable, failures, is_suspect, slug};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::{Kind, Workload};
 use crate::record::Run;
-use crate::report::unit::Metric;
 
 /// The metric in the legend.
 const METRIC: &str = "private_bytes_per_connection";

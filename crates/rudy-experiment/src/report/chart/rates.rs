@@ -7,9 +7,9 @@ use super::Chart;
 use super::data::{Rounds, dagger_note, drawable, failures, median, slug};
 use super::lines::point;
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::{Kind, Workload};
 use crate::record::Run;
-use crate::report::unit::Metric;
 
 /// The chart of a search, or of workloads at several rates if this workload is the first of them.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {

@@ -7,8 +7,8 @@ use super::Chart;
 use super::data::{Rounds, dagger, dagger_note, drawable, slug};
 use super::lines::{point, tip_text};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::{Kind, Workload};
-use crate::report::unit::Metric;
 
 /// The metric.
 const METRIC: &str = "time_s";

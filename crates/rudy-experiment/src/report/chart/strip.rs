@@ -6,8 +6,8 @@ use rudy_units::float;
 use super::Chart;
 use super::data::{Rounds, dagger_note, slug};
 use crate::experiment::Experiment;
+use crate::metric::Metric;
 use crate::plan::{Kind, Workload};
-use crate::report::unit::Metric;
 
 /// The success rate of a workload at a rate.
 const NINES: &str = "nines";

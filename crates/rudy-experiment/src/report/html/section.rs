@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::{all, escaped, findings, repeat};
+use crate::metric::Metric;
 use crate::report::analysis::events::{self, Event};
 use crate::report::analysis::sentences::ratio;
 use crate::report::analysis::{Cell, Section, Table, baseline};
 use crate::report::chart::{self, Chart};
 use crate::report::rows::{self, Rows};
-use crate::report::unit::Metric;
 
 /// The whole section, from the question to the commands.
 pub(super) fn write(section: &Section, number: usize, evaluated: usize) -> String {
