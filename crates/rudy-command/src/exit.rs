@@ -86,6 +86,26 @@ pub fn report_error(exit: Exit, message: &str) -> Exit {
     exit
 }
 
+/// Writes to standard output. A closed pipe is no error: the reader has read enough.
+///
+/// # Errors
+///
+/// A message.
+pub fn write_output(text: &str) -> Result<(), String> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a result to standard output, and returns the exit code.
+#[must_use]
+pub fn print(text: &str) -> Exit {
+    write_output(text).map_or_else(|why| report_error(Exit::CannotRun, &why), |()| Exit::Done)
+}
+
 /// Prints a line to standard error.
 pub fn print_line(line: &str) {
     // A failure of standard error cannot be reported.

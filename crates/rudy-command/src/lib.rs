@@ -2,4 +2,4 @@
 
 mod exit;
 
-pub use exit::{CommandError, Exit, print_line, report_error};
+pub use exit::{CommandError, Exit, print, print_line, report_error, write_output};

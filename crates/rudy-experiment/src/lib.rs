@@ -11,7 +11,7 @@ pub mod programs;
 pub mod record;
 mod report;
 
-pub use list::{list, print, show};
+pub use list::{list, show};
 pub use report::{
     DiffOptions, FailIfWorse, Format, ReportOptions, after_run, chart::charts, diff, exit_if_worse, report,
 };

@@ -1,9 +1,8 @@
 //! `rudy lab list` and `rudy lab show`: the built-in plans.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
-use rudy_command::{Exit, report_error};
+use rudy_command::{Exit, print, report_error};
 use rudy_units::rough;
 
 use crate::plan::{Plan, builtin};
@@ -41,13 +40,4 @@ fn described(plan: &Plan) -> String {
     let _ = writeln!(text, "{}, about {}\n    {}", plan.name, rough(time), plan.question);
     let _ = writeln!(text, "    variants: {}\n    workloads: {}", variants.join(", "), workloads.join(", "));
     text
-}
-
-/// Prints a text. A closed pipe is no error: the reader has read enough.
-#[must_use]
-pub fn print(text: &str) -> Exit {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Exit::CannotRun,
-        _ => Exit::Done,
-    }
 }

@@ -5,11 +5,11 @@
 //! Erlang calls this benchmark `big`.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rudy_command::{Exit, report_error};
+use rudy_command::{Exit, print, report_error};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -52,13 +52,7 @@ pub fn messages(options: Messages) -> Exit {
         Ok(taken) => taken,
         Err(error) => return report_error(Exit::CannotRun, &error.to_string()),
     };
-    // A closed pipe is no error: the reader has read enough.
-    match io::stdout().write_all(taken.to_string().as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            report_error(Exit::CannotRun, &error.to_string())
-        }
-        _ => Exit::Done,
-    }
+    print(&taken.to_string())
 }
 
 impl fmt::Display for Taken {

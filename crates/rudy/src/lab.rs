@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rudy_command::{Exit, report_error};
+use rudy_command::{Exit, print, report_error};
 use rudy_experiment::{DiffOptions, FailIfWorse, Format, ReportOptions};
 use rudy_lab::{Compare, Options};
 
@@ -317,7 +317,7 @@ impl CompareArguments {
         };
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let text = match compare.plan(&folder) {
-            Ok(text) if self.print_plan => return rudy_experiment::print(&text),
+            Ok(text) if self.print_plan => return print(&text),
             Ok(text) => text,
             Err(why) => return report_error(Exit::BadInput, &why),
         };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rudy_command::{Exit, print_line, report_error};
+use rudy_command::{Exit, print, print_line, report_error};
 use serde::Serialize;
 
 use super::analysis::across::{across, differences};
@@ -11,7 +11,6 @@ use super::gate::FailIfWorse;
 use super::markdown;
 use super::rows::{self, Rows};
 use crate::experiment::{self, Experiment};
-use crate::list::print;
 
 /// The options of `rudy lab diff`.
 #[derive(Debug, Clone)]

@@ -16,11 +16,10 @@ pub use self::diff::{DiffOptions, diff};
 pub use self::gate::FailIfWorse;
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rudy_command::{Exit, print_line, report_error};
-use rudy_units::Visible;
+use rudy_command::{Exit, print_line, report_error, write_output};
+use rudy_units::visible_lines;
 
 use crate::experiment::{self, Experiment};
 
@@ -91,13 +90,7 @@ impl ReportOptions {
 /// Writes to a file and reports its name on stderr, or writes to standard output.
 fn write(text: &str, place: &Path) -> Result<(), String> {
     if place == Path::new("-") {
-        return match Visible(io::stdout()).write_all(text.as_bytes()) {
-            // A closed pipe is no error: the reader has read enough.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(format!("cannot write to standard output: {error}"))
-            }
-            _ => Ok(()),
-        };
+        return write_output(&visible_lines(text));
     }
     save(text, place)?;
     print_line(&format!("the report is in {}", place.display()));

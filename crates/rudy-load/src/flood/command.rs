@@ -1,11 +1,10 @@
 //! Runs `rudy flood`, from the options to the report.
 
 use std::fs;
-use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use rudy_command::{CommandError, Exit, print_line};
+use rudy_command::{CommandError, Exit, print_line, write_output};
 use rudy_observe::Process;
 use rudy_request::{Interrupt, Remote, Url};
 
@@ -142,13 +141,7 @@ fn write(report: &Report<'_>) -> Result<(), CommandError> {
     } else {
         units::visible_lines(&report.to_string())
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // A closed pipe is no error: the reader has read enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::Environment(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
+    write_output(&text).map_err(CommandError::Environment)
 }
 
 /// Prints progress to standard error, and samples the server.

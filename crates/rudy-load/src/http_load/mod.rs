@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_command::{CommandError, Exit, print_line, report_error};
+use rudy_command::{CommandError, Exit, print, print_line, report_error};
 use rudy_request::{Access, Interrupt, Protocols, Trust};
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 
@@ -19,7 +19,7 @@ use crate::bench::{
     BodyProperty, Expected, Interval, Outcome, Pace, Plan, RequestOptions, Requests, Until, Watch, run,
 };
 use crate::descriptor_limit;
-use crate::units::Visible;
+use crate::units::visible_lines;
 
 /// Maximum number of concurrent fetches at a rate.
 const PARALLEL_MAX: u32 = 20_000;
@@ -57,12 +57,9 @@ pub fn http_load(arguments: &[String]) -> Exit {
 }
 
 fn report(outcome: &Outcome, check: Check, interrupt: &Interrupt) -> Exit {
-    match write!(Visible(io::stdout().lock()), "{}", Summary { outcome, check }) {
-        // A closed pipe is no error: the reader has read enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            report_error(Exit::CannotRun, &format!("cannot write to standard output: {error}"))
-        }
-        _ => interrupt.signal().map_or(Exit::Done, Exit::Signal),
+    match print(&visible_lines(&Summary { outcome, check }.to_string())) {
+        Exit::Done => interrupt.signal().map_or(Exit::Done, Exit::Signal),
+        exit => exit,
     }
 }
 
