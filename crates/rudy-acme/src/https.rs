@@ -93,7 +93,7 @@ fn exchange(config: Arc<ClientConfig>, request: Request<Bytes>) -> Result<Respon
     let (report, error) =
         Session::new(&options, &waiter).with_tls(config).send(&url, &template, true, &mut body);
     match (report.head, error) {
-        (_, Some(error)) => Err(format!("{}: {}", url.host(), why_failed(&error))),
+        (_, Some(error)) => Err(format!("{}: {}", url.host(), why_failed(&url, &error))),
         (None, None) => Err(format!("{}: no response", url.host())),
         (Some(head), None) => {
             let mut response = Response::new(Bytes::from(body.into_bytes()));
@@ -106,8 +106,11 @@ fn exchange(config: Arc<ClientConfig>, request: Request<Bytes>) -> Result<Respon
 }
 
 /// The reason for which there is no response.
-fn why_failed(error: &rudy_request::Error) -> String {
+fn why_failed(url: &Url, error: &rudy_request::Error) -> String {
     match error {
+        rudy_request::Error::Failed(Failure::Connect(error)) => {
+            format!("cannot connect to {}: {error}", url.host_and_port())
+        }
         rudy_request::Error::ConnectTimeout | rudy_request::Error::Failed(Failure::Timeout) => {
             format!("no response within {} s", TIMEOUT.as_secs())
         }
