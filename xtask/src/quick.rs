@@ -13,6 +13,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-caching/", &["apps::cache"]),
     ("crates/rudy-client/", &["apps::proxy", "apps::fastcgi"]),
     ("crates/rudy-config/", &["tools::cli", "serve::recipes"]),
+    ("crates/rudy-config-derive/", &["tools::cli", "serve::recipes"]),
     ("crates/rudy-diagnose/", &["measure::observe", "measure::top", "measure::leaks"]),
     ("crates/rudy-experiment/", &["measure::lab_report"]),
     ("crates/rudy-fastcgi/", &["apps::fastcgi"]),
