@@ -11,6 +11,7 @@ mod explain;
 mod hosts;
 pub mod init;
 mod manual;
+mod memory;
 mod outcome;
 mod ownership;
 mod privileges;

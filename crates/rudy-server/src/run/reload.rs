@@ -10,7 +10,7 @@ use rudy_watch::access_log::AccessLogs;
 use super::exit::Failure;
 use super::server::{Server, open_access_logs};
 use super::service_manager::State;
-use super::{Source, announce, conflicts, outcome};
+use super::{Source, announce, conflicts, memory, outcome};
 use crate::config::Config;
 
 impl Server {
@@ -64,6 +64,7 @@ impl Server {
         } else {
             open_access_logs(&config, &self.context.errors)?
         };
+        let config = Arc::new(config);
         let (context, made_of, logs) = (self.context.clone(), config.clone(), access_logs.clone());
         let app = self.run_blocking(move || context.build_app(&made_of, logs.as_ref()))?;
         self.context.prepare_renewals(&config)?;
@@ -88,7 +89,8 @@ impl Server {
         self.context.errors.set_levels(config.error_log.levels.clone());
         let log_changes = !config.error_log.is_same_place(&self.config.error_log);
         self.access_logs = access_logs;
-        self.config = config;
+        self.config = Arc::unwrap_or_clone(config);
+        memory::return_unused();
         self.context.renew(&mut self.renewals, &self.config);
         if let Some(admin) = admin {
             self.admin = admin;

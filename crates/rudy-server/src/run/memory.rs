@@ -1,0 +1,16 @@
+//! Memory that a reload leaves unused.
+
+/// Returns unused memory to the operating system. glibc keeps what is below a block in use, and a new configuration is above the old one:
+/// with 10,000 sites, a process has 280 MiB after its start, and without this 660 MiB after some reloads.
+#[cfg(target_env = "gnu")]
+pub(super) fn return_unused() {
+    // SAFETY: malloc_trim(3) may be called at any time, by any thread; 0 keeps no padding.
+    #[expect(unsafe_code, reason = "no crate offers malloc_trim as a safe function")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Does nothing: other allocators return memory themselves.
+#[cfg(not(target_env = "gnu"))]
+pub(super) fn return_unused() {}
