@@ -39,12 +39,12 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.31.0\r\nDate: Fri, 27 Nov
 /// What is measured: the name, the path and the head, and the most instructions: the count when it was last lowered, and 4 %, because the
 /// time determines how many requests are sampled for `rudy status`.
 const ROWS: [(&str, &str, &str, u64); 6] = [
-    ("static file", "/a.txt", SHORT, 11_100),
-    ("proxied", "/proxied", SHORT, 32_800),
-    ("proxied, browser", "/proxied", LONG, 42_300),
-    ("proxied, with steps", "/steps", SHORT, 45_700),
-    ("FastCGI", "/app", SHORT, 31_700),
-    ("FastCGI, browser", "/app", LONG, 55_700),
+    ("static file", "/a.txt", SHORT, 10_430),
+    ("proxied", "/proxied", SHORT, 30_900),
+    ("proxied, browser", "/proxied", LONG, 39_400),
+    ("proxied, with steps", "/steps", SHORT, 42_000),
+    ("FastCGI", "/app", SHORT, 28_900),
+    ("FastCGI, browser", "/app", LONG, 43_700),
 ];
 
 fn main() -> ExitCode {
@@ -74,7 +74,43 @@ fn main() -> ExitCode {
             exit_code = ExitCode::FAILURE;
         }
     }
+    if !check_is_linear(&counts) {
+        eprintln!("error: a check of a configuration costs more than in proportion to its sites");
+        exit_code = ExitCode::FAILURE;
+    }
     exit_code
+}
+
+/// Whether a check costs as much for the third thousand of sites as for the second. With the square of their number, it would cost 1.67
+/// times as much.
+fn check_is_linear(counts: &Path) -> bool {
+    let [first, second, third] = [1000, 2000, 3000].map(|sites| check(sites, counts));
+    let percent = (third - second) * 100 / (second - first);
+    let each = (third - first) / 2000;
+    println!("{:20}  {each:12}  the third thousand costs {percent} % of the second", "check of a site");
+    percent < 115
+}
+
+/// Returns the instructions of `rudy check` for a number of sites, each with hosts, a folder and a proxy.
+fn check(sites: usize, counts: &Path) -> u64 {
+    let site = |number| {
+        format!(
+            "[[site]]\nhosts = ['{number}.example', 'www.{number}.example']\nroot = '.'\n\
+             [[site.route]]\npath = '/app/*'\nproxy = 'http://127.0.0.1:{}'\n",
+            number + 10_000
+        )
+    };
+    let text: String = (0..sites).map(site).collect();
+    let folder = Folder::with(&[("rudy.toml", &text)]);
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["-q", "--tool=callgrind"])
+        .arg(format!("--callgrind-out-file={}/check.1", counts.display()));
+    let output = valgrind.arg(rudy_tests::binary()).arg("check").arg(folder.join("rudy.toml")).output();
+    let output = output.expect("valgrind is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(counts.join("check.1")).expect("the counts");
+    totals(&text)
 }
 
 fn config(upstream: SocketAddr, app: SocketAddr) -> String {
@@ -139,8 +175,12 @@ fn total(counts: &Path) -> u64 {
     let number = |path: &Path| path.extension()?.to_str()?.parse::<u32>().ok();
     let dumps = fs::read_dir(counts).expect("the folder").flatten().map(|dump| dump.path());
     let last = dumps.max_by_key(|path| number(path)).expect("a dump");
-    let text = fs::read_to_string(last).expect("a dump");
-    let summary = text.lines().find_map(|line| line.strip_prefix("summary: ")).expect("a summary");
+    totals(&fs::read_to_string(last).expect("a dump"))
+}
+
+/// Returns the sum of the counts in a dump.
+fn totals(dump: &str) -> u64 {
+    let summary = dump.lines().find_map(|line| line.strip_prefix("summary: ")).expect("a summary");
     summary.trim().parse().expect("a number")
 }
 
