@@ -1,4 +1,4 @@
-//! Reads a file into types that implement [`Setting`](crate::Setting), in one pass.
+//! Reads a file into types that implement [`Setting`], in one pass.
 //!
 //! A type reports a problem with its value at the place where it is, and the rest is read on: the result has all valid values, so
 //! that further checks can run before the problems are shown. A value whose problem has been reported is recorded as invalid, so
