@@ -9,10 +9,10 @@ use rudy_message::semantics::reference::resolve;
 /// An HTTP URL. When it is parsed, `http://` can be omitted.
 ///
 /// ```
-/// let url: rudy_load::Url = "localhost:8080/a?b=c".parse()?;
+/// let url: rudy_request::Url = "localhost:8080/a?b=c".parse()?;
 /// assert_eq!((url.host(), url.port(), url.target()), ("localhost", 8080, "/a?b=c"));
 /// assert_eq!(url.to_string(), "http://localhost:8080/a?b=c");
-/// # Ok::<(), rudy_load::UrlError>(())
+/// # Ok::<(), rudy_request::UrlError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Url {
