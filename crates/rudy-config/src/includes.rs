@@ -56,7 +56,7 @@ impl<'t> Includer<'_, 't> {
     pub(crate) fn table(&mut self, table: &mut DeTable<'t>, location: &Location) {
         if self.tables.contains(&location.keys().as_str()) {
             for path in paths_of(table) {
-                self.file(table, location, &path);
+                self.file(table, location, &path, &location.key(KEY));
             }
         }
         for (key, value) in table.iter_mut() {
@@ -79,28 +79,31 @@ impl<'t> Includer<'_, 't> {
         }
     }
 
-    /// Adds the keys of a file to a table.
-    fn file(&mut self, table: &mut DeTable<'t>, location: &Location, name: &str) {
-        let at = location.key(KEY);
-        let path = self.sources.folder_of(&at).join(name);
-        let cannot = |why: String| Problem::value(&at, format!("cannot include \"{name}\"")).label(why);
+    /// Adds the keys of a file to a table. The file is named `at` this location.
+    fn file(&mut self, table: &mut DeTable<'t>, location: &Location, name: &str, at: &Location) {
+        let path = self.sources.folder_of(at).join(name);
+        let cannot = |why: String| Problem::value(at, format!("cannot include \"{name}\"")).label(why);
         let identity = path.canonicalize().unwrap_or_else(|_| path.clone());
-        if self.open.contains(&identity) || self.open.len() > DEPTH_MAX {
+        if self.open.contains(&identity) {
             self.problems.push(cannot("the file includes itself".to_owned()));
+            return;
+        }
+        if self.open.len() > DEPTH_MAX {
+            self.problems.push(cannot(format!("more than {DEPTH_MAX} files include each other in a row")));
             return;
         }
         let (number, text) = match self.text(&path) {
             Ok(read) => read,
             Err(why) => {
                 self.problems.push(cannot(why));
-                self.invalid.push(at);
+                self.invalid.push(location.key(KEY));
                 return;
             }
         };
         let (document, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
             self.problems.extend(syntax_errors(number, text, &errors));
-            self.invalid.push(at);
+            self.invalid.push(location.key(KEY));
             return;
         }
         let included = document.into_inner();
@@ -123,11 +126,10 @@ impl<'t> Includer<'_, 't> {
 
     /// Includes the files that an included file names: its key `include` is in the table now.
     fn nested(&mut self, table: &mut DeTable<'t>, location: &Location) {
-        let origin = self.sources.mounts.origin(&location.key(KEY)).into_owned();
-        if origin != location.key(KEY) {
-            for path in paths_of(table) {
-                self.file(table, location, &path);
-            }
+        // Of this file alone: the next one in the list of the table has a key of its own.
+        let Some(origin) = self.sources.mounts.0.remove(&location.key(KEY)) else { return };
+        for path in paths_of(table) {
+            self.file(table, location, &path, &origin);
         }
     }
 

@@ -45,7 +45,10 @@ pub(crate) struct Reader<'a> {
     hints: &'a dyn Hints,
     /// Locations of values with a placeholder, where text may be a number.
     expanded: &'a [Location],
+    /// Values that are invalid before they are read: placeholders without a value.
+    skipped: Vec<Location>,
     problems: RefCell<Vec<Problem>>,
+    /// All invalid values. Nothing searches it while values are read: a file can have thousands of mistakes.
     invalid: RefCell<Vec<Location>>,
 }
 
@@ -65,14 +68,14 @@ pub fn from_text<T: Setting>(text: &str) -> Result<T, Vec<Problem>> {
 }
 
 impl<'a> Reader<'a> {
-    /// Relative paths start from the folder of their file. Values in `invalid` are skipped.
+    /// Relative paths start from the folder of their file. Values in `skipped` are not read.
     pub(crate) fn new(
         sources: &'a Sources,
         hints: &'a dyn Hints,
         expanded: &'a [Location],
-        invalid: Vec<Location>,
+        skipped: Vec<Location>,
     ) -> Self {
-        Self { sources, hints, expanded, problems: RefCell::default(), invalid: RefCell::new(invalid) }
+        Self { sources, hints, expanded, skipped, problems: RefCell::default(), invalid: RefCell::default() }
     }
 
     /// Reads a file into a `T`.
@@ -80,10 +83,6 @@ impl<'a> Reader<'a> {
         let document = DeValue::Table(document);
         let value = Value::new(&self, &document, location.clone()).read().ok();
         Outcome { value, problems: self.problems.into_inner(), invalid: self.invalid.into_inner() }
-    }
-
-    fn is_invalid(&self, location: &Location) -> bool {
-        self.invalid.borrow().contains(location)
     }
 
     fn report(&self, problem: Problem) -> Invalid {

@@ -13,25 +13,26 @@ use crate::shape::TableInfo;
 pub struct TableReader<'r> {
     value: Value<'r>,
     table: &'r DeTable<'r>,
-    has_unknown: bool,
+    /// The locations of keys that the table does not have.
+    unknown: Vec<Location>,
 }
 
 impl<'r> TableReader<'r> {
     /// Reports unknown keys.
     pub(super) fn new(value: Value<'r>, table: &'r DeTable<'r>, info: &'static TableInfo) -> Self {
         let Value { reader, location, .. } = &value;
-        let mut has_unknown = false;
+        let mut unknown = Vec::new();
         for key in table.keys() {
             let key = key.get_ref().as_ref();
             if info.has(key) {
                 continue;
             }
-            has_unknown = true;
             let location = location.key(key);
             reader.report(hints::unknown(reader.hints, &location, key, &info.names()));
-            reader.invalid.borrow_mut().push(location);
+            unknown.push(location);
         }
-        Self { value, table, has_unknown }
+        reader.invalid.borrow_mut().extend_from_slice(&unknown);
+        Self { value, table, unknown }
     }
 
     /// The location of the table.
@@ -67,7 +68,7 @@ impl<'r> TableReader<'r> {
     fn missing(&self, key: &str) -> Invalid {
         let Value { reader, location, .. } = &self.value;
         let missing = location.key(key);
-        if self.has_unknown && reader.invalid.borrow().iter().any(|invalid| invalid.is_probably(&missing)) {
+        if self.unknown.iter().any(|unknown| unknown.is_probably(&missing)) {
             return Invalid(());
         }
         reader.report(hints::missing(reader.hints, location, key))
@@ -89,7 +90,7 @@ impl<'r> TableReader<'r> {
         let (table, choice) = reader.hints.choice();
         let mut given = T::KEYS.iter().map(|key| key.name).filter(|key| self.table.contains_key(*key));
         let Some(first) = given.next() else {
-            if !self.has_unknown {
+            if self.unknown.is_empty() {
                 let names: Vec<_> = T::KEYS.iter().map(|key| format!("`{}`", key.name)).collect();
                 return Err(reader.report(without_choice(location, table, choice, &names)));
             }

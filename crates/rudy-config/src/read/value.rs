@@ -41,11 +41,10 @@ impl<'r> Value<'r> {
     }
 
     pub(super) fn read_with<T>(&self, read: impl FnOnce(&Self) -> Result<T, Invalid>) -> Result<T, Invalid> {
-        // A placeholder without a value, whose problem has been reported.
-        if self.reader.is_invalid(&self.location) {
-            return Err(Invalid(()));
-        }
-        read(self).inspect_err(|_| self.reader.invalid.borrow_mut().push(self.location.clone()))
+        // The problem of a placeholder without a value has been reported.
+        let is_skipped = self.reader.skipped.contains(&self.location);
+        let value = if is_skipped { Err(Invalid(())) } else { read(self) };
+        value.inspect_err(|_| self.reader.invalid.borrow_mut().push(self.location.clone()))
     }
 
     /// Reports that it is invalid. The lines are the problem, the expected value and the advice, of which the last two may be missing.

@@ -35,6 +35,17 @@ fn an_included_file_may_include_others_but_not_itself() {
         ])
     };
     assert!(site("include = 'b.toml'").unwrap().sites[0].steps.charset.is_some());
+    let both = load(&[
+        ("rudy.toml", "[[site]]\nroot = 'snippets'\ninclude = ['snippets/a.toml', 'snippets/c.toml']"),
+        ("snippets/a.toml", "include = 'b.toml'"),
+        ("snippets/b.toml", "charset = 'latin1'"),
+        ("snippets/c.toml", "security_headers = true"),
+    ]);
+    assert_eq!(
+        both.unwrap().sites[0].steps.security_headers,
+        Some(true),
+        "the second starts from the main file"
+    );
     let error = site("include = 'a.toml'").unwrap_err();
     assert!(
         error.contains("cannot include \"a.toml\"") && error.contains("the file includes itself"),
