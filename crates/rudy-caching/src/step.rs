@@ -24,15 +24,16 @@ pub struct Cache(Arc<Shared>);
 
 impl Cache {
     /// `scope` distinguishes caches for the same URLs. `site` names the site. `identifies_content` is whether a step around it uses the
-    /// identity of content.
+    /// identity of content. `route` names the route, if others of the site may have the same URLs.
     pub fn new(
         table: &CacheTable,
         scope: String,
         site: &str,
+        route: Option<HeaderValue>,
         store: Arc<CacheStore>,
         identifies_content: bool,
     ) -> Self {
-        let (policy, rules) = (table.policy(scope), KeyRules::new(table));
+        let (policy, rules) = (table.policy(scope), KeyRules::new(table, route));
         // Hosts and addresses are ASCII.
         let site = HeaderValue::from_str(site).unwrap_or(HeaderValue::from_static(""));
         Self(Arc::new(Shared { policy, rules, table: table.clone(), store, site, identifies_content }))

@@ -17,6 +17,9 @@ use super::table::{CacheTable, names};
 /// A field of no request: its value is what the response depends on besides the URL and the fields in `Vary`.
 static KEY_FIELD: HeaderName = HeaderName::from_static("rudy-cache-key");
 
+/// A field of no request: its value is the route.
+static ROUTE_FIELD: HeaderName = HeaderName::from_static("rudy-cache-route");
+
 /// What a stored response depends on besides the URL and its own `Vary`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyRules {
@@ -25,6 +28,8 @@ pub(super) struct KeyRules {
     bypass: Vec<CookieName>,
     /// Empty if `Accept-Language` is left as it is.
     languages: Vec<String>,
+    /// The route, if conditions choose it among others for the same URL.
+    route: Option<HeaderValue>,
 }
 
 /// Returns the key of a request.
@@ -74,7 +79,7 @@ pub(super) struct Subject {
 }
 
 impl KeyRules {
-    pub(super) fn new(table: &CacheTable) -> Self {
+    pub(super) fn new(table: &CacheTable, route: Option<HeaderValue>) -> Self {
         let cookies = |list| names(list).iter().map(|name| CookieName::new(name)).collect();
         let headers = table.key_headers.as_ref().map_or(&[][..], |names| names.as_slice());
         let languages = table.languages.as_ref().map_or(&[][..], |languages| languages.as_slice());
@@ -83,6 +88,7 @@ impl KeyRules {
             cookies: cookies(table.key_cookies.as_ref()),
             bypass: cookies(table.bypass_cookies.as_ref()),
             languages: languages.iter().map(|language| language.0.clone()).collect(),
+            route,
         }
     }
 
@@ -127,6 +133,9 @@ impl KeyRules {
         if subject.head.headers().contains_key(&KEY_FIELD) {
             response.append(VARY, HeaderValue::from_name(KEY_FIELD.clone()));
         }
+        if self.route.is_some() {
+            response.append(VARY, HeaderValue::from_name(ROUTE_FIELD.clone()));
+        }
     }
 
     /// Returns a request as a subject.
@@ -140,6 +149,10 @@ impl KeyRules {
             state.is_of_user() || client.tls.as_ref().is_some_and(|tls| tls.client_certificate.is_some());
         let fields = head.headers_mut();
         fields.remove(&KEY_FIELD);
+        fields.remove(&ROUTE_FIELD);
+        if let Some(route) = &self.route {
+            fields.insert(&ROUTE_FIELD, route.clone());
+        }
         if has_identity && !fields.contains_key(AUTHORIZATION) {
             // For the decisions, it is a request with credentials (RFC 9111 §3.5).
             fields.insert(AUTHORIZATION, HeaderValue::from_static("-"));
@@ -183,13 +196,16 @@ pub(super) fn target<'r>(request: &'r Request<'_>) -> &'r [u8] {
 
 /// Replaces the lines of `Vary` that [`KeyRules::add_vary`] added by what clients and other caches understand.
 pub(super) fn public_vary(fields: &mut HeaderMap) {
-    let is_ours = |line: &HeaderValue| line == KEY_FIELD.as_str();
+    let is_key = |line: &HeaderValue| line == KEY_FIELD.as_str();
+    // What chooses the route is in `Vary` of all its responses.
+    let is_ours = |line: &HeaderValue| is_key(line) || line == ROUTE_FIELD.as_str();
     if !fields.get_all(VARY).iter().any(is_ours) {
         return;
     }
+    let has_key = fields.get_all(VARY).iter().any(is_key);
     let lines: Vec<_> = fields.get_all(VARY).iter().filter(|line| !is_ours(line)).cloned().collect();
-    fields.insert(VARY, HeaderValue::from_static("Cookie"));
-    for line in lines {
+    fields.remove(VARY);
+    for line in has_key.then(|| HeaderValue::from_static("Cookie")).into_iter().chain(lines) {
         fields.append(VARY, line);
     }
 }
@@ -272,7 +288,7 @@ mod tests {
     use super::*;
 
     fn rules(table: &str) -> KeyRules {
-        KeyRules::new(&rudy_config::from_text::<CacheTable>(table).unwrap())
+        KeyRules::new(&rudy_config::from_text::<CacheTable>(table).unwrap(), None)
     }
 
     fn subject(rules: &KeyRules, target: &str, fields: &[(&str, &str)]) -> Subject {
@@ -368,6 +384,24 @@ mod tests {
         public_vary(&mut response);
         let lines: Vec<_> = response.get_all(VARY).iter().collect();
         assert_eq!(lines, ["Cookie", "x-a"]);
+    }
+
+    #[test]
+    fn routes_that_conditions_choose_have_responses_of_their_own() {
+        let rules =
+            |route| KeyRules { route: Some(HeaderValue::from_static(route)), ..rules("key_cookies = ['a']") };
+        let fields = [("rudy-cache-route", "2"), ("cookie", "a=1")];
+        let (first, other) = (subject(&rules("1"), "/", &fields), subject(&rules("2"), "/", &fields));
+        let mut response = HeaderMap::new();
+        rules("1").add_vary(&first, &mut response);
+        let variant = rudy_cache::Variant::new(first.head.headers(), &response).unwrap();
+        assert!(variant.matches(subject(&rules("1"), "/", &fields).head.headers()));
+        assert_eq!((variant.matches(other.head.headers()), first.key == other.key), (false, true));
+        public_vary(&mut response);
+        assert!(response.get_all(VARY).iter().eq(["Cookie"]));
+        response = HeaderMap::from_iter([(VARY, HeaderValue::from(ROUTE_FIELD.clone()))]);
+        public_vary(&mut response);
+        assert!(response.is_empty());
     }
 
     #[test]

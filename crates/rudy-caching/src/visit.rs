@@ -342,6 +342,7 @@ mod tests {
     use crate::store::{CacheStore, StoreTable};
     use crate::table::CacheTable;
     use rudy_config::FilePath;
+    use rudy_pipeline::conditions::SiteConditions;
     use rudy_pipeline::routing::{Hosts, Listeners, Route, Router, Site};
     use rudy_pipeline::{Call, Handler, NoHandler};
     use rudy_pipeline::{Context, Routes};
@@ -362,15 +363,14 @@ mod tests {
     }
 
     fn routes(cache: Cache) -> Arc<Routes> {
-        let route = |steps: Vec<Arc<dyn Step>>, handler: Box<dyn Handler>| Route {
-            paths: vec!["/*".parse().unwrap()],
-            script_suffix: None,
-            handler: Target::new(steps, false, handler),
+        let route = |steps: Vec<Arc<dyn Step>>, handler: Box<dyn Handler>| {
+            Route::everything(Target::new(steps, false, handler))
         };
         let site = Site {
             routes: vec![route(vec![Arc::new(cache)], Box::new(StaleAtOnce))],
             outer: route(Vec::new(), Box::new(NoHandler)),
             redirects: None,
+            conditions: SiteConditions::default(),
             tls: None,
             is_auto: false,
             https_port: None,
@@ -404,9 +404,9 @@ mod tests {
         let table = StoreTable { path: Some(FilePath(folder.path().into())), ..StoreTable::default() };
         let stores = Arc::new(CacheStore::new(&table));
         stores.open(&ErrorLog::to(tempfile::tempfile().unwrap()).unwrap()).unwrap();
-        let routes = routes(Cache::new(&CacheTable::default(), String::new(), "a.org", stores, false));
+        let routes = routes(Cache::new(&CacheTable::default(), String::new(), "a.org", None, stores, false));
         let (client, path) = (Client::new(Peer::Unix, 1, 1), RequestPath::parse("/a").unwrap().into_owned());
-        let found = routes.router.find(|| b"a.org", &path, &client).unwrap();
+        let found = routes.router.find(&request(), &path, &client).unwrap();
         let context = Context::new(&client, &routes);
         let call = Call { path: &path, route: &found, context };
         store(Next(0).call(request(), call).response().await).await;

@@ -8,19 +8,18 @@ use std::sync::Arc;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN,
 };
 use http::{HeaderValue, Method, StatusCode};
 use rudy_config::{HeaderFieldName, Location, OneOrMany, Problem, Table};
 use rudy_message::semantics::field::ChangeFields;
-use rudy_message::syntax::members;
+use rudy_pipeline::conditions::MethodName;
 use rudy_pipeline::request_state::HasResponseState;
+use rudy_pipeline::vary;
 use rudy_pipeline::wildcard::Wildcard;
 use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Step};
 use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
-
-use super::access::MethodName;
 
 /// Which scripts of other sites may read responses.
 #[derive(Debug, Clone, PartialEq, Eq, Table)]
@@ -129,7 +128,7 @@ impl Cors {
             fields.add(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         } else {
             // Also without an origin: a cache must not use the response for a request with one.
-            add_vary(fields);
+            vary::add(fields, HeaderValue::from_static("Origin"));
             let Some(origin) = origin.filter(|origin| self.allows(origin)) else { return };
             fields.add(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         }
@@ -164,13 +163,6 @@ fn join(list: &[impl ToString]) -> HeaderValue {
     let list = list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     // Methods and names are tokens.
     HeaderValue::try_from(list).unwrap_or(HeaderValue::from_static(""))
-}
-
-fn add_vary(fields: &mut impl ChangeFields) {
-    let is_there = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"origin");
-    if !fields.get_all(&VARY).flat_map(members).any(is_there) {
-        fields.add(VARY, HeaderValue::from_static("Origin"));
-    }
 }
 
 /// Sets the fields of all responses.
@@ -221,6 +213,7 @@ impl Step for Preflight {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
+    use http::header::VARY;
 
     use super::*;
 

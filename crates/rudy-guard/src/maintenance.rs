@@ -76,9 +76,9 @@ impl Step for Maintenance {
         vec![format!("maintenance: 503 while {} exists{allowed}", self.switch.file.display())]
     }
 
-    fn reason(&self, request: &Request<'_>, context: Context<'_>) -> Option<String> {
+    fn reason(&self, request: &Request<'_>, call: &Call<'_>) -> Option<String> {
         let file = self.switch.file.display();
-        self.reject(request, context).map(|_| format!("maintenance, because {file} exists"))
+        self.reject(request, call.context).map(|_| format!("maintenance, because {file} exists"))
     }
 }
 

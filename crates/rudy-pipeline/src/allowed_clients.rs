@@ -1,16 +1,15 @@
-//! The clients that can use a restricted handler, by address.
+//! The clients that can use a restricted handler.
 
 use std::fmt;
-use std::str::FromStr;
 
-use http::{HeaderName, StatusCode};
-use rudy_config::{Invalid, OneOrMany, Setting, Shape, Value, written_as_text};
-use rudy_service::{Client, Peer, Request, Response};
+use http::StatusCode;
+use rudy_config::{Invalid, OneOrMany, Setting, Shape, Value};
+use rudy_service::{Request, Response};
 
 use super::handling::Context;
-use crate::network::Network;
+use crate::conditions::AllowedClient;
+use crate::conditions::clients::forwarding_field;
 use crate::pages;
-use crate::request_state::HasRequestState;
 
 /// A list of allowed clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,17 +27,6 @@ impl Setting for AllowedClients {
     }
 }
 
-/// An entry of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllowedClient {
-    /// All clients.
-    Anyone,
-    /// Clients on this machine, connected to a loopback address or Unix socket without a proxy, for a host that no web page can have.
-    Loopback,
-    /// Clients with these addresses.
-    Network(Network),
-}
-
 impl AllowedClients {
     /// Returns a list that allows all clients.
     #[must_use]
@@ -54,7 +42,8 @@ impl AllowedClients {
 
     /// Returns whether the client of a request is allowed.
     pub fn allows(&self, request: &Request<'_>, context: Context<'_>) -> bool {
-        self.0.as_slice().iter().any(|group| group.allows(request, context))
+        let listeners = context.routes.router.listeners();
+        self.0.as_slice().iter().any(|group| group.is_client(request, context.client, listeners, false))
     }
 
     /// Returns a 403 response for a client that is not allowed. (404 would suggest a mistake in the routes.)
@@ -82,42 +71,6 @@ impl AllowedClients {
     }
 }
 
-impl AllowedClient {
-    /// Returns whether to allow a request because its client belongs to the group.
-    pub fn allows(&self, request: &Request<'_>, context: Context<'_>) -> bool {
-        self.includes(request, context.client)
-            && !(*self == Self::Loopback && context.routes.router.is_foreign_host(request, context.client))
-    }
-
-    /// Returns whether the client of a request belongs to the group.
-    pub fn includes(&self, request: &Request<'_>, client: &Client<'_>) -> bool {
-        match self {
-            Self::Anyone => true,
-            Self::Loopback => client.peer.is_local() && forwarding_field(request).is_none(),
-            Self::Network(network) => {
-                matches!(client.address(), Peer::Ip(address) if network.contains(address.ip()))
-            }
-        }
-    }
-}
-
-/// Forwarding fields of standards (RFC 7239, RFC 9110 §7.6.3, RFC 8586), of nginx's examples, and of CDNs and tunnels.
-const FORWARDING_FIELDS: [&str; 7] =
-    ["forwarded", "via", "cdn-loop", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"];
-
-/// Returns a field that proxies add. A local client that sends one is rejected.
-fn forwarding_field<'r>(request: &'r Request<'_>) -> Option<&'r str> {
-    const PREFIX: &[u8] = b"x-forwarded-";
-    let is_one = |name: &&[u8]| {
-        let has_prefix = name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
-        has_prefix || FORWARDING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
-    };
-    let removed = || request.state().came_through_proxy.as_ref().map(HeaderName::as_str);
-    let sent = request.fields().map(|(name, _)| name).find(is_one);
-    // A token is ASCII.
-    sent.and_then(|name| str::from_utf8(name).ok()).or_else(removed)
-}
-
 impl fmt::Display for AllowedClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = self.0.as_slice().iter().map(|group| match group {
@@ -128,47 +81,16 @@ impl fmt::Display for AllowedClients {
     }
 }
 
-impl FromStr for AllowedClient {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "anyone" => Ok(Self::Anyone),
-            "loopback" => Ok(Self::Loopback),
-            // In nginx and Apache.
-            "all" => Err("write \"anyone\" for all clients".to_owned()),
-            _ => text
-                .parse()
-                .map(Self::Network)
-                .map_err(|expected: String| format!("{expected}, \"loopback\" or \"anyone\"")),
-        }
-    }
-}
-
-impl fmt::Display for AllowedClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Anyone => f.write_str("anyone"),
-            Self::Loopback => f.write_str("loopback"),
-            Self::Network(network) => network.fmt(f),
-        }
-    }
-}
-
-written_as_text!(AllowedClient, "an allowed client (\"loopback\")", {
-    doc: "`loopback` (this machine, without a proxy), an IP address, a network in CIDR notation, or `anyone`.",
-    examples: ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"],
-});
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use http::HeaderValue;
-    use rudy_service::{Body, Forwarded};
+    use http::{HeaderName, HeaderValue};
+    use rudy_service::{Body, Client, Forwarded, Peer};
 
     use super::*;
     use crate::Routes;
+    use crate::request_state::HasRequestState;
 
     fn allowed(text: &str) -> AllowedClients {
         type Table = std::collections::BTreeMap<String, AllowedClients>;

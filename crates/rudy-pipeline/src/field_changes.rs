@@ -5,8 +5,8 @@ use rudy_config::{
     FieldName, Invalid, Location, OneOrMany, Problem, Setting, Shape, Table, Value, field_table, two_lines,
 };
 
-use crate::routing::PathPattern;
-use crate::routing::template::{Piece, Template};
+use crate::patterns::PathPattern;
+use crate::patterns::template::{Piece, Template};
 
 /// Changes to header fields by name: `{ X-Frame-Options = "DENY", Server = false }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

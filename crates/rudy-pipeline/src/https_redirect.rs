@@ -4,8 +4,8 @@ use http::{HeaderValue, StatusCode, header};
 use rudy_message::semantics::path::RequestPath;
 use rudy_service::{Request, Response};
 
+use crate::hosts::without_port;
 use crate::pages;
-use crate::routing::without_port;
 
 /// Where authorities look for the files of challenges (RFC 8555 §8.3).
 pub const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";

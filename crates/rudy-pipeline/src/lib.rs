@@ -6,11 +6,13 @@
 mod allowed_clients;
 pub mod client_address;
 pub mod compression;
+pub mod conditions;
 pub mod digits;
 pub mod exchange;
 pub mod field_changes;
 mod handling;
 mod hold;
+mod hosts;
 mod https_redirect;
 pub mod internal_redirect;
 pub mod media_types;
@@ -18,6 +20,7 @@ pub mod methods;
 pub mod network;
 pub mod own_fields;
 pub mod pages;
+mod patterns;
 mod pieces;
 pub mod random;
 pub mod ranges;
@@ -25,9 +28,11 @@ pub mod registry;
 pub mod request_state;
 mod resources;
 pub mod routing;
+pub mod vary;
 pub mod wildcard;
 
-pub use self::allowed_clients::{AllowedClient, AllowedClients};
+pub use self::allowed_clients::AllowedClients;
+pub use self::conditions::AllowedClient;
 pub use self::handling::{
     Around, BuildContext, Call, Context, Decided, Explained, FilledFields, Flow, Handler, HandlerConfig,
     Kept, Next, NoHandler, OwnedCall, Passage, ResponseStep, Routes, Start, Step, Target, explain,

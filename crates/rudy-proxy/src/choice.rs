@@ -7,8 +7,7 @@ use std::str::FromStr;
 use http::HeaderName;
 use rudy_config::written_as_text;
 use rudy_message::LazyHead;
-use rudy_message::semantics::field::{FieldLines, KnownField};
-use rudy_message::syntax::is_token;
+use rudy_pipeline::conditions::parts::{CookieName, cookies};
 use rudy_service::Peer;
 use rudy_units::visible;
 use rudy_upstream::{Choice, hash};
@@ -56,7 +55,7 @@ impl UpstreamChoice {
             HashKey::Address => address_hash(client),
             HashKey::Path => Some(hash(head.path())),
             HashKey::Field(name) => head.get(name).map(hash),
-            HashKey::Cookie(name) => cookie(head, name).map(hash),
+            HashKey::Cookie(name) => cookies(head, name).next().map(hash),
         }
     }
 }
@@ -68,17 +67,6 @@ fn address_hash(client: Peer) -> Option<u64> {
         IpAddr::V4(address) => hash(&address.octets()),
         IpAddr::V6(address) => hash(&address.octets()),
     })
-}
-
-/// Returns the value of the first cookie of this name (RFC 6265 §5.4).
-pub(super) fn cookie<'h>(head: &'h LazyHead<'_>, name: &str) -> Option<&'h [u8]> {
-    let mut pairs = head.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
-    pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
-}
-
-/// Whether a name is a token (RFC 6265 §4.1.1).
-pub(super) fn is_cookie_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(is_token)
 }
 
 impl FromStr for UpstreamChoice {
@@ -100,8 +88,7 @@ impl FromStr for UpstreamChoice {
             Some(("field", name)) => HashKey::Field(
                 name.parse().map_err(|_| format!("\"{}\" is not a field name", visible(name)))?,
             ),
-            Some(("cookie", name)) if is_cookie_name(name) => HashKey::Cookie(name.to_owned()),
-            Some(("cookie", name)) => return Err(format!("\"{}\" is not a cookie name", visible(name))),
+            Some(("cookie", name)) => HashKey::Cookie(name.parse::<CookieName>()?.0),
             _ => {
                 let keys =
                     "\"hash:address\", \"hash:path\", \"hash:field:X-User\" or \"hash:cookie:session\"";

@@ -83,7 +83,7 @@ use self::received::Head;
 use self::rewrite::Rewrites;
 pub use self::status::UpstreamChange;
 pub use self::sticky::StickyKey;
-pub use self::sticky::{CookieName, SameSite, StickyTable};
+pub use self::sticky::{SameSite, StickyTable};
 use self::sticky::{Stickiness, Sticky};
 pub use self::subrequest::Subrequest;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};

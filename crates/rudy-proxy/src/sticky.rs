@@ -7,20 +7,18 @@ use std::fmt::{self, Display};
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::str::FromStr;
 
 use aws_lc_rs::{hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use http::uri::Scheme;
-use rudy_config::{Table, Words, written_as_text};
+use rudy_config::{Table, Words};
 use rudy_message::LazyHead;
+use rudy_pipeline::conditions::parts::{CookieName, cookies};
 use rudy_service::Client;
 use rudy_system::state_dir;
-use rudy_units::{Time, visible};
-
-use super::choice::{cookie, is_cookie_name};
+use rudy_units::Time;
 
 /// How many bytes of a hash are in a cookie: too many to guess.
 const TOKEN_BYTES: usize = 16;
@@ -45,33 +43,6 @@ pub struct StickyTable {
     #[setting(example = "7d")]
     pub max_age: Option<Time<1000, 34_560_000_000>>,
 }
-
-/// The name of a cookie: `upstream`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CookieName(String);
-
-impl FromStr for CookieName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if is_cookie_name(text) {
-            return Ok(Self(text.to_owned()));
-        }
-        Err(format!("\"{}\" is not a cookie name: write letters, digits, \"-\" and \"_\"", visible(text)))
-    }
-}
-
-impl Display for CookieName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-written_as_text!(CookieName, "the name of a cookie (\"upstream\")", {
-    doc: "The name of a cookie.",
-    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
-    examples: ["upstream"],
-});
 
 /// From which other sites browsers send a cookie (RFC 6265bis §5.6.7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
@@ -114,7 +85,7 @@ impl Sticky {
 
     /// Returns what the cookie of a request says.
     pub(super) fn of(&self, head: &LazyHead<'_>, client: &Client<'_>) -> Stickiness {
-        let token = cookie(head, &self.table.cookie.0);
+        let token = cookies(head, &self.table.cookie.0).next();
         let preferred =
             token.and_then(|given| (0..).zip(&self.tokens).find(|(_, token)| token.as_bytes() == given));
         Stickiness { preferred: preferred.map(|(id, _)| id), is_https: client.scheme() == Scheme::HTTPS }

@@ -7,6 +7,7 @@ use rudy_config::{Diagnostics, Location, Problem};
 use rudy_files::{FilesOptions, is_withheld};
 use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
 use rudy_message::semantics::path::RequestPath;
+use rudy_pipeline::conditions::{CONDITIONS_MAX, SiteConditions};
 use rudy_pipeline::exchange::{OwnCounters, RouteName};
 use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
@@ -59,7 +60,13 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         };
         let steps = SiteSteps::new(config, &of_all, site, resources, hsts, body_bytes_max, &mut problems);
         let mut routes = Vec::new();
+        let mut conditions = SiteConditions::default();
         for route in &site.routes {
+            let condition = route.when.as_ref().and_then(|when| {
+                let number = conditions.add(when);
+                problems.extend(number.is_none().then(|| too_many_conditions(route)));
+                number
+            });
             let of_route = steps.of_route(route, &mut problems);
             let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
             let types = route.steps.file_types(&site.steps);
@@ -79,26 +86,25 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
                     let target = Target::new(of_route, route.allow_trace, handler);
                     let target = target.named(route_name(route.paths.first()));
                     let script_suffix = route.handler.script_suffix(&route.paths).map(str::to_owned);
-                    routes.push(Route { paths: route.paths.clone(), script_suffix, handler: target });
+                    let paths = route.paths.clone();
+                    routes.push(Route { paths, script_suffix, condition, handler: target });
                 }
                 Err(more) => problems.extend(more),
             }
         }
         let https_port = config::tls::https_port(config, site, &mut problems);
         let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(None));
-        let outer = Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: outer };
+        let outer = Route::everything(outer);
         let redirects = site.redirects.as_ref().map(|table| {
             let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
             let target = Target::new(steps.outer(), false, Box::new(MappedRedirect(map.clone())));
             let target = target.named(route_name(None));
-            (
-                map as Arc<dyn ExactPaths>,
-                Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: target },
-            )
+            (map as Arc<dyn ExactPaths>, Route::everything(target))
         });
         let tls = config.tls_of(site);
         let tls = tls.and_then(|definition| rudy_site_tls::site(definition, &resources.of(), &mut problems));
-        sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
+        let is_auto = site.is_auto();
+        sites.push(Site { routes, outer, redirects, conditions, tls, is_auto, https_port });
     }
     if problems.is_empty() { Ok(Router::new(listeners, sites)) } else { Err(problems) }
 }
@@ -160,7 +166,9 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
     for (number, route) in site.routes.iter().enumerate() {
         let earlier = &site.routes[..number];
         let taken = |path: &PathPattern| {
-            earlier.iter().find(|route| route.paths.iter().any(|pattern| pattern.covers(path)))
+            let mut earlier =
+                earlier.iter().filter(|earlier| earlier.when.is_none() || earlier.when == route.when);
+            earlier.find(|route| route.paths.iter().any(|pattern| pattern.covers(path)))
         };
         let takers: Vec<_> = route.paths.iter().map(taken).collect();
         if let Some(Some(taker)) = takers.first()
@@ -174,9 +182,16 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
     }
 }
 
+fn too_many_conditions(route: &config::Route) -> Problem {
+    let title = format!("the routes of a site can have at most {CONDITIONS_MAX} different conditions");
+    let problem = Problem::key(&route.location.key("when"), title).label("one more");
+    problem.help("a route with a list of tables has one of them, and routes with the same `when` share it")
+}
+
 /// Reports redirects and rewrites that lead back to their own route. For most targets with placeholders this is unknown.
 fn redirect_loops(site: &config::Site, problems: &mut Vec<Problem>) {
-    for (number, route) in site.routes.iter().enumerate() {
+    // A request with conditions may meet them no more, such as one for a cookie.
+    for (number, route) in site.routes.iter().enumerate().filter(|(_, route)| route.when.is_none()) {
         let (title, is_endless) = match &route.handler {
             HandlerTable::Redirect(table) => ("this redirect loops", is_endless(site, number, &table.to)),
             HandlerTable::Rewrite(table) => ("this rewrite loops", is_endless(site, number, &table.to)),
@@ -215,7 +230,8 @@ fn is_endless(site: &config::Site, number: usize, to: &str) -> bool {
 fn route_of(site: &config::Site, to: &str) -> Option<usize> {
     let path = to.split(['?', '#']).next().map(|path| path.trim_end_matches("{query}"))?;
     let path = RequestPath::parse(path).ok().filter(|_| path.starts_with('/') && !path.contains('{'))?;
-    site.routes.iter().position(|route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
+    let matches = |route: &config::Route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes()));
+    site.routes.iter().position(matches).filter(|number| site.routes[*number].when.is_none())
 }
 
 /// Reports index and fallback files that are scripts, which no other route runs: `files` does not serve them.

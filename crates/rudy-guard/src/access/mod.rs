@@ -5,11 +5,12 @@ mod table;
 
 use http::StatusCode;
 use rudy_config::OneOrMany;
+use rudy_pipeline::conditions::Examined;
 use rudy_pipeline::{AllowedClient, Call, Context, Flow, Passage, Step, pages};
 use rudy_service::Request;
 
 use self::rule::Rule;
-pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
+pub use self::table::AccessRuleTable;
 
 /// Rules in order: the first one that matches decides.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,8 +42,10 @@ impl AccessRules {
     }
 
     /// Returns whether a request is allowed, and the number of the rule that decides, from 0. `None` if no rule matches.
-    fn decide(&self, request: &Request<'_>, context: Context<'_>) -> (bool, Option<usize>) {
-        let decides = self.rules.iter().position(|rule| rule.matches(request, context));
+    fn decide(&self, request: &Request<'_>, call: &Call<'_>) -> (bool, Option<usize>) {
+        let Context { client, routes, .. } = call.context;
+        let examined = Examined { request, path: call.path, client, listeners: routes.router.listeners() };
+        let decides = self.rules.iter().position(|rule| rule.matches(&examined));
         (decides.map_or(self.allows_others, |number| self.rules[number].allows), decides)
     }
 
@@ -53,7 +56,7 @@ impl AccessRules {
 
 impl Step for AccessRules {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
-        if self.decide(&passage.request, call.context).0 {
+        if self.decide(&passage.request, call).0 {
             return Flow::Continue;
         }
         let explanation = "You are not allowed to access this page.";
@@ -65,8 +68,8 @@ impl Step for AccessRules {
         rules.chain([format!("access: {}", self.others())]).collect()
     }
 
-    fn reason(&self, request: &Request<'_>, context: Context<'_>) -> Option<String> {
-        Some(match self.decide(request, context).1 {
+    fn reason(&self, request: &Request<'_>, call: &Call<'_>) -> Option<String> {
+        Some(match self.decide(request, call).1 {
             Some(number) => format!("access rule {}: {}", number + 1, self.rules[number]),
             None => format!("the access rules, none of which matches: {}", self.others()),
         })

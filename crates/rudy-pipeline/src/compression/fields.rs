@@ -1,7 +1,7 @@
 //! The header fields of compressed responses.
 
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE, VARY,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rudy_message::semantics::etag::{self, Comparison, EntityTag};
@@ -12,6 +12,7 @@ use rudy_message::syntax::members;
 use rudy_service::{Body, Request, Response};
 
 use super::Compression;
+use crate::vary;
 
 /// What a request says about the form of its response.
 #[derive(Debug)]
@@ -135,17 +136,12 @@ pub fn confirm(response: &mut Response, wanted: &Wanted) {
 
 /// Adds `Accept-Encoding` to `Vary`, unless it is there.
 pub fn add_vary(fields: &mut impl ChangeFields) {
-    if !varies(fields) {
-        fields.add(VARY, HeaderValue::from_static("Accept-Encoding"));
-    }
+    vary::add(fields, HeaderValue::from_static("Accept-Encoding"));
 }
 
 /// Whether `Vary` includes `Accept-Encoding`.
 pub fn varies(fields: &impl ChangeFields) -> bool {
-    fields
-        .get_all(&VARY)
-        .flat_map(members)
-        .any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
+    vary::includes(fields, b"accept-encoding")
 }
 
 /// Digests of the content or the representation, which both include the coding (RFC 9530 §2 and §3, RFC 3230, RFC 1864).

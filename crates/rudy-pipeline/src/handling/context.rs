@@ -95,7 +95,7 @@ impl<'a> Context<'a> {
         let mut request = Request::new(LazyHead::new(head), RequestBody::empty());
         set_forwarded_host(&mut request, client);
         let path = path_or_root(&request);
-        if let Ok(route) = routes.router.find(|| request.host(), &path, client) {
+        if let Ok(route) = routes.router.find(&request, &path, client) {
             note_route(client.observer.get(), &route);
         }
     }
@@ -194,7 +194,7 @@ impl<'a> Context<'a> {
     }
 
     fn pass_on(self, request: Request<'_>, path: &RequestPath<'_>) -> Reply {
-        let found = match self.routes.router.find(|| request.host(), path, self.client) {
+        let found = match self.routes.router.find(&request, path, self.client) {
             Ok(found) => found,
             Err(missing) => return self.reject(request, path, missing),
         };

@@ -218,7 +218,7 @@ pub fn explain(request: Request<'_>, call: &Call<'_>) -> Vec<Explained> {
             explained.push(Explained::Skipped(what));
             continue;
         }
-        let reason = step.reason(&passage.request, call.context);
+        let reason = step.reason(&passage.request, call);
         match step.request(&mut passage, call) {
             Flow::Continue => explained.extend(reason.map(Explained::Allowed)),
             Flow::Respond(response) => {

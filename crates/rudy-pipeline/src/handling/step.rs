@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use rudy_service::{Reply, Request, Response};
 
-use super::context::Context;
 use super::handler::{Call, Handler, Start};
 use super::passage::{Flow, Kept, Next, Passage};
 use crate::exchange::RouteName;
@@ -41,8 +40,8 @@ pub trait Step: Any + Debug + Send + Sync {
     }
 
     /// Why the step decides on a request as it does, for `rudy check --explain`. `None` if its response says it, or it has no rule.
-    fn reason(&self, request: &Request<'_>, context: Context<'_>) -> Option<String> {
-        let _ = (request, context);
+    fn reason(&self, request: &Request<'_>, call: &Call<'_>) -> Option<String> {
+        let _ = (request, call);
         None
     }
 

@@ -3,25 +3,21 @@
 #[cfg(test)]
 mod tests;
 
-mod host;
-mod listeners;
-mod path;
-pub mod template;
-
 use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use host::{includes, is_own_host};
+use http::HeaderName;
 use rudy_message::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_service::listen_address::Address;
-use rudy_service::{Client, LocalAddress, Peer, Request};
+use rudy_service::{Client, LocalAddress, Request};
 use rudy_tls::{Tls, TlsSite};
 
-pub use host::HostPattern;
-pub use host::{Hosts, explain_rejected, machine_name, own_hosts, with_name, without_port};
-pub use listeners::Listeners;
-pub use path::PathPattern;
+use crate::conditions::{Examined, Met, SiteConditions};
+use crate::hosts::includes;
+pub use crate::hosts::{HostPattern, Hosts, Listeners};
+pub use crate::hosts::{explain_rejected, machine_name, own_hosts, with_name, without_port};
+pub use crate::patterns::{PathPattern, template};
 
 /// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]
@@ -39,6 +35,8 @@ pub struct Site<H> {
     pub outer: Route<H>,
     /// Redirects of single paths, before the routes, and their route.
     pub redirects: Option<(Arc<dyn ExactPaths>, Route<H>)>,
+    /// The conditions on the routes.
+    pub conditions: SiteConditions,
     /// `None` for a site without TLS.
     pub tls: Option<Arc<ArcSwap<TlsSite>>>,
     /// Whether an authority signs the certificates: some may be missing.
@@ -60,6 +58,8 @@ pub struct Route<H> {
     pub paths: Vec<PathPattern>,
     /// The suffix of the scripts that the handler runs, each of which also has the paths below its own.
     pub script_suffix: Option<String>,
+    /// The number of the conditions of the site that requests have to meet besides.
+    pub condition: Option<u8>,
     /// What responds to their requests.
     pub handler: H,
 }
@@ -75,6 +75,8 @@ pub struct RouteId {
     site: usize,
     route: InSite,
     pattern: usize,
+    /// The conditions of the site that the request meets.
+    met: Met,
 }
 
 /// The place of a route in its site.
@@ -123,6 +125,34 @@ impl<'r, H> RouteMatch<'r, H> {
         path.below(self.pattern.mount())
     }
 
+    /// Returns the numbers of the routes before this one that match the path, but whose conditions the request does not meet.
+    pub fn passed_over(&self, path: &RequestPath<'_>) -> impl Iterator<Item = usize> {
+        let last = if let InSite::Listed(number) = self.id.route { number } else { self.site.routes.len() };
+        let routes = self.site.routes[..last].iter().enumerate();
+        let is_passed = |route: &Route<H>| route.matches(path.as_bytes()) && !route.is_for(self.id.met);
+        routes.filter(move |(_, route)| is_passed(route)).map(|(number, _)| number)
+    }
+
+    /// Calls `visit` for each field of the request that has an effect on which route it gets, some several times.
+    pub fn choosing_fields(&self, path: &RequestPath<'_>, visit: &mut impl FnMut(HeaderName)) {
+        // A script before a path info, or a path with a decoded slash, has a route as well.
+        let names_script = |route: &Route<H>| {
+            route
+                .script_suffix
+                .as_ref()
+                .is_some_and(|suffix| last_script(path.as_bytes(), 0, suffix).is_some())
+        };
+        let has_other_reading =
+            !matches!(path.with_slashes_decoded(), Ok(None)) || self.site.routes.iter().any(names_script);
+        let last = if let InSite::Listed(number) = self.id.route { number } else { usize::MAX };
+        for (number, route) in self.site.routes.iter().enumerate() {
+            let is_tried = number <= last && route.matches(path.as_bytes()) || has_other_reading;
+            if let Some(condition) = route.condition.filter(|_| is_tried) {
+                self.site.conditions.fields(condition, visit);
+            }
+        }
+    }
+
     /// Returns `value` if the site has other routes.
     pub fn if_has_other_routes<T>(&self, value: T) -> Option<T> {
         (self.site.routes.len() > 1).then_some(value)
@@ -139,7 +169,7 @@ impl<'r, H> RouteMatch<'r, H> {
         let Some(bare) = path.without_parameters()?.filter(|_| !self.pattern.has_parameters()) else {
             return Ok(());
         };
-        let route = self.site.governing(bare.as_bytes(), SCRIPTS_MAX);
+        let route = self.site.governing(bare.as_bytes(), self.id.met, SCRIPTS_MAX);
         let is_safe = |number: usize| {
             self.id.route == InSite::Listed(number) || is_harmless(&self.site.routes[number].handler)
         };
@@ -151,14 +181,24 @@ impl<'r, H> RouteMatch<'r, H> {
     pub fn path_on_other_route(&self, path: &RequestPath<'_>, file: &str) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
-        let (number, _) = self.site.first(target.as_bytes())?;
+        let (number, _) = self.site.first(target.as_bytes(), self.id.met)?;
         (self.id.route != InSite::Listed(number)).then_some(target)
     }
 }
 
 impl<H> Route<H> {
+    /// A route for all paths, without conditions.
+    #[must_use]
+    pub fn everything(handler: H) -> Self {
+        Self { paths: vec![PathPattern::everything()], script_suffix: None, condition: None, handler }
+    }
+
     fn matching_pattern(&self, path: &[u8]) -> Option<usize> {
         self.paths.iter().position(|pattern| pattern.matches(path))
+    }
+
+    fn is_for(&self, met: Met) -> bool {
+        self.condition.is_none_or(|number| met.contains(number))
     }
 
     fn matches(&self, path: &[u8]) -> bool {
@@ -236,25 +276,25 @@ impl<H> Site<H> {
     /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
     /// the same route in both readings, so that it can neither bypass the route `/admin/*` nor leave its own route. A pattern that
     /// contains the encoded slash itself is an exception.
-    fn find(&self, path: &RequestPath<'_>) -> Result<(InSite, usize), NotFound> {
+    fn find(&self, path: &RequestPath<'_>, met: Met) -> Result<(InSite, usize), NotFound> {
         if self.redirects.as_ref().is_some_and(|(map, _)| map.contains(path)) {
             return Ok((InSite::Redirects, 0));
         }
-        let (number, pattern) = self.governing(path.as_bytes(), SCRIPTS_MAX)?;
+        let (number, pattern) = self.governing(path.as_bytes(), met, SCRIPTS_MAX)?;
         if let Some(decoded) = path.with_slashes_decoded().transpose()
             && !self.routes[number].paths[pattern].has_encoded_slash()
         {
             let decoded = decoded.map_err(NotFound::Ambiguous)?;
-            if !self.governing(decoded.as_bytes(), SCRIPTS_MAX).is_ok_and(|(other, _)| other == number) {
+            if !self.governing(decoded.as_bytes(), met, SCRIPTS_MAX).is_ok_and(|(other, _)| other == number) {
                 return Err(NotFound::Ambiguous(PathError::EncodedSlash));
             }
         }
         Ok((InSite::Listed(number), pattern))
     }
 
-    /// Returns the numbers of the first route that matches the path, and of the pattern that does.
-    fn first(&self, path: &[u8]) -> Option<(usize, usize)> {
-        let mut routes = self.routes.iter().enumerate();
+    /// Returns the numbers of the first route that matches the path and whose conditions are met, and of the pattern that matches.
+    fn first(&self, path: &[u8], met: Met) -> Option<(usize, usize)> {
+        let mut routes = self.routes.iter().enumerate().filter(|(_, route)| route.is_for(met));
         routes.find_map(|(number, route)| Some((number, route.matching_pattern(path)?)))
     }
 
@@ -267,8 +307,8 @@ impl<H> Site<H> {
     ///
     /// Whether the script exists is not checked: the route would depend on the file system. So the rule also applies to a folder
     /// with the name of a script.
-    fn governing(&self, path: &[u8], scripts_max: usize) -> Result<(usize, usize), NotFound> {
-        let found = self.first(path).ok_or(NotFound::Path)?;
+    fn governing(&self, path: &[u8], met: Met, scripts_max: usize) -> Result<(usize, usize), NotFound> {
+        let found = self.first(path, met).ok_or(NotFound::Path)?;
         let route = &self.routes[found.0];
         let pattern = &route.paths[found.1];
         let script =
@@ -277,7 +317,7 @@ impl<H> Site<H> {
             return Ok(found);
         };
         let left = scripts_max.checked_sub(1).ok_or(NotFound::Path)?;
-        let of_script = self.governing(script, left)?;
+        let of_script = self.governing(script, met, left)?;
         if of_script.0 == found.0 || self.routes[of_script.0].matches(path) {
             Ok(found)
         } else if route.matches(script) {
@@ -352,6 +392,12 @@ impl<H> Router<H> {
         self.sites[id.site].route_match(id)
     }
 
+    /// Returns the hosts of each listener.
+    #[must_use]
+    pub fn listeners(&self) -> &Listeners {
+        &self.listeners
+    }
+
     /// Iterates over the handlers of all sites.
     pub fn handlers(&self) -> impl Iterator<Item = &H> {
         self.sites.iter().flat_map(|site| site.routes.iter().chain([&site.outer])).map(|route| &route.handler)
@@ -374,14 +420,6 @@ impl<H> Router<H> {
         self.site(&|| host.as_bytes(), client).is_ok()
     }
 
-    /// Whether a request is from this machine, for a host that neither a site nor this machine has. The owner of the name could let it
-    /// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding). No browser connects to a Unix socket.
-    pub fn is_foreign_host(&self, request: &Request<'_>, client: &Client<'_>) -> bool {
-        let is_near = matches!(client.peer, Peer::Ip(_)) && client.peer.is_local();
-        let is_known = |host| is_own_host(host) || self.listeners.all().any(|hosts| hosts.has_name(host));
-        is_near && !is_known(request.host())
-    }
-
     /// Returns the number of the site for clients that name none: that of the address to which they have connected, because an address is never sent
     /// as a server name (RFC 6066 §3), or the default site, or the only one.
     fn unnamed_site(hosts: &Hosts, local: &LocalAddress<'_>) -> Option<usize> {
@@ -390,7 +428,12 @@ impl<H> Router<H> {
     }
 
     fn outer_of(&self, site: usize) -> Option<RouteMatch<'_, H>> {
-        Some(self.sites.get(site)?.route_match(RouteId { site, route: InSite::Outer, pattern: 0 }))
+        Some(self.sites.get(site)?.route_match(RouteId {
+            site,
+            route: InSite::Outer,
+            pattern: 0,
+            met: Met::default(),
+        }))
     }
 
     /// Returns the route of the host's site for responses of the server itself.
@@ -410,13 +453,15 @@ impl<H> Router<H> {
             .and_then(|site| self.outer_of(site))
     }
 
-    /// Returns the first route of the host's site that matches the path. Only sites that the listener of the client serves are found.
-    pub fn find<'h>(
+    /// Returns the first route of the host's site that matches the path, and whose conditions the request meets. Only sites that the
+    /// listener of the client serves are found.
+    pub fn find(
         &self,
-        host: impl Fn() -> &'h [u8],
+        request: &Request<'_>,
         path: &RequestPath<'_>,
         client: &Client<'_>,
     ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
+        let host = || request.host();
         let number = match self.site(&host, client) {
             Ok(number) => number,
             Err(reason) => return Err(Missing { reason, outer: self.outer_of_connection(client) }),
@@ -430,11 +475,19 @@ impl<H> Router<H> {
         if tls.is_some_and(|tls| tls.is_early) && !site.has_early_data() {
             return Err(missing(NotFound::TooEarly));
         }
-        let (route, pattern) = site.find(path).map_err(missing)?;
+        let met = if site.conditions.is_empty() {
+            Met::default()
+        } else {
+            site.conditions.of(&Examined { request, path, client, listeners: &self.listeners })
+        };
+        let (route, pattern) = site.find(path, met).map_err(|reason| {
+            let outer = RouteId { site: number, route: InSite::Outer, pattern: 0, met };
+            Missing { reason, outer: Some(site.route_match(outer)) }
+        })?;
         Ok(RouteMatch {
             awaits_certificate: tls.is_none() && site.is_auto && !site.has_certificate_for(host()),
             needs_certificate: tls.is_none() && site.requires_certificates(),
-            ..site.route_match(RouteId { site: number, route, pattern })
+            ..site.route_match(RouteId { site: number, route, pattern, met })
         })
     }
 }

@@ -1,3 +1,5 @@
+use rudy_service::{Peer, RequestBody};
+
 use super::*;
 
 fn router(sites: &[(&[&str], &[&str])]) -> Router<String> {
@@ -13,18 +15,26 @@ fn router(sites: &[(&[&str], &[&str])]) -> Router<String> {
         let route = |path: &&str| Route {
             paths: vec![path.parse().unwrap()],
             script_suffix: path.ends_with(['*', 't']).then(|| ".php".to_owned()),
+            condition: None,
             handler: format!("{site}{path}"),
         };
         all.push(Site {
             routes: paths.iter().map(route).collect(),
             outer: route(&"/*"),
             redirects: None,
+            conditions: SiteConditions::default(),
             tls: None,
             is_auto: false,
             https_port: None,
         });
     }
     Router::new(Listeners::Alike(hosts), all)
+}
+
+/// A request for a host.
+fn request(host: &str) -> Request<'static> {
+    let request = http::Request::get("/").header("host", host).body(RequestBody::empty());
+    request.unwrap().into()
 }
 
 fn client() -> Client<'static> {
@@ -59,7 +69,7 @@ fn the_first_matching_route_wins() {
         ("b.org", "/y", Err(NotFound::Path)),
     ] {
         let path = RequestPath::parse(path).unwrap();
-        let found = router.find(|| host.as_bytes(), &path, &client);
+        let found = router.find(&request(host), &path, &client);
         // What waits keeps the route and the pattern.
         if let Ok(found) = &found {
             let later = router.at(found.id);
@@ -86,7 +96,7 @@ fn parameters_of_segments_do_not_lead_to_another_route() {
         ("/app/..;/..;/a", Err(PathError::AboveRoot)),
     ] {
         let path = RequestPath::parse(path).unwrap();
-        let Ok(found) = router.find(|| b"", &path, &client) else { panic!("{path:?} has a route") };
+        let Ok(found) = router.find(&request(""), &path, &client) else { panic!("{path:?} has a route") };
         assert_eq!(found.check_parameters(&path, |handler| handler == "0/files/*"), expected, "{path:?}");
     }
 }
@@ -95,7 +105,7 @@ fn parameters_of_segments_do_not_lead_to_another_route() {
 fn an_unknown_host_is_not_found_without_a_default_site() {
     let root = RequestPath::parse("/").unwrap();
     assert_eq!(
-        router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root, &client()).unwrap_err().reason,
+        router(&[(&["a.org"], &["/*"])]).find(&request("b.org"), &root, &client()).unwrap_err().reason,
         NotFound::Host
     );
 }
@@ -153,12 +163,12 @@ fn the_route_of_a_script_also_has_its_path_info() {
         ("e.org", "/x.php/y", Ok("4/x.php/*")),
     ] {
         let path = RequestPath::parse(path).unwrap();
-        let found = router.find(|| host.as_bytes(), &path, &client);
+        let found = router.find(&request(host), &path, &client);
         let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
         assert_eq!(found, handler, "{host} {path:?}");
     }
     let many = RequestPath::from_decoded("/a.php".repeat(SCRIPTS_MAX + 2));
-    assert_eq!(router.find(|| b"a.org", &many, &client).unwrap_err().reason, NotFound::Path);
+    assert_eq!(router.find(&request("a.org"), &many, &client).unwrap_err().reason, NotFound::Path);
 }
 
 proptest::proptest! {
@@ -169,7 +179,7 @@ proptest::proptest! {
     ) {
         let (router, client) = (router(&[(&[], &["/x.php", "/u/*.php", "*.txt", "/*"])]), client());
         let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
-        let Ok(found) = router.find(|| b"", &path, &client) else { return Ok(()) };
+        let Ok(found) = router.find(&request(""), &path, &client) else { return Ok(()) };
         let bytes = path.as_bytes();
         let ends = (1..=bytes.len()).filter(|end| bytes.get(*end).is_none_or(|byte| *byte == b'/'));
         for script in ends.map(|end| &bytes[..end]).filter(|script| script.ends_with(b".php")) {
@@ -186,7 +196,7 @@ proptest::proptest! {
     fn no_spelling_bypasses_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {
         let (router, client) = (router(&[(&[], &["/p/*", "/pa", "/*"])]), client());
         let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
-        let Ok(found) = router.find(|| b"", &path, &client) else { return Ok(()) };
+        let Ok(found) = router.find(&request(""), &path, &client) else { return Ok(()) };
         // The file that the `files` handler would open.
         let Ok(file) = path.below(0).in_folder() else { return Ok(()) };
         let expected = match file {
@@ -195,5 +205,60 @@ proptest::proptest! {
             _ => "0/*",
         };
         proptest::prop_assert_eq!(found.handler, expected, "{:?}", path);
+    }
+}
+
+/// A site of routes with paths, each with a method as its condition if there is one.
+fn with_conditions(routes: &[(&str, Option<&str>)]) -> Router<String> {
+    let paths: Vec<_> = routes.iter().map(|(path, _)| *path).collect();
+    let mut router = router(&[(&[], &paths)]);
+    let site = &mut router.sites[0];
+    for (route, (_, method)) in site.routes.iter_mut().zip(routes) {
+        let toml = method.map(|method| format!("methods = '{method}'\nheaders = {{ X-{method} = '*' }}"));
+        let when = toml.map(|toml| [rudy_config::from_text(&toml).unwrap()].into_iter().collect());
+        route.condition = when.and_then(|when| site.conditions.add(&when));
+        route.handler += method.unwrap_or_default();
+    }
+    router
+}
+
+#[test]
+fn a_route_with_unmet_conditions_leaves_the_request_to_the_next() {
+    let router =
+        with_conditions(&[("/a", Some("PUT")), ("/a", Some("GET")), ("/x.php", Some("PUT")), ("/*", None)]);
+    let client = client();
+    for (method, path, expected, passed, fields) in [
+        ("PUT", "/a", "0/aPUT", &[][..], &["x-put"][..]),
+        ("GET", "/a", "0/aGET", &[0], &["x-put", "x-get"]),
+        ("POST", "/a", "0/*", &[0, 1], &["x-put", "x-get"]),
+        ("GET", "/b", "0/*", &[], &[]),
+        // The route of a script, which its path info must not pass by.
+        ("PUT", "/x.php/y", "0/x.phpPUT", &[], &["x-put", "x-get", "x-put"]),
+        ("GET", "/x.php/y", "0/*", &[], &["x-put", "x-get", "x-put"]),
+    ] {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for name in ["X-PUT", "X-GET"] {
+            request = request.header(name, "");
+        }
+        let request = Request::from(request.body(RequestBody::empty()).unwrap());
+        let path = RequestPath::parse(path).unwrap();
+        let found = router.find(&request, &path, &client).unwrap();
+        assert_eq!(found.handler, expected, "{method} {path:?}");
+        assert!(found.passed_over(&path).eq(passed.iter().copied()), "{method} {path:?}");
+        let mut read = Vec::new();
+        found.choosing_fields(&path, &mut |name| read.push(name.to_string()));
+        assert_eq!(read, fields, "{method} {path:?}");
+    }
+}
+
+#[test]
+fn the_parameters_of_a_path_lead_to_the_route_of_the_same_request() {
+    let router = with_conditions(&[("/a/*", Some("PUT")), ("/*", None)]);
+    let path = RequestPath::parse("/b/..;/a/x").unwrap();
+    for (method, expected) in [("PUT", Err(PathError::Parameters)), ("GET", Ok(()))] {
+        let request = http::Request::builder().method(method).header("X-PUT", "").body(RequestBody::empty());
+        let request = Request::from(request.unwrap());
+        let found = router.find(&request, &path, &client()).unwrap();
+        assert_eq!(found.check_parameters(&path, |_| false), expected, "{method}");
     }
 }

@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::header;
-use rudy_pipeline::routing::{Hosts, Listeners, PathPattern, Route, Site};
+use rudy_pipeline::conditions::SiteConditions;
+use rudy_pipeline::routing::{Hosts, Listeners, Route, Site};
 use rudy_pipeline::{Call, Handler, NoHandler};
 use rudy_service::Body;
 
@@ -453,12 +454,13 @@ fn a_connection_does_not_ask_each_handler_whether_it_accepts_tunnels() {
     let calls = Arc::new(AtomicUsize::new(0));
     let route = || {
         let target = Target::new(Vec::new(), false, Box::new(Counting(calls.clone())));
-        Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: target }
+        Route::everything(target)
     };
     let site = || Site {
         routes: Vec::new(),
         outer: route(),
         redirects: None,
+        conditions: SiteConditions::default(),
         tls: None,
         is_auto: false,
         https_port: None,

@@ -4,6 +4,7 @@ use rudy_config::{FilePath, Location, OneOrMany, OrOff, Problem, Table};
 use rudy_files::{Browse, FilesOptions, FilesTable};
 use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
 use rudy_gateway::php::PhpTable;
+use rudy_pipeline::conditions::Conditions;
 use rudy_pipeline::routing::{HostPattern, PathPattern};
 use rudy_service::listen_address::Address;
 use rudy_site_tls::{CertificateSource, HstsTable, TlsTable};
@@ -94,6 +95,10 @@ pub struct Route {
     /// `/caf%C3%A9`).
     #[setting(name = "path", read = OneOrMany<PathPattern>, example = "/docs/*")]
     pub paths: Vec<PathPattern>,
+    /// Conditions that requests have to meet besides the path: a table, or a list of tables of which they have to meet one. Otherwise the
+    /// next routes are tried.
+    #[setting(example = { methods = "POST" }, example = [{ cookies = { beta = "1" } }, { clients = "10.0.0.0/8" }])]
+    pub when: Option<OneOrMany<Conditions>>,
     /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
     /// route.
     #[setting(example = false)]
@@ -165,6 +170,11 @@ impl Site {
             || !self.hosts.is_empty() && self.hosts.iter().all(|host| unsuitable(config, host).is_none())
     }
 
+    /// Whether other routes than by their paths may have a request.
+    pub(crate) fn has_conditions(&self) -> bool {
+        self.routes.iter().any(|route| route.when.is_some())
+    }
+
     /// Whether a route of the site runs PHP.
     pub(crate) fn runs_php(&self) -> bool {
         self.routes.iter().any(|route| match &route.handler {
@@ -227,6 +237,7 @@ impl Route {
     pub(super) fn everything(handler: HandlerTable, location: Location) -> Self {
         Self {
             paths: vec![PathPattern::everything()],
+            when: None,
             handler,
             authorize: None,
             include: None,

@@ -3,6 +3,7 @@
 mod admission;
 mod request_limits;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use http::HeaderValue;
@@ -10,7 +11,8 @@ use rudy_caching::{Cache, CacheStore, CacheTable, Caches};
 use rudy_config::{OneOrMany, OrOff, Problem};
 use rudy_gateway::fastcgi::Authorizer;
 use rudy_guard::{
-    Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, WithoutForwardingFields,
+    Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, VaryByConditions,
+    WithoutForwardingFields,
 };
 use rudy_mirror::{Mirror, MirrorTable};
 use rudy_pipeline::routing::PathPattern;
@@ -140,6 +142,9 @@ impl<'c> SiteSteps<'c> {
         if let Some(fields) = settings.response_fields(self.hsts.as_ref()) {
             steps.push(planned(StepKind::ResponseHeaders, fields));
         }
+        if self.site.has_conditions() {
+            steps.push(planned(StepKind::Conditions, VaryByConditions));
+        }
         if let Some(pages) = pages {
             let intercepts = settings.intercept_errors == Some(true);
             steps.push(planned(StepKind::ErrorPages, ErrorPages { pages, intercepts }));
@@ -225,7 +230,9 @@ impl<'c> SiteSteps<'c> {
             HandlerTable::Mirror(_) => ("mirror".to_owned(), "mirror".to_owned(), true),
             _ => (self.site.own_addresses(), site_name(self.site), compresses),
         };
-        let cache = Cache::new(&table, scope, &site, self.cache_store.clone(), identifies_content);
+        let among_others = self.site.has_conditions().then(|| identity(route));
+        let store = self.cache_store.clone();
+        let cache = Cache::new(&table, scope, &site, among_others, store, identifies_content);
         steps.push(planned(StepKind::Cache, cache));
     }
 
@@ -315,4 +322,13 @@ fn not_cacheable(route: &config::Route) -> Problem {
     let title = format!("responses of `{}` are not cached", route.handler.key());
     let problem = Problem::key(&route.location.key("cache"), title);
     problem.label("expected a route with `proxy`, `fastcgi`, `php` or `mirror`")
+}
+
+/// Identifies a route among those of its site, also after a reload: by its paths and conditions.
+fn identity(route: &config::Route) -> HeaderValue {
+    let mut hasher = DefaultHasher::new();
+    route.paths.iter().map(ToString::to_string).collect::<Vec<_>>().hash(&mut hasher);
+    let conditions = route.when.iter().flat_map(OneOrMany::as_slice);
+    conditions.map(ToString::to_string).collect::<Vec<_>>().hash(&mut hasher);
+    hasher.finish().into()
 }

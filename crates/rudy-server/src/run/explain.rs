@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, Uri};
+use rudy_config::OneOrMany;
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
 use rudy_pipeline::routing::RouteMatch;
@@ -14,7 +15,7 @@ use rudy_pipeline::routing::template::Subject;
 use rudy_pipeline::{
     Call, Context, Explained, HandlerConfig, Resources, Routes, Target, explain as explain_steps,
 };
-use rudy_service::{Client, Peer, RequestBody};
+use rudy_service::{Client, Forwarded, Peer, RequestBody};
 
 use super::exit::{Exit, Failure};
 use super::print;
@@ -104,7 +105,9 @@ impl<'c> Explanation<'c> {
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
         let host = uri.authority().map_or("", |authority| authority.as_str());
         let has_port = !self.request.url.starts_with('/');
-        let any = Client::new(Peer::Unix, 1, 1);
+        let address = self.request.from.map_or(Peer::Unnamed(None), |address| Peer::Ip((address, 0).into()));
+        let forwarded = Some(Arc::new(Forwarded { address, scheme: uri.scheme().cloned(), host: None }));
+        let any = Client { forwarded, ..Client::new(address, 1, 1) };
         let clients = self.config.addresses().into_iter().map(|address| {
             let has_other_port = has_port && address.endpoint.port() != Some(port);
             let client = Client { listener: Some(Cow::Owned(Arc::new(address))), ..any.clone() };
@@ -130,11 +133,16 @@ impl<'c> Explanation<'c> {
             }
         };
         self.line("Path", &path.encoded_from(0));
-        let host = uri.authority().map_or("", |authority| authority.as_str());
-        let found = match self.routes.router.find(|| host.as_bytes(), &path, client) {
+        let mut request = Request::builder().method(&self.request.method).uri(uri).body(RequestBody::empty());
+        if let Ok(request) = &mut request {
+            request.headers_mut().extend(self.request.fields.clone());
+        }
+        let request = rudy_service::Request::from(request.map_err(|error| error.to_string())?);
+        let found = match self.routes.router.find(&request, &path, client) {
             Ok(found) => found,
             Err(missing) => {
                 if let Some(outer) = missing.outer {
+                    self.passed_over(&outer, &path);
                     self.route(&outer);
                     self.steps(&outer);
                 }
@@ -142,16 +150,12 @@ impl<'c> Explanation<'c> {
                 return Ok(None);
             }
         };
+        self.passed_over(&found, &path);
         let route = self.route(&found);
         if found.https_port.is_some() && uri.scheme_str() == Some("http") {
             self.line("Response", "a redirect to HTTPS. Over HTTPS, the request goes on:");
         }
         self.steps(&found);
-        let mut request = Request::builder().method(&self.request.method).uri(uri).body(RequestBody::empty());
-        if let Ok(request) = &mut request {
-            request.headers_mut().extend(self.request.fields.clone());
-        }
-        let request = rudy_service::Request::from(request.map_err(|error| error.to_string())?);
         if self.is_responded(request.copy_head(), &path, &found) {
             return Ok(None);
         }
@@ -189,6 +193,19 @@ impl<'c> Explanation<'c> {
             }
         }
         is_responded
+    }
+
+    /// Names the routes for the path whose conditions the request does not meet.
+    fn passed_over(&mut self, found: &RouteMatch<'_, Target>, path: &RequestPath<'_>) {
+        let site = &self.config.sites[found.numbers().0];
+        for number in found.passed_over(path) {
+            let route = &site.routes[number];
+            let conditions = route.when.iter().flat_map(OneOrMany::as_slice);
+            let conditions = conditions.map(ToString::to_string).collect::<Vec<_>>().join("; or ");
+            let place =
+                self.config.sources.place(&route.location).map_or_else(String::new, |at| format!(" ({at})"));
+            self.line("Not", &format!("route{place}, which is for: {conditions}"));
+        }
     }
 
     /// Names the site and the route, and returns the route unless the server has added it.

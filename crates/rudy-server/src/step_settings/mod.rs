@@ -260,6 +260,7 @@ step_kinds! {
     Compression: "`compression`",
     ResponseHeaders: "`response_headers`, `security_headers` and HSTS",
     CorsHeaders: "`cors`: the fields of responses",
+    Conditions: "`when`: the fields that choose a route, in `Vary`",
     ErrorPages: "`error_pages`",
     Maintenance: "`maintenance`",
     Access: "`allow`, `deny` and `access`",

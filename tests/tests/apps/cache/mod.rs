@@ -3,6 +3,7 @@
 mod admin;
 mod app_purges;
 mod collapsing;
+mod conditions;
 pub(crate) mod faults;
 mod machine;
 mod rules;

@@ -76,6 +76,11 @@ fn case(name: &str) -> Case {
             sign: Sign::Field("access-control-allow-origin"),
             ..PLAIN
         },
+        "`when`: the fields that choose a route, in `Vary`" => Case {
+            setting: "[[site.route]]\npath = '/*'\nwhen = { headers = { X-Not = '*' } }\nrespond = 500",
+            sign: Sign::Field("vary"),
+            ..PLAIN
+        },
         "`error_pages`" => {
             Case { setting: "error_pages = { 4xx = { file = 'page.html' } }", sign: Sign::Page, ..PLAIN }
         }

@@ -4,6 +4,7 @@
 mod apps;
 mod bodies;
 mod bypass;
+mod conditions;
 mod forward;
 mod login;
 mod protocols;

@@ -417,7 +417,7 @@ fn explained_and_served(
 ) -> (Option<StatusCode>, StatusCode) {
     let (routes, made) = (server.app.routes(), request());
     let path = RequestPath::parse(made.path()).unwrap().into_owned();
-    let found = routes.router.find(|| made.host(), &path, client).unwrap();
+    let found = routes.router.find(&made, &path, client).unwrap();
     let call = Call { path: &path, route: &found, context: Context::new(client, routes) };
     let responded = explain(request(), &call).into_iter().find_map(|explained| match explained {
         Explained::Responded(status, _) => Some(status),

@@ -1,5 +1,7 @@
 //! Matches the host of a request to a site.
 
+mod listeners;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
@@ -9,6 +11,8 @@ use std::sync::LazyLock;
 
 use rudy_config::written_as_text;
 use rudy_tls::Names;
+
+pub use self::listeners::Listeners;
 
 /// Maximum length of a DNS name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;

@@ -1,8 +1,9 @@
 //! The hosts of each listener.
 
 use rudy_service::listen_address::Address;
+use rudy_service::{Client, Peer, Request};
 
-use super::Hosts;
+use super::{Hosts, is_own_host};
 
 /// The hosts of the sites, by listener.
 #[derive(Debug)]
@@ -25,12 +26,20 @@ impl Listeners {
     }
 
     /// Returns the hosts that a listener serves.
-    pub(super) fn hosts_at(&self, listener: Option<&Address>) -> Option<&Hosts> {
+    pub(crate) fn hosts_at(&self, listener: Option<&Address>) -> Option<&Hosts> {
         match self {
             Self::Alike(hosts) => Some(hosts),
             Self::Separate(all) => {
                 all.iter().find(|(address, _)| Some(address) == listener).map(|(_, hosts)| hosts)
             }
         }
+    }
+
+    /// Whether a request is from this machine, for a host that neither a site nor this machine has. The owner of the name could let it
+    /// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding). No browser connects to a Unix socket.
+    pub fn is_foreign_host(&self, request: &Request<'_>, client: &Client<'_>) -> bool {
+        let is_near = matches!(client.peer, Peer::Ip(_)) && client.peer.is_local();
+        let is_known = |host| is_own_host(host) || self.all().any(|hosts| hosts.has_name(host));
+        is_near && !is_known(request.host())
     }
 }

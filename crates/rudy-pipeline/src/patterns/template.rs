@@ -7,7 +7,8 @@ use rudy_message::semantics::path::RequestPath;
 use rudy_message::semantics::percent::encode_query;
 use rudy_service::{Client, Request};
 
-use super::{PathPattern, without_port};
+use super::PathPattern;
+use crate::hosts::without_port;
 
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]

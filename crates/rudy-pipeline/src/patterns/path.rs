@@ -25,6 +25,8 @@ pub struct PathPattern {
     kind: Kind,
 }
 
+impl Eq for PathPattern {}
+
 impl PartialEq for PathPattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
