@@ -87,7 +87,8 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
                     let target = target.named(route_name(route.paths.first()));
                     let script_suffix = route.handler.script_suffix(&route.paths).map(str::to_owned);
                     let paths = route.paths.clone();
-                    routes.push(Route { paths, script_suffix, condition, handler: target });
+                    let is_internal = route.internal;
+                    routes.push(Route { paths, script_suffix, condition, is_internal, handler: target });
                 }
                 Err(more) => problems.extend(more),
             }

@@ -303,7 +303,9 @@ fn not_found(request: &Request<'_>, reason: NotFound) -> Response {
             misdirected("This site requires a client certificate, so it is served over HTTPS only.")
         }
         NotFound::RejectedHost => misdirected(&explain_rejected(request.host())),
-        NotFound::Path => page(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
+        NotFound::Path | NotFound::Internal => {
+            page(StatusCode::NOT_FOUND, "The requested URL was not found on this server.")
+        }
         NotFound::Ambiguous(error) => page(StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
     };
     // An unknown method gets 501 for every path, but an app may know it.

@@ -17,6 +17,7 @@ use crate::conditions::{Examined, Met, SiteConditions};
 use crate::hosts::includes;
 pub use crate::hosts::{HostPattern, Hosts, Listeners};
 pub use crate::hosts::{explain_rejected, machine_name, own_hosts, with_name, without_port};
+use crate::internal_redirect;
 pub use crate::patterns::{PathPattern, template};
 
 /// The routes of all sites, with handlers of type `H`.
@@ -60,6 +61,8 @@ pub struct Route<H> {
     pub script_suffix: Option<String>,
     /// The number of the conditions of the site that requests have to meet besides.
     pub condition: Option<u8>,
+    /// Whether only internal redirects lead here. For a request of a client, there is nothing at the path, whatever later routes have.
+    pub is_internal: bool,
     /// What responds to their requests.
     pub handler: H,
 }
@@ -190,7 +193,13 @@ impl<H> Route<H> {
     /// A route for all paths, without conditions.
     #[must_use]
     pub fn everything(handler: H) -> Self {
-        Self { paths: vec![PathPattern::everything()], script_suffix: None, condition: None, handler }
+        Self {
+            paths: vec![PathPattern::everything()],
+            script_suffix: None,
+            condition: None,
+            is_internal: false,
+            handler,
+        }
     }
 
     fn matching_pattern(&self, path: &[u8]) -> Option<usize> {
@@ -230,6 +239,8 @@ pub enum NotFound {
     NeedsCertificate,
     /// The site has no route for this path.
     Path,
+    /// Only internal redirects lead to the route.
+    Internal,
     /// The path can be read in two ways that lead to different routes, or one of them to none.
     Ambiguous(PathError),
 }
@@ -244,6 +255,7 @@ impl fmt::Display for NotFound {
             Self::TooEarly => f.write_str("425: the request is early data"),
             Self::NeedsCertificate => f.write_str("421: the site requires client certificates"),
             Self::Path => f.write_str("404: no route has this path"),
+            Self::Internal => f.write_str("404: only internal redirects lead to the route for this path"),
             Self::Ambiguous(error) => write!(f, "400: {error}"),
         }
     }
@@ -480,7 +492,11 @@ impl<H> Router<H> {
         } else {
             site.conditions.of(&Examined { request, path, client, listeners: &self.listeners })
         };
-        let (route, pattern) = site.find(path, met).map_err(|reason| {
+        let found = site.find(path, met).and_then(|(route, pattern)| {
+            let is_hidden = site.route(route).is_internal && !internal_redirect::is_redirected(request);
+            if is_hidden { Err(NotFound::Internal) } else { Ok((route, pattern)) }
+        });
+        let (route, pattern) = found.map_err(|reason| {
             let outer = RouteId { site: number, route: InSite::Outer, pattern: 0, met };
             Missing { reason, outer: Some(site.route_match(outer)) }
         })?;

@@ -99,6 +99,10 @@ pub struct Route {
     /// next routes are tried.
     #[setting(example = { methods = "POST" }, example = [{ cookies = { beta = "1" } }, { clients = "10.0.0.0/8" }])]
     pub when: Option<OneOrMany<Conditions>>,
+    /// Lets only internal redirects lead to this route: rewrites, error pages, `try_files` and the like, and what applications redirect to.
+    /// Clients get 404 for its paths, also if a later route has them.
+    #[setting(default)]
+    pub internal: bool,
     /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
     /// route.
     #[setting(example = false)]
@@ -238,6 +242,7 @@ impl Route {
         Self {
             paths: vec![PathPattern::everything()],
             when: None,
+            internal: false,
             handler,
             authorize: None,
             include: None,

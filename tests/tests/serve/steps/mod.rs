@@ -6,6 +6,7 @@ mod bodies;
 mod bypass;
 mod conditions;
 mod forward;
+mod internal;
 mod login;
 mod protocols;
 mod rejections;
