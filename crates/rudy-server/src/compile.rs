@@ -60,9 +60,10 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         let steps = SiteSteps::new(config, &of_all, site, resources, hsts, body_bytes_max, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
-            let of_route = steps.of_route(route, &mut problems);
-            let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
-            let types = route.steps.file_types(&site.steps);
+            let settings = steps.settings.of_route(&route.steps);
+            let of_route = steps.of_route(route, &settings, &mut problems);
+            let compression = settings.innermost(|steps| steps.compression.as_ref());
+            let types = settings.file_types();
             let (location, paths) = (&route.handler_location(), &route.paths);
             let context = BuildContext {
                 location,

@@ -12,7 +12,7 @@ use rudy_watch::access_log::AccessLogOptions;
 use super::acme::unsuitable;
 use super::values::Addresses;
 use super::{Config, HandlerTable, SiteDefaults};
-use crate::step_settings::{CacheSetting, StepsTable, inherit};
+use crate::step_settings::{CacheSetting, StepsTable};
 
 /// A site (virtual host): its host names and its routes.
 #[derive(Debug, Clone, Table)]
@@ -143,10 +143,9 @@ impl Site {
         self.redirect_to_https.unwrap_or_else(|| self.is_auto())
     }
 
-    /// Adds the settings for all sites.
+    /// Adds the settings of TLS for all sites.
     pub(super) fn inherit(&mut self, config: &Config) {
-        let SiteDefaults { tls, redirect_to_https, hsts, steps } = &config.defaults;
-        self.steps.inherit(steps);
+        let SiteDefaults { tls, redirect_to_https, hsts, .. } = &config.defaults;
         let has_https = self.addresses().is_none_or(|addresses| addresses.iter().any(|address| address.tls));
         if self.tls.is_none() && has_https {
             self.tls = tls.clone().filter(|tls| self.may_have(tls, config));
@@ -245,5 +244,12 @@ impl Route {
     /// Where the table of the handler is written.
     pub(crate) fn handler_location(&self) -> Location {
         self.location.key(self.handler.key())
+    }
+}
+
+/// Sets a missing setting.
+fn inherit<T: Clone>(own: &mut Option<T>, of_all: Option<&T>) {
+    if own.is_none() {
+        *own = of_all.cloned();
     }
 }
