@@ -167,3 +167,40 @@ error: 12 is out of range
 "#]]
     );
 }
+
+#[test]
+fn a_problem_of_a_setting_for_all_sites_is_reported_once_where_it_is_written() {
+    let sites = "[[site]]\nhosts = 'a.org'\nroot = '.'\n[[site]]\nhosts = 'b.org'\nroot = '.'\n";
+    let output = errors(&format!(
+        "listen = ':0,tls'\nhsts = {{ max_age = '1d', preload = true }}\n\
+         tls = {{ certificate = 'no-cert', key = 5, client_certificates = {{ authority = 'no-ca' }} }}\n{sites}"
+    ));
+    snapbox::assert_data_eq!(
+        output,
+        str![[r#"
+error: browsers would not list this site
+ --> rudy.toml:2:36
+  |
+2 | hsts = { max_age = '1d', preload = true }
+  |                                    ^^^^ needs `include_subdomains = true` and `max_age = "365d"` or more
+
+error: expected a string, found an integer
+ --> rudy.toml:3:40
+  |
+3 | tls = { certificate = 'no-cert', key = 5, client_certificates = { authority = 'no-ca' } }
+  |                                        ^ write "5"
+
+2 errors in the configuration
+
+"#]]
+    );
+    let own = "tls = { source = 'self-signed' }\n";
+    let output = errors(&format!(
+        "listen = ':0,tls'\ntls = {{ source = 'self-signed', client_certificates = {{ authority = 'no-ca' }} }}\n\
+         {sites}{own}"
+    ));
+    assert!(
+        output.contains("rudy.toml:2:") && output.ends_with("\n1 error in the configuration\n"),
+        "{output}"
+    );
+}
