@@ -1,6 +1,6 @@
 //! Diagnostics of a configuration: all problems at once, each with file, line and expected value.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -11,6 +11,7 @@ use rudy_units::visible;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::invalid::InvalidValues;
 use crate::location::{Location, Mounts};
 use crate::placeholders::Placeholders;
 
@@ -22,6 +23,8 @@ pub struct Sources {
     pub placeholders: Placeholders,
     /// Where the values of included files are written.
     pub(crate) mounts: Mounts,
+    /// Where the values are that a table without them has from another one.
+    inherited: Mounts,
 }
 
 /// A configuration file.
@@ -53,6 +56,16 @@ impl Sources {
     pub(crate) fn folder_of(&self, location: &Location) -> &Path {
         let source = self.files.get(self.mounts.origin(location).source);
         source.and_then(|source| Path::new(&source.name).parent()).unwrap_or(Path::new(""))
+    }
+
+    /// Notes that a table has a value from another one: its problems are shown there.
+    pub fn inherit(&mut self, location: Location, origin: Location) {
+        self.inherited.0.insert(location, origin);
+    }
+
+    /// Where a value is written, also one that its table has from another one.
+    fn origin(&self, location: &Location) -> Location {
+        self.mounts.origin(&self.inherited.origin(location)).into_owned()
     }
 
     /// The paths of the files.
@@ -107,7 +120,7 @@ fn record_value(
 }
 
 /// A problem in the configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
     title: String,
     at: Target,
@@ -118,7 +131,7 @@ pub struct Problem {
     causes: Vec<Location>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Target {
     Value(Location),
     Key(Location),
@@ -152,16 +165,20 @@ impl Problem {
         }
     }
 
-    /// Replaces values from the environment with their placeholders.
-    fn masked(self, placeholders: &Placeholders) -> Self {
-        let mask = |text: String| placeholders.mask(&text).into_owned();
+    /// Shows where the values are written, and placeholders in place of values from the environment.
+    fn shown(self, sources: &Sources) -> Self {
+        let mask = |text: String| sources.placeholders.mask(&text).into_owned();
         Self {
             title: mask(self.title),
             label: mask(self.label),
-            also: self.also.map(|(location, label)| (location, mask(label))),
+            also: self.also.map(|(location, label)| (sources.origin(&location), mask(label))),
             help: self.help.map(mask),
-            at: self.at,
-            causes: self.causes,
+            at: match self.at {
+                Target::Value(location) => Target::Value(sources.origin(&location)),
+                Target::Key(location) => Target::Key(sources.origin(&location)),
+                span @ Target::Span(..) => span,
+            },
+            causes: Vec::new(),
         }
     }
 
@@ -192,15 +209,14 @@ impl Problem {
         self
     }
 
-    /// Whether the problem is a consequence of invalid values at these locations.
+    /// Whether the problem is a consequence of invalid values.
     #[must_use]
-    pub fn follows_from(&self, invalid: &[Location]) -> bool {
-        let is_invalid = |cause: &Location| {
-            invalid.iter().any(|invalid| invalid.is_in(cause) || invalid.is_probably(cause))
-        };
-        let is_left_out = |about: &Location| invalid.iter().any(|invalid| about.is_in(invalid));
+    pub fn follows_from(&self, invalid: &InvalidValues, sources: &Sources) -> bool {
+        let is_invalid = |cause: &Location| invalid.any_in(cause) || invalid.misspells(cause);
         let (Target::Value(about) | Target::Key(about)) = &self.at else { return false };
-        is_left_out(about) || self.causes.iter().any(is_invalid)
+        invalid.encloses(about)
+            || invalid.encloses(&sources.origin(about))
+            || self.causes.iter().any(is_invalid)
     }
 
     /// Sets the advice.
@@ -222,10 +238,12 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Problems in these files.
+    /// Problems in these files. One in a value that several sites have from the same place is shown once.
     #[must_use]
     pub fn new(sources: Arc<Sources>, problems: Vec<Problem>) -> Self {
-        let problems = problems.into_iter().map(|problem| problem.masked(&sources.placeholders)).collect();
+        let mut problems: Vec<_> = problems.into_iter().map(|problem| problem.shown(&sources)).collect();
+        let mut seen = HashSet::new();
+        problems.retain(|problem| seen.insert(problem.clone()));
         Self { sources, problems }
     }
 
@@ -307,7 +325,6 @@ impl Diagnostics {
             let Target::Span(source, span) = at else { return None };
             return self.sources.files.get(*source).map(|_| (*source, span.clone()));
         };
-        let location = self.sources.mounts.origin(location);
         let source = self.sources.files.get(location.source)?;
         let mut pointer = location.pointer.as_str();
         let spans = loop {

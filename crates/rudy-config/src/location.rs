@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::nearest::nearest;
 
 /// The location of a value, present or missing: its file and the path of its keys.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location {
     pub(crate) source: usize,
     pub(crate) pointer: String,
@@ -77,7 +77,7 @@ impl Location {
     }
 }
 
-/// Where the values of included files are written, by where they are read.
+/// Where values are written that a table has from elsewhere, by where they are read.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts(pub(crate) BTreeMap<Location, Location>);
 

@@ -67,9 +67,10 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
                 problems.extend(number.is_none().then(|| too_many_conditions(route)));
                 number
             });
-            let of_route = steps.of_route(route, &mut problems);
-            let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
-            let types = route.steps.file_types(&site.steps);
+            let settings = steps.settings.of_route(&route.steps);
+            let of_route = steps.of_route(route, &settings, &mut problems);
+            let compression = settings.innermost(|steps| steps.compression.as_ref());
+            let types = settings.file_types();
             let (location, paths) = (&route.handler_location(), &route.paths);
             let context = BuildContext {
                 location,
@@ -129,28 +130,23 @@ fn listeners(config: &Config, problems: &mut Vec<Problem>) -> Listeners {
     Listeners::Separate(config.addresses().into_iter().map(&mut at).collect())
 }
 
-/// Returns the hosts of some sites. Reports hosts that are ambiguous, each once.
+/// Returns the hosts of some sites. Reports hosts that are ambiguous.
 fn hosts(config: &Config, is_served: impl Fn(&config::Site) -> bool, problems: &mut Vec<Problem>) -> Hosts {
     let mut hosts = Hosts::default();
-    let mut report = |problem| {
-        if !problems.contains(&problem) {
-            problems.push(problem);
-        }
-    };
     for (number, site) in config.sites.iter().enumerate().filter(|(_, site)| is_served(site)) {
         if site.hosts.is_empty()
             && let Some(other) = hosts.set_default(number)
         {
             let problem =
                 Problem::value(&site.location, "two sites have no `hosts`").label("a second default site");
-            report(problem.also(&config.sites[other].location, "the first default site"));
+            problems.push(problem.also(&config.sites[other].location, "the first default site"));
         }
         for (index, host) in site.hosts.iter().enumerate() {
             if let Some(other) = hosts.add(host, number) {
                 let location = site.location.key("hosts").index(index);
                 let problem = Problem::value(&location, format!("duplicate host \"{host}\""));
                 let first = host_location(&config.sites[other], host);
-                report(problem.label("the second").also(&first, "the first"));
+                problems.push(problem.label("the second").also(&first, "the first"));
             }
         }
     }

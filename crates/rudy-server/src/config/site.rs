@@ -1,6 +1,6 @@
 //! The tables of sites and routes.
 
-use rudy_config::{FilePath, Location, OneOrMany, OrOff, Problem, Table};
+use rudy_config::{FilePath, InvalidValues, Location, OneOrMany, OrOff, Problem, Sources, Table};
 use rudy_files::{Browse, FilesOptions, FilesTable};
 use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
 use rudy_gateway::php::PhpTable;
@@ -13,7 +13,7 @@ use rudy_watch::access_log::AccessLogOptions;
 use super::acme::unsuitable;
 use super::values::Addresses;
 use super::{Config, HandlerTable, SiteDefaults};
-use crate::step_settings::{CacheSetting, StepsTable, inherit};
+use crate::step_settings::{CacheSetting, StepsTable};
 
 /// A site (virtual host): its host names and its routes.
 #[derive(Debug, Clone, Table)]
@@ -152,19 +152,24 @@ impl Site {
         self.redirect_to_https.unwrap_or_else(|| self.is_auto())
     }
 
-    /// Adds the settings for all sites.
-    pub(super) fn inherit(&mut self, config: &Config) {
-        let SiteDefaults { tls, redirect_to_https, hsts, steps } = &config.defaults;
-        self.steps.inherit(steps);
+    /// Adds the settings of TLS for all sites, and notes where they are written.
+    pub(super) fn inherit(&mut self, config: &Config, sources: &mut Sources) {
+        let SiteDefaults { tls, redirect_to_https, hsts, .. } = &config.defaults;
         let has_https = self.addresses().is_none_or(|addresses| addresses.iter().any(|address| address.tls));
-        if self.tls.is_none() && has_https {
-            self.tls = tls.clone().filter(|tls| self.may_have(tls, config));
-        } else if let (Some(own), Some(of_all)) = (&mut self.tls, tls) {
-            inherit(&mut own.client_certificates, of_all.client_certificates.as_ref());
-        }
-        if self.tls.is_some() {
-            inherit(&mut self.redirect_to_https, redirect_to_https.as_ref());
-            inherit(&mut self.hsts, hsts.as_ref());
+        let suitable = tls.as_ref().filter(|tls| has_https && self.may_have(tls, config));
+        let places = |key: &str| [&self.location, &config.location].map(|table| table.key(key));
+        inherit(&mut self.tls, suitable, places("tls"), sources);
+        if let Some(own) = &mut self.tls {
+            let clients = tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
+            let of_clients = places("tls").map(|table| table.key("client_certificates"));
+            inherit(&mut own.client_certificates, clients, of_clients, sources);
+            inherit(
+                &mut self.redirect_to_https,
+                redirect_to_https.as_ref(),
+                places("redirect_to_https"),
+                sources,
+            );
+            inherit(&mut self.hsts, hsts.as_ref(), places("hsts"), sources);
         }
     }
 
@@ -189,7 +194,7 @@ impl Site {
     }
 
     /// Adds the last route of a site with `root` or `php`. Values in `invalid` were skipped.
-    pub(super) fn add_default_route(&mut self, invalid: &[Location]) -> Vec<Problem> {
+    pub(super) fn add_default_route(&mut self, invalid: &InvalidValues) -> Vec<Problem> {
         let mut problems = self.without_root(invalid);
         match (&self.root, &self.php) {
             (Some(_), Some(_)) => {
@@ -216,9 +221,9 @@ impl Site {
     }
 
     /// Reports keys for the files of `root` on a site without one.
-    fn without_root(&self, invalid: &[Location]) -> Vec<Problem> {
+    fn without_root(&self, invalid: &InvalidValues) -> Vec<Problem> {
         let root = self.location.key("root");
-        if self.root.is_some() || invalid.iter().any(|invalid| invalid.is_in(&root)) {
+        if self.root.is_some() || invalid.any_in(&root) {
             return Vec::new();
         }
         let given = [
@@ -261,5 +266,20 @@ impl Route {
     /// Where the table of the handler is written.
     pub(crate) fn handler_location(&self) -> Location {
         self.location.key(self.handler.key())
+    }
+}
+
+/// Sets a missing setting, which is then written where it is for all sites.
+fn inherit<T: Clone>(
+    own: &mut Option<T>,
+    of_all: Option<&T>,
+    [location, origin]: [Location; 2],
+    sources: &mut Sources,
+) {
+    if own.is_none()
+        && let Some(of_all) = of_all
+    {
+        *own = Some(of_all.clone());
+        sources.inherit(location, origin);
     }
 }

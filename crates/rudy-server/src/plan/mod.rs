@@ -15,13 +15,14 @@ use rudy_guard::{
     WithoutForwardingFields,
 };
 use rudy_mirror::{Mirror, MirrorTable};
+use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{Resources, Step};
 
 use self::admission::{Admission, Shared, without_user_fields};
 pub(crate) use self::request_limits::problems as limit_problems;
 use crate::config::{self, Config, HandlerTable};
-use crate::step_settings::{Planned, StepKind, StepsTable, planned};
+use crate::step_settings::{EffectiveSettings, Planned, StepKind, StepsTable, planned};
 
 /// What all sites share: the steps besides their own, and what those fall back to.
 pub(crate) struct AllSites {
@@ -54,8 +55,7 @@ pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
     of_all: &'c AllSites,
     defaults: &'c StepsTable,
-    /// The settings of the site, and those for all sites that they do not replace.
-    settings: StepsTable,
+    pub(crate) settings: EffectiveSettings<'c>,
     shared: Shared<'c>,
     admission: Admission,
     without_user_fields: Option<Arc<dyn Step>>,
@@ -67,10 +67,6 @@ pub(crate) struct SiteSteps<'c> {
     rate_limits: LimitSteps,
     concurrency: LimitSteps,
     compressor: Option<Arc<Compressor>>,
-    /// The maximum size of a request body where no other is set.
-    body_bytes: u64,
-    /// The largest of these sizes in the configuration, which connections check.
-    body_bytes_max: u64,
     /// The store of caches.
     cache_store: Arc<CacheStore>,
 }
@@ -92,11 +88,15 @@ impl<'c> SiteSteps<'c> {
             let authorizer = Authorizer::new(table, &site.location.key("authorize"), resources);
             authorizer.map_err(|more| problems.extend(more)).ok()
         });
-        let pages = site.steps.pages(of_all.pages.clone(), &site.location, problems);
+        let pages = site.steps.pages(of_all.pages.as_ref(), &site.location, problems);
         let shared = Shared::new(resources, config, Some(site));
         let table = &site.steps.admission;
         let admission = Admission::new(table, &of_all.admission, &shared, &site.location, problems);
-        let body_bytes = config.limits.http.body_bytes;
+        let settings = EffectiveSettings {
+            tables: vec![&config.defaults.steps, &site.steps],
+            body_bytes: config.limits.http.body_bytes,
+            body_bytes_max,
+        };
         let place = place(site, &[]);
         let (limits, of_site) = (resources.of::<Limits>(), &LimitSteps::default());
         let rate_limits =
@@ -104,25 +104,23 @@ impl<'c> SiteSteps<'c> {
         let concurrency = own_limits(site.steps.concurrent_requests.as_ref(), of_site, |list| {
             limits.concurrency(list, &place)
         });
-        let compressor = site.steps.compressor(None);
+        let compressor = settings.innermost(|steps| steps.compression.as_ref()).and_then(compressor);
         Self {
             site,
             of_all,
             defaults: &config.defaults.steps,
-            settings: site.steps.after(&config.defaults.steps),
+            settings,
             shared,
             admission,
             without_user_fields: without_user_fields(config, site),
             without_forwarding_fields: Arc::new(WithoutForwardingFields(config.client_address.clone())),
             authorizer,
-            pages: pages.or_else(|| of_all.pages.clone()),
+            pages,
             hsts,
             limits,
             rate_limits,
             concurrency,
             compressor,
-            body_bytes,
-            body_bytes_max,
             cache_store: resources.of::<Caches>().store(&config.cache),
         }
     }
@@ -134,7 +132,7 @@ impl<'c> SiteSteps<'c> {
 
     fn outer_of(
         &self,
-        settings: &StepsTable,
+        settings: &EffectiveSettings<'_>,
         admission: &Admission,
         pages: Option<Arc<Pages>>,
     ) -> Vec<Planned> {
@@ -146,26 +144,31 @@ impl<'c> SiteSteps<'c> {
             steps.push(planned(StepKind::Conditions, VaryByConditions));
         }
         if let Some(pages) = pages {
-            let intercepts = settings.intercept_errors == Some(true);
+            let intercepts = settings.innermost(|steps| steps.intercept_errors) == Some(true);
             steps.push(planned(StepKind::ErrorPages, ErrorPages { pages, intercepts }));
         }
         steps
     }
 
     /// Returns the steps of a route, the outermost first.
-    pub(crate) fn of_route(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
+    pub(crate) fn of_route(
+        &self,
+        route: &config::Route,
+        settings: &EffectiveSettings<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Arc<dyn Step>> {
         route.steps.check(&route.paths, &route.location, problems);
-        let settings = route.steps.after(&self.settings);
-        let own = route.steps.pages(self.pages.clone(), &route.location, problems);
+        let pages = route.steps.pages(self.pages.as_ref(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
-        let mut steps = self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone()));
-        let compressor = route.steps.compressor(self.compressor.as_ref());
+        let mut steps = self.outer_of(settings, &admission, pages);
+        let own = route.steps.compression.as_ref();
+        let compressor = own.map_or_else(|| self.compressor.clone(), compressor);
         let compresses = compressor.is_some();
         steps.extend(compressor.map(|compressor| planned(StepKind::Compression, Compress { compressor })));
         steps.extend(admission.before_limits());
         self.plan_logins(route, &admission, &mut steps, problems);
-        steps.extend(settings.steps(self.body_bytes, self.body_bytes_max));
+        steps.extend(settings.steps());
         let cache = route.caching.cache.clone().or_else(|| self.site.caching.cache.clone());
         self.plan_cache(route, cache, compresses, &mut steps, problems);
         in_order(steps)
@@ -276,6 +279,11 @@ impl<'c> SiteSteps<'c> {
 fn in_order(mut steps: Vec<Planned>) -> Vec<Arc<dyn Step>> {
     steps.sort_by_key(|(kind, _)| *kind);
     steps.into_iter().map(|(_, step)| step).collect()
+}
+
+/// Makes what the routes with a setting share. `None` if it switches compression off.
+fn compressor(setting: &CompressionSetting) -> Option<Arc<Compressor>> {
+    setting.0.as_ref().map(|table| Arc::new(Compressor::new(table)))
 }
 
 /// Returns the steps of a setting, or those of the site if there is no own setting.
