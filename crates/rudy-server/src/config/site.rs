@@ -2,7 +2,7 @@
 
 use rudy_config::{FilePath, Location, OneOrMany, OrOff, Problem, Table};
 use rudy_files::{Browse, FilesOptions, FilesTable};
-use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
+use rudy_gateway::fastcgi::PHP_SUFFIX;
 use rudy_gateway::php::PhpTable;
 use rudy_pipeline::routing::{HostPattern, PathPattern};
 use rudy_service::listen_address::Address;
@@ -54,10 +54,6 @@ pub struct Site {
     /// route with `path = "/*"` and `php = { root = ... }`.
     #[setting(example = "public")]
     pub php: Option<PhpTable>,
-    /// FastCGI authorizer for all routes of the site: an app that decides which requests are allowed. A route can use
-    /// another one, or none.
-    #[setting(example = { address = "unix:/run/auth.sock" })]
-    pub authorize: Option<Box<AuthorizeTable>>,
     /// File with redirects of single paths, which come before all routes. A line has a path, a target, and optionally a status:
     /// `/old.html /new/ 302`. The default status is 301, and `#` begins a comment. A target without a query gets that of the
     /// request.
@@ -94,10 +90,6 @@ pub struct Route {
     /// `/caf%C3%A9`).
     #[setting(name = "path", read = OneOrMany<PathPattern>, example = "/docs/*")]
     pub paths: Vec<PathPattern>,
-    /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
-    /// route.
-    #[setting(example = false)]
-    pub authorize: Option<OrOff<AuthorizeTable>>,
     /// Files with keys of this table, relative to this file, for what several tables have in common. A key that is in the table and in a
     /// file, or in two files, is an error; lists of tables are joined, those of the table first.
     #[setting(example = ["snippets/security.toml"])]
@@ -228,7 +220,6 @@ impl Route {
         Self {
             paths: vec![PathPattern::everything()],
             handler,
-            authorize: None,
             include: None,
             steps: StepsTable::default(),
             caching: CacheSetting::default(),

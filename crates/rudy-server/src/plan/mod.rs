@@ -8,7 +8,6 @@ use std::sync::Arc;
 use http::HeaderValue;
 use rudy_caching::{Cache, CacheStore, CacheTable, Caches};
 use rudy_config::{OneOrMany, OrOff, Problem};
-use rudy_gateway::fastcgi::Authorizer;
 use rudy_guard::{
     Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, WithoutForwardingFields,
 };
@@ -58,7 +57,6 @@ pub(crate) struct SiteSteps<'c> {
     admission: Admission,
     without_user_fields: Option<Arc<dyn Step>>,
     without_forwarding_fields: Arc<dyn Step>,
-    authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
     limits: Arc<Limits>,
@@ -86,10 +84,6 @@ impl<'c> SiteSteps<'c> {
         problems: &mut Vec<Problem>,
     ) -> Self {
         site.steps.check(&[PathPattern::everything()], &site.location, problems);
-        let authorizer = site.authorize.as_ref().and_then(|table| {
-            let authorizer = Authorizer::new(table, &site.location.key("authorize"), resources);
-            authorizer.map_err(|more| problems.extend(more)).ok()
-        });
         let pages = site.steps.pages(of_all.pages.clone(), &site.location, problems);
         let shared = Shared::new(resources, config, Some(site));
         let table = &site.steps.admission;
@@ -112,7 +106,6 @@ impl<'c> SiteSteps<'c> {
             admission,
             without_user_fields: without_user_fields(config, site),
             without_forwarding_fields: Arc::new(WithoutForwardingFields(config.client_address.clone())),
-            authorizer,
             pages: pages.or_else(|| of_all.pages.clone()),
             hsts,
             limits,
@@ -159,7 +152,7 @@ impl<'c> SiteSteps<'c> {
         let compresses = compressor.is_some();
         steps.extend(compressor.map(|compressor| planned(StepKind::Compression, Compress { compressor })));
         steps.extend(admission.before_limits());
-        self.plan_logins(route, &admission, &mut steps, problems);
+        self.plan_logins(route, &admission, &mut steps);
         steps.extend(settings.steps(self.body_bytes, self.body_bytes_max));
         let cache = route.caching.cache.clone().or_else(|| self.site.caching.cache.clone());
         self.plan_cache(route, cache, compresses, &mut steps, problems);
@@ -167,13 +160,7 @@ impl<'c> SiteSteps<'c> {
     }
 
     /// Adds the logins of a route, its limits, which may count by user, and what removes fields that name users.
-    fn plan_logins(
-        &self,
-        route: &config::Route,
-        admission: &Admission,
-        steps: &mut Vec<Planned>,
-        problems: &mut Vec<Problem>,
-    ) {
+    fn plan_logins(&self, route: &config::Route, admission: &Admission, steps: &mut Vec<Planned>) {
         let login = route.steps.admission.login(&self.site.steps.admission, &self.defaults.admission);
         let limits = self.limits_of(route);
         for (concurrency, rates) in &limits {
@@ -187,12 +174,10 @@ impl<'c> SiteSteps<'c> {
         }
         let [(_, of_all), (_, own)] = &limits;
         steps.extend(admission.logins(&own.logins.after(&of_all.logins)));
-        let authorizer = self.authorizer(route, problems);
-        if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
+        if route.handler.is_cacheable() || admission.has_authorizer() {
             let step = self.without_forwarding_fields.clone();
             steps.push((StepKind::WithoutForwardingFields, step));
         }
-        steps.extend(authorizer.map(|authorizer| planned(StepKind::Authorize, authorizer)));
         let without_user_fields = self.without_user_fields.clone();
         steps.extend(without_user_fields.map(|step| (StepKind::WithoutUserFields, step)));
     }
@@ -250,18 +235,6 @@ impl<'c> SiteSteps<'c> {
             ),
         );
         [of_all, (concurrency, rates)]
-    }
-
-    /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
-    fn authorizer(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Option<Authorizer> {
-        match &route.authorize {
-            None => self.authorizer.clone(),
-            Some(setting) => {
-                let authorizer =
-                    Authorizer::new(setting.on()?, &route.location.key("authorize"), self.shared.resources);
-                authorizer.map_err(|more| problems.extend(more)).ok()
-            }
-        }
     }
 }
 

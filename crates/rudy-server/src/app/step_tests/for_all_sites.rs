@@ -125,6 +125,7 @@ fn mistakes_in_settings_for_all_sites_are_reported_once() {
     for (setting, problem) in [
         ("response_headers = { Date = 'now' }", "Date cannot be changed"),
         ("basic_auth = 'missing'", "cannot use the users of"),
+        ("authorize = { params = { A = 'a' } }", "the key `address` is missing"),
         ("error_pages = 'missing'", "cannot use the error pages in"),
         ("rate_limit = { rate = '1/s', by = 'user' }", "without"),
     ] {
