@@ -125,6 +125,16 @@ impl Site {
         addresses.join(",")
     }
 
+    /// Names a route of the site for people, or the site itself without paths.
+    pub(crate) fn label(&self, paths: &[PathPattern]) -> String {
+        let host = self.hosts.first().map(ToString::to_string);
+        match (host, paths.first()) {
+            (host, Some(path)) => format!("{}{path}", host.unwrap_or_default()),
+            (Some(host), None) => host,
+            (None, None) => "the default site".to_owned(),
+        }
+    }
+
     /// Whether an authority signs the certificates.
     pub(crate) fn is_auto(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto))

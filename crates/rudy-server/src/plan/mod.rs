@@ -227,12 +227,9 @@ impl<'c> SiteSteps<'c> {
         let of_all = (
             unless_off(
                 &self.of_all.concurrency,
-                of_route.concurrent_requests.as_ref().or(of_site.concurrent_requests.as_ref()),
+                [&of_site.concurrent_requests, &of_route.concurrent_requests],
             ),
-            unless_off(
-                &self.of_all.rate_limits,
-                of_route.rate_limit.as_ref().or(of_site.rate_limit.as_ref()),
-            ),
+            unless_off(&self.of_all.rate_limits, [&of_site.rate_limit, &of_route.rate_limit]),
         );
         [of_all, (concurrency, rates)]
     }
@@ -257,25 +254,17 @@ fn own_limits<T>(
 }
 
 /// Returns the limits for all sites, unless a route or its site switches them off.
-fn unless_off<T>(of_all: &LimitSteps, setting: Option<&OrOff<T>>) -> LimitSteps {
-    match setting {
-        Some(OrOff::Off) => LimitSteps::default(),
-        Some(OrOff::On(_)) | None => of_all.clone(),
-    }
+fn unless_off<T>(of_all: &LimitSteps, inner: [&Option<OrOff<T>>; 2]) -> LimitSteps {
+    let is_off = inner.into_iter().any(|setting| matches!(setting, Some(OrOff::Off)));
+    if is_off { LimitSteps::default() } else { of_all.clone() }
 }
 
 /// Names a route of a site, or the site itself without paths.
 fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
-    let host = site.hosts.first().map(ToString::to_string);
-    let label = match (host, paths.first()) {
-        (host, Some(path)) => format!("{}{path}", host.unwrap_or_default()),
-        (Some(host), None) => host,
-        (None, None) => "the default site".to_owned(),
-    };
     let hosts =
         site.hosts.iter().map(ToString::to_string).chain(site.listen.iter().map(|_| site.own_addresses()));
     let all: Vec<_> = hosts.chain(paths.iter().map(ToString::to_string)).collect();
-    Place { label, identity: all.join(" ") }
+    Place { label: site.label(paths), identity: all.join(" ") }
 }
 
 /// Names a site in stored responses: its first host, which stays when others are added, and its own addresses.

@@ -107,7 +107,7 @@ impl AdmissionTable {
 fn in_effect<'s, T: 's>(
     [of_all, of_site, of_route]: [Option<&'s OrOff<T>>; 3],
 ) -> impl Iterator<Item = &'s T> {
-    let own = of_route.or(of_site);
-    let of_all = of_all.filter(|_| !matches!(own, Some(OrOff::Off)));
-    of_all.into_iter().chain(own).filter_map(OrOff::on)
+    let is_off = [of_site, of_route].into_iter().flatten().any(|inner| matches!(inner, OrOff::Off));
+    let of_all = of_all.filter(|_| !is_off);
+    of_all.into_iter().chain(of_route.or(of_site)).filter_map(OrOff::on)
 }

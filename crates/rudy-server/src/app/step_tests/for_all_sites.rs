@@ -89,6 +89,10 @@ fn a_limit_for_all_sites_counts_the_requests_of_all_and_besides_their_own() {
     let server = app(&text("rate_limit = '1/h'"));
     let codes: Vec<_> = (0..2).map(|_| send(&server, "http", "/a.txt", &[]).status().as_u16()).collect();
     assert_eq!(codes, [200, 429], "its own is lower");
+    let route = "rate_limit = false\nroute = [{ path = '/r/*', files = 'www', rate_limit = { rate = '3/h', burst = 3 } }]";
+    let server = app(&text(route));
+    let codes: Vec<_> = (0..4).map(|_| send(&server, "http", "/r/a.txt", &[]).status().as_u16()).collect();
+    assert_eq!(codes, [200, 200, 200, 429], "its site switches off the one for all sites");
     let server = app(&text("rate_limit = false"));
     assert!((0..5).all(|_| send(&server, "http", "/a.txt", &[]).status() == 200));
 }
