@@ -21,6 +21,10 @@ impl Config {
         };
         let mut sections = vec![section("Listens on", self.addresses().iter().map(listen).collect())];
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), self.routes_of(site))));
+        let [for_all, switched_off] = self.settings_for_all();
+        sections.push(section("Settings for all sites", for_all));
+        sections.push(section("Settings for all sites that are switched off", switched_off));
+        sections.push(section("Settings from included files", self.included_settings()));
         sections.push(section("Upstreams", self.upstreams()));
         sections.push(section("Limits that differ from their defaults", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
