@@ -1,123 +1,16 @@
 //! Diagnostics of a configuration: all problems at once, each with file, line and expected value.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use rudy_units::visible;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
 use crate::invalid::InvalidValues;
-use crate::location::{Location, Mounts};
-use crate::placeholders::Placeholders;
-
-/// The files of a configuration, with the spans of their values.
-#[derive(Debug, Default)]
-pub struct Sources {
-    files: Vec<Source>,
-    /// Values from the environment, which are not shown.
-    pub placeholders: Placeholders,
-    /// Where the values of included files are written.
-    pub(crate) mounts: Mounts,
-    /// Where the values are that a table without them has from another one.
-    inherited: Mounts,
-}
-
-/// A configuration file.
-#[derive(Debug)]
-struct Source {
-    /// The path, for display.
-    name: String,
-    /// The text.
-    text: String,
-    /// The span of each value, by its pointer: `site.0.hosts`. Found when a place is shown: most files have no problem.
-    spans: OnceLock<HashMap<String, Spans>>,
-}
-
-/// The span of a value and of its key.
-#[derive(Debug, Clone)]
-struct Spans {
-    key: Option<Range<usize>>,
-    value: Range<usize>,
-}
-
-impl Sources {
-    /// Adds a file and returns its number.
-    pub(crate) fn add(&mut self, name: String, text: String) -> usize {
-        self.files.push(Source { name, text, spans: OnceLock::new() });
-        self.files.len() - 1
-    }
-
-    /// The folder of the file in which a value is written.
-    pub(crate) fn folder_of(&self, location: &Location) -> &Path {
-        let source = self.files.get(self.mounts.origin(location).source);
-        source.and_then(|source| Path::new(&source.name).parent()).unwrap_or(Path::new(""))
-    }
-
-    /// Notes that a table has a value from another one: its problems are shown there.
-    pub fn inherit(&mut self, location: Location, origin: Location) {
-        self.inherited.0.insert(location, origin);
-    }
-
-    /// Where a value is written, also one that its table has from another one.
-    fn origin(&self, location: &Location) -> Location {
-        self.mounts.origin(&self.inherited.origin(location)).into_owned()
-    }
-
-    /// The paths of the files.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(|source| source.name.as_ref())
-    }
-
-    /// Returns the file and the line of a location, for people. `None` for flags.
-    #[must_use]
-    pub fn place(&self, location: &Location) -> Option<String> {
-        let location = self.mounts.origin(location);
-        let source = self.files.get(location.source)?;
-        let span = &source.spans().get(&location.pointer)?.value;
-        let line = source.text.get(..span.start)?.matches('\n').count() + 1;
-        Some(format!("{}:{line}", source.name))
-    }
-}
-
-impl Source {
-    fn spans(&self) -> &HashMap<String, Spans> {
-        self.spans.get_or_init(|| {
-            let (document, _) = DeTable::parse_recoverable(&self.text);
-            let mut spans = HashMap::new();
-            record_table(&mut spans, document.get_ref(), &Location::file(0));
-            spans
-        })
-    }
-}
-
-fn record_table(spans: &mut HashMap<String, Spans>, table: &DeTable<'_>, location: &Location) {
-    for (key, value) in table {
-        record_value(spans, Some(key.span()), value, &location.key(key.get_ref()));
-    }
-}
-
-fn record_value(
-    spans: &mut HashMap<String, Spans>,
-    key: Option<Range<usize>>,
-    value: &Spanned<DeValue<'_>>,
-    location: &Location,
-) {
-    spans.insert(location.pointer.clone(), Spans { key, value: value.span() });
-    match value.get_ref() {
-        DeValue::Table(table) => record_table(spans, table, location),
-        DeValue::Array(array) => {
-            for (index, value) in array.iter().enumerate() {
-                record_value(spans, None, value, &location.index(index));
-            }
-        }
-        _ => {}
-    }
-}
+use crate::location::Location;
+use crate::sources::Sources;
 
 /// A problem in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-use crate::diagnostics::{Problem, Sources};
+use crate::diagnostics::Problem;
 use crate::hints::Hints;
 use crate::includes::{Includer, Texts};
 use crate::invalid::InvalidValues;
 use crate::location::Location;
 use crate::read::{Outcome, Reader, Setting};
+use crate::sources::Sources;
 use crate::text::{first_line, read_text, syntax_errors};
 use crate::variables::Expansion;
 

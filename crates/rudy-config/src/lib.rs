@@ -17,11 +17,12 @@ mod placeholders;
 mod read;
 mod schema;
 mod shape;
+mod sources;
 mod text;
 mod values;
 mod variables;
 
-pub use diagnostics::{Diagnostics, Problem, Sources};
+pub use diagnostics::{Diagnostics, Problem};
 pub use fields::{FieldName, FieldValue, Fields, HeaderFieldName, field_table};
 pub use files::Files;
 pub use hints::{Hints, missing};
@@ -33,4 +34,5 @@ pub use read::{Choice, Invalid, Located, Setting, Table, TableReader, Value, Wor
 pub use rudy_config_derive::{Table, Words};
 pub use schema::json_schema;
 pub use shape::{Key, Kind, Member, Named, Shape, TableInfo, Word};
+pub use sources::Sources;
 pub use values::{Command, FilePath, Int, Maximum, OneOrMany};

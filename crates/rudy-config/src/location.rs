@@ -69,6 +69,13 @@ impl Location {
         keys.join(".")
     }
 
+    /// The last of its keys, also of an element of an array.
+    #[must_use]
+    pub fn last_key(&self) -> &str {
+        let mut keys = self.pointer.rsplit('.');
+        keys.find(|key| key.parse::<usize>().is_err()).unwrap_or_default()
+    }
+
     /// The enclosing table or list; `None` for a file.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {

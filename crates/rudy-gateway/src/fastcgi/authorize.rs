@@ -68,7 +68,8 @@ impl Authorizer {
         let response = match decision {
             Ok(Decision::Allow(variables)) => {
                 let state = request.state_mut();
-                (state.variables, state.was_allowed) = (variables, true);
+                state.variables.extend(variables);
+                state.was_allowed = true;
                 None
             }
             Ok(Decision::Deny(response)) => Some(response),

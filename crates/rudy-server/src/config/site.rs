@@ -2,7 +2,7 @@
 
 use rudy_config::{FilePath, InvalidValues, Location, OneOrMany, OrOff, Problem, Sources, Table};
 use rudy_files::{Browse, FilesOptions, FilesTable};
-use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
+use rudy_gateway::fastcgi::PHP_SUFFIX;
 use rudy_gateway::php::PhpTable;
 use rudy_pipeline::conditions::Conditions;
 use rudy_pipeline::routing::{HostPattern, PathPattern};
@@ -55,10 +55,6 @@ pub struct Site {
     /// route with `path = "/*"` and `php = { root = ... }`.
     #[setting(example = "public")]
     pub php: Option<PhpTable>,
-    /// FastCGI authorizer for all routes of the site: an app that decides which requests are allowed. A route can use
-    /// another one, or none.
-    #[setting(example = { address = "unix:/run/auth.sock" })]
-    pub authorize: Option<Box<AuthorizeTable>>,
     /// File with redirects of single paths, which come before all routes. A line has a path, a target, and optionally a status:
     /// `/old.html /new/ 302`. The default status is 301, and `#` begins a comment. A target without a query gets that of the
     /// request.
@@ -103,10 +99,6 @@ pub struct Route {
     /// Clients get 404 for its paths, also if a later route has them.
     #[setting(default)]
     pub internal: bool,
-    /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
-    /// route.
-    #[setting(example = false)]
-    pub authorize: Option<OrOff<AuthorizeTable>>,
     /// Files with keys of this table, relative to this file, for what several tables have in common. A key that is in the table and in a
     /// file, or in two files, is an error; lists of tables are joined, those of the table first.
     #[setting(example = ["snippets/security.toml"])]
@@ -140,6 +132,16 @@ impl Site {
         let addresses: Vec<_> =
             self.addresses().unwrap_or_default().iter().map(ToString::to_string).collect();
         addresses.join(",")
+    }
+
+    /// Names a route of the site for people, or the site itself without paths.
+    pub(crate) fn label(&self, paths: &[PathPattern]) -> String {
+        let host = self.hosts.first().map(ToString::to_string);
+        match (host, paths.first()) {
+            (host, Some(path)) => format!("{}{path}", host.unwrap_or_default()),
+            (Some(host), None) => host,
+            (None, None) => "the default site".to_owned(),
+        }
     }
 
     /// Whether an authority signs the certificates.
@@ -249,7 +251,6 @@ impl Route {
             when: None,
             internal: false,
             handler,
-            authorize: None,
             include: None,
             steps: StepsTable::default(),
             caching: CacheSetting::default(),

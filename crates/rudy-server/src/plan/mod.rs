@@ -9,7 +9,6 @@ use std::sync::Arc;
 use http::HeaderValue;
 use rudy_caching::{Cache, CacheStore, CacheTable, Caches};
 use rudy_config::{OneOrMany, OrOff, Problem};
-use rudy_gateway::fastcgi::Authorizer;
 use rudy_guard::{
     Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, VaryByConditions,
     WithoutForwardingFields,
@@ -60,7 +59,6 @@ pub(crate) struct SiteSteps<'c> {
     admission: Admission,
     without_user_fields: Option<Arc<dyn Step>>,
     without_forwarding_fields: Arc<dyn Step>,
-    authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
     limits: Arc<Limits>,
@@ -84,10 +82,6 @@ impl<'c> SiteSteps<'c> {
         problems: &mut Vec<Problem>,
     ) -> Self {
         site.steps.check(&[PathPattern::everything()], &site.location, problems);
-        let authorizer = site.authorize.as_ref().and_then(|table| {
-            let authorizer = Authorizer::new(table, &site.location.key("authorize"), resources);
-            authorizer.map_err(|more| problems.extend(more)).ok()
-        });
         let pages = site.steps.pages(of_all.pages.as_ref(), &site.location, problems);
         let shared = Shared::new(resources, config, Some(site));
         let table = &site.steps.admission;
@@ -114,7 +108,6 @@ impl<'c> SiteSteps<'c> {
             admission,
             without_user_fields: without_user_fields(config, site),
             without_forwarding_fields: Arc::new(WithoutForwardingFields(config.client_address.clone())),
-            authorizer,
             pages,
             hsts,
             limits,
@@ -167,7 +160,7 @@ impl<'c> SiteSteps<'c> {
         let compresses = compressor.is_some();
         steps.extend(compressor.map(|compressor| planned(StepKind::Compression, Compress { compressor })));
         steps.extend(admission.before_limits());
-        self.plan_logins(route, &admission, &mut steps, problems);
+        self.plan_logins(route, &admission, &mut steps);
         steps.extend(settings.steps());
         let cache = route.caching.cache.clone().or_else(|| self.site.caching.cache.clone());
         self.plan_cache(route, cache, compresses, &mut steps, problems);
@@ -175,13 +168,7 @@ impl<'c> SiteSteps<'c> {
     }
 
     /// Adds the logins of a route, its limits, which may count by user, and what removes fields that name users.
-    fn plan_logins(
-        &self,
-        route: &config::Route,
-        admission: &Admission,
-        steps: &mut Vec<Planned>,
-        problems: &mut Vec<Problem>,
-    ) {
+    fn plan_logins(&self, route: &config::Route, admission: &Admission, steps: &mut Vec<Planned>) {
         let login = route.steps.admission.login(&self.site.steps.admission, &self.defaults.admission);
         let limits = self.limits_of(route);
         for (concurrency, rates) in &limits {
@@ -195,12 +182,10 @@ impl<'c> SiteSteps<'c> {
         }
         let [(_, of_all), (_, own)] = &limits;
         steps.extend(admission.logins(&own.logins.after(&of_all.logins)));
-        let authorizer = self.authorizer(route, problems);
-        if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
+        if route.handler.is_cacheable() || admission.has_authorizer() {
             let step = self.without_forwarding_fields.clone();
             steps.push((StepKind::WithoutForwardingFields, step));
         }
-        steps.extend(authorizer.map(|authorizer| planned(StepKind::Authorize, authorizer)));
         let without_user_fields = self.without_user_fields.clone();
         steps.extend(without_user_fields.map(|step| (StepKind::WithoutUserFields, step)));
     }
@@ -252,26 +237,11 @@ impl<'c> SiteSteps<'c> {
         let of_all = (
             unless_off(
                 &self.of_all.concurrency,
-                of_route.concurrent_requests.as_ref().or(of_site.concurrent_requests.as_ref()),
+                [&of_site.concurrent_requests, &of_route.concurrent_requests],
             ),
-            unless_off(
-                &self.of_all.rate_limits,
-                of_route.rate_limit.as_ref().or(of_site.rate_limit.as_ref()),
-            ),
+            unless_off(&self.of_all.rate_limits, [&of_site.rate_limit, &of_route.rate_limit]),
         );
         [of_all, (concurrency, rates)]
-    }
-
-    /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
-    fn authorizer(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Option<Authorizer> {
-        match &route.authorize {
-            None => self.authorizer.clone(),
-            Some(setting) => {
-                let authorizer =
-                    Authorizer::new(setting.on()?, &route.location.key("authorize"), self.shared.resources);
-                authorizer.map_err(|more| problems.extend(more)).ok()
-            }
-        }
     }
 }
 
@@ -299,25 +269,17 @@ fn own_limits<T>(
 }
 
 /// Returns the limits for all sites, unless a route or its site switches them off.
-fn unless_off<T>(of_all: &LimitSteps, setting: Option<&OrOff<T>>) -> LimitSteps {
-    match setting {
-        Some(OrOff::Off) => LimitSteps::default(),
-        Some(OrOff::On(_)) | None => of_all.clone(),
-    }
+fn unless_off<T>(of_all: &LimitSteps, inner: [&Option<OrOff<T>>; 2]) -> LimitSteps {
+    let is_off = inner.into_iter().any(|setting| matches!(setting, Some(OrOff::Off)));
+    if is_off { LimitSteps::default() } else { of_all.clone() }
 }
 
 /// Names a route of a site, or the site itself without paths.
 fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
-    let host = site.hosts.first().map(ToString::to_string);
-    let label = match (host, paths.first()) {
-        (host, Some(path)) => format!("{}{path}", host.unwrap_or_default()),
-        (Some(host), None) => host,
-        (None, None) => "the default site".to_owned(),
-    };
     let hosts =
         site.hosts.iter().map(ToString::to_string).chain(site.listen.iter().map(|_| site.own_addresses()));
     let all: Vec<_> = hosts.chain(paths.iter().map(ToString::to_string)).collect();
-    Place { label, identity: all.join(" ") }
+    Place { label: site.label(paths), identity: all.join(" ") }
 }
 
 /// Names a site in stored responses: its first host, which stays when others are added, and its own addresses.

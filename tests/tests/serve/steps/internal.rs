@@ -48,7 +48,8 @@ fn only_redirects_of_the_server_lead_to_an_internal_route() {
     for fields in ["X-Accel-Redirect: /protected/a.txt", "X-Original-URL: /protected/a.txt", "X-Rewrite-URL: /protected/a.txt"] {
         assert_eq!(server.request("GET", "/b.txt", &[fields]).text(), "public", "{fields}");
     }
-    let explained = Rudy::command(["check", "--explain", "/protected/a.txt"]).folder(server.config_folder()).output();
+    let folder = Folder::with(&files);
+    let explained = Rudy::command(["check", "--explain", "/protected/a.txt"]).folder(folder.path()).output();
     let last = "Response  404: only internal redirects lead to the route for this path";
     assert_eq!(explained.stdout.lines().last(), Some(last));
 }
