@@ -45,7 +45,11 @@ fn only_redirects_of_the_server_lead_to_an_internal_route() {
         assert_eq!(response.status, status, "{target}");
         assert!(text.is_none_or(|text| response.text() == text), "{target}: {}", response.text());
     }
-    for fields in ["X-Accel-Redirect: /protected/a.txt", "X-Original-URL: /protected/a.txt", "X-Rewrite-URL: /protected/a.txt"] {
+    for fields in [
+        "X-Accel-Redirect: /protected/a.txt",
+        "X-Original-URL: /protected/a.txt",
+        "X-Rewrite-URL: /protected/a.txt",
+    ] {
         assert_eq!(server.request("GET", "/b.txt", &[fields]).text(), "public", "{fields}");
     }
     let folder = Folder::with(&files);
