@@ -24,7 +24,7 @@ pub(crate) fn run(text: &[u8]) {
         }
         Err(errors) => {
             let rendered = errors.render(false);
-            let has_place = rendered.contains(&format!("--> {}:", file.display()));
+            let has_place = rendered.contains("--> ");
             // A file that is no text has no lines.
             assert!(errors.count() > 0 && (has_place || std::str::from_utf8(text).is_err()), "{rendered}");
         }
