@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, header};
-use rudy_guard::{BodyLimit, Changes, RequestFields, RequestTimeout, ResponseFields};
+use rudy_guard::{BodyLimit, CacheControl, Changes, RequestFields, RequestTimeout, ResponseFields};
 use rudy_pipeline::Step;
 use rudy_pipeline::field_changes::{FieldChange, FieldChanges};
 use rudy_pipeline::media_types::FileTypes;
@@ -123,6 +123,9 @@ step_kinds! {
     CorsHeaders: "`cors`: the fields of responses",
     Conditions: "`when`: the fields that choose a route, in `Vary`",
     ErrorPages: "`error_pages`",
+    CacheControl: "`cache_control`" = |settings| {
+        settings.innermost(|steps| steps.cache_control.as_ref())?.on().map(|rules| step(CacheControl::new(rules)))
+    },
     Maintenance: "`maintenance`",
     Access: "`allow`, `deny` and `access`",
     /// Preflight requests have no credentials.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use rudy_caching::CacheTable;
 use rudy_config::{Location, OneOrMany, OrOff, Problem, Table};
-use rudy_guard::{BandwidthTable, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable};
+use rudy_guard::{
+    BandwidthTable, CacheControlTable, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
+};
 use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::field_changes::FieldChanges;
 use rudy_pipeline::media_types::{Charset, MediaTypeTable};
@@ -27,9 +29,15 @@ pub struct StepsTable {
     /// `{ add = "..." }` adds a line, `{ default = "..." }` sets a field that the response lacks, and
     /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
     /// `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request). The changes of a route come
-    /// after those of its site, and replace them for the same field.
+    /// after those of its site, and replace them for the same field. A value of `Cache-Control` or `Expires` that lets caches store a response
+    /// is for successful ones (2xx and 304) only, except with `{ set = "...", always = true }`.
     #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
     pub response_headers: FieldChanges,
+    /// How long caches may keep successful responses (2xx and 304), whatever the handler is: a value of `Cache-Control`, or a list of
+    /// values by path, of which the first that matches counts. It replaces `Cache-Control` and `Expires`, unless the response has `private`,
+    /// `no-store` or `no-cache`. That of a route replaces that of its site, and `false` switches it off.
+    #[setting(example = "max-age=600", example = [{ pattern = "*.css", value = "max-age=31536000, immutable" }])]
+    pub cache_control: Option<OrOff<OneOrMany<CacheControlTable>>>,
     /// Changes to the header fields of requests, before the handler, in the form of `response_headers`. A field that is set
     /// or removed is removed in every spelling that is the same variable for an app.
     #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
