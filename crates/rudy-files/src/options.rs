@@ -280,7 +280,7 @@ fn is_below(path: &str) -> bool {
 }
 
 /// The compiled rules of `cache_control`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CacheRules {
     patterns: GlobSet,
     values: Vec<HeaderValue>,

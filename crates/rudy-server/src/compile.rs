@@ -11,6 +11,7 @@ use rudy_pipeline::exchange::{OwnCounters, RouteName};
 use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
 use rudy_service::listen_address::Address;
+use rudy_site_tls::TlsState;
 
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
@@ -42,7 +43,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     // Once, because it looks at all sites.
     let body_bytes_max = config.body_bytes_max();
     let counters = OwnCounters::default();
-    let mut sites = Vec::new();
+    let mut sites = Vec::with_capacity(config.sites.len());
     let of_all = AllSites::new(config, resources, &mut problems);
     for (number, site) in config.sites.iter().enumerate() {
         unreachable_routes(site, &mut problems);
@@ -58,7 +59,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             ..RouteName::new(site_name.clone(), path.map(ToString::to_string))
         };
         let steps = SiteSteps::new(config, &of_all, site, resources, hsts, body_bytes_max, &mut problems);
-        let mut routes = Vec::new();
+        let mut routes = Vec::with_capacity(site.routes.len());
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);
             let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
@@ -96,9 +97,13 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
                 Route { paths: vec![PathPattern::everything()], script_suffix: None, handler: target },
             )
         });
-        let tls = config.tls_of(site);
-        let tls = tls.and_then(|definition| rudy_site_tls::site(definition, &resources.of(), &mut problems));
-        sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
+        sites.push(Site { routes, outer, redirects, tls: None, is_auto: site.is_auto(), https_port });
+    }
+    // After the rest, because certificates outlive a reload, which frees the rest: it should be together in memory.
+    let state = resources.of::<TlsState>();
+    for (site, of_config) in sites.iter_mut().zip(&config.sites) {
+        let definition = config.tls_of(of_config);
+        site.tls = definition.and_then(|definition| rudy_site_tls::site(definition, &state, &mut problems));
     }
     if problems.is_empty() { Ok(Router::new(listeners, sites)) } else { Err(problems) }
 }

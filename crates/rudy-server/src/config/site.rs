@@ -177,6 +177,8 @@ impl Site {
     /// Adds the last route of a site with `root` or `php`. Values in `invalid` were skipped.
     pub(super) fn add_default_route(&mut self, invalid: &[Location]) -> Vec<Problem> {
         let mut problems = self.without_root(invalid);
+        // A list with little room would double.
+        self.routes.reserve_exact(1);
         match (&self.root, &self.php) {
             (Some(_), Some(_)) => {
                 let location = &self.location;
