@@ -89,11 +89,17 @@ struct Definition {
     cache_rules: CacheRules,
 }
 
+impl Opened {
+    fn shared(&self) -> &Arc<Shared> {
+        self.shared.get_or_init(|| self.folders.files(&self.definition))
+    }
+}
+
 impl Deref for Opened {
     type Target = Arc<Shared>;
 
     fn deref(&self) -> &Arc<Shared> {
-        self.shared.get_or_init(|| self.folders.files(&self.definition))
+        self.shared()
     }
 }
 
@@ -184,7 +190,7 @@ impl Files {
 
     /// Starts to serve: opens what routes share, and sets the log for errors of the file system and missing configured files. Only the first call has an effect.
     pub fn log_to(&self, log: ErrorLog) {
-        let _shared: &Arc<Shared> = &self.0;
+        self.0.shared();
         self.1.get_or_init(|| log);
     }
 

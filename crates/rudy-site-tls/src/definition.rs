@@ -106,7 +106,7 @@ impl Definition {
     /// Returns the certificate of an authority for a name, if it is there.
     fn stored(&self, sources: &Sources, name: &str, problems: &mut Vec<Problem>) -> Option<Arc<Certificate>> {
         let file = sources.acme.file(&self.directory, name)?;
-        let stored = sources.from_files(vec![file], || {
+        let stored = sources.shared(vec![file], || {
             let stored = sources.acme.stored(&self.directory, name).map_err(Some)?;
             stored.map(|certificate| certificate.with_source(CertificateSource::Auto.to_string())).ok_or(None)
         });
@@ -122,7 +122,7 @@ impl Definition {
     ) -> Vec<Arc<Certificate>> {
         let read = |(location, files): (Location, CertificateTable)| {
             let paths = files.paths().map(Path::to_owned).collect();
-            let certificate = sources.from_files(paths, || files::certificate(&files, &location))?;
+            let certificate = sources.shared(paths, || files::certificate(&files, &location))?;
             match check::misfit(&certificate, &self.hosts, now) {
                 Some(why) => {
                     Err(vec![*files::unusable(&files.certificate, &location.key("certificate"), why)])

@@ -46,7 +46,7 @@ impl Sources {
 
     /// Returns the certificate from these files, which is read with `read`. Sites share it while it is in use, and a reload reads
     /// it again only if a file has changed.
-    pub(super) fn from_files<E>(
+    pub(super) fn shared<E>(
         &self,
         files: Vec<PathBuf>,
         read: impl FnOnce() -> Result<Certificate, E>,

@@ -94,6 +94,7 @@ impl Check {
 }
 
 /// The default number of threads: half of the cores.
+#[must_use]
 pub fn default_threads() -> NonZeroUsize {
     NonZeroUsize::new(rudy_system::cores() / 2).unwrap_or(NonZeroUsize::MIN)
 }
