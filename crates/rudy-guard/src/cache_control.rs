@@ -85,7 +85,7 @@ impl ResponseStep for CacheControl {
     }
 }
 
-/// Whether only a client may keep the response, or nobody.
+/// Whether only a client may keep the response, or no client either.
 fn forbids_storing(response: &Response) -> bool {
     let forbids = |line: &[u8]| {
         members(line).any(|directive| {

@@ -74,7 +74,7 @@ impl FieldChange {
         Self { key: name.to_string(), name: name.clone(), action, always: true }
     }
 
-    /// Whether the change is for successful responses (2xx and 304) only: caches would keep an error as long as what it stands for.
+    /// Whether the change is for successful responses (2xx and 304) only: caches would keep an error for as long.
     #[must_use]
     pub fn is_on_success(&self) -> bool {
         !self.always && self.action.values().iter().any(|value| lets_store(&self.name, &value.to_string()))
@@ -86,7 +86,7 @@ fn lets_store(name: &HeaderName, value: &str) -> bool {
     match name.as_str() {
         "expires" => HttpDate::parse(value.as_bytes()).is_some_and(|date| date.unix_seconds() > LONG_PAST),
         "cache-control" | "cdn-cache-control" | "surrogate-control" => {
-            let directives = || members(value.as_bytes()).map(|directive| directive.to_ascii_lowercase());
+            let directives = || members(value.as_bytes()).map(<[u8]>::to_ascii_lowercase);
             let is_time = |directive: &[u8], name: &[u8]| {
                 directive.strip_prefix(name).is_some_and(|time| time.iter().any(|digit| *digit != b'0'))
             };
@@ -100,7 +100,7 @@ fn lets_store(name: &HeaderName, value: &str) -> bool {
     }
 }
 
-/// The beginning of the year 2000. An earlier `Expires` says that a response is stale.
+/// The beginning of the year 2000. An earlier `Expires` is of a response that is stale.
 const LONG_PAST: u64 = 946_684_800;
 
 impl<V> Action<V> {
