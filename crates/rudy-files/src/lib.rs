@@ -142,6 +142,19 @@ pub enum Outcome {
     Reply(Reply),
     /// An internal redirect to this path, because another route matches the index, the fallback or a file of `try_files`.
     Redirect(RequestPath<'static>),
+    /// Nothing was found, and the next route that matches has the request.
+    NextRoute,
+}
+
+impl Outcome {
+    /// Returns the response to the request.
+    pub fn reply(self, request: Request<'_>, call: &Call<'_>) -> Reply {
+        match self {
+            Self::Reply(reply) => reply,
+            Self::Redirect(path) => call.context.redirect(request, path),
+            Self::NextRoute => call.next_route(request),
+        }
+    }
 }
 
 impl Handler for Files {
@@ -154,14 +167,18 @@ impl Handler for Files {
             route.if_has_other_routes(&other_routes),
             context.access,
         ) {
-            Ok(Outcome::Reply(reply)) => reply,
-            Ok(Outcome::Redirect(path)) => context.redirect(request, path),
+            Ok(outcome) => outcome.reply(request, &call),
             Err(WouldBlock) => call.on_pool(request),
         }
     }
 
     fn serves_files(&self) -> bool {
         true
+    }
+
+    /// The next route may be one with `proxy`.
+    fn accepts_tunnels(&self) -> bool {
+        self.0.options.next_route
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -209,6 +226,7 @@ impl Files {
     ) -> Result<Outcome, WouldBlock> {
         let path = match FolderPath::new(path) {
             Ok(path) => path,
+            Err(_) if self.0.options.next_route => return Ok(Outcome::NextRoute),
             Err(error) => {
                 let explanation = format!("Bad request: {error}.");
                 let response = pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation);
@@ -233,6 +251,7 @@ impl Files {
             };
             return Ok(match path {
                 Some(path) => Outcome::Redirect(path),
+                None if self.0.options.next_route => Outcome::NextRoute,
                 None => Outcome::Reply(response.into()),
             });
         }
@@ -240,6 +259,7 @@ impl Files {
             Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
             Resolved::Reply(reply) => Outcome::Reply(reply),
             Resolved::OtherRoute(path) => Outcome::Redirect(path),
+            Resolved::NextRoute => Outcome::NextRoute,
         })
     }
 
@@ -265,7 +285,7 @@ impl Files {
         };
         match self.respond_at(request, path, None, access)? {
             Outcome::Reply(reply) => Ok(reply),
-            Outcome::Redirect(_) => unreachable!("no redirect happens without other routes"),
+            Outcome::Redirect(_) | Outcome::NextRoute => unreachable!("there are no other routes"),
         }
     }
 

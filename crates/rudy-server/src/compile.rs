@@ -50,6 +50,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
+        problems.extend(missing_next_route(site));
         let hsts = config::tls::hsts(config, site, &mut problems);
         let site_name = config.name_of(site);
         let host = site.hosts.first().map(ToString::to_string).unwrap_or_default();
@@ -175,8 +176,10 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
     for (number, route) in site.routes.iter().enumerate() {
         let earlier = &site.routes[..number];
         let taken = |path: &PathPattern| {
-            let mut earlier =
-                earlier.iter().filter(|earlier| earlier.when.is_none() || earlier.when == route.when);
+            let takes_all = |other: &&config::Route| {
+                (other.when.is_none() || other.when == route.when) && !other.has_next_route()
+            };
+            let mut earlier = earlier.iter().filter(takes_all);
             earlier.find(|route| route.paths.iter().any(|pattern| pattern.covers(path)))
         };
         let takers: Vec<_> = route.paths.iter().map(taken).collect();
@@ -195,6 +198,18 @@ fn too_many_conditions(route: &config::Route) -> Problem {
     let title = format!("the routes of a site can have at most {CONDITIONS_MAX} different conditions");
     let problem = Problem::key(&route.location.key("when"), title).label("one more");
     problem.help("a route with a list of tables has one of them, and routes with the same `when` share it")
+}
+
+/// Reports a route that passes requests on, although no route follows.
+fn missing_next_route(site: &config::Site) -> Option<Problem> {
+    let route = site.routes.last().filter(|route| route.has_next_route())?;
+    let problem =
+        Problem::key(&route.handler_location().key("next_route"), "this is the last route of the site");
+    Some(
+        problem
+            .label("no route follows")
+            .help("add a [[site.route]] for missing files, such as one with `proxy`"),
+    )
 }
 
 /// Reports redirects and rewrites that lead back to their own route. For most targets with placeholders this is unknown.

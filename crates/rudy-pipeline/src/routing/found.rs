@@ -108,7 +108,7 @@ impl<'r, H> RouteMatch<'r, H> {
         let Some(bare) = path.without_parameters()?.filter(|_| !self.pattern.has_parameters()) else {
             return Ok(());
         };
-        let route = self.site.governing(bare.as_bytes(), self.id.met, SCRIPTS_MAX);
+        let route = self.site.governing(bare.as_bytes(), self.id.met.into(), SCRIPTS_MAX);
         let is_safe = |number: usize| {
             self.id.route == InSite::Listed(number) || is_harmless(&self.site.routes[number].handler)
         };
@@ -120,7 +120,7 @@ impl<'r, H> RouteMatch<'r, H> {
     pub fn path_on_other_route(&self, path: &RequestPath<'_>, file: &str) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
-        let (number, _) = self.site.first(target.as_bytes(), self.id.met)?;
+        let (number, _) = self.site.first(target.as_bytes(), self.id.met.into())?;
         (self.id.route != InSite::Listed(number)).then_some(target)
     }
 }

@@ -73,6 +73,22 @@ pub struct Route<H> {
 /// `.php`; more are a burden, because each needs a search of its own.
 const SCRIPTS_MAX: usize = 8;
 
+/// The routes that are tried for a request.
+#[derive(Debug, Clone, Copy)]
+struct Tried {
+    /// The number of the first one.
+    from: usize,
+    /// The conditions that the request meets.
+    met: Met,
+}
+
+impl From<Met> for Tried {
+    /// All routes.
+    fn from(met: Met) -> Self {
+        Self { from: 0, met }
+    }
+}
+
 impl<H> Route<H> {
     /// A route for all paths, without conditions.
     #[must_use]
@@ -172,16 +188,17 @@ impl<H> Site<H> {
     /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
     /// the same route in both readings, so that it can neither bypass the route `/admin/*` nor leave its own route. A pattern that
     /// contains the encoded slash itself is an exception.
-    fn find(&self, path: &RequestPath<'_>, met: Met) -> Result<(InSite, usize), NotFound> {
+    fn find(&self, path: &RequestPath<'_>, tried: Tried) -> Result<(InSite, usize), NotFound> {
         if self.redirects.as_ref().is_some_and(|(map, _)| map.contains(path)) {
             return Ok((InSite::Redirects, 0));
         }
-        let (number, pattern) = self.governing(path.as_bytes(), met, SCRIPTS_MAX)?;
+        let (number, pattern) = self.governing(path.as_bytes(), tried, SCRIPTS_MAX)?;
         if let Some(decoded) = path.with_slashes_decoded().transpose()
             && !self.routes[number].paths[pattern].has_encoded_slash()
         {
             let decoded = decoded.map_err(NotFound::Ambiguous)?;
-            if !self.governing(decoded.as_bytes(), met, SCRIPTS_MAX).is_ok_and(|(other, _)| other == number) {
+            if !self.governing(decoded.as_bytes(), tried, SCRIPTS_MAX).is_ok_and(|(other, _)| other == number)
+            {
                 return Err(NotFound::Ambiguous(PathError::EncodedSlash));
             }
         }
@@ -189,8 +206,9 @@ impl<H> Site<H> {
     }
 
     /// Returns the numbers of the first route that matches the path and whose conditions are met, and of the pattern that matches.
-    fn first(&self, path: &[u8], met: Met) -> Option<(usize, usize)> {
-        let mut routes = self.routes.iter().enumerate().filter(|(_, route)| route.is_for(met));
+    fn first(&self, path: &[u8], tried: Tried) -> Option<(usize, usize)> {
+        let routes = self.routes.iter().enumerate().skip(tried.from);
+        let mut routes = routes.filter(|(_, route)| route.is_for(tried.met));
         routes.find_map(|(number, route)| Some((number, route.matching_pattern(path)?)))
     }
 
@@ -203,8 +221,8 @@ impl<H> Site<H> {
     ///
     /// Whether the script exists is not checked: the route would depend on the file system. So the rule also applies to a folder
     /// with the name of a script.
-    fn governing(&self, path: &[u8], met: Met, scripts_max: usize) -> Result<(usize, usize), NotFound> {
-        let found = self.first(path, met).ok_or(NotFound::Path)?;
+    fn governing(&self, path: &[u8], tried: Tried, scripts_max: usize) -> Result<(usize, usize), NotFound> {
+        let found = self.first(path, tried).ok_or(NotFound::Path)?;
         let route = &self.routes[found.0];
         let pattern = &route.paths[found.1];
         let script =
@@ -213,7 +231,7 @@ impl<H> Site<H> {
             return Ok(found);
         };
         let left = scripts_max.checked_sub(1).ok_or(NotFound::Path)?;
-        let of_script = self.governing(script, met, left)?;
+        let of_script = self.governing(script, tried, left)?;
         if of_script.0 == found.0 || self.routes[of_script.0].matches(path) {
             Ok(found)
         } else if route.matches(script) {
@@ -376,18 +394,41 @@ impl<H> Router<H> {
         } else {
             site.conditions.of(&Examined { request, path, client, listeners: &self.listeners })
         };
-        let found = site.find(path, met).and_then(|(route, pattern)| {
-            let is_hidden = site.route(route).is_internal && !internal_redirect::is_redirected(request);
+        Ok(RouteMatch {
+            awaits_certificate: tls.is_none() && site.is_auto && !site.has_certificate_for(host()),
+            needs_certificate: tls.is_none() && site.requires_certificates(),
+            ..self.find_in(number, path, met.into(), internal_redirect::is_redirected(request))?
+        })
+    }
+
+    /// Returns the next route after another one of its site that matches the path, and whose conditions the request meets. `is_redirected` is
+    /// whether an internal redirect led to that one.
+    pub fn next(
+        &self,
+        from: RouteId,
+        path: &RequestPath<'_>,
+        is_redirected: bool,
+    ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
+        let after = if let InSite::Listed(number) = from.route { number + 1 } else { usize::MAX };
+        self.find_in(from.site, path, Tried { from: after, met: from.met }, is_redirected)
+    }
+
+    fn find_in(
+        &self,
+        number: usize,
+        path: &RequestPath<'_>,
+        tried: Tried,
+        is_redirected: bool,
+    ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
+        let (site, met) = (&self.sites[number], tried.met);
+        let found = site.find(path, tried).and_then(|(route, pattern)| {
+            let is_hidden = site.route(route).is_internal && !is_redirected;
             if is_hidden { Err(NotFound::Internal) } else { Ok((route, pattern)) }
         });
         let (route, pattern) = found.map_err(|reason| {
             let outer = RouteId { site: number, route: InSite::Outer, pattern: 0, met };
             Missing { reason, outer: Some(site.route_match(outer)) }
         })?;
-        Ok(RouteMatch {
-            awaits_certificate: tls.is_none() && site.is_auto && !site.has_certificate_for(host()),
-            needs_certificate: tls.is_none() && site.requires_certificates(),
-            ..site.route_match(RouteId { site: number, route, pattern, met })
-        })
+        Ok(site.route_match(RouteId { site: number, route, pattern, met }))
     }
 }

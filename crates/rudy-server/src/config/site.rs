@@ -261,6 +261,11 @@ impl Route {
         }
     }
 
+    /// Whether the next route has requests for which this one finds nothing.
+    pub(crate) fn has_next_route(&self) -> bool {
+        matches!(&self.handler, HandlerTable::Files(table) if table.options.next_route)
+    }
+
     /// Where the paths are written.
     pub(crate) fn paths_location(&self) -> Location {
         self.location.key("path")
