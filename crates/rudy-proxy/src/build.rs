@@ -47,12 +47,12 @@ impl HandlerConfig for ProxyTable {
             Int(weight) => format!("{} (weight {weight})", upstream.url),
         };
         let upstreams = self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ");
-        match &self.health_check {
-            Some(HealthCheckTable { path, interval: Time(interval), .. }) => {
-                format!("{upstreams}, health check {path} every {}", rudy_units::duration(*interval))
-            }
-            None => upstreams,
-        }
+        let check = |HealthCheckTable { path, interval: Time(interval), .. }: &_| {
+            format!("health check {path} every {}", rudy_units::duration(*interval))
+        };
+        let unverified = self.insecure_skip_verify.then(|| "certificates are NOT verified".to_owned());
+        let details = self.health_check.iter().map(check).chain(unverified);
+        [upstreams].into_iter().chain(details).collect::<Vec<_>>().join(", ")
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {

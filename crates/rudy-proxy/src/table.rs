@@ -55,6 +55,9 @@ pub struct ProxyTable {
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
     #[setting(example = "ca.pem")]
     pub trusted_certificates: Option<FilePath>,
+    /// Does not verify the certificates of `https` upstreams: whoever is between Rudy and an upstream can read and change everything. Prefer
+    /// `trusted_certificates` with the certificate of the upstream, also if it is self-signed.
+    pub insecure_skip_verify: bool,
     /// PEM file with the certificate for `https` upstreams that ask for one, followed by those of its issuers.
     #[setting(example = "client.pem")]
     pub client_certificate: Option<FilePath>,
@@ -180,6 +183,13 @@ impl ProxyTable {
         }
         problems.extend(self.problem_of_pair(location));
         problems.extend(self.problem_of_service(location));
+        if self.insecure_skip_verify && self.trusted_certificates.is_some() {
+            let key = location.key("insecure_skip_verify");
+            let title = "`insecure_skip_verify` and `trusted_certificates` exclude each other";
+            problems.push(
+                Problem::key(&key, title).label("remove it: the certificates are verified with the file"),
+            );
+        }
         if self.hash_balance_factor.is_some() && !matches!(self.choice, UpstreamChoice::Hash(_)) {
             let title = "`hash_balance_factor` has no effect without a choice by hash".to_owned();
             let problem = Problem::key(&location.key("hash_balance_factor"), title);
