@@ -12,6 +12,7 @@ use rudy_config::{
 use super::clients::AllowedClient;
 use super::parts::CookieName;
 use super::{Examined, parts};
+use crate::internal_redirect::is_redirected;
 use crate::patterns::PathPattern;
 use crate::wildcard::Wildcard;
 
@@ -54,6 +55,10 @@ pub struct RequestConditions {
     /// that the site accepts (`client_certificates`).
     #[setting(example = "CN=alice,*")]
     pub certificate: Option<OneOrMany<Wildcard>>,
+    /// Whether an internal redirect has led to the request: `true` makes a route `internal`, so that no client reaches it by its path, but
+    /// an application does (`accel_redirect`), and so do error pages and rewrites.
+    #[setting(example = true)]
+    pub internal: Option<bool>,
     /// Conditions that requests must not meet: a table, or a list of tables of which they must meet none.
     #[setting(example = { headers = { "X-Api-Key" = "*" } })]
     pub not: Option<OneOrMany<Conditions>>,
@@ -85,7 +90,7 @@ impl RequestConditions {
     #[must_use]
     pub fn are_met(&self, examined: &Examined<'_>, in_doubt: bool) -> bool {
         let Examined { request, path, .. } = examined;
-        let Self { methods, paths, headers, cookies, query, scheme, certificate, not } = self;
+        let Self { methods, paths, headers, cookies, query, scheme, certificate, internal, not } = self;
         methods
             .as_ref()
             .is_none_or(|methods| methods.as_slice().iter().any(|method| method.0 == *request.method()))
@@ -93,6 +98,7 @@ impl RequestConditions {
                 .as_ref()
                 .is_none_or(|paths| paths.as_slice().iter().any(|pattern| pattern.matches(path.as_bytes())))
             && scheme.is_none_or(|scheme| scheme.is(&examined.client.scheme()))
+            && internal.is_none_or(|internal| internal == is_redirected(request))
             && headers.0.iter().all(|(name, patterns)| any_matches(patterns, request.get_all(name)))
             && cookies.0.iter().all(|(name, patterns)| any_matches(patterns, parts::cookies(request, name)))
             && query.0.iter().all(|(name, patterns)| any_matches(patterns, parts::parameters(request, name)))
@@ -208,7 +214,7 @@ impl fmt::Display for Conditions {
 impl RequestConditions {
     /// Returns a text for each condition.
     pub fn texts(&self) -> impl Iterator<Item = String> {
-        let Self { methods, paths, headers, cookies, query, scheme, certificate, not } = self;
+        let Self { methods, paths, headers, cookies, query, scheme, certificate, internal, not } = self;
         let named = |kind: &'static str, name: &str, patterns: &OneOrMany<Wildcard>| {
             format!("{kind} {name}: {}", join(patterns, " or "))
         };
@@ -220,6 +226,8 @@ impl RequestConditions {
         let scheme = scheme.iter().map(|scheme| format!("scheme {}", scheme.word()));
         let certificate =
             certificate.iter().map(|patterns| format!("certificate {}", join(patterns, " or ")));
+        let internal =
+            internal.iter().map(|internal| (if *internal { "internal" } else { "of a client" }).to_owned());
         let not = not.iter().flat_map(OneOrMany::as_slice).map(|not| format!("not ({not})"));
         methods
             .chain(paths)
@@ -228,6 +236,7 @@ impl RequestConditions {
             .chain(query)
             .chain(scheme)
             .chain(certificate)
+            .chain(internal)
             .chain(not)
     }
 }
