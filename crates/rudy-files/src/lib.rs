@@ -26,6 +26,7 @@ mod listing;
 mod load;
 mod options;
 mod placeholders;
+pub mod replacement;
 mod resolve;
 mod respond;
 mod source;

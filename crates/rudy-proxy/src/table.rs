@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use rudy_client::{NameServer, Resolver};
 use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, Table, Words, missing};
+use rudy_files::replacement::ReplacementTable;
 use rudy_units::{Size, Time, Timeout};
 
 use super::choice::UpstreamChoice;
@@ -128,6 +129,9 @@ pub struct ProxyTable {
     /// upstream waits for the client. With 0, Rudy buffers 64 KiB in memory only. Never delays a response.
     #[setting(default = Size(1 << 30))]
     pub response_buffer: Size,
+    /// What the upstreams may name instead of a response of their own.
+    #[setting(part)]
+    pub replacements: ReplacementTable,
     /// Whether only public addresses of names are used: the upstreams are not from the configuration.
     #[setting(skip)]
     pub only_public: bool,
