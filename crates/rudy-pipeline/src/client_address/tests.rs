@@ -8,6 +8,7 @@ use rudy_service::RequestBody;
 use super::*;
 
 const PROXY: &str = "10.0.0.1:5000";
+const UNKNOWN: &str = "unknown client of 10.0.0.1";
 
 fn options(source: AddressField) -> Options {
     let trusted_proxies =
@@ -131,7 +132,6 @@ fn ports_are_kept_and_need_not_be_there() {
 #[test]
 fn a_named_field_has_one_address() {
     let client = |fields: &str| client("CF-Connecting-IP".parse().unwrap(), PROXY, fields);
-    const UNKNOWN: &str = "unknown client of 10.0.0.1";
     for (value, expected) in [
         ("203.0.113.7", "203.0.113.7"),
         ("203.0.113.7:4711", "203.0.113.7:4711"),
