@@ -82,6 +82,8 @@ written_as_text!(LoginUrl, "the URL of a login page (\"https://auth.example.org/
 mod tests {
     use super::*;
 
+    const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
     #[test]
     fn a_login_page_gets_the_url_of_the_request() {
         let location = |login: &str, accept: &'static str| {
@@ -91,7 +93,6 @@ mod tests {
             let login = login.request(&request, b"https://a.org/b?c=d&e=%20", b"/b?c=d&e=%20")?;
             Some(login.location.to_str().unwrap().to_owned())
         };
-        const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
         for (login, expected) in [
             ("https://auth.org/?rd={url}", "https://auth.org/?rd=https%3A//a.org/b%3Fc%3Dd%26e%3D%2520"),
             ("/oauth2/start?rd={uri}&x=y", "/oauth2/start?rd=/b%3Fc%3Dd%26e%3D%2520&x=y"),

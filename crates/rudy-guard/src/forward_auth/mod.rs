@@ -105,13 +105,15 @@ impl ForwardAuth {
                 self.identify(request, &fields, &call.client);
                 None
             }
-            Ok(answer) => Some(match login.filter(|_| answer.status() == StatusCode::UNAUTHORIZED) {
-                Some(login) => login.redirect(&answer.into_fields()),
-                None => {
+            Ok(answer) => {
+                let login = login.filter(|_| answer.status() == StatusCode::UNAUTHORIZED);
+                Some(if let Some(login) = login {
+                    login.redirect(&answer.into_fields())
+                } else {
                     let (method, fields) = (request.method().clone(), request.headers());
                     answer.into_response(&method, fields, self.0.proxy.buffers())
-                }
-            }),
+                })
+            }
             Err(response) => Some(response),
         };
         Decided { call, passage, response }
