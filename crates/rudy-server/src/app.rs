@@ -17,10 +17,9 @@ use rudy_config::Diagnostics;
 use rudy_log::ErrorLog;
 use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_mirror::Fetch;
-use rudy_pipeline::client_address::{self, set_forwarded_host};
+use rudy_pipeline::client_address::{TrustedProxies, set_forwarded_host};
 use rudy_pipeline::exchange::{self, Observers, RequestIdTable};
 use rudy_pipeline::network::client_subject;
-use rudy_pipeline::routing::Router;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
 use rudy_proxy::{Proxy, ProxyPools};
 use rudy_service::listen_address::Address;
@@ -34,7 +33,7 @@ use rudy_watch::access_log::AccessLogs;
 use rudy_watch::metrics::{Format, Metrics, Sources, render};
 use rudy_watch::status::Activity;
 
-use crate::compile::compile;
+use crate::compile::{Compiled, compile};
 use crate::config::Config;
 use crate::grpc;
 
@@ -47,7 +46,7 @@ pub struct App {
     accepts_tunnels: bool,
     limits: Arc<Limits>,
     error_log: Option<ErrorLog>,
-    client_address: client_address::Options,
+    trusted_proxies: Arc<TrustedProxies>,
     activity: Arc<Activity>,
     tls: Arc<TlsState>,
 }
@@ -56,18 +55,20 @@ impl App {
     /// Builds the app: opens folders, reads fixed bodies, encodes fixed heads. The error has all problems. What `resources` has with the
     /// same settings is shared.
     pub fn new(config: &Config, resources: &Resources) -> Result<Self, Diagnostics> {
-        let router = compile(config, resources)
+        let compiled = compile(config, resources)
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
-        Ok(Self::with_router(router, config, resources))
+        Ok(Self::of_compiled(compiled, config, resources))
     }
 
-    fn with_router(router: Router<Target>, config: &Config, resources: &Resources) -> Self {
+    fn of_compiled(compiled: Compiled, config: &Config, resources: &Resources) -> Self {
+        let Compiled { router, trusted_proxies } = compiled;
         let accepts_tunnels = router.handlers().any(|target| target.handler.accepts_tunnels());
         let activity = resources.of::<Activity>();
         let mut observers = Observers {
             recorders: Vec::new(),
             request_id: config.request_id.clone().and_then(RequestIdTable::if_on),
             are_listed: activity.switch().clone(),
+            response_fields: Arc::default(),
         };
         if config.counts_requests() {
             let metrics = resources.of::<Metrics>();
@@ -79,7 +80,7 @@ impl App {
             accepts_tunnels,
             limits: Arc::new(config.limits_in_effect()),
             error_log: None,
-            client_address: config.client_address.clone(),
+            trusted_proxies,
             activity,
             tls: resources.of(),
         }
@@ -93,7 +94,9 @@ impl App {
     /// Adds access logs.
     #[must_use]
     pub fn with_access_logs(mut self, logs: AccessLogs) -> Self {
-        self.observers_mut().recorders.push(Arc::new(logs));
+        let observers = self.observers_mut();
+        observers.response_fields = logs.response_fields();
+        observers.recorders.push(Arc::new(logs));
         self
     }
 
@@ -117,6 +120,17 @@ impl App {
         let drained = &resources.of::<ProxyPools>().drained_upstreams();
         let start = Start { resources, log, workers, drained };
         self.routes.router.handlers().try_for_each(|target| target.start(&start))
+    }
+
+    /// Notes the fields of the response that logs show.
+    fn with_noted_fields(&self, reply: Reply, client: &Client<'_>) -> Reply {
+        let names = &self.routes.observers.response_fields;
+        let observer = client.observer.get().filter(|_| !names.is_empty());
+        let Some((observer, names)) = observer.cloned().zip(Some(names.clone())) else { return reply };
+        reply.map(move |response| {
+            exchange::note_response(&observer, &names, &response);
+            response
+        })
     }
 
     /// Whether each response has the id of its request.
@@ -161,16 +175,16 @@ impl App {
 
 impl Service for App {
     fn is_trusted_proxy(&self, peer: &Peer) -> bool {
-        self.client_address.trusts(peer)
+        self.trusted_proxies.trusts(peer)
     }
 
     fn forwarded(&self, head: &RequestHead<'_>, peer: &Peer) -> Option<Forwarded> {
-        self.client_address.forwarded(head, peer)
+        self.trusted_proxies.forwarded(head, peer)
     }
 
     fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
         self.activity.count(head, client);
-        self.routes.observers.observe(head, client, || self.client_address.trusts(&client.peer))
+        self.routes.observers.observe(head, client, || self.trusted_proxies.trusts(&client.peer))
     }
 
     fn accepts_tunnels(&self) -> bool {
@@ -208,13 +222,13 @@ impl Service for App {
         if let Some(media_type) = grpc {
             reply = reply.map(|response| grpc::without_page(response, media_type));
         }
-        match id.filter(|_| self.has_id_in_response()).cloned() {
-            Some(id) => reply.map(|mut response| {
+        if let Some(id) = id.filter(|_| self.has_id_in_response()).cloned() {
+            reply = reply.map(|mut response| {
                 id.set_in_response(response.headers_mut());
                 response
-            }),
-            None => reply,
+            });
         }
+        self.with_noted_fields(reply, client)
     }
 
     fn observe_waiting(
@@ -237,11 +251,14 @@ impl Service for App {
             set_forwarded_host(request, client);
         }
         let grpc = request.as_ref().and_then(grpc::media_type);
-        let response = Context::new(client, &self.routes).respond_to_rejected(request, rejection)?;
-        Some(match grpc {
-            Some(media_type) => grpc::without_page(response, media_type),
-            None => response,
-        })
+        let mut response = Context::new(client, &self.routes).respond_to_rejected(request, rejection)?;
+        if let Some(media_type) = grpc {
+            response = grpc::without_page(response, media_type);
+        }
+        if let Some(observer) = client.observer.get() {
+            exchange::note_response(observer, &self.routes.observers.response_fields, &response);
+        }
+        Some(response)
     }
 
     fn limits(&self) -> &Arc<Limits> {

@@ -3,6 +3,7 @@
 pub mod admin;
 mod cores;
 pub mod file_access;
+pub mod line_file;
 pub mod openat2;
 pub mod sandboxed;
 pub mod state_dir;

@@ -2,10 +2,10 @@
 
 use rudy_net::engine::{Model, THREADS_MAX};
 use rudy_pipeline::HandlerConfig;
-use rudy_pipeline::client_address::{Options as ClientAddress, Source};
+use rudy_pipeline::client_address::{AddressField, Options as ClientAddress};
 use rudy_service::listen_address::Address;
 use rudy_units::visible;
-use rudy_watch::access_log::{Conditions, Format};
+use rudy_watch::access_log::{Conditions, Format, Masking};
 
 use super::limits::LimitsTable;
 use super::{AccessLogOptions, Config, EngineOptions, Site};
@@ -112,17 +112,18 @@ impl Config {
 /// Empty if there are none.
 fn trusted_proxies(options: &ClientAddress) -> String {
     let proxies: Vec<_> = options.trusted_proxies.iter().map(ToString::to_string).collect();
-    let field = match options.source {
+    let field = match &options.source {
         _ if proxies.is_empty() => return String::new(),
-        Source::XForwardedFor => "X-Forwarded-For",
-        Source::Forwarded => "Forwarded",
+        AddressField::XForwardedFor => "X-Forwarded-For",
+        AddressField::Forwarded => "Forwarded",
+        AddressField::Named(name) => name.as_str(),
     };
     let host = if options.trust_host { ", with host" } else { "" };
     format!("{}, client address from {field}{host}", proxies.join(", "))
 }
 
 fn described_log(log: Option<&AccessLogOptions>) -> String {
-    let Some(AccessLogOptions { destination, format, conditions, rotation: _ }) = log else {
+    let Some(AccessLogOptions { destination, format, conditions, masking, rotation: _ }) = log else {
         return "none".to_owned();
     };
     let format = match format {
@@ -130,7 +131,8 @@ fn described_log(log: Option<&AccessLogOptions>) -> String {
         Format::Line(_) => format.to_string(),
     };
     let some = if *conditions == Conditions::default() { "" } else { " for some requests" };
-    format!("{format} lines to {destination}{some}")
+    let masked = if *masking == Masking::default() { "" } else { ", masked" };
+    format!("{format} lines to {destination}{some}{masked}")
 }
 
 fn title_of(site: &Site) -> String {

@@ -99,6 +99,9 @@ pub struct Route {
     /// Clients get 404 for its paths, also if a later route has them.
     #[setting(default)]
     pub internal: bool,
+    /// Whether requests for this route have lines in the access log of the site or the server, if there is one.
+    #[setting(default = true, example = false)]
+    pub access_log: bool,
     /// Files with keys of this table, relative to this file, for what several tables have in common. A key that is in the table and in a
     /// file, or in two files, is an error; lists of tables are joined, those of the table first.
     #[setting(example = ["snippets/security.toml"])]
@@ -256,6 +259,7 @@ impl Route {
             include: None,
             steps: StepsTable::default(),
             caching: CacheSetting::default(),
+            access_log: true,
             allow_trace: false,
             location,
         }
