@@ -56,7 +56,7 @@ pub struct ProxyTable {
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
     #[setting(example = "ca.pem")]
     pub trusted_certificates: Option<FilePath>,
-    /// Does not verify the certificates of `https` upstreams: whoever is between Rudy and an upstream can read and change everything. Prefer
+    /// Does not verify the certificates of `https` upstreams: a third party between Rudy and an upstream can read and change everything. Prefer
     /// `trusted_certificates` with the certificate of the upstream, also if it is self-signed.
     pub insecure_skip_verify: bool,
     /// PEM file with the certificate for `https` upstreams that ask for one, followed by those of its issuers.

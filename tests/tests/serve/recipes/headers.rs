@@ -25,6 +25,12 @@ a GET /a.html?b
 a GET /none => 404 404... | x-frame-options: DENY | x-seen: GET /none
 a GET /embed/ => 200 <p>embedded | x-frame-options: | x-seen: GET /embed/
 
+# How long caches keep responses
+a GET /assets/a.css => 200 css | cache-control: max-age=31536000, immutable
+a GET /a.pdf => 200 pdf | cache-control: max-age=3628800
+a GET /a.html => 200 <p>a | cache-control:
+a GET /assets/none.css => 404 404... | cache-control:
+
 # Request header fields
 a GET /x | REMOTE_USER: root | X-Forwarded-Host: other
     => 200 GET /x script=none query= body=0 X_FORWARDED_HOST=a

@@ -36,7 +36,7 @@ a GET /assets/a.css => 200 css | cache-control: max-age=31536000, immutable
 a GET /a.pdf => 200 pdf | cache-control: max-age=3628800
 a GET /a.png => 200 png | cache-control: max-age=86400
 a GET /none.png => 404 404... | cache-control:
-a GET /assets/none.css => 404 404... | cache-control: max-age=31536000, immutable
+a GET /assets/none.css => 404 404... | cache-control:
 
 # types, charset, autoindex
 a GET /notes.md => 200 # notes | content-type: text/markdown; charset=iso-8859-1
@@ -89,6 +89,11 @@ a GET /images/one.gif => 200 one | cache-control:
 a GET /images/none.gif => 200 default | cache-control: max-age=30
 a GET /maintained/a.html => 200 <p>maintained
 a GET /maintained/x?y => 200 GET /maintained/x?y...
+
+# try_files
+a GET /a.html => 200 <p>a
+a GET /none%2Fx?y => 200 proxied GET /none%2Fx?y...
+a POST /a.html => 200 proxied POST /a.html...
 
 # gzip
 a GET /api/large | Accept-Encoding: br, gzip

@@ -54,7 +54,7 @@ fn a_request_gets_the_first_route_with_conditions_that_it_meets() {
         );
     }
     let missing = server.get("/none");
-    assert_eq!((missing.status, missing.field("vary")), (404, Some("x-api")));
+    assert!(missing.status == 404 && missing.fields("vary").any(|name| name == "x-api"), "{}", missing.head);
 }
 
 #[test]
