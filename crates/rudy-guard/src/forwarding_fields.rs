@@ -4,11 +4,15 @@
 //! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
 //! `request_headers` sets comes after it.
 
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, header};
 use rudy_message::semantics::field::NameStarts;
+use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::own_fields::is_same_variable;
 use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Call, Flow, Passage, Step, client_address};
-use rudy_service::Request;
+use rudy_pipeline::{Call, Flow, Passage, Step};
+use rudy_service::{Client, Peer, Request};
 
 /// How the names of families of these fields begin: `X-Forwarded-Prefix`, `X-Original-URL`, `X-SSL-Client-Verify` and so on.
 const PREFIXES: [&str; 5] = ["x-forwarded", "x-original-", "x-ssl-", "ssl-client-", "client-cert"];
@@ -49,16 +53,36 @@ const NAMES: [&str; 28] = [
 /// How all of them begin, in every spelling.
 const STARTS: NameStarts = NameStarts::of(&PREFIXES).union(NameStarts::of(&NAMES));
 
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
 /// Removes the fields, unless the peer is a trusted proxy.
 #[derive(Debug)]
-pub struct WithoutForwardingFields(pub client_address::Options);
+pub struct WithoutForwardingFields {
+    proxies: Arc<TrustedProxies>,
+    starts: NameStarts,
+}
+
+impl WithoutForwardingFields {
+    /// Removes the fields of clients, also the one from which `proxies` read the address.
+    #[must_use]
+    pub fn new(proxies: Arc<TrustedProxies>) -> Self {
+        let mut starts = STARTS;
+        proxies.named_field().inspect(|name| starts.insert(name.as_str().as_bytes()));
+        Self { proxies, starts }
+    }
+}
 
 impl Step for WithoutForwardingFields {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
-        let request = &mut passage.request;
-        let may_have_some = request.may_have_any(STARTS) || !request.has_plain_names();
-        if may_have_some && request.fields().any(|(name, _)| is_of_proxies(name) || resembles_framing(name)) {
-            remove(request, self.0.trusts(&call.context.client.peer));
+        let (request, client) = (&mut passage.request, call.context.client);
+        let named = self.proxies.named_field();
+        let may_have_some = request.may_have_any(self.starts) || !request.has_plain_names();
+        if may_have_some && request.fields().any(|(name, _)| is_removed(name, named)) {
+            let is_trusted = self.proxies.trusts(&client.peer);
+            remove(request, is_trusted, named);
+            if is_trusted && named.is_some() {
+                replace_list(request, client);
+            }
         }
         Flow::Continue
     }
@@ -72,12 +96,31 @@ impl Step for WithoutForwardingFields {
 /// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other
 /// spellings are removed from requests of trusted proxies, too: a proxy replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its
 /// client, which is the same variable for CGI and WSGI.
-fn remove(request: &mut Request<'_>, is_trusted: bool) {
-    let removed = request
-        .remove_if(|name| resembles_framing(name) || is_of_proxies(name) && !(is_trusted && is_dashed(name)));
-    if let Some(name) = removed.into_iter().find(|name| is_of_proxies(name.as_str().as_bytes())) {
+fn remove(request: &mut Request<'_>, is_trusted: bool, named: Option<&HeaderName>) {
+    let removed = request.remove_if(|name| is_removed(name, named) && !(is_trusted && is_dashed(name)));
+    let of_proxies = |name: &HeaderName| !resembles_framing(name.as_str().as_bytes());
+    if let Some(name) = removed.into_iter().find(of_proxies) {
         request.state_mut().came_through_proxy = Some(name);
     }
+}
+
+/// Sets the lists of addresses to that of the client: proxies that report it in another field may pass on the lists of their clients.
+fn replace_list(request: &mut Request<'_>, client: &Client<'_>) {
+    request.remove(&header::FORWARDED);
+    request.remove(&X_FORWARDED_FOR);
+    let address = Some(client.address()).filter(|address| *address != client.peer);
+    if let Some(Peer::Ip(address)) = address
+        && let Ok(value) = HeaderValue::try_from(address.ip().to_string())
+    {
+        request.add(X_FORWARDED_FOR.clone(), value);
+    }
+}
+
+/// Whether a field is removed from requests of clients. `named` is the field with the address of a client.
+fn is_removed(name: &[u8], named: Option<&HeaderName>) -> bool {
+    is_of_proxies(name)
+        || resembles_framing(name)
+        || named.is_some_and(|named| is_same_variable(name, named.as_str().as_bytes()))
 }
 
 /// Whether only proxies set a field, in any spelling that is the same variable for an application.
@@ -126,7 +169,7 @@ mod tests {
         for name in names {
             request.headers_mut().append(*name, HeaderValue::from_static("1"));
         }
-        remove(&mut request, is_trusted);
+        remove(&mut request, is_trusted, None);
         request.headers().keys().map(ToString::to_string).collect()
     }
 

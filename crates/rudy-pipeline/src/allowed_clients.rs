@@ -53,12 +53,13 @@ impl AllowedClients {
         }
         let groups = self.0.as_slice();
         let is_near = groups.contains(&AllowedClient::Loopback) && context.client.peer.is_local();
+        let is_forwarded = context.client.address() != context.client.peer;
         let explanation = match forwarding_field(request).filter(|_| is_near) {
             Some(field) => format!(
                 "Only clients on the server's own machine are allowed here, and this request came through a proxy: it has \
                  the field {field}."
             ),
-            None if is_near => "Only requests for localhost, an IP address or a host of the configuration are allowed here. \
+            None if is_near && !is_forwarded => "Only requests for localhost, an IP address or a host of the configuration are allowed here. \
                                 This protects the server from web pages whose name resolves to this machine (DNS \
                                 rebinding). Use http://localhost, or add the host to `hosts` of a site."
                 .to_owned(),

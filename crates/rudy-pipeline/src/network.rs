@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use rudy_config::written_as_text;
 use rudy_service::Peer;
 
 /// The number of bits before an IPv4 address that is mapped to IPv6.
@@ -37,6 +36,16 @@ impl Network {
             (IpAddr::V6(own), IpAddr::V6(other)) => other.to_bits() & mask_v6(self.prefix) == own.to_bits(),
             _ => false,
         }
+    }
+
+    /// Returns the first and the last address.
+    #[must_use]
+    pub fn range(&self) -> (IpAddr, IpAddr) {
+        let last = match self.address {
+            IpAddr::V4(first) => IpAddr::V4((first.to_bits() | !mask_v4(self.prefix)).into()),
+            IpAddr::V6(first) => IpAddr::V6((first.to_bits() | !mask_v6(self.prefix)).into()),
+        };
+        (self.address, last)
     }
 }
 
@@ -99,40 +108,6 @@ impl fmt::Display for Network {
     }
 }
 
-/// A trusted proxy: an address, a network, or all connections to a Unix socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TrustedProxy {
-    /// An address or network.
-    Network(Network),
-    /// All connections to a Unix socket.
-    Unix,
-}
-
-impl FromStr for TrustedProxy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "unix" {
-            return Ok(Self::Unix);
-        }
-        text.parse().map(Self::Network).map_err(|expected: String| format!("{expected}, or \"unix\""))
-    }
-}
-
-impl fmt::Display for TrustedProxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Network(network) => network.fmt(f),
-            Self::Unix => f.write_str("unix"),
-        }
-    }
-}
-
-written_as_text!(TrustedProxy, "an address (\"10.0.0.0/8\")", {
-    doc: "An IP address, a network in CIDR notation, or `unix` (all connections to a Unix socket).",
-    examples: ["127.0.0.1", "10.0.0.0/8", "2001:db8::/32", "unix"],
-});
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,16 +125,15 @@ mod tests {
             ("::/0", "::/0"),
             ("::ffff:10.0.0.1", "10.0.0.1"),
             ("::ffff:10.0.0.1/104", "10.0.0.0/8"),
-            ("unix", "unix"),
         ] {
-            let proxy: TrustedProxy = text.parse().unwrap();
-            assert_eq!(proxy.to_string(), written);
-            assert_eq!(written.parse(), Ok(proxy));
+            let network: Network = text.parse().unwrap();
+            assert_eq!(network.to_string(), written);
+            assert_eq!(written.parse(), Ok(network));
         }
         for (text, expected) in [
             ("", "expected an address"),
             ("10.0.0/8", "expected an address"),
-            ("localhost", "or \"unix\""),
+            ("localhost", "expected an address"),
             ("10.0.0.1:80", "expected an address"),
             ("[::1]", "expected an address"),
             ("10.0.0.0/33", "from 0 to 32"),
@@ -168,7 +142,7 @@ mod tests {
             ("10.0.0.0/255.0.0.0", "from 0 to 32"),
             ("::ffff:10.0.0.1/95", "expected an address"),
         ] {
-            let error = text.parse::<TrustedProxy>().unwrap_err();
+            let error = text.parse::<Network>().unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

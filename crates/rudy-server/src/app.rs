@@ -17,10 +17,9 @@ use rudy_config::Diagnostics;
 use rudy_log::ErrorLog;
 use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_mirror::Fetch;
-use rudy_pipeline::client_address::{self, set_forwarded_host};
+use rudy_pipeline::client_address::{TrustedProxies, set_forwarded_host};
 use rudy_pipeline::exchange::{self, Observers, RequestIdTable};
 use rudy_pipeline::network::client_subject;
-use rudy_pipeline::routing::Router;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
 use rudy_proxy::{Proxy, ProxyPools};
 use rudy_service::listen_address::Address;
@@ -34,7 +33,7 @@ use rudy_watch::access_log::AccessLogs;
 use rudy_watch::metrics::{Format, Metrics, Sources, render};
 use rudy_watch::status::Activity;
 
-use crate::compile::compile;
+use crate::compile::{Compiled, compile};
 use crate::config::Config;
 use crate::grpc;
 
@@ -47,7 +46,7 @@ pub struct App {
     accepts_tunnels: bool,
     limits: Arc<Limits>,
     error_log: Option<ErrorLog>,
-    client_address: client_address::Options,
+    trusted_proxies: Arc<TrustedProxies>,
     activity: Arc<Activity>,
     tls: Arc<TlsState>,
 }
@@ -56,12 +55,13 @@ impl App {
     /// Builds the app: opens folders, reads fixed bodies, encodes fixed heads. The error has all problems. What `resources` has with the
     /// same settings is shared.
     pub fn new(config: &Config, resources: &Resources) -> Result<Self, Diagnostics> {
-        let router = compile(config, resources)
+        let compiled = compile(config, resources)
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
-        Ok(Self::with_router(router, config, resources))
+        Ok(Self::of_compiled(compiled, config, resources))
     }
 
-    fn with_router(router: Router<Target>, config: &Config, resources: &Resources) -> Self {
+    fn of_compiled(compiled: Compiled, config: &Config, resources: &Resources) -> Self {
+        let Compiled { router, trusted_proxies } = compiled;
         let accepts_tunnels = router.handlers().any(|target| target.handler.accepts_tunnels());
         let activity = resources.of::<Activity>();
         let mut observers = Observers {
@@ -79,7 +79,7 @@ impl App {
             accepts_tunnels,
             limits: Arc::new(config.limits_in_effect()),
             error_log: None,
-            client_address: config.client_address.clone(),
+            trusted_proxies,
             activity,
             tls: resources.of(),
         }
@@ -161,16 +161,16 @@ impl App {
 
 impl Service for App {
     fn is_trusted_proxy(&self, peer: &Peer) -> bool {
-        self.client_address.trusts(peer)
+        self.trusted_proxies.trusts(peer)
     }
 
     fn forwarded(&self, head: &RequestHead<'_>, peer: &Peer) -> Option<Forwarded> {
-        self.client_address.forwarded(head, peer)
+        self.trusted_proxies.forwarded(head, peer)
     }
 
     fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
         self.activity.count(head, client);
-        self.routes.observers.observe(head, client, || self.client_address.trusts(&client.peer))
+        self.routes.observers.observe(head, client, || self.trusted_proxies.trusts(&client.peer))
     }
 
     fn accepts_tunnels(&self) -> bool {

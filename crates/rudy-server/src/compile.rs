@@ -7,6 +7,7 @@ use rudy_config::{Diagnostics, Location, Problem};
 use rudy_files::{FilesOptions, is_withheld};
 use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
 use rudy_message::semantics::path::RequestPath;
+use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::conditions::{CONDITIONS_MAX, SiteConditions};
 use rudy_pipeline::exchange::{OwnCounters, RouteName};
 use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
@@ -25,8 +26,16 @@ impl Config {
     }
 }
 
+/// What requests need of a configuration.
+pub(crate) struct Compiled {
+    /// The routes.
+    pub(crate) router: Router<Target>,
+    /// The proxies that report clients.
+    pub(crate) trusted_proxies: Arc<TrustedProxies>,
+}
+
 /// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `resources`.
-pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<Target>, Vec<Problem>> {
+pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled, Vec<Problem>> {
     let mut problems = config.engine.problems(&Location::file(0));
     problems.extend(config::limits::problem(&config.limits));
     problems.extend(config.unusable_buffer_dir());
@@ -44,7 +53,9 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     let body_bytes_max = config.body_bytes_max();
     let counters = OwnCounters::default();
     let mut sites = Vec::new();
-    let of_all = AllSites::new(config, resources, &mut problems);
+    let trusted_proxies = TrustedProxies::new(&config.client_address, &resources.of(), &mut problems);
+    let trusted_proxies = Arc::new(trusted_proxies);
+    let of_all = AllSites::new(config, &trusted_proxies, resources, &mut problems);
     for (number, site) in config.sites.iter().enumerate() {
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
@@ -106,7 +117,10 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         let is_auto = site.is_auto();
         sites.push(Site { routes, outer, redirects, conditions, tls, is_auto, https_port });
     }
-    if problems.is_empty() { Ok(Router::new(listeners, sites)) } else { Err(problems) }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(Compiled { router: Router::new(listeners, sites), trusted_proxies })
 }
 
 /// Reports a wrong value in `[cache]`.

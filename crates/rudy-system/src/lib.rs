@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod file_access;
+pub mod line_file;
 pub mod openat2;
 pub mod sandboxed;
 pub mod state_dir;

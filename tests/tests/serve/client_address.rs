@@ -78,6 +78,73 @@ fn forwarded_is_read_if_configured() {
 }
 
 #[test]
+fn a_named_field_of_trusted_proxies_has_the_client() {
+    let top = format!("{TRUST}client_address = \"X-Azure-ClientIP\"\n");
+    let server = Server::config(&format!("{}{top}{INFO}", BOTH.replace("127.0.0.1:0", "127.0.0.1:0,h2c")));
+    for (fields, client) in [
+        ("X-Azure-ClientIP: 203.0.113.7\r\nX-Forwarded-For: 1.1.1.1\r\n", "203.0.113.7"),
+        ("x-azure-clientip: [2001:db8::7]:4711\r\n", "[2001:db8::7]:4711"),
+        ("X-Azure-ClientIP: 1.1.1.1\r\nX-Azure-ClientIP: 203.0.113.7\r\n", "unknown client of 127.0.0.1"),
+        ("X-Azure-ClientIP:\r\n", "unknown client of 127.0.0.1"),
+    ] {
+        let response = get(server.address(), "/info", fields);
+        assert_eq!(fact(&response, "client"), client, "{fields}");
+        let response = get(v6_address(&server), "/info", fields);
+        assert!(fact(&response, "client").starts_with("[::1]:"), "{}", response.text());
+    }
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.request(1, "GET", "/info", &[("x-azure-clientip", "203.0.113.7")], true);
+    let response = connection.response(1);
+    assert_contains!(response.text(), "client: 203.0.113.7\n");
+    // The client is not on this machine.
+    let status = "[[site]]\nhosts = \"own.test\"\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n";
+    let server = Server::config(&format!("{BOTH}{top}{status}"));
+    assert_eq!(get(server.address(), "/status", "").status, 200);
+    let response = get(server.address(), "/status", "X-Azure-ClientIP: 127.0.0.1\r\n");
+    assert_eq!(response.status, 403);
+    assert_contains!(response.text(), "Only clients on the server's own machine");
+    // Behind the PROXY protocol.
+    let server = Server::config(&format!("{BOTH_PROXY}{top}{INFO}"));
+    let field = "X-Azure-ClientIP: 192.0.2.9\r\n";
+    for (header, client) in [(V1.to_vec(), "203.0.113.7:4711"), (v2([10, 1, 2, 3], 80), "192.0.2.9")] {
+        assert_eq!(fact(&ask_behind(server.address(), &header, field), "client"), client);
+    }
+}
+
+#[test]
+fn networks_of_trusted_proxies_are_in_a_file() {
+    let folder = Folder::with(&[("cdn.txt", "# the CDN\n127.0.0.0/8\n")]);
+    let text = format!("{BOTH}trusted_proxies = [\"10.0.0.0/8\", \"file:cdn.txt\"]\n{INFO}");
+    folder.write("rudy.toml", &text);
+    let mut server = Server::build().config_of(folder).start();
+    let addresses = [server.address(), v6_address(&server)];
+    let clients = || {
+        addresses.map(|address| {
+            let response = get(address, "/info", "X-Forwarded-For: 203.0.113.7, 10.0.0.2\r\n");
+            fact(&response, "client").split(':').next().unwrap_or_default().to_owned()
+        })
+    };
+    let replace = |server: &Server, text: &str| {
+        let new = server.path().write("new.txt", text);
+        fs::rename(new, server.path().join("cdn.txt")).expect("the folder can be written");
+    };
+    assert_eq!(clients(), ["203.0.113.7", "["]);
+    replace(&server, "<html>\n");
+    server.wait_for_line("line 1 is no network");
+    assert_eq!(clients(), ["203.0.113.7", "["]);
+    replace(&server, "::1\n");
+    server.wait_for_line("has changed: it has 1 network of trusted proxies now");
+    assert_eq!(clients(), ["127.0.0.1", "203.0.113.7"]);
+    let checked = |text: &str| {
+        replace(&server, text);
+        Rudy::run(["check", &server.path().text("rudy.toml")])
+    };
+    assert_contains!(checked("::1\n").succeeded(), "file:");
+    assert_contains!(checked("").failed_with(2), "it has no networks");
+    assert_contains!(checked("::1\n10.0.0.1:80\n").failed_with(2), "line 2 is no network");
+}
+
+#[test]
 fn a_trusted_forwarded_host_selects_the_site() {
     let sites = "[[site]]\nhosts = [\"own.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = { body = \"own\" }\n\
         [[site]]\nhosts = [\"other.test\"]\n[[site.route]]\npath = \"/moved\"\nredirect = { to = \"http://{host}/\" }\n\

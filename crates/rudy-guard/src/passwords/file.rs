@@ -2,21 +2,15 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use rudy_system::watched_files::{Seen, Watched, open, stamp};
+use rudy_system::line_file::{each_line, read_text};
+use rudy_system::watched_files::{Seen, Watched, stamp};
 
 use super::hash::PasswordHash;
-
-/// The maximum size of a file: enough for tens of thousands of users.
-const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// The most wrong lines to report.
-const FAULTS_MAX: usize = 20;
 
 /// A file of users. It is read again when it changes.
 #[derive(Debug)]
@@ -100,24 +94,9 @@ impl Users {
     }
 
     fn parse(text: &str) -> Result<Self, Vec<String>> {
-        let (mut users, mut faults) = (Self::default(), Vec::new());
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            if let Err(why) = users.add(line) {
-                faults.push(format!("line {number} {why}"));
-            }
-        }
-        if faults.is_empty() {
-            return Ok(users);
-        }
-        if let Some(more) = faults.len().checked_sub(FAULTS_MAX).filter(|more| *more > 0) {
-            faults.truncate(FAULTS_MAX);
-            faults.push(format!("{more} more lines are wrong"));
-        }
-        Err(faults)
+        let mut users = Self::default();
+        each_line(text, |line| users.add(line))?;
+        Ok(users)
     }
 
     /// Adds the user of a line: `name:hash`, and maybe a comment behind another colon.
@@ -158,21 +137,10 @@ impl Users {
     }
 }
 
-/// Reads the text of a file, without a byte order mark.
-pub(super) fn read_text(path: &Path) -> Result<String, String> {
-    let file = open(path).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-    match read {
-        Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => Err("it is larger than 4 MiB".to_owned()),
-        // With the byte order mark of Windows, the first user would have another name.
-        Ok(_) => Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rudy_system::line_file::FAULTS_MAX;
+
     use super::super::hash::tests::OF_SECRET;
     use super::*;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use argon2::password_hash::{PasswordHasher as _, SaltString};
 use argon2::{Algorithm as Variant, Argon2, Params, Version};
+use rudy_system::line_file::read_text;
 use tempfile::NamedTempFile;
 
-use super::file::read_text;
 use super::prompt::read_password;
 
 /// The cost of a bcrypt hash, as a power of two: about a quarter of a second.

@@ -4,63 +4,85 @@
 //! the first other address is the client. A client can only forge addresses to the left of it. If all are trusted, the client is the
 //! leftmost one. A malformed element, or one without an address, ends the search: the client is then unknown
 //! ([`Peer::Unnamed`]), shown as the proxy that added the element, and matches no list of addresses.
+//!
+//! Instead of a list, the proxies may set a field to one address, as CDNs do.
+
+mod networks;
+mod settings;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::uri::{Authority, Scheme, Uri};
-use http::{HeaderValue, header};
-use rudy_config::{OneOrMany, Table, Words};
+use http::{HeaderName, HeaderValue, header};
+use rudy_config::{Location, Problem};
 use rudy_message::semantics::forwarded::{Element, Node, elements_from_right};
 use rudy_message::{RequestHead, is_host};
 use rudy_service::{Client, Forwarded, Peer, Request};
+use rudy_system::watched_files::WatchedFiles;
 
-use crate::network::TrustedProxy;
+use self::networks::{NetworkFile, Networks};
+pub use self::settings::{AddressField, Options, TrustedProxy};
 
-/// The trusted proxies, and which of their header fields to use.
-#[derive(Debug, Clone, PartialEq, Eq, Table)]
-#[setting(default)]
-pub struct Options {
-    /// Reverse proxies whose forwarding header fields are trusted: addresses, networks (`10.0.0.0/8`), and `unix` for
-    /// all connections to a Unix socket. The default is none. List only proxies that you operate: they decide which
-    /// client address the logs and access rules see.
-    #[setting(read = OneOrMany<TrustedProxy>, example = ["10.0.0.0/8", "unix"])]
-    pub trusted_proxies: Vec<TrustedProxy>,
-    /// Header field from which to read the client address that a trusted proxy reports. Rudy reads the list from the
-    /// right and uses the first address that is not a trusted proxy.
-    #[setting(name = "client_address")]
-    pub source: Source,
-    /// Uses the host that a trusted proxy reports (`X-Forwarded-Host`, or `host=` in `Forwarded`) instead of `Host`.
-    /// Enable it if the proxy changes `Host`.
-    #[setting(name = "trust_forwarded_host")]
-    pub trust_host: bool,
+/// The trusted proxies of a configuration, ready for requests.
+#[derive(Debug)]
+pub struct TrustedProxies {
+    networks: Networks,
+    files: Vec<Arc<NetworkFile>>,
+    /// Whether connections to a Unix socket are trusted.
+    with_unix: bool,
+    source: AddressField,
+    trust_host: bool,
 }
 
-/// The header fields from which the client address is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Words)]
-pub enum Source {
-    /// `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
-    #[default]
-    XForwardedFor,
-    /// `Forwarded` (RFC 7239).
-    Forwarded,
-}
+impl TrustedProxies {
+    /// Reads the files, and again when they change. Reports those that cannot be used.
+    pub fn new(options: &Options, watched: &WatchedFiles, problems: &mut Vec<Problem>) -> Self {
+        let location = Location::file(0).key("trusted_proxies");
+        let (mut networks, mut files) = (Vec::new(), Vec::new());
+        for (number, proxy) in options.trusted_proxies.iter().enumerate() {
+            match proxy {
+                TrustedProxy::Network(network) => networks.push(*network),
+                TrustedProxy::Unix => {}
+                TrustedProxy::File(path) => match NetworkFile::read(path).map(Arc::new) {
+                    Ok(file) => {
+                        watched.add(&file);
+                        files.push(file);
+                    }
+                    Err(faults) => problems.extend(faults.into_iter().map(|why| {
+                        let title = format!("cannot use the networks of {}", path.display());
+                        Problem::value(&location.index(number), title).label(why)
+                    })),
+                },
+            }
+        }
+        Self {
+            networks: networks.into_iter().collect(),
+            files,
+            with_unix: options.trusted_proxies.contains(&TrustedProxy::Unix),
+            source: options.source.clone(),
+            trust_host: options.trust_host,
+        }
+    }
 
-impl Options {
     /// Whether a peer is a trusted proxy.
     #[must_use]
     pub fn trusts(&self, peer: &Peer) -> bool {
         match peer {
             Peer::Ip(address) => self.trusts_address(address.ip()),
-            Peer::Unix => self.trusted_proxies.contains(&TrustedProxy::Unix),
+            Peer::Unix => self.with_unix,
             Peer::Unnamed(_) => false,
         }
     }
 
     fn trusts_address(&self, address: IpAddr) -> bool {
-        self.trusted_proxies.iter().any(|proxy| match proxy {
-            TrustedProxy::Network(network) => network.contains(address),
-            TrustedProxy::Unix => false,
-        })
+        self.networks.contains(address) || self.files.iter().any(|file| file.contains(address))
+    }
+
+    /// Returns the field with one address, if the address of a client is read from one.
+    #[must_use]
+    pub fn named_field(&self) -> Option<&HeaderName> {
+        if let AddressField::Named(name) = &self.source { Some(name) } else { None }
     }
 
     /// Reads the forwarding fields of a trusted peer. `None` if it is not trusted or has sent none.
@@ -68,21 +90,28 @@ impl Options {
         if !self.trusts(peer) {
             return None;
         }
-        let forwarded = match self.source {
-            Source::XForwardedFor => self.parse_x_forwarded(head, *peer),
-            Source::Forwarded => self.parse_forwarded(head, *peer),
+        let forwarded = match &self.source {
+            AddressField::XForwardedFor => self.with_x_fields(head, self.last_untrusted(head, *peer)),
+            AddressField::Forwarded => self.parse_forwarded(head, *peer),
+            AddressField::Named(name) => self.with_x_fields(head, address_of(head, name, *peer)),
         };
         (forwarded.address != *peer || forwarded.scheme.is_some() || forwarded.host.is_some())
             .then_some(forwarded)
     }
 
-    fn parse_x_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
+    /// Returns the first address of `X-Forwarded-For` from the right that is not a trusted proxy.
+    fn last_untrusted(&self, head: &RequestHead<'_>, peer: Peer) -> Peer {
         let mut address = peer;
         for member in members_from_right(&lines(head, "x-forwarded-for")) {
             if !self.step(&mut address, Node::from_x_forwarded_for(member)) {
                 break;
             }
         }
+        address
+    }
+
+    /// Adds what the other `X-Forwarded` fields state.
+    fn with_x_fields(&self, head: &RequestHead<'_>, address: Peer) -> Forwarded {
         // These fields have one value per proxy at most, so the nearest proxy's value is used.
         let last = |name| members_from_right(&lines(head, name)).next();
         let scheme = last("x-forwarded-proto").and_then(scheme);
@@ -107,18 +136,31 @@ impl Options {
 
     /// Moves one step to the left, from a trusted proxy to its peer. Returns whether that is a trusted proxy too.
     fn step(&self, address: &mut Peer, node: Option<Node>) -> bool {
-        if let Some(Node::Address(ip, port)) = node {
-            *address = Peer::Ip(SocketAddr::new(ip, port.unwrap_or(0)));
-            self.trusts_address(ip)
-        } else {
-            *address = Peer::Unnamed(address.ip());
-            false
-        }
+        *address = peer_of(node, *address);
+        matches!(address, Peer::Ip(address) if self.trusts_address(address.ip()))
     }
 
     fn host(&self, value: Option<&[u8]>) -> Option<HeaderValue> {
         let value = value.filter(|value| self.trust_host && is_host(value))?;
         HeaderValue::from_bytes(value).ok()
+    }
+}
+
+/// Returns the address that a proxy states; without one, an unknown client of the proxy.
+fn peer_of(node: Option<Node>, proxy: Peer) -> Peer {
+    match node {
+        Some(Node::Address(ip, port)) => Peer::Ip(SocketAddr::new(ip, port.unwrap_or(0))),
+        Some(Node::Hidden) | None => Peer::Unnamed(proxy.ip()),
+    }
+}
+
+/// Returns the address in a field that a proxy sets to one address. Several lines, a list or another value are not from a proxy that
+/// replaces the field, so they name no client.
+fn address_of(head: &RequestHead<'_>, name: &HeaderName, peer: Peer) -> Peer {
+    match lines(head, name.as_str())[..] {
+        [] => peer,
+        [value] => peer_of(Node::from_x_forwarded_for(value.trim_ascii()), peer),
+        _ => peer_of(None, peer),
     }
 }
 

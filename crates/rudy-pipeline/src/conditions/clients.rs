@@ -44,7 +44,12 @@ impl AllowedClient {
     pub fn includes(&self, request: &Request<'_>, client: &Client<'_>) -> bool {
         match self {
             Self::Anyone => true,
-            Self::Loopback => client.peer.is_local() && forwarding_field(request).is_none(),
+            // The field with the address of the client may be any.
+            Self::Loopback => {
+                client.peer.is_local()
+                    && client.address() == client.peer
+                    && forwarding_field(request).is_none()
+            }
             Self::Network(network) => {
                 matches!(client.address(), Peer::Ip(address) if network.contains(address.ip()))
             }

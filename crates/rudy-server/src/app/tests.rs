@@ -1,8 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::header;
+use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::conditions::SiteConditions;
-use rudy_pipeline::routing::{Hosts, Listeners, Route, Site};
+use rudy_pipeline::routing::{Hosts, Listeners, Route, Router, Site};
 use rudy_pipeline::{Call, Handler, NoHandler};
 use rudy_service::Body;
 
@@ -469,7 +470,10 @@ fn a_connection_does_not_ask_each_handler_whether_it_accepts_tunnels() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rudy.toml"), "[[site]]\nroot = '.'\n").unwrap();
     let config = Config::load(&folder.path().join("rudy.toml")).unwrap();
-    let app = App::with_router(router, &config, &Resources::default());
+    let resources = Resources::default();
+    let trusted_proxies = TrustedProxies::new(&config.client_address, &resources.of(), &mut Vec::new());
+    let compiled = Compiled { router, trusted_proxies: Arc::new(trusted_proxies) };
+    let app = App::of_compiled(compiled, &config, &resources);
     assert!((0..100).all(|_| !app.accepts_tunnels()));
     assert_eq!(calls.load(Ordering::Relaxed), SITES, "once for a configuration");
 }

@@ -1,13 +1,13 @@
 //! What conflicts with the trusted proxies.
 
 use rudy_config::{Location, Problem};
-use rudy_pipeline::client_address::Options;
+use rudy_pipeline::client_address::{AddressField, Options};
 
 use super::Config;
 
 /// Reports options that conflict with the rest of the configuration.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {
-    let Options { trusted_proxies, trust_host, .. } = &config.client_address;
+    let Options { trusted_proxies, trust_host, source } = &config.client_address;
     if !trusted_proxies.is_empty() {
         return Vec::new();
     }
@@ -24,6 +24,9 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     }
     if *trust_host {
         needs(&Location::file(0).key("trust_forwarded_host"), "trust_forwarded_host");
+    }
+    if *source != AddressField::default() {
+        needs(&Location::file(0).key("client_address"), "client_address");
     }
     problems
 }

@@ -3,7 +3,7 @@
 use rudy_gateway::fastcgi::AppTable;
 use rudy_net::engine::{Model, THREADS_MAX};
 use rudy_pipeline::HandlerConfig;
-use rudy_pipeline::client_address::{Options as ClientAddress, Source};
+use rudy_pipeline::client_address::{AddressField, Options as ClientAddress};
 use rudy_service::listen_address::Address;
 use rudy_units::visible;
 use rudy_watch::access_log::{Conditions, Format};
@@ -97,10 +97,11 @@ impl Config {
 /// Empty if there are none.
 fn trusted_proxies(options: &ClientAddress) -> String {
     let proxies: Vec<_> = options.trusted_proxies.iter().map(ToString::to_string).collect();
-    let field = match options.source {
+    let field = match &options.source {
         _ if proxies.is_empty() => return String::new(),
-        Source::XForwardedFor => "X-Forwarded-For",
-        Source::Forwarded => "Forwarded",
+        AddressField::XForwardedFor => "X-Forwarded-For",
+        AddressField::Forwarded => "Forwarded",
+        AddressField::Named(name) => name.as_str(),
     };
     let host = if options.trust_host { ", with host" } else { "" };
     format!("{}, client address from {field}{host}", proxies.join(", "))

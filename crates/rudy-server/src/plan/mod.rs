@@ -15,6 +15,7 @@ use rudy_guard::{
     WithoutForwardingFields,
 };
 use rudy_mirror::{Mirror, MirrorTable};
+use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{Resources, Step};
 
@@ -29,11 +30,17 @@ pub(crate) struct AllSites {
     pages: Option<Arc<Pages>>,
     rate_limits: LimitSteps,
     concurrency: LimitSteps,
+    without_forwarding_fields: Arc<dyn Step>,
 }
 
 impl AllSites {
     /// Checks the settings for all sites.
-    pub(crate) fn new(config: &Config, resources: &Resources, problems: &mut Vec<Problem>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        trusted_proxies: &Arc<TrustedProxies>,
+        resources: &Resources,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
         let (steps, location) = (&config.defaults.steps, &config.location);
         steps.check(&[PathPattern::everything()], location, problems);
         let shared = Shared::new(resources, config, None);
@@ -45,7 +52,8 @@ impl AllSites {
         let concurrency =
             own_limits(steps.concurrent_requests.as_ref(), none, |list| limits.concurrency(list, &place));
         let pages = steps.pages(None, location, problems);
-        Self { admission, pages, rate_limits, concurrency }
+        let without_forwarding_fields = Arc::new(WithoutForwardingFields::new(trusted_proxies.clone()));
+        Self { admission, pages, rate_limits, concurrency, without_forwarding_fields }
     }
 }
 
@@ -59,7 +67,6 @@ pub(crate) struct SiteSteps<'c> {
     shared: Shared<'c>,
     admission: Admission,
     without_user_fields: Option<Arc<dyn Step>>,
-    without_forwarding_fields: Arc<dyn Step>,
     authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
@@ -113,7 +120,6 @@ impl<'c> SiteSteps<'c> {
             shared,
             admission,
             without_user_fields: without_user_fields(config, site),
-            without_forwarding_fields: Arc::new(WithoutForwardingFields(config.client_address.clone())),
             authorizer,
             pages: pages.or_else(|| of_all.pages.clone()),
             hsts,
@@ -194,7 +200,7 @@ impl<'c> SiteSteps<'c> {
         steps.extend(admission.logins(&own.logins.after(&of_all.logins)));
         let authorizer = self.authorizer(route, problems);
         if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
-            let step = self.without_forwarding_fields.clone();
+            let step = self.of_all.without_forwarding_fields.clone();
             steps.push((StepKind::WithoutForwardingFields, step));
         }
         steps.extend(authorizer.map(|authorizer| planned(StepKind::Authorize, authorizer)));

@@ -119,6 +119,28 @@ fn other_spellings_of_framing_fields_do_not_reach_the_upstream() {
 }
 
 #[test]
+fn the_upstream_gets_the_address_of_a_named_field_in_the_usual_list() {
+    let (upstream, requests) = recorder(FINE);
+    let fields = "X-Edge-IP: 203.0.113.7\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\n";
+    let two = format!("X-Edge-IP: 1.1.1.1\r\n{fields}");
+    for (trusted, fields, list, own) in [
+        ("127.0.0.1", fields, "203.0.113.7, 127.0.0.1", Some("203.0.113.7")),
+        // Without one address.
+        ("127.0.0.1", &*two, "127.0.0.1", Some("1.1.1.1")),
+        ("127.0.0.1", "X_Edge_IP: 1.1.1.1\r\nX-Forwarded-For: 1.1.1.1\r\n", "127.0.0.1", None),
+        ("192.0.2.1", fields, "127.0.0.1", None),
+    ] {
+        let top = format!("trusted_proxies = \"{trusted}\"\nclient_address = \"x-edge-ip\"");
+        let server = proxy_with(&upstream, &top, "");
+        let request = format!("GET /app/ HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        assert_eq!(server.send(request).response().status, 200);
+        let received = requests.recv().expect("the upstream runs");
+        assert_eq!((received.field("x-forwarded-for"), received.field("x-edge-ip")), (Some(list), own));
+        assert_eq!((received.field("forwarded"), received.field("x_edge_ip")), (None, None));
+    }
+}
+
+#[test]
 fn a_connection_is_not_used_after_the_time_that_the_upstream_keeps_it() {
     for (field, connections) in [("timeout=0", 2), ("timeout=100, max=5", 1), ("max=0", 1)] {
         let (upstream, _requests) =

@@ -312,11 +312,13 @@ error: `trust_forwarded_host` needs `trusted_proxies`
   |
   = help: write the addresses of the proxies: trusted_proxies = ["10.0.0.1"]
 
-error: expected "x-forwarded-for" or "forwarded", found "x-real-ip"
+error: `client_address` needs `trusted_proxies`
  --> rudy.toml:3:18
   |
 3 | client_address = "x-real-ip"
-  |                  ^^^^^^^^^^^
+  |                  ^^^^^^^^^^^ no proxy is trusted
+  |
+  = help: write the addresses of the proxies: trusted_proxies = ["10.0.0.1"]
 
 error: the key `allow` is missing
  --> rudy.toml:8:10
@@ -360,13 +362,13 @@ error: "10.0.0.1:80" is not an address
  --> rudy.toml:1:20
   |
 1 | trusted_proxies = ["10.0.0.1:80", "Unix"]
-  |                    ^^^^^^^^^^^^^ expected an address, or a network such as "10.0.0.0/8", or "unix"
+  |                    ^^^^^^^^^^^^^ expected an address, or a network such as "10.0.0.0/8", or "unix", or a file with networks: "file:cdn.txt"
 
 error: "Unix" is not an address
  --> rudy.toml:1:35
   |
 1 | trusted_proxies = ["10.0.0.1:80", "Unix"]
-  |                                   ^^^^^^ expected an address, or a network such as "10.0.0.0/8", or "unix"
+  |                                   ^^^^^^ expected an address, or a network such as "10.0.0.0/8", or "unix", or a file with networks: "file:cdn.txt"
 
 2 errors in the configuration
 

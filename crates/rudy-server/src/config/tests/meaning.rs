@@ -171,6 +171,7 @@ fn every_example_in_the_documentation_is_valid() {
                         "cannot use the error page",
                         "cannot read the redirects",
                         "cannot use the users of",
+                        "cannot use the networks of",
                     ]
                     .iter()
                     .any(|part| line.contains(part))

@@ -9,6 +9,7 @@ use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_admin::default_folder;
 use rudy_log::Destination;
 use rudy_pipeline::HandlerConfig;
+use rudy_pipeline::client_address::TrustedProxy;
 use rudy_service::listen_address::Endpoint;
 use rudy_system::state_dir::{self, state_dir};
 use rudy_system::watched_files::folders_of;
@@ -143,7 +144,11 @@ fn files_read(config: &Config) -> impl Iterator<Item = &Path> {
     let redirects = config.sites.iter().filter_map(|site| site.redirects.as_ref()).map(|file| &**file);
     let others = config.ticket_keys.iter().map(|file| &**file);
     let others = others.chain(config.acme.authority.iter().map(|file| &**file));
-    config.sources.paths().chain(redirects).chain(tls).chain(others)
+    let networks = config.client_address.trusted_proxies.iter().filter_map(|proxy| match proxy {
+        TrustedProxy::File(path) => Some(path.as_path()),
+        TrustedProxy::Network(_) | TrustedProxy::Unix => None,
+    });
+    config.sources.paths().chain(redirects).chain(tls).chain(others).chain(networks)
 }
 
 fn folder_of(file: &Path) -> PathBuf {
