@@ -90,7 +90,8 @@ impl<C: Connection> Upstream<C> {
             let mut exchange = request.begin(checkout, take(upload), start)?;
             let failure = match exchange.head().await {
                 Ok(response) => {
-                    note(request.observer(), |notes| notes.upstream_responded(poll_time()));
+                    let status = R::Protocol::status(&response);
+                    note(request.observer(), |notes| notes.upstream_responded(status, poll_time()));
                     return Ok((response, exchange));
                 }
                 Err(cause) => exchange.failure(cause),

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use rudy_pipeline::exchange::note;
 use rudy_service::{Deadline, Piped, poll_time};
 
@@ -50,6 +50,9 @@ pub trait Protocol: Send + Sized + 'static {
         checkout: &mut Checkout<Self::Connection>,
         received: &mut Received<Self::Head>,
     ) -> Poll<Result<(), Cause<Self::Cause>>>;
+
+    /// Returns the status in a head. `None` for a redirect within the server.
+    fn status(head: &Self::Head) -> Option<StatusCode>;
 
     /// Returns why there is no head although the response has ended.
     fn missing_head(&mut self) -> Self::Cause;

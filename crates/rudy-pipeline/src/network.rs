@@ -64,6 +64,13 @@ pub fn network(client: Peer, v6_bits: u32) -> String {
     }
 }
 
+/// Returns an address with zeros for its last 8 bits (IPv4) or 80 bits (IPv6), which identify a client.
+#[must_use]
+pub fn masked(address: IpAddr) -> IpAddr {
+    let address = address.to_canonical();
+    Network::new(address, if address.is_ipv4() { 24 } else { 48 }).address
+}
+
 /// Returns the subject of lines about a client in the error log.
 #[must_use]
 pub fn client_subject(client: Peer) -> String {

@@ -158,6 +158,10 @@ impl Protocol for Http {
 
     const MAY_DIFFER_IN_LENGTH: bool = false;
 
+    fn status(head: &Head) -> Option<StatusCode> {
+        Some(head.status())
+    }
+
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,

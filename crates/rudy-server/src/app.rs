@@ -68,6 +68,7 @@ impl App {
             recorders: Vec::new(),
             request_id: config.request_id.clone().and_then(RequestIdTable::if_on),
             are_listed: activity.switch().clone(),
+            response_fields: Arc::default(),
         };
         if config.counts_requests() {
             let metrics = resources.of::<Metrics>();
@@ -93,7 +94,9 @@ impl App {
     /// Adds access logs.
     #[must_use]
     pub fn with_access_logs(mut self, logs: AccessLogs) -> Self {
-        self.observers_mut().recorders.push(Arc::new(logs));
+        let observers = self.observers_mut();
+        observers.response_fields = logs.response_fields();
+        observers.recorders.push(Arc::new(logs));
         self
     }
 
@@ -117,6 +120,17 @@ impl App {
         let drained = &resources.of::<ProxyPools>().drained_upstreams();
         let start = Start { resources, log, workers, drained };
         self.routes.router.handlers().try_for_each(|target| target.start(&start))
+    }
+
+    /// Notes the fields of the response that logs show.
+    fn with_noted_fields(&self, reply: Reply, client: &Client<'_>) -> Reply {
+        let names = &self.routes.observers.response_fields;
+        let observer = client.observer.get().filter(|_| !names.is_empty());
+        let Some((observer, names)) = observer.cloned().zip(Some(names.clone())) else { return reply };
+        reply.map(move |response| {
+            exchange::note_response(&observer, &names, &response);
+            response
+        })
     }
 
     /// Whether each response has the id of its request.
@@ -208,13 +222,13 @@ impl Service for App {
         if let Some(media_type) = grpc {
             reply = reply.map(|response| grpc::without_page(response, media_type));
         }
-        match id.filter(|_| self.has_id_in_response()).cloned() {
-            Some(id) => reply.map(|mut response| {
+        if let Some(id) = id.filter(|_| self.has_id_in_response()).cloned() {
+            reply = reply.map(|mut response| {
                 id.set_in_response(response.headers_mut());
                 response
-            }),
-            None => reply,
+            });
         }
+        self.with_noted_fields(reply, client)
     }
 
     fn observe_waiting(
@@ -237,11 +251,14 @@ impl Service for App {
             set_forwarded_host(request, client);
         }
         let grpc = request.as_ref().and_then(grpc::media_type);
-        let response = Context::new(client, &self.routes).respond_to_rejected(request, rejection)?;
-        Some(match grpc {
-            Some(media_type) => grpc::without_page(response, media_type),
-            None => response,
-        })
+        let mut response = Context::new(client, &self.routes).respond_to_rejected(request, rejection)?;
+        if let Some(media_type) = grpc {
+            response = grpc::without_page(response, media_type);
+        }
+        if let Some(observer) = client.observer.get() {
+            exchange::note_response(observer, &self.routes.observers.response_fields, &response);
+        }
+        Some(response)
     }
 
     fn limits(&self) -> &Arc<Limits> {

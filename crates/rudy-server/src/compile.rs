@@ -95,7 +95,9 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);
-                    let target = target.named(route_name(route.paths.first()));
+                    let name =
+                        RouteName { is_unlogged: !route.access_log, ..route_name(route.paths.first()) };
+                    let target = target.named(name);
                     let script_suffix = route.handler.script_suffix(&route.paths).map(str::to_owned);
                     let paths = route.paths.clone();
                     routes.push(Route { paths, script_suffix, condition, handler: target });

@@ -93,6 +93,30 @@ fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received()
 }
 
 #[test]
+fn a_line_has_fields_of_the_response_without_what_is_masked_and_some_routes_have_none() {
+    let upstream = Upstream::serve(|peer, _| {
+        peer.send("HTTP/1.1 303 See Other\r\nLocation: /x?token=secret&a=b\r\nContent-Length: 0\r\n\r\n");
+    });
+    let log = "{ path = 'access.log', mask_addresses = true, mask_query = 'token', \
+               format = '{client} {target} {status} {upstream_status} {response.location} {response.x-own}' }";
+    let server = Server::config(&format!(
+        "listen = ['127.0.0.1:0']\naccess_log = {log}\nresponse_headers = {{ X-Own = 'own' }}\n[[site]]\n\
+         [[site.route]]\npath = '/health'\nrespond = 'fine'\naccess_log = false\n\
+         [[site.route]]\npath = '/up'\nproxy = '{upstream}'\n[[site.route]]\npath = '/*'\nrespond = 'ok'\n"
+    ));
+    for path in ["/health", "/up?a=b&Token=secret", "/health", "/b"] {
+        server.get(path);
+    }
+    let mut lines = lines(&server.path().join("access.log"), 2);
+    // The connections are on different workers.
+    lines.sort();
+    assert_eq!(
+        lines,
+        ["127.0.0.0 /b 200 - - own", "127.0.0.0 /up?a=b&Token=*** 303 303 /x?token=***&a=b own"]
+    );
+}
+
+#[test]
 fn a_fifo_that_no_program_reads_delays_neither_the_start_nor_a_stop() {
     let folder = Folder::new();
     let [access, errors] = ["access", "errors"].map(|name| folder.join(name));

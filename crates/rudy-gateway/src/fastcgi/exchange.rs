@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http::StatusCode;
 use rudy_client::{self, BodyCoding, Checkout, Protocol, Received, Sending, Timeouts, Upload};
-use rudy_fastcgi::cgi::{Head, HeadDecoder};
+use rudy_fastcgi::cgi::{Head, HeadDecoder, ResponseKind};
 use rudy_fastcgi::gateway::Event;
 use rudy_fastcgi::{Limits, ProtocolStatus, Role};
 
@@ -62,6 +63,13 @@ impl Protocol for Records {
     type Info = ();
 
     const MAY_DIFFER_IN_LENGTH: bool = true;
+
+    fn status(head: &Head) -> Option<StatusCode> {
+        match head.kind {
+            ResponseKind::Document(status) => Some(status),
+            ResponseKind::LocalRedirect(_) => None,
+        }
+    }
 
     fn poll_receive(
         &mut self,

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use http::{HeaderName, header};
 use parking_lot::{Mutex, MutexGuard};
 use rudy_message::RequestHead;
-use rudy_service::{Client, ExchangeOutcome, Observer};
+use rudy_service::{Client, ExchangeOutcome, Observer, Response};
 
 pub use self::notes::{Notes, OwnCounters, RouteName, UpstreamName, UpstreamNote};
 use self::request_id::RequestId;
@@ -30,6 +30,8 @@ pub struct Observers {
     pub request_id: Option<RequestIdTable>,
     /// Whether reports list the active requests.
     pub are_listed: Arc<AtomicBool>,
+    /// The fields of responses that logs show.
+    pub response_fields: Arc<[HeaderName]>,
 }
 
 /// Uses records of exchanges: a log, or counters.
@@ -134,6 +136,14 @@ pub fn note(observer: Option<&Arc<dyn Observer>>, change: impl FnOnce(&mut Notes
     if let Some(record) = observer.and_then(of) {
         change(&mut record.notes());
     }
+}
+
+/// Adds the first lines of these fields of the response to the record of an exchange.
+pub fn note_response(observer: &Arc<dyn Observer>, names: &[HeaderName], response: &Response) {
+    note(Some(observer), |notes| {
+        let fields = names.iter().filter_map(|name| Some((name.clone(), response.header(name)?.into())));
+        notes.response_fields = fields.collect();
+    });
 }
 
 /// Returns the route that the request has reached.

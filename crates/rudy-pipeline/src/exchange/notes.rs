@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use http::{HeaderName, StatusCode};
+
 /// The notes about an exchange. What is unknown stays `None`.
 #[derive(Debug, Default)]
 pub struct Notes {
@@ -20,6 +22,8 @@ pub struct Notes {
     pub cache: Option<&'static str>,
     /// The limit that has rejected or delayed the request.
     pub limit: Option<Box<str>>,
+    /// The fields of the response that logs show.
+    pub response_fields: Vec<(HeaderName, Box<[u8]>)>,
 }
 
 impl Notes {
@@ -31,9 +35,10 @@ impl Notes {
             requested: now,
             connected: None,
             responded: None,
+            status: None,
         });
         upstream.attempts += 1;
-        (upstream.connected, upstream.responded) = (None, None);
+        (upstream.connected, upstream.responded, upstream.status) = (None, None, None);
     }
 
     /// Notes that the request has a connection to this address.
@@ -55,10 +60,16 @@ impl Notes {
     }
 
     /// Notes that the head of the response has arrived.
-    pub fn upstream_responded(&mut self, now: Instant) {
+    pub fn upstream_responded(&mut self, status: Option<StatusCode>, now: Instant) {
         if let Some(upstream) = &mut self.upstream {
-            upstream.responded = Some(now);
+            (upstream.responded, upstream.status) = (Some(now), status);
         }
+    }
+
+    /// Returns the first line of a response field that logs show.
+    #[must_use]
+    pub fn response_field(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.response_fields.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 }
 
@@ -75,6 +86,8 @@ pub struct UpstreamNote {
     connected: Option<Instant>,
     /// When the head of the response had arrived.
     responded: Option<Instant>,
+    /// The status in this head, which steps and the server may change. `None` for a redirect within the server.
+    pub status: Option<StatusCode>,
 }
 
 impl UpstreamNote {
@@ -139,6 +152,8 @@ pub struct RouteName {
     pub path: Option<String>,
     /// The place of the site in the configuration. `None` without one.
     pub site_number: Option<usize>,
+    /// Whether its requests have no lines in access logs.
+    pub is_unlogged: bool,
     /// The counters of its requests.
     pub counters: OwnCounters,
 }
@@ -147,7 +162,7 @@ impl RouteName {
     /// The names of a route, without counters.
     #[must_use]
     pub fn new(site: String, path: Option<String>) -> Self {
-        Self { site, path, site_number: None, counters: OwnCounters::default() }
+        Self { site, path, site_number: None, is_unlogged: false, counters: OwnCounters::default() }
     }
 }
 

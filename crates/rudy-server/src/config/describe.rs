@@ -6,7 +6,7 @@ use rudy_pipeline::HandlerConfig;
 use rudy_pipeline::client_address::{AddressField, Options as ClientAddress};
 use rudy_service::listen_address::Address;
 use rudy_units::visible;
-use rudy_watch::access_log::{Conditions, Format};
+use rudy_watch::access_log::{Conditions, Format, Masking};
 
 use super::limits::LimitsTable;
 use super::{AccessLogOptions, Config, EngineOptions, Site};
@@ -108,7 +108,7 @@ fn trusted_proxies(options: &ClientAddress) -> String {
 }
 
 fn described_log(log: Option<&AccessLogOptions>) -> String {
-    let Some(AccessLogOptions { destination, format, conditions, rotation: _ }) = log else {
+    let Some(AccessLogOptions { destination, format, conditions, masking, rotation: _ }) = log else {
         return "none".to_owned();
     };
     let format = match format {
@@ -116,7 +116,8 @@ fn described_log(log: Option<&AccessLogOptions>) -> String {
         Format::Line(_) => format.to_string(),
     };
     let some = if *conditions == Conditions::default() { "" } else { " for some requests" };
-    format!("{format} lines to {destination}{some}")
+    let masked = if *masking == Masking::default() { "" } else { ", masked" };
+    format!("{format} lines to {destination}{some}{masked}")
 }
 
 fn title_of(site: &Site) -> String {

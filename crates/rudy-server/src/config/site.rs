@@ -103,6 +103,9 @@ pub struct Route {
     /// route.
     #[setting(example = false)]
     pub authorize: Option<OrOff<AuthorizeTable>>,
+    /// Whether requests for this route have lines in the access log of the site or the server, if there is one.
+    #[setting(default = true, example = false)]
+    pub access_log: bool,
     /// Files with keys of this table, relative to this file, for what several tables have in common. A key that is in the table and in a
     /// file, or in two files, is an error; lists of tables are joined, those of the table first.
     #[setting(example = ["snippets/security.toml"])]
@@ -243,6 +246,7 @@ impl Route {
             include: None,
             steps: StepsTable::default(),
             caching: CacheSetting::default(),
+            access_log: true,
             allow_trace: false,
             location,
         }

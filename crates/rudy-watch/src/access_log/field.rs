@@ -5,6 +5,7 @@ use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::{Finished, RequestInfo, UpstreamNote};
 use rudy_service::{EndReason, Peer};
 
+use super::masking::Masking;
 use super::micros;
 
 /// The field of the W3C recommendation Trace Context.
@@ -24,6 +25,13 @@ pub(super) enum Value<'a> {
     Status(StatusCode),
 }
 
+/// What the values of a line are read from.
+pub(super) struct Source<'a> {
+    pub(super) exchange: &'a Finished<'a>,
+    pub(super) times: Times<'a>,
+    pub(super) masking: &'a Masking,
+}
+
 /// The time of a request, formatted.
 pub(super) struct Times<'a> {
     /// As in the common log format.
@@ -40,10 +48,12 @@ macro_rules! fields {
             $(#[doc = concat!("`", $name, "`")] $variant,)+
             /// `header.NAME`: a field of the request.
             Header(HeaderName),
+            /// `response.NAME`: a field of the response.
+            Response(HeaderName),
         }
 
         impl Field {
-            /// The names without those of request fields.
+            /// The names without those of request and response fields.
             pub(super) const NAMES: &[&str] = &[$($name),+];
 
             fn named(name: &str) -> Option<Self> {
@@ -53,11 +63,11 @@ macro_rules! fields {
                 }
             }
 
-            /// Returns the name, without the prefix `header.`.
+            /// Returns the name, without the prefixes `header.` and `response.`.
             pub(super) fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)+
-                    Self::Header(name) => name.as_str(),
+                    Self::Header(name) | Self::Response(name) => name.as_str(),
                 }
             }
         }
@@ -94,6 +104,7 @@ fields! {
     "attempts": Attempts,
     "upstream_connect_us": UpstreamConnect,
     "upstream_wait_us": UpstreamWait,
+    "upstream_status": UpstreamStatus,
     "cache": Cache,
     "limit": Limit,
     "rejected": Rejected,
@@ -105,8 +116,9 @@ fields! {
     "ended": Ended,
 }
 
-/// Request fields with credentials, which no log may contain.
-const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+/// Fields with credentials, which no log may contain.
+const SECRET: [HeaderName; 4] =
+    [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION, header::SET_COOKIE];
 
 impl Field {
     /// Parses a name.
@@ -115,19 +127,21 @@ impl Field {
     ///
     /// Why there is no such field.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
-        let Some(field) = name.strip_prefix("header.") else {
+        let request = name.strip_prefix("header.").map(|field| (field, Self::Header as fn(_) -> _));
+        let response = || name.strip_prefix("response.").map(|field| (field, Self::Response as fn(_) -> _));
+        let Some((field, variant)) = request.or_else(response) else {
             return Self::named(name).ok_or_else(|| {
                 format!(
-                    "no field is named {{{name}}}; expected header.NAME or one of: {}",
+                    "no field is named {{{name}}}; expected header.NAME, response.NAME or one of: {}",
                     Self::NAMES.join(", ")
                 )
             });
         };
         let field = HeaderName::try_from(field).map_err(|_| format!("\"{field}\" is not a field name"))?;
         if SECRET.contains(&field) {
-            return Err(format!("{{{name}}} is a secret of the client, which no log may contain"));
+            return Err(format!("{{{name}}} is a secret, which no log may contain"));
         }
-        Ok(Self::Header(field))
+        Ok(variant(field))
     }
 
     /// Returns the request field that the value is read from.
@@ -143,32 +157,34 @@ impl Field {
     }
 
     /// Passes the value to `put`: `None` if it is unknown.
-    pub(super) fn with_value(
-        &self,
-        exchange: &Finished<'_>,
-        times: &Times<'_>,
-        put: impl FnOnce(Option<Value<'_>>),
-    ) {
-        let Finished { client, request, notes, outcome, .. } = *exchange;
+    pub(super) fn with_value(&self, source: &Source<'_>, put: impl FnOnce(Option<Value<'_>>)) {
+        let Source { exchange, times, masking } = source;
+        let Finished { client, request, notes, outcome, .. } = **exchange;
         let upstream = notes.upstream.as_ref();
         // Values that are computed here.
-        let (path, scheme, field, address);
+        let (path, scheme, field, address, url, list);
         let value = match self {
             Self::Time => Some(Value::Plain(times.rfc3339)),
             Self::TimeLocal => Some(Value::Plain(times.local)),
-            Self::Client => Some(Value::Address(client.address())),
+            Self::Client => Some(Value::Address(masking.address(client.address()))),
             Self::ClientPort => client.address().port().map(|port| Value::Number(port.into())),
             Self::Proxy => client.forwarded.as_ref().map(|_| Value::Address(client.peer)),
             Self::Connection => Some(Value::Number(client.connection_number)),
             Self::Tls | Self::Cipher | Self::TlsGroup | Self::EarlyData | Self::ClientCertificate => {
                 self.tls_value(exchange)
             }
-            Self::Request => request.map(|request| {
-                let version = version_text(request.version()).as_bytes();
-                Value::Texts([request.method().as_str().as_bytes(), request.target(), version])
-            }),
+            Self::Request => {
+                url = request.map(|request| masking.query_of(request.target()));
+                request.zip(url.as_deref()).map(|(request, target)| {
+                    let version = version_text(request.version()).as_bytes();
+                    Value::Texts([request.method().as_str().as_bytes(), target, version])
+                })
+            }
             Self::Method => request.map(|request| Value::Text(request.method().as_str().as_bytes())),
-            Self::Target => request.map(|request| Value::Text(request.target())),
+            Self::Target => {
+                url = request.map(|request| masking.query_of(request.target()));
+                url.as_deref().map(Value::Text)
+            }
             Self::Path => {
                 // The canonical path, which routes match: all spellings of a path have the same value here.
                 let sent = request.map(RequestInfo::path).filter(|path| *path != b"*");
@@ -180,9 +196,22 @@ impl Field {
                 scheme = client.scheme();
                 Some(Value::Text(scheme.as_str().as_bytes()))
             }
-            Self::Host | Self::Referer | Self::UserAgent | Self::Header(_) => {
+            Self::Host | Self::UserAgent => {
                 field = self.request_field();
                 field.as_ref().and_then(|name| exchange.request_field(name)).map(Value::Text)
+            }
+            Self::Referer => {
+                url = exchange.request_field(&header::REFERER).map(|value| masking.query_of(value));
+                url.as_deref().map(Value::Text)
+            }
+            Self::Header(name) => {
+                url = exchange.request_field(name).map(|value| masking.query_of(value));
+                list = url.as_deref().map(|value| masking.addresses_in(value));
+                list.as_deref().map(Value::Text)
+            }
+            Self::Response(name) => {
+                url = notes.response_field(name).map(|value| masking.query_of(value));
+                url.as_deref().map(Value::Text)
             }
             Self::Traceparent => {
                 exchange.request_field(&TRACEPARENT).filter(|value| is_traceparent(value)).map(Value::Text)
@@ -202,6 +231,7 @@ impl Field {
             Self::Attempts => upstream.map(|upstream| Value::Number(upstream.attempts.into())),
             Self::UpstreamConnect => upstream_time(upstream, UpstreamNote::connect_time),
             Self::UpstreamWait => upstream_time(upstream, UpstreamNote::wait_time),
+            Self::UpstreamStatus => upstream.and_then(|upstream| upstream.status).map(Value::Status),
             Self::Cache => notes.cache.map(|status| Value::Text(status.as_bytes())),
             Self::Limit => notes.limit.as_deref().map(|limit| Value::Text(limit.as_bytes())),
             Self::Rejected => exchange.rejection.map(|reason| Value::Text(reason.as_bytes())),

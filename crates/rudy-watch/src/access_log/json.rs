@@ -2,14 +2,13 @@
 
 use std::io::Write;
 
-use rudy_pipeline::exchange::Finished;
 use rudy_units::is_interpreted;
 
-use super::field::{Field, Times, Value};
+use super::field::{Field, Source, Value};
 use super::{put_address, put_number};
 
 /// The members of an object, in order.
-pub(super) const MEMBERS: [Field; 35] = [
+pub(super) const MEMBERS: [Field; 36] = [
     Field::Time,
     Field::Client,
     Field::ClientPort,
@@ -36,6 +35,7 @@ pub(super) const MEMBERS: [Field; 35] = [
     Field::Attempts,
     Field::UpstreamConnect,
     Field::UpstreamWait,
+    Field::UpstreamStatus,
     Field::Cache,
     Field::Limit,
     Field::Rejected,
@@ -48,9 +48,9 @@ pub(super) const MEMBERS: [Field; 35] = [
 ];
 
 /// Appends the line of an exchange, its newline included. `sample` is the number of exchanges that it represents.
-pub(super) fn write(exchange: &Finished<'_>, times: &Times<'_>, sample: u32, line: &mut Vec<u8>) {
+pub(super) fn write(source: &Source<'_>, sample: u32, line: &mut Vec<u8>) {
     for field in &MEMBERS {
-        field.with_value(exchange, times, |value| match value {
+        field.with_value(source, |value| match value {
             // Most requests have no body.
             Some(Value::Number(0)) if *field == Field::RequestBodyBytes => {}
             Some(Value::Text([])) if *field == Field::Site => {}

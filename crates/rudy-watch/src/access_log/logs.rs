@@ -23,6 +23,7 @@ struct Open {
     /// The places of those of the sites, in their order.
     sites: Vec<Option<usize>>,
     request_fields: Box<[HeaderName]>,
+    response_fields: Arc<[HeaderName]>,
 }
 
 /// Which logs there are.
@@ -59,17 +60,22 @@ impl AccessLogs {
         if logs.is_empty() {
             return Ok(None);
         }
-        let mut request_fields: Vec<HeaderName> = Vec::new();
-        for name in logs.iter().flat_map(AccessLog::request_fields) {
-            if !request_fields.contains(name) {
-                request_fields.push(name.clone());
-            }
-        }
-        Ok(Some(Self(Arc::new(Open { logs, server, sites, request_fields: request_fields.into() }))))
+        let request_fields = distinct(logs.iter().flat_map(AccessLog::request_fields)).into();
+        let response_fields = distinct(logs.iter().flat_map(AccessLog::response_fields)).into();
+        Ok(Some(Self(Arc::new(Open { logs, server, sites, request_fields, response_fields }))))
     }
 
-    /// Returns the log of the exchanges with a route; `None` for that of the server.
+    /// Returns the response fields that lines contain.
+    #[must_use]
+    pub fn response_fields(&self) -> Arc<[HeaderName]> {
+        self.0.response_fields.clone()
+    }
+
+    /// Returns the log of the exchanges with a route; without a route, that of the server.
     fn of(&self, route: Option<&RouteName>) -> Option<&AccessLog> {
+        if route.is_some_and(|route| route.is_unlogged) {
+            return None;
+        }
         let site = route.and_then(|route| route.site_number);
         let place = site.map_or(self.0.server, |site| self.0.sites.get(site).copied().flatten());
         place.map(|place| &self.0.logs[place])
@@ -85,6 +91,17 @@ impl AccessLogs {
     pub fn close(&self) {
         self.0.logs.iter().for_each(AccessLog::close);
     }
+}
+
+/// Returns each name once.
+fn distinct<'a>(names: impl Iterator<Item = &'a HeaderName>) -> Vec<HeaderName> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(name) {
+            distinct.push(name.clone());
+        }
+    }
+    distinct
 }
 
 impl Recorder for AccessLogs {

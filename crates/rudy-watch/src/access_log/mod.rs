@@ -7,6 +7,7 @@ mod conditions;
 mod field;
 mod json;
 mod logs;
+mod masking;
 mod template;
 
 use std::cell::RefCell;
@@ -29,8 +30,9 @@ use rudy_pipeline::exchange::{Finished, Notes, RequestInfo};
 use rudy_service::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
-use self::field::{Field, Times};
+use self::field::{Field, Source, Times};
 pub use self::logs::{AccessLogs, AccessLogsOptions};
+pub use self::masking::Masking;
 pub use self::template::Template;
 
 /// The format of a line in the access log.
@@ -84,6 +86,12 @@ impl Format {
         }
     }
 
+    /// Returns the response fields that lines contain.
+    fn response_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        let template = if let Self::Line(template) = self { Some(template) } else { None };
+        template.into_iter().flat_map(Template::response_fields)
+    }
+
     /// Returns the line that replaces dropped ones.
     fn dropped(&self, lines: u64) -> String {
         let (now, mut clock) = (SystemTime::now(), LocalClock::new());
@@ -103,6 +111,8 @@ pub struct AccessLogOptions {
     pub format: Format,
     /// Which exchanges have a line.
     pub conditions: Conditions,
+    /// What lines hide.
+    pub masking: Masking,
     /// The rotation of a file.
     pub rotation: Option<RotationOptions>,
 }
@@ -121,6 +131,9 @@ struct Keys {
     /// Which exchanges have a line.
     #[setting(part)]
     conditions: Conditions,
+    /// What lines hide.
+    #[setting(part)]
+    masking: Masking,
 }
 
 impl Table for AccessLogOptions {
@@ -132,12 +145,13 @@ impl Table for AccessLogOptions {
     };
 
     fn read_keys(table: &TableReader<'_>) -> Result<Self, Invalid> {
-        let Keys { place: LogPlace { destination, rotation }, format, conditions } = Keys::read_keys(table)?;
+        let Keys { place, format, conditions, masking } = Keys::read_keys(table)?;
+        let LogPlace { destination, rotation } = place;
         let Some(destination) = destination else {
             let problem = Problem::value(table.location(), "the access log needs a destination");
             return Err(table.report(problem.label(ONE_DESTINATION)));
         };
-        Ok(Self { destination, format, conditions, rotation })
+        Ok(Self { destination, format, conditions, masking, rotation })
     }
 }
 
@@ -159,7 +173,8 @@ impl AccessLogOptions {
     /// Returns the options of a log with a line for each exchange.
     #[must_use]
     pub fn new(destination: Destination, format: Format) -> Self {
-        Self { destination, format, conditions: Conditions::default(), rotation: None }
+        let (conditions, masking) = (Conditions::default(), Masking::default());
+        Self { destination, format, conditions, masking, rotation: None }
     }
 }
 
@@ -200,6 +215,11 @@ impl AccessLog {
     #[must_use]
     pub fn request_fields(&self) -> &[HeaderName] {
         &self.0.request_fields
+    }
+
+    /// Returns the response fields that lines contain.
+    pub fn response_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.0.options.format.response_fields()
     }
 
     /// Opens the file again after it was renamed or removed. Lines queued so far go to the old file.
@@ -248,10 +268,11 @@ impl AccessLog {
             // The timestamp is the arrival of the request, as in Apache.
             let time = now.checked_sub(exchange.outcome.duration).unwrap_or(now);
             let (local, rfc3339) = clock.both(time);
-            let times = Times { local, rfc3339 };
-            match &self.0.options.format {
-                Format::Line(template) => template.write(exchange, &times, line),
-                Format::Json => json::write(exchange, &times, weight, line),
+            let (options, times) = (&self.0.options, Times { local, rfc3339 });
+            let source = Source { exchange, times, masking: &options.masking };
+            match &options.format {
+                Format::Line(template) => template.write(&source, line),
+                Format::Json => json::write(&source, weight, line),
             }
             self.0.writer.push(line);
         });

@@ -4,10 +4,9 @@ use std::fmt;
 use std::io::Write;
 
 use http::{HeaderName, StatusCode};
-use rudy_pipeline::exchange::Finished;
 use rudy_pipeline::routing::template::{Part, split};
 
-use super::field::{Field, Times, Value};
+use super::field::{Field, Source, Value};
 use super::{put_address, put_number};
 
 /// The combined format of Apache and nginx, which every log analyzer can read, with three more columns.
@@ -48,13 +47,21 @@ impl Template {
         fields.collect()
     }
 
+    /// Returns the response fields that values are read from.
+    pub(super) fn response_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Field { field: Field::Response(name), .. } => Some(name),
+            Piece::Field { .. } | Piece::Literal(_) => None,
+        })
+    }
+
     /// Appends the line of an exchange, its newline included.
-    pub(super) fn write(&self, exchange: &Finished<'_>, times: &Times<'_>, line: &mut Vec<u8>) {
+    pub(super) fn write(&self, source: &Source<'_>, line: &mut Vec<u8>) {
         for piece in &self.0 {
             match piece {
                 Piece::Literal(text) => line.extend_from_slice(text.as_bytes()),
                 Piece::Field { field, is_quoted } => {
-                    field.with_value(exchange, times, |value| {
+                    field.with_value(source, |value| {
                         put_value(value.as_ref(), field, *is_quoted, line);
                     });
                 }
@@ -98,6 +105,7 @@ impl fmt::Display for Template {
         self.0.iter().try_for_each(|piece| match piece {
             Piece::Literal(text) => f.write_str(text),
             Piece::Field { field: Field::Header(name), .. } => write!(f, "{{header.{name}}}"),
+            Piece::Field { field: Field::Response(name), .. } => write!(f, "{{response.{name}}}"),
             Piece::Field { field, .. } => write!(f, "{{{}}}", field.name()),
         })
     }

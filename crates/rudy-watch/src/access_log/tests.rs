@@ -64,12 +64,43 @@ fn finished<'a>(
 }
 
 fn line(format: &Format, exchange: &Finished<'_>) -> String {
-    let (mut line, times) = (Vec::new(), Times { local: TIME, rfc3339: TIME });
+    masked_line(format, exchange, &Masking::default())
+}
+
+fn masked_line(format: &Format, exchange: &Finished<'_>, masking: &Masking) -> String {
+    let times = Times { local: TIME, rfc3339: TIME };
+    let (mut line, source) = (Vec::new(), Source { exchange, times, masking });
     match format {
-        Format::Line(template) => template.write(exchange, &times, &mut line),
-        Format::Json => json::write(exchange, &times, 1, &mut line),
+        Format::Line(template) => template.write(&source, &mut line),
+        Format::Json => json::write(&source, 1, &mut line),
     }
     String::from_utf8(line).unwrap()
+}
+
+#[test]
+fn masked_lines_hide_clients_and_queries() {
+    let fields: [(&str, &[u8]); 2] =
+        [("referer", b"https://a/?token=secret"), ("user-agent", b"curl?token=1")];
+    let request = request("/a?b=c&to%6ben=secret", &fields);
+    let masking = Masking { addresses: true, query: vec!["token".to_owned()] };
+    let location = (http::header::LOCATION, b"/login?token=secret".as_slice().into());
+    let notes = Notes { response_fields: vec![location], ..Notes::default() };
+    let (client, outcome) = (client("192.0.2.7:5000"), outcome());
+    let exchange = finished(&client, Some(&request), &outcome, &notes);
+    let line = |format: &str| masked_line(&format.parse().unwrap(), &exchange, &masking);
+    assert_eq!(
+        line("combined"),
+        "192.0.2.0 - - [T] \"GET /a?b=c&to%6ben=*** HTTP/1.1\" 200 512 \"https://a/?token=***\" \
+         \"curl?token=1\" 812 790 complete\n"
+    );
+    assert_eq!(
+        line("{client} {target} {header.referer} {response.location} {response.server}"),
+        "192.0.2.0 /a?b=c&to%6ben=*** https://a/?token=*** /login?token=*** -\n"
+    );
+    let json = line("json");
+    assert!(json.contains("\"client\":\"192.0.2.0\"") && !json.contains("secret"), "{json}");
+    let format: Format = "{response.location} {client}".parse().unwrap();
+    assert_eq!(masked_line(&format, &exchange, &Masking::default()), "/login?token=secret 192.0.2.7\n");
 }
 
 #[test]
@@ -248,13 +279,13 @@ fn notes() -> Notes {
         user: Some("Ada L".into()),
         cache: Some("miss"),
         limit: Some("logins".into()),
-        upstream: None,
+        ..Notes::default()
     };
     let start = Instant::now();
     notes.upstream_requested(start);
     notes.upstream_requested(start);
     notes.upstream_connected(UpstreamName::Ip(([10, 0, 0, 2], 80).into()), start + Duration::from_micros(20));
-    notes.upstream_responded(start + Duration::from_micros(320));
+    notes.upstream_responded(Some(StatusCode::BAD_GATEWAY), start + Duration::from_micros(320));
     notes
 }
 
@@ -266,7 +297,7 @@ fn a_line_shows_the_notes_of_steps_and_handlers() {
     let exchange = Finished { request_body_bytes: 7, ..finished(&client, Some(&request), &outcome, &notes) };
     let members = format!(
         ",\"traceparent\":\"{traceparent}\",\"user\":\"Ada L\",\"site\":\"example.org\",\"route\":\"/api/*\",\
-         \"upstream\":\"10.0.0.2:80\",\"attempts\":2,\"upstream_connect_us\":20,\"upstream_wait_us\":300,\
+         \"upstream\":\"10.0.0.2:80\",\"attempts\":2,\"upstream_connect_us\":20,\"upstream_wait_us\":300,\"upstream_status\":502,\
          \"cache\":\"miss\",\"limit\":\"logins\",\"status\":200,\"request_body_bytes\":7,\"body_bytes\":512,"
     );
     let json = line(&Format::Json, &exchange);
@@ -312,8 +343,10 @@ fn a_format_without_fields_or_with_secrets_is_rejected() {
         ("common", "expected \"combined\", \"json\""),
         ("{clinet}", "no field is named {clinet}"),
         ("{header.}", "not a field name"),
-        ("{header.Authorization}", "a secret of the client"),
-        ("{header.cookie}", "a secret of the client"),
+        ("{header.Authorization}", "is a secret"),
+        ("{header.cookie}", "is a secret"),
+        ("{response.Set-Cookie}", "is a secret"),
+        ("{response.}", "not a field name"),
         ("{client}\n", "without control characters"),
     ] {
         let error = format.parse::<Format>().unwrap_err();
