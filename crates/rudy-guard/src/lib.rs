@@ -34,7 +34,7 @@ pub use self::error_pages::ErrorPagesTable;
 pub use self::error_pages::{ErrorPages, Pages};
 pub use self::fields::{Changes, RequestFields, ResponseFields};
 pub use self::forward_auth::ForwardAuth;
-pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
+pub use self::forward_auth::{AuthorizerUrl, CopiedFields, ForwardAuthTable, LoginUrl};
 pub use self::forwarding_fields::WithoutForwardingFields;
 pub use self::identity::WithoutUserFields;
 pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};

@@ -1,11 +1,13 @@
 //! The step that asks an authorizer over HTTP whether a request is allowed: `auth_request` of nginx, `forward_auth` of Caddy and Traefik.
 
+mod copy;
+mod login;
 mod table;
 
 use std::io;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_config::{Location, Problem};
 use rudy_message::LazyHead;
 use rudy_message::semantics::field::ChangeFields as _;
@@ -18,6 +20,10 @@ use rudy_pipeline::{Call, Decided, Flow, Handler as _, Kept, OwnedCall, Passage,
 use rudy_proxy::{Proxy, Subrequest};
 use rudy_service::{Client, Reply, Request, Response};
 
+use self::copy::Copied;
+pub use self::copy::CopiedFields;
+use self::login::LoginRequest;
+pub use self::login::LoginUrl;
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 
 /// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
@@ -38,7 +44,9 @@ struct Shared {
     /// The path of the requests to the authorizer.
     target: String,
     /// The fields that it sets for the handler.
-    copied: Vec<HeaderName>,
+    copied: Vec<Copied>,
+    /// The page to which a 401 leads.
+    login: Option<LoginUrl>,
     /// Its URL, for `rudy check`.
     name: String,
 }
@@ -48,14 +56,16 @@ impl ForwardAuth {
     pub fn new(table: &ForwardAuthTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let (proxy, copied) = (table.proxy(location)?, table.copied());
         let (target, name) = (table.url.target.clone(), table.url.to_string());
-        Ok(Self(Arc::new(Shared { proxy, target, copied, name })))
+        let login = table.login.clone();
+        Ok(Self(Arc::new(Shared { proxy, target, copied, login, name })))
     }
 
     /// Returns the request to the authorizer: a GET without a body.
     fn subrequest(&self, request: &Request<'_>, path: &RequestPath<'_>, client: &Client<'_>) -> Subrequest {
         let mut head = LazyHead::clone(request).into_owned();
         let ours = [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL];
-        for name in ours.into_iter().chain(&self.0.copied) {
+        let copied = self.0.copied.iter().flat_map(|field| [&field.from, &field.to]);
+        for name in ours.into_iter().chain(copied) {
             remove_spellings(name, &mut head);
         }
         // The response must not depend on what the client has stored of another resource.
@@ -87,6 +97,7 @@ impl ForwardAuth {
 
     async fn decide(self, mut passage: Passage<'static>, subrequest: Subrequest, call: OwnedCall) -> Decided {
         let request = &mut passage.request;
+        let login = self.login(request, &subrequest);
         let response = match self.0.proxy.ask(subrequest, request).await {
             Ok(answer) if answer.status().is_success() => {
                 let fields = answer.into_fields();
@@ -95,21 +106,33 @@ impl ForwardAuth {
                 None
             }
             Ok(answer) => {
-                let (method, fields) = (request.method().clone(), request.headers());
-                Some(answer.into_response(&method, fields, self.0.proxy.buffers()))
+                let login = login.filter(|_| answer.status() == StatusCode::UNAUTHORIZED);
+                Some(if let Some(login) = login {
+                    login.redirect(&answer.into_fields())
+                } else {
+                    let (method, fields) = (request.method().clone(), request.headers());
+                    answer.into_response(&method, fields, self.0.proxy.buffers())
+                })
             }
             Err(response) => Some(response),
         };
         Decided { call, passage, response }
     }
 
+    /// Returns what a redirect to the login page needs, if the request may get one.
+    fn login(&self, request: &Request<'_>, subrequest: &Subrequest) -> Option<LoginRequest> {
+        let of_request = |name| subrequest.head.get(name).unwrap_or_default();
+        self.0.login.as_ref()?.request(request, of_request(&ORIGINAL_URL), of_request(&ORIGINAL_URI))
+    }
+
     /// Replaces the copied fields of an allowed request.
     fn identify(&self, request: &mut Request<'_>, fields: &HeaderMap, client: &Client<'_>) {
-        for name in &self.0.copied {
-            replace_field(name, fields.get_all(name).iter().cloned(), request);
+        for Copied { from, to } in &self.0.copied {
+            replace_field(to, fields.get_all(from).iter().cloned(), request);
         }
         request.state_mut().was_allowed = true;
-        let user = self.0.copied.contains(&REMOTE_USER).then(|| fields.get(&REMOTE_USER)).flatten();
+        let user = self.0.copied.iter().find(|field| field.to == REMOTE_USER);
+        let user = user.and_then(|field| fields.get(&field.from));
         if let Some(identity) = user.and_then(Identity::of_authorizer) {
             identity.identify(request, client);
         }
@@ -142,8 +165,10 @@ impl Step for ForwardAuth {
     }
 
     fn describe(&self) -> Vec<String> {
-        let copied: Vec<_> = self.0.copied.iter().map(HeaderName::as_str).collect();
-        vec![format!("authorization: {} must allow the request, and sets {}", self.0.name, copied.join(", "))]
+        let copied: Vec<_> = self.0.copied.iter().map(|field| field.to.as_str()).collect();
+        let login = self.0.login.as_ref().map_or_else(String::new, |login| format!("; login at {login}"));
+        let copied = copied.join(", ");
+        vec![format!("authorization: {} must allow the request, and sets {copied}{login}", self.0.name)]
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderName, header};
-use rudy_config::{FilePath, HeaderFieldName, Location, OneOrMany, Problem, Table, written_as_text};
+use rudy_config::{FilePath, Location, Problem, Table, written_as_text};
 use rudy_pipeline::field_changes::is_of_connection;
 use rudy_pipeline::request_state::REMOTE_USER;
 use rudy_proxy::{HostSource, Proxy, ProxyTable, UpstreamUrl};
 use rudy_units::{Time, Timeout, visible};
+
+use super::copy::{Copied, CopiedFields};
+use super::login::LoginUrl;
 
 /// The fields that Authelia, Authentik and others send about a user.
 const COPIED: [&str; 4] = ["remote-user", "remote-groups", "remote-name", "remote-email"];
@@ -25,9 +28,14 @@ pub struct ForwardAuthTable {
     pub url: AuthorizerUrl,
     /// Header fields that are copied from a 2xx response into the request. Those of the client are removed in every spelling, whether
     /// the authorizer sends them or not. `[]` copies none. The default is
-    /// `Remote-User`, `Remote-Groups`, `Remote-Name` and `Remote-Email`.
-    #[setting(example = ["X-Auth-Request-User"])]
-    pub copy: Option<OneOrMany<HeaderFieldName, 0>>,
+    /// `Remote-User`, `Remote-Groups`, `Remote-Name` and `Remote-Email`. A table gives them other names in the request:
+    /// `{ X-Auth-Request-User = "Remote-User" }`.
+    #[setting(example = ["X-Auth-Request-User"], example = { "X-Auth-Request-User" = "Remote-User" })]
+    pub copy: Option<CopiedFields>,
+    /// URL or path of a login page, to which browsers are redirected if the authorizer responds with 401. `{url}` is the percent-encoded
+    /// URL of the request, and `{uri}` its path and query. Clients that do not prefer HTML get the 401.
+    #[setting(example = "https://auth.example.org/?rd={url}")]
+    pub login: Option<LoginUrl>,
     /// Maximum time until the response. After it, the request gets 504.
     #[setting(default = Time(Duration::from_secs(10)), reason = "Users wait for it before each page.", example = "5s")]
     pub timeout: Timeout,
@@ -37,29 +45,41 @@ pub struct ForwardAuthTable {
 }
 
 impl ForwardAuthTable {
-    /// Returns the names of the fields to copy.
-    pub fn copied(&self) -> Vec<HeaderName> {
+    /// Returns the fields to copy.
+    pub(super) fn copied(&self) -> Vec<Copied> {
         match &self.copy {
-            Some(names) => names.as_slice().iter().map(|name| name.0.clone()).collect(),
-            None => COPIED.map(HeaderName::from_static).to_vec(),
+            Some(fields) => fields.0.clone(),
+            None => COPIED.map(HeaderName::from_static).map(Copied::same).to_vec(),
         }
+    }
+
+    /// Returns the names of the fields that requests get.
+    pub fn set_fields(&self) -> impl Iterator<Item = HeaderName> {
+        self.copied().into_iter().map(|field| field.to)
     }
 
     /// Whether one of the copied fields is the user.
     #[must_use]
     pub fn names_user(&self) -> bool {
-        self.copied().contains(&REMOTE_USER)
+        self.set_fields().any(|name| name == REMOTE_USER)
     }
 
     /// Reports fields that cannot be copied.
     fn problems(&self, location: &Location) -> Vec<Problem> {
+        let location = location.key("copy");
+        let mut names: Vec<_> = self.set_fields().collect();
         let is_ours = |name: &&HeaderName| is_of_connection(name) || **name == header::HOST;
-        let copied = self.copied();
-        let invalid = copied.iter().filter(is_ours).map(|name| {
-            let problem = Problem::value(&location.key("copy"), format!("{name} cannot be copied"));
+        let invalid = names.iter().filter(is_ours).map(|name| {
+            let problem = Problem::value(&location, format!("{name} cannot be copied"));
             problem.label("the server sets it for each request")
         });
-        invalid.collect()
+        let mut problems: Vec<_> = invalid.collect();
+        names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        problems.extend(names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| {
+            Problem::value(&location, format!("two fields are copied to {}", pair[0]))
+                .label("give each its own name")
+        }));
+        problems
     }
 
     /// Returns the proxy that sends the requests.
@@ -129,6 +149,37 @@ written_as_text!(AuthorizerUrl, "the URL of an authorizer (\"http://127.0.0.1:90
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn table(copy: &str) -> ForwardAuthTable {
+        type Tables = std::collections::BTreeMap<String, ForwardAuthTable>;
+        let text = format!("a = {{ url = 'http://127.0.0.1/', copy = {copy} }}");
+        rudy_config::from_text::<Tables>(&text).unwrap().remove("a").unwrap()
+    }
+
+    #[test]
+    fn fields_are_copied_with_their_names_or_others() {
+        for (copy, expected, names_user) in [
+            ("'X-User'", &["x-user x-user"][..], false),
+            ("['Remote-User', 'X-B']", &["remote-user remote-user", "x-b x-b"], true),
+            ("[]", &[], false),
+            ("{ X-B = 'X-C', X-User = 'Remote-User' }", &["x-b x-c", "x-user remote-user"], true),
+            ("{ Remote-User = 'X-User' }", &["remote-user x-user"], false),
+            ("{}", &[], false),
+        ] {
+            let table = table(copy);
+            let copied: Vec<_> =
+                table.copied().iter().map(|field| format!("{} {}", field.from, field.to)).collect();
+            assert_eq!(
+                (&*copied, table.names_user()),
+                (&*expected.iter().map(ToString::to_string).collect::<Vec<_>>(), names_user),
+                "{copy}"
+            );
+            assert!(table.problems(&Location::file(0)).is_empty(), "{copy}");
+        }
+        for copy in ["'Host'", "{ X-A = 'Connection' }", "{ X-A = 'X-C', X-B = 'x-c' }", "['X-C', 'x-c']"] {
+            assert_eq!(table(copy).problems(&Location::file(0)).len(), 1, "{copy}");
+        }
+    }
 
     #[test]
     fn a_url_has_a_path() {

@@ -65,7 +65,7 @@ impl AdmissionTable {
     pub(crate) fn user_fields(&self) -> impl Iterator<Item = HeaderName> {
         let passwords = self.basic_auth.as_ref().and_then(OrOff::on).map(|_| REMOTE_USER.clone());
         let authorizer = self.forward_auth.as_ref().and_then(OrOff::on);
-        let copied = authorizer.into_iter().flat_map(ForwardAuthTable::copied);
+        let copied = authorizer.into_iter().flat_map(ForwardAuthTable::set_fields);
         passwords.into_iter().chain(copied.filter(|name| !CREDENTIALS.contains(name)))
     }
 

@@ -92,6 +92,58 @@ fn an_allowed_request_has_the_fields_of_the_authorizer_and_its_body() {
     assert_eq!(request.field("x-other"), None);
 }
 
+/// An authorizer as oauth2-proxy with `--set-xauthrequest`: 202 with fields for a session, and 401 without one.
+fn oauth2_proxy() -> (Upstream, Requests) {
+    upstream(|request| {
+        match request.field("cookie") {
+        Some("_oauth2_proxy=ann") => "HTTP/1.1 202 Accepted\r\nX-Auth-Request-User: ann\r\n\
+            X-Auth-Request-Email: ann@a.test\r\nContent-Length: 13\r\n\r\nAuthenticated"
+            .to_owned(),
+        _ => "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: _oauth2_proxy=; Max-Age=0\r\nContent-Length: 13\r\n\r\nUnauthorized\n"
+            .to_owned(),
+    }
+    })
+}
+
+#[test]
+fn fields_of_the_authorizer_get_other_names() {
+    let (application, requests) = application();
+    let (authorizer, questions) = oauth2_proxy();
+    let copy = "copy = { X-Auth-Request-User = 'Remote-User', X-Auth-Request-Email = 'X-Email' }";
+    let server = site(&application, &authorizer.url(), copy);
+    let head = "GET / HTTP/1.1\r\nCookie: _oauth2_proxy=ann\r\nRemote_User: root\r\nX-Email: root\r\n\
+                X-Auth-Request-User: root";
+    assert_eq!(send(&server, head, "").status, 200);
+    assert!(!next(&questions).head.contains("root"));
+    let head = next(&requests).head;
+    assert_eq!(spelled(&head, "remote-user"), ["remote-user: ann"]);
+    assert_eq!(spelled(&head, "x-email"), ["x-email: ann@a.test"]);
+}
+
+#[test]
+fn a_browser_without_a_session_is_redirected_to_the_login_page() {
+    let (application, requests) = application();
+    let (authorizer, _questions) = oauth2_proxy();
+    let server = site(&application, &authorizer.url(), "login = '/oauth2/start?rd={uri}&url={url}'");
+    let login = "/oauth2/start?rd=/b%3Fc%3Dd%26e&url=http%3A//a.test/b%3Fc%3Dd%26e";
+    for (method, accept, status, location) in [
+        ("GET", "text/html,*/*;q=0.8", 302, Some(login)),
+        ("HEAD", "text/html", 302, Some(login)),
+        ("POST", "text/html", 303, Some(login)),
+        ("GET", "*/*", 401, None),
+        ("GET", "application/json", 401, None),
+    ] {
+        let head = format!("{method} /a/../b?c=d&e HTTP/1.1\r\nAccept: {accept}\r\nContent-Length: 0");
+        let mut connection = server.send(format!("{head}\r\nHost: a.test\r\n\r\n"));
+        let response = if method == "HEAD" { connection.head_response() } else { connection.response() };
+        assert_eq!((response.status, response.field("location")), (status, location), "{head}");
+        assert_eq!(response.field("set-cookie"), Some("_oauth2_proxy=; Max-Age=0"), "{head}");
+    }
+    let head = "GET / HTTP/1.1\r\nAccept: text/html\r\nCookie: _oauth2_proxy=ann";
+    assert_eq!(send(&server, head, "").status, 200);
+    assert!(next(&requests).head.starts_with("GET / "));
+}
+
 #[test]
 fn interim_responses_of_the_authorizer_are_not_for_the_client() {
     let (application, _requests) = application();
