@@ -270,7 +270,7 @@ impl LocalTls {
         let certificate =
             Certificate::from_pem(cert.pem().as_bytes(), signing_key.serialize_pem().as_bytes());
         let settings = SiteSettings {
-            certificates: vec![certificate.expect("its key matches")],
+            certificates: vec![Arc::new(certificate.expect("its key matches"))],
             ..SiteSettings::default()
         };
         let keys = Arc::<TicketKeys>::default();

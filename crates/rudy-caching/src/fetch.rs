@@ -292,6 +292,7 @@ impl Fetch {
     fn storable(&self, response: &Response, exchange: Exchange) -> Result<Stored, NotStored> {
         let is_own = response.state().is_own_error()
             || response.state().is_redirected
+            || response.state().is_replacement
             || matches!(response.head, Head::Prepared(_))
             || matches!(response.body, Body::File(_));
         let is_live = matches!(&response.body, Body::Stream(stream) if stream.is_live());

@@ -63,7 +63,7 @@ pub use self::read::{READ_BYTES, poll_decode, with_buffer};
 pub use self::request_info::RequestInfo;
 pub use self::resolver::NameServer;
 pub use self::resolver::{Answer, Resolver, Target};
-pub use self::response::{HeadOnlyBody, body, has_no_body, is_of_events, take_unbuffered};
+pub use self::response::{HeadOnlyBody, body, has_no_body, is_of_events};
 use self::retries::RetryBudget;
 pub use self::sending::{BodyCoding, SendError, Sending};
 pub use self::socket::{Socket, register};

@@ -4,23 +4,12 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderName, Method, StatusCode, header};
+use http::{Method, StatusCode, header};
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, Piped, Response};
 
 use super::read_ahead::{PieceSource, ReadAhead};
 use super::{Cause, Exchange, Failure, Protocol};
 use crate::buffer::{Buffer, BufferError};
-
-/// The field that switches response buffering off, as in nginx. It is not passed on.
-static ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-
-/// Removes the field that switches response buffering off. Returns whether it did.
-pub fn take_unbuffered(response: &mut Response) -> bool {
-    let Some(value) = response.header(&ACCEL_BUFFERING) else { return false };
-    let is_unbuffered = value.eq_ignore_ascii_case(b"no");
-    response.headers_mut().remove(&ACCEL_BUFFERING);
-    is_unbuffered
-}
 
 /// Returns whether a response is an event stream, which must not be delayed.
 pub fn is_of_events(response: &Response) -> bool {

@@ -1,113 +1,19 @@
 //! Diagnostics of a configuration: all problems at once, each with file, line and expected value.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use rudy_units::visible;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
-use crate::location::{Location, Mounts};
-use crate::placeholders::Placeholders;
-
-/// The files of a configuration, with the spans of their values.
-#[derive(Debug, Default)]
-pub struct Sources {
-    files: Vec<Source>,
-    /// Values from the environment, which are not shown.
-    pub placeholders: Placeholders,
-    /// Where the values of included files are written.
-    pub(crate) mounts: Mounts,
-}
-
-/// A configuration file.
-#[derive(Debug)]
-struct Source {
-    /// The path, for display.
-    name: String,
-    /// The text.
-    text: String,
-    /// The span of each value, by its pointer: `site.0.hosts`. Found when a place is shown: most files have no problem.
-    spans: OnceLock<HashMap<String, Spans>>,
-}
-
-/// The span of a value and of its key.
-#[derive(Debug, Clone)]
-struct Spans {
-    key: Option<Range<usize>>,
-    value: Range<usize>,
-}
-
-impl Sources {
-    /// Adds a file and returns its number.
-    pub(crate) fn add(&mut self, name: String, text: String) -> usize {
-        self.files.push(Source { name, text, spans: OnceLock::new() });
-        self.files.len() - 1
-    }
-
-    /// The folder of the file in which a value is written.
-    pub(crate) fn folder_of(&self, location: &Location) -> &Path {
-        let source = self.files.get(self.mounts.origin(location).source);
-        source.and_then(|source| Path::new(&source.name).parent()).unwrap_or(Path::new(""))
-    }
-
-    /// The paths of the files.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(|source| source.name.as_ref())
-    }
-
-    /// Returns the file and the line of a location, for people. `None` for flags.
-    #[must_use]
-    pub fn place(&self, location: &Location) -> Option<String> {
-        let location = self.mounts.origin(location);
-        let source = self.files.get(location.source)?;
-        let span = &source.spans().get(&location.pointer)?.value;
-        let line = source.text.get(..span.start)?.matches('\n').count() + 1;
-        Some(format!("{}:{line}", source.name))
-    }
-}
-
-impl Source {
-    fn spans(&self) -> &HashMap<String, Spans> {
-        self.spans.get_or_init(|| {
-            let (document, _) = DeTable::parse_recoverable(&self.text);
-            let mut spans = HashMap::new();
-            record_table(&mut spans, document.get_ref(), &Location::file(0));
-            spans
-        })
-    }
-}
-
-fn record_table(spans: &mut HashMap<String, Spans>, table: &DeTable<'_>, location: &Location) {
-    for (key, value) in table {
-        record_value(spans, Some(key.span()), value, &location.key(key.get_ref()));
-    }
-}
-
-fn record_value(
-    spans: &mut HashMap<String, Spans>,
-    key: Option<Range<usize>>,
-    value: &Spanned<DeValue<'_>>,
-    location: &Location,
-) {
-    spans.insert(location.pointer.clone(), Spans { key, value: value.span() });
-    match value.get_ref() {
-        DeValue::Table(table) => record_table(spans, table, location),
-        DeValue::Array(array) => {
-            for (index, value) in array.iter().enumerate() {
-                record_value(spans, None, value, &location.index(index));
-            }
-        }
-        _ => {}
-    }
-}
+use crate::invalid::InvalidValues;
+use crate::location::Location;
+use crate::sources::Sources;
 
 /// A problem in the configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
     title: String,
     at: Target,
@@ -118,7 +24,7 @@ pub struct Problem {
     causes: Vec<Location>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Target {
     Value(Location),
     Key(Location),
@@ -152,16 +58,20 @@ impl Problem {
         }
     }
 
-    /// Replaces values from the environment with their placeholders.
-    fn masked(self, placeholders: &Placeholders) -> Self {
-        let mask = |text: String| placeholders.mask(&text).into_owned();
+    /// Shows where the values are written, and placeholders in place of values from the environment.
+    fn shown(self, sources: &Sources) -> Self {
+        let mask = |text: String| sources.placeholders.mask(&text).into_owned();
         Self {
             title: mask(self.title),
             label: mask(self.label),
-            also: self.also.map(|(location, label)| (location, mask(label))),
+            also: self.also.map(|(location, label)| (sources.origin(&location), mask(label))),
             help: self.help.map(mask),
-            at: self.at,
-            causes: self.causes,
+            at: match self.at {
+                Target::Value(location) => Target::Value(sources.origin(&location)),
+                Target::Key(location) => Target::Key(sources.origin(&location)),
+                span @ Target::Span(..) => span,
+            },
+            causes: Vec::new(),
         }
     }
 
@@ -192,15 +102,14 @@ impl Problem {
         self
     }
 
-    /// Whether the problem is a consequence of invalid values at these locations.
+    /// Whether the problem is a consequence of invalid values.
     #[must_use]
-    pub fn follows_from(&self, invalid: &[Location]) -> bool {
-        let is_invalid = |cause: &Location| {
-            invalid.iter().any(|invalid| invalid.is_in(cause) || invalid.is_probably(cause))
-        };
-        let is_left_out = |about: &Location| invalid.iter().any(|invalid| about.is_in(invalid));
+    pub fn follows_from(&self, invalid: &InvalidValues, sources: &Sources) -> bool {
+        let is_invalid = |cause: &Location| invalid.any_in(cause) || invalid.misspells(cause);
         let (Target::Value(about) | Target::Key(about)) = &self.at else { return false };
-        is_left_out(about) || self.causes.iter().any(is_invalid)
+        invalid.encloses(about)
+            || invalid.encloses(&sources.origin(about))
+            || self.causes.iter().any(is_invalid)
     }
 
     /// Sets the advice.
@@ -222,10 +131,12 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Problems in these files.
+    /// Problems in these files. One in a value that several sites have from the same place is shown once.
     #[must_use]
     pub fn new(sources: Arc<Sources>, problems: Vec<Problem>) -> Self {
-        let problems = problems.into_iter().map(|problem| problem.masked(&sources.placeholders)).collect();
+        let mut problems: Vec<_> = problems.into_iter().map(|problem| problem.shown(&sources)).collect();
+        let mut seen = HashSet::new();
+        problems.retain(|problem| seen.insert(problem.clone()));
         Self { sources, problems }
     }
 
@@ -307,7 +218,6 @@ impl Diagnostics {
             let Target::Span(source, span) = at else { return None };
             return self.sources.files.get(*source).map(|_| (*source, span.clone()));
         };
-        let location = self.sources.mounts.origin(location);
         let source = self.sources.files.get(location.source)?;
         let mut pointer = location.pointer.as_str();
         let spans = loop {

@@ -5,11 +5,13 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-use crate::diagnostics::{Problem, Sources};
+use crate::diagnostics::Problem;
 use crate::hints::Hints;
 use crate::includes::{Includer, Texts};
+use crate::invalid::InvalidValues;
 use crate::location::Location;
 use crate::read::{Outcome, Reader, Setting};
+use crate::sources::Sources;
 use crate::text::{first_line, read_text, syntax_errors};
 use crate::variables::Expansion;
 
@@ -20,7 +22,7 @@ pub struct Files {
     /// All problems found so far, in all files.
     pub problems: Vec<Problem>,
     /// The locations of invalid values, which were skipped, in all files.
-    pub invalid: Vec<Location>,
+    pub invalid: InvalidValues,
     hints: &'static dyn Hints,
     /// The tables that may include files, as in their headers: `site.route`.
     including: &'static [&'static str],
@@ -30,7 +32,13 @@ impl Files {
     /// Reads no file yet. The tables `including` may have the key `include`.
     #[must_use]
     pub fn new(hints: &'static dyn Hints, including: &'static [&'static str]) -> Self {
-        Self { sources: Sources::default(), problems: Vec::new(), invalid: Vec::new(), hints, including }
+        Self {
+            sources: Sources::default(),
+            problems: Vec::new(),
+            invalid: InvalidValues::default(),
+            hints,
+            including,
+        }
     }
 
     /// Reads a file into a `T`, with environment variables expanded. Invalid values are skipped, so that all problems are reported
@@ -80,7 +88,7 @@ impl Files {
         let reader = Reader::new(&self.sources, self.hints, &expanded, invalid);
         let Outcome { value, problems, invalid } = reader.read(document, &location);
         self.problems.extend(problems);
-        self.invalid.extend(invalid.into_iter().chain(not_included));
+        self.invalid.0.extend(invalid.into_iter().chain(not_included));
         Some((location, value))
     }
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostics::{Problem, Sources};
+use crate::diagnostics::Problem;
 use crate::location::Location;
+use crate::sources::Sources;
 use crate::text::{read_text, syntax_errors};
 
 /// The key of a table that names the files.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::nearest::nearest;
 
 /// The location of a value, present or missing: its file and the path of its keys.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location {
     pub(crate) source: usize,
     pub(crate) pointer: String,
@@ -69,6 +69,13 @@ impl Location {
         keys.join(".")
     }
 
+    /// The last of its keys, also of an element of an array.
+    #[must_use]
+    pub fn last_key(&self) -> &str {
+        let mut keys = self.pointer.rsplit('.');
+        keys.find(|key| key.parse::<usize>().is_err()).unwrap_or_default()
+    }
+
     /// The enclosing table or list; `None` for a file.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
@@ -77,7 +84,7 @@ impl Location {
     }
 }
 
-/// Where the values of included files are written, by where they are read.
+/// Where values are written that a table has from elsewhere, by where they are read.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts(pub(crate) BTreeMap<Location, Location>);
 

@@ -9,6 +9,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use rudy_message::semantics::negotiation::Coding;
 use rudy_pipeline::compression::{KeptVariants, by_bytes};
+use rudy_system::cores;
 
 use super::entry::{Content, Entry, Representation};
 use super::options::FilesOptions;
@@ -53,8 +54,7 @@ impl Entries {
         let file_bytes_max = options.cache_max_file_size.min(small_bytes / FILES_PER_SHARD);
         // Shards reduce contention between workers, but each must hold the largest entries.
         let shards = small_bytes / (FILES_PER_SHARD * (file_bytes_max + OVERHEAD_BYTES));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let shards = usize::try_from(shards).unwrap_or(usize::MAX).clamp(1, 4 * cores);
+        let shards = usize::try_from(shards).unwrap_or(usize::MAX).clamp(1, 4 * cores());
         Self {
             small: by_bytes(small_bytes, shards),
             open: Cache::with_weighter(options.open_files, options.open_files as u64, ByDescriptors),

@@ -26,6 +26,7 @@ mod listing;
 mod load;
 mod options;
 mod placeholders;
+pub mod replacement;
 mod resolve;
 mod respond;
 mod source;
@@ -36,7 +37,8 @@ mod tests;
 
 use std::borrow::Cow;
 use std::io;
-use std::path::Path;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use cache::Entries;
@@ -67,12 +69,45 @@ pub use table::FilesTable;
 
 /// The files of a folder, and the log of their route. Clones share everything.
 #[derive(Debug, Clone)]
-pub struct Files(Arc<Shared>, Arc<OnceLock<ErrorLog>>);
+pub struct Files(Arc<Opened>, Arc<OnceLock<ErrorLog>>);
+
+/// What routes with the same definition share, from the start or the first request on. When a configuration is only checked, there is
+/// none. It consists of copies: what outlives a reload should not be in memory between parts that the reload frees, because whole pages
+/// are returned.
+#[derive(Debug)]
+struct Opened {
+    definition: Definition,
+    folders: Folders,
+    shared: OnceLock<Arc<Shared>>,
+}
+
+/// Valid options of a folder that exists.
+#[derive(Debug)]
+struct Definition {
+    /// The absolute path.
+    root: PathBuf,
+    options: FilesOptions,
+    cache_rules: CacheRules,
+}
+
+impl Opened {
+    fn shared(&self) -> &Arc<Shared> {
+        self.shared.get_or_init(|| self.folders.files(&self.definition))
+    }
+}
+
+impl Deref for Opened {
+    type Target = Arc<Shared>;
+
+    fn deref(&self) -> &Arc<Shared> {
+        self.shared()
+    }
+}
 
 #[derive(Debug)]
 struct Shared {
     root: Arc<Root>,
-    options: FilesOptions,
+    options: Arc<FilesOptions>,
     /// `None` if files are not compressed.
     compression: Option<Compression>,
     cache_rules: CacheRules,
@@ -85,20 +120,20 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(root: Arc<Root>, options: FilesOptions) -> Result<Self, FilesError> {
+    fn new(root: Arc<Root>, options: Arc<FilesOptions>, cache_rules: CacheRules) -> Self {
         let compression = options.compressed().map(Cow::into_owned);
         let streams = compression.as_ref().map_or(0, |compression| compression.streams);
-        Ok(Self {
+        Self {
             compression,
             root,
-            cache_rules: CacheRules::new(&options.cache_control)?,
+            cache_rules,
             // Its text was checked when it was read.
             listings: options.listing.as_ref().and_then(|template| listing::template(&template.0).ok()),
             entries: Entries::new(&options),
             revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
             encoders: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
             options,
-        })
+        }
     }
 }
 
@@ -108,6 +143,19 @@ pub enum Outcome {
     Reply(Reply),
     /// An internal redirect to this path, because another route matches the index, the fallback or a file of `try_files`.
     Redirect(RequestPath<'static>),
+    /// Nothing was found, and the next route that matches has the request.
+    NextRoute,
+}
+
+impl Outcome {
+    /// Returns the response to the request.
+    pub fn reply(self, request: Request<'_>, call: &Call<'_>) -> Reply {
+        match self {
+            Self::Reply(reply) => reply,
+            Self::Redirect(path) => call.context.redirect(request, path),
+            Self::NextRoute => call.next_route(request),
+        }
+    }
 }
 
 impl Handler for Files {
@@ -120,14 +168,18 @@ impl Handler for Files {
             route.if_has_other_routes(&other_routes),
             context.access,
         ) {
-            Ok(Outcome::Reply(reply)) => reply,
-            Ok(Outcome::Redirect(path)) => context.redirect(request, path),
+            Ok(outcome) => outcome.reply(request, &call),
             Err(WouldBlock) => call.on_pool(request),
         }
     }
 
     fn serves_files(&self) -> bool {
         true
+    }
+
+    /// The next route may be one with `proxy`.
+    fn accepts_tunnels(&self) -> bool {
+        self.0.options.next_route
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -137,7 +189,7 @@ impl Handler for Files {
 }
 
 impl Files {
-    /// Prepares a folder, and shares the cache that `folders` has for the same options. Fails if the folder is missing or
+    /// Prepares a folder, which shares the cache that `folders` has for the same options. Fails if the folder is missing or
     /// the options are invalid.
     pub fn open(
         root: impl AsRef<Path>,
@@ -147,13 +199,16 @@ impl Files {
         if let Some(problem) = options.problems().into_iter().next() {
             return Err(problem);
         }
-        let root = folders.root(root.as_ref(), options.follow_symlinks)?;
-        let shared = folders.files(&root.clone(), options, |options| Shared::new(root, options))?;
-        Ok(Self(shared, Arc::default()))
+        let root = folders::checked(root.as_ref(), options.follow_symlinks)?;
+        let cache_rules = CacheRules::new(&options.cache_control)?;
+        let definition = Definition { root, options, cache_rules };
+        let opened = Opened { definition, folders: folders.clone(), shared: OnceLock::new() };
+        Ok(Self(Arc::new(opened), Arc::default()))
     }
 
-    /// Sets the log for errors of the file system and missing configured files. Only the first call has an effect.
+    /// Starts to serve: opens what routes share, and sets the log for errors of the file system and missing configured files. Only the first call has an effect.
     pub fn log_to(&self, log: ErrorLog) {
+        self.0.shared();
         self.1.get_or_init(|| log);
     }
 
@@ -172,6 +227,7 @@ impl Files {
     ) -> Result<Outcome, WouldBlock> {
         let path = match FolderPath::new(path) {
             Ok(path) => path,
+            Err(_) if self.0.options.next_route => return Ok(Outcome::NextRoute),
             Err(error) => {
                 let explanation = format!("Bad request: {error}.");
                 let response = pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation);
@@ -196,6 +252,7 @@ impl Files {
             };
             return Ok(match path {
                 Some(path) => Outcome::Redirect(path),
+                None if self.0.options.next_route => Outcome::NextRoute,
                 None => Outcome::Reply(response.into()),
             });
         }
@@ -203,6 +260,7 @@ impl Files {
             Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
             Resolved::Reply(reply) => Outcome::Reply(reply),
             Resolved::OtherRoute(path) => Outcome::Redirect(path),
+            Resolved::NextRoute => Outcome::NextRoute,
         })
     }
 
@@ -228,7 +286,7 @@ impl Files {
         };
         match self.respond_at(request, path, None, access)? {
             Outcome::Reply(reply) => Ok(reply),
-            Outcome::Redirect(_) => unreachable!("no redirect happens without other routes"),
+            Outcome::Redirect(_) | Outcome::NextRoute => unreachable!("there are no other routes"),
         }
     }
 

@@ -42,6 +42,9 @@ pub struct FilesOptions {
     /// with the extension of a known media type, such as `/app.js`, still gets 404.
     #[setting(read = PathBelowRoot, example = "index.html")]
     pub fallback: Option<String>,
+    /// Passes requests for which nothing is found on to the next route that matches, with the path as the client sent it: an application behind
+    /// static files. So are methods other than GET and HEAD, and paths that no folder can have, such as one with `%2F`.
+    pub next_route: bool,
     /// `Cache-Control` by file name. The first pattern that matches applies.
     #[setting(example = [{ pattern = "*.css", value = "max-age=3600" }])]
     pub cache_control: Vec<CacheRule>,
@@ -104,6 +107,9 @@ pub enum FilesError {
     /// The template of listings cannot be used.
     #[error("cannot use the template {}: {why}", .0.display(), why = .1)]
     Template(PathBuf, String),
+    /// No file is missing for the next route.
+    #[error("`fallback` and `next_route` both are for missing files")]
+    TwoFallbacks,
     /// The path of this option is not below the root.
     #[error("{0}: \"{1}\" is not a path below the root, such as \"pages/home.html\"")]
     Path(&'static str, String),
@@ -128,6 +134,7 @@ impl FilesError {
             Self::Root(..) => "root",
             Self::Pattern(_) => "cache_control",
             Self::Template(..) => "browse",
+            Self::TwoFallbacks => "next_route",
             Self::Path(option, _) | Self::Placeholder(option, ..) => option,
         };
         let problem = Problem::value(&location.key(key), self.to_string());
@@ -194,7 +201,8 @@ impl FilesOptions {
             Some(unknown) => Some(FilesError::Placeholder(option, path.clone(), unknown.to_owned())),
             None => (!is_valid(option, path)).then(|| FilesError::Path(option, path.clone())),
         };
-        paths.filter_map(problem).collect()
+        let both = (self.next_route && self.fallback.is_some()).then_some(FilesError::TwoFallbacks);
+        paths.filter_map(problem).chain(both).collect()
     }
 }
 
@@ -280,7 +288,7 @@ fn is_below(path: &str) -> bool {
 }
 
 /// The compiled rules of `cache_control`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CacheRules {
     patterns: GlobSet,
     values: Vec<HeaderValue>,

@@ -24,6 +24,8 @@ pub(super) enum Resolved<'a> {
     Reply(Reply),
     /// A path that another route matches.
     OtherRoute(RequestPath<'static>),
+    /// Nothing was found, and the next route has the request.
+    NextRoute,
 }
 
 impl Files {
@@ -47,7 +49,10 @@ impl Files {
             .revalidate_root(clock::monotonic_ms(), access)
             .and_then(|()| find(&self.0.root, &self.0.options, path, other_routes, access))
             .and_then(|found| self.open_found(request, path, found, access));
-        found.or_else(|failure| Ok(Resolved::Reply(self.error_response(request.headers(), &failure)?.into())))
+        found.or_else(|failure| match failure {
+            Failure::NotFound if self.0.options.next_route => Ok(Resolved::NextRoute),
+            failure => Ok(Resolved::Reply(self.error_response(request.headers(), &failure)?.into())),
+        })
     }
 
     fn open_found<'a>(

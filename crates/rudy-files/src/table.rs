@@ -44,6 +44,7 @@ impl HandlerConfig for FilesTable {
         if !options.try_files.is_empty() {
             details.push(format!("tries {}", options.try_files.join(" ")));
         }
+        details.extend(options.next_route.then(|| "else the next route".to_owned()));
         details.extend(options.fallback.iter().map(|page| format!("else {page}")));
         details.join(", ")
     }

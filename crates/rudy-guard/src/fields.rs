@@ -38,7 +38,8 @@ impl Changes {
                 let fixed = template.as_fixed().and_then(|text| HeaderValue::from_str(text).ok());
                 fixed.map_or_else(|| Value::Template(template.clone()), Value::Fixed)
             };
-            Change { name: change.name.clone(), action: change.action.map(value) }
+            let on_success = change.is_on_success();
+            Change { name: change.name.clone(), action: change.action.map(value), on_success }
         };
         let changes: Vec<_> = changes.into_iter().map(prepare).collect();
         let fixed = |change: &Change<Value>| {
@@ -46,7 +47,7 @@ impl Changes {
                 Value::Fixed(value) => Some(value.clone()),
                 Value::Template(_) => None,
             })?;
-            Some(Change { name: change.name.clone(), action })
+            Some(Change { name: change.name.clone(), action, on_success: change.on_success })
         };
         match changes.iter().map(fixed).collect() {
             Some(fixed) => Self::Fixed(fixed, DerivedHeads::new()),
@@ -55,24 +56,31 @@ impl Changes {
     }
 
     fn describe(&self, of: &str) -> Vec<String> {
-        let line = |name: &HeaderName, action: Action<String>| match action {
-            Action::Set(values) => format!("{of}: set {name} to {}", values.join(", ")),
-            Action::Add(values) => format!("{of}: add {name} {}", values.join(", ")),
-            Action::Default(value) => format!("{of}: set {name} to {value} if it is missing"),
-            Action::Replace { text, with } => format!("{of}: replace {text} in {name} by {with}"),
-            Action::Remove => format!("{of}: remove {name}"),
+        let line = |name: &HeaderName, on_success: bool, action: Action<String>| {
+            let of = if on_success { format!("{of} (2xx and 304)") } else { of.to_owned() };
+            match action {
+                Action::Set(values) => format!("{of}: set {name} to {}", values.join(", ")),
+                Action::Add(values) => format!("{of}: add {name} {}", values.join(", ")),
+                Action::Default(value) => format!("{of}: set {name} to {value} if it is missing"),
+                Action::Replace { text, with } => format!("{of}: replace {text} in {name} by {with}"),
+                Action::Remove => format!("{of}: remove {name}"),
+            }
         };
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         match self {
-            Self::Fixed(changes, _) => {
-                changes.iter().map(|change| line(&change.name, change.action.map(text))).collect()
-            }
+            Self::Fixed(changes, _) => changes
+                .iter()
+                .map(|change| line(&change.name, change.on_success, change.action.map(text)))
+                .collect(),
             Self::Templates(changes) => {
                 let shown = |value: &Value| match value {
                     Value::Fixed(value) => text(value),
                     Value::Template(template) => template.to_string(),
                 };
-                changes.iter().map(|change| line(&change.name, change.action.map(shown))).collect()
+                changes
+                    .iter()
+                    .map(|change| line(&change.name, change.on_success, change.action.map(shown)))
+                    .collect()
             }
         }
     }
@@ -93,22 +101,23 @@ impl Changes {
             Value::Template(template) => HeaderValue::try_from(template.fill_value(&subject).ok()?).ok(),
         };
         let filled = changes.iter().filter_map(|change| {
-            Some(Change { name: change.name.clone(), action: change.action.try_map(fill)? })
+            let action = change.action.try_map(fill)?;
+            Some(Change { name: change.name.clone(), action, on_success: change.on_success })
         });
         filled.collect()
     }
 
     /// Changes a response; the head of a prepared one is changed once.
-    fn apply(&self, mut response: Response) -> Response {
+    pub(super) fn apply(&self, mut response: Response) -> Response {
         let Self::Fixed(changes, derived) = self else { return response };
         if let Head::Prepared(head) = &response.head {
             response.head = Head::Prepared(derived.get(head, |head| {
                 let mut fields = head.headers().clone();
-                apply_to_response(changes, &mut fields);
+                apply_to_response(changes, head.status(), &mut fields);
                 PreparedHead::new(head.status(), fields)
             }));
         } else {
-            apply_to_response(changes, &mut response);
+            apply_to_response(changes, response.status(), &mut response);
         }
         response
     }
@@ -116,16 +125,17 @@ impl Changes {
 
 /// Changes the fields of a response. `Vary` keeps `Accept-Encoding`: without it, a cache would send a compressed file to clients that
 /// cannot decode it.
-fn apply_to_response(changes: &[Change<HeaderValue>], fields: &mut impl ChangeFields) {
+fn apply_to_response(changes: &[Change<HeaderValue>], status: StatusCode, fields: &mut impl ChangeFields) {
     let varies = compression::fields::varies(fields);
-    apply(changes, fields);
+    let is_success = status.is_success() || status == StatusCode::NOT_MODIFIED;
+    apply(changes.iter().filter(|change| is_success || !change.on_success), fields);
     if varies {
         compression::fields::add_vary(fields);
     }
 }
 
-fn apply(changes: &[Change<HeaderValue>], fields: &mut impl ChangeFields) {
-    for Change { name, action } in changes {
+fn apply<'c>(changes: impl IntoIterator<Item = &'c Change<HeaderValue>>, fields: &mut impl ChangeFields) {
+    for Change { name, action, .. } in changes {
         match action {
             Action::Remove => fields.remove(name),
             Action::Set(values) => {
@@ -222,7 +232,7 @@ impl ResponseStep for ResponseFields {
             None => response = self.changes(is_https, response.status()).apply(response),
             Some(FilledFields { plain, https }) => {
                 let changes = if applies_hsts(is_https, response.status()) { &https } else { &plain };
-                apply_to_response(changes, &mut response);
+                apply_to_response(changes, response.status(), &mut response);
             }
         }
         response.into()
@@ -284,6 +294,34 @@ mod tests {
             ["a: new", "c: 1", "c: 2", "c: 3", "d: there", "e: 1", "e: 2"]
         );
         assert_eq!(changed(changes, &[]), ["a: new", "c: 2", "c: 3", "d: d", "e: 1", "e: 2"]);
+    }
+
+    #[test]
+    fn what_lets_caches_store_is_for_successful_responses() {
+        for (change, of_error) in [
+            ("Cache-Control = 'max-age=60'", 0),
+            ("Cache-Control = { default = 'public' }", 0),
+            ("Cache-Control = { add = 'immutable, Max-Age=1' }", 0),
+            ("CDN-Cache-Control = 's-maxage=10'", 0),
+            ("Expires = 'Fri, 27 Nov 2099 10:00:00 GMT'", 0),
+            ("Cache-Control = { set = 'max-age=60', always = true }", 1),
+            ("Cache-Control = 'no-store'", 1),
+            ("Cache-Control = 'max-age=0'", 1),
+            ("Cache-Control = 'public, no-cache'", 1),
+            ("Expires = '0'", 1),
+            ("Expires = 'Thu, 01 Jan 1970 00:00:00 GMT'", 1),
+            ("X-A = 'max-age=60'", 1),
+        ] {
+            let changes: FieldChanges = rudy_config::from_text(change).unwrap();
+            let Changes::Fixed(changes, _) = Changes::new(&changes.0) else { panic!("no placeholders") };
+            for (status, expected) in
+                [(200, 1), (206, 1), (304, 1), (301, of_error), (404, of_error), (502, of_error)]
+            {
+                let mut fields = HeaderMap::new();
+                apply_to_response(&changes, StatusCode::from_u16(status).unwrap(), &mut fields);
+                assert_eq!(fields.len(), expected, "{change} {status}");
+            }
+        }
     }
 
     #[test]

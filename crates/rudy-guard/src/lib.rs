@@ -6,6 +6,7 @@
 mod access;
 mod basic_auth;
 mod body_limit;
+mod cache_control;
 mod compress;
 mod conditions;
 mod cors;
@@ -26,6 +27,7 @@ pub use self::access::AccessRules;
 pub use self::basic_auth::BasicAuth;
 pub use self::basic_auth::{BasicAuthTable, Realm};
 pub use self::body_limit::BodyLimit;
+pub use self::cache_control::{CacheControl, CacheControlTable};
 pub use self::compress::{Compress, Compressor};
 pub use self::conditions::VaryByConditions;
 pub use self::cors::CorsTable;

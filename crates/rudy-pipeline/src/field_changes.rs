@@ -5,6 +5,9 @@ use rudy_config::{
     FieldName, Invalid, Location, OneOrMany, Problem, Setting, Shape, Table, Value, field_table, two_lines,
 };
 
+use rudy_message::semantics::date::HttpDate;
+use rudy_message::syntax::members;
+
 use crate::patterns::PathPattern;
 use crate::patterns::template::{Piece, Template};
 
@@ -21,6 +24,8 @@ pub struct FieldChange {
     pub name: HeaderName,
     /// What is changed.
     pub action: Action<Template>,
+    /// Whether it is for responses of every status, also if its value lets caches store them.
+    pub always: bool,
 }
 
 /// What is changed, with values of type `V`.
@@ -50,6 +55,8 @@ pub struct Change<V> {
     pub name: HeaderName,
     /// What is changed.
     pub action: Action<V>,
+    /// Whether it is for successful responses only.
+    pub on_success: bool,
 }
 
 impl FieldChange {
@@ -58,15 +65,43 @@ impl FieldChange {
     pub fn default(name: &'static str, value: &str) -> Self {
         let (key, value) = (name.to_owned(), Template::literal(value));
         let name = HeaderName::from_bytes(name.as_bytes()).expect("a name of the preset");
-        Self { key, name, action: Action::Default(value) }
+        Self { key, name, action: Action::Default(value), always: true }
     }
 
     /// Returns a change that sets a field.
     pub fn set(name: &HeaderName, value: &str) -> Self {
         let action = Action::Set(vec![Template::literal(value)]);
-        Self { key: name.to_string(), name: name.clone(), action }
+        Self { key: name.to_string(), name: name.clone(), action, always: true }
+    }
+
+    /// Whether the change is for successful responses (2xx and 304) only: caches would keep an error for as long.
+    #[must_use]
+    pub fn is_on_success(&self) -> bool {
+        !self.always && self.action.values().iter().any(|value| lets_store(&self.name, &value.to_string()))
     }
 }
+
+/// Whether a value of a field lets caches store a response.
+fn lets_store(name: &HeaderName, value: &str) -> bool {
+    match name.as_str() {
+        "expires" => HttpDate::parse(value.as_bytes()).is_some_and(|date| date.unix_seconds() > LONG_PAST),
+        "cache-control" | "cdn-cache-control" | "surrogate-control" => {
+            let directives = || members(value.as_bytes()).map(<[u8]>::to_ascii_lowercase);
+            let is_time = |directive: &[u8], name: &[u8]| {
+                directive.strip_prefix(name).is_some_and(|time| time.iter().any(|digit| *digit != b'0'))
+            };
+            !directives().any(|directive| matches!(&directive[..], b"no-store" | b"no-cache"))
+                && directives().any(|directive| {
+                    matches!(&directive[..], b"public" | b"immutable")
+                        || [&b"max-age="[..], b"s-maxage="].iter().any(|name| is_time(&directive, name))
+                })
+        }
+        _ => false,
+    }
+}
+
+/// The beginning of the year 2000. An earlier `Expires` is of a response that is stale.
+const LONG_PAST: u64 = 946_684_800;
 
 impl<V> Action<V> {
     /// Converts the values.
@@ -145,6 +180,8 @@ impl Setting for FieldText {
 /// A change that is not only a value.
 #[derive(Table)]
 struct ChangeTable {
+    /// The value, or the values.
+    set: Option<OneOrMany<FieldText>>,
     /// Lines to add.
     add: Option<OneOrMany<FieldText>>,
     /// The value of a field that is missing.
@@ -153,17 +190,33 @@ struct ChangeTable {
     replace: Option<FieldText>,
     /// What takes its place.
     with: Option<FieldText>,
+    /// Whether errors and redirects have the field, too, if its value lets caches store them, such as `max-age=3600`.
+    #[setting(default)]
+    always: bool,
+}
+
+/// A change as it is written.
+#[derive(Debug, Clone)]
+struct Written {
+    action: Action<Template>,
+    always: bool,
 }
 
 impl ChangeTable {
     /// The change. The error is what is wrong with the table, and what is expected.
     fn action(self) -> Result<Action<Template>, String> {
-        let expected = "expected one of { add = \"...\" }, { default = \"...\" } and { replace = \"...\", with = \"...\" }";
+        let expected = "expected one of { set = \"...\" }, { add = \"...\" }, { default = \"...\" } and { replace = \"...\", with = \"...\" }";
         let missing = |key| {
             let example = "expected both, as in { replace = \"https://public/\", with = \"http://app/\" }";
             Err(two_lines(format!("`{key}` is missing"), example))
         };
+        if let (Some(set), None, None, None, None) =
+            (&self.set, &self.add, &self.default, &self.replace, &self.with)
+        {
+            return Ok(Action::Set(templates(set)));
+        }
         match (self.add, self.default, self.replace, self.with) {
+            _ if self.set.is_some() => Err(two_lines("two changes to a field", expected)),
             (Some(add), None, None, None) => Ok(Action::Add(templates(&add))),
             (None, Some(FieldText(value)), None, None) => Ok(Action::Default(value)),
             (None, None, Some(FieldText(text)), Some(_)) if text.as_fixed().is_some_and(str::is_empty) => {
@@ -182,19 +235,23 @@ fn templates(values: &OneOrMany<FieldText>) -> Vec<Template> {
     values.as_slice().iter().map(|value| value.0.clone()).collect()
 }
 
-impl Setting for Action<Template> {
+impl Setting for Written {
     const SHAPE: Shape = Shape::Either(&[&<OneOrMany<FieldText>>::SHAPE, &Shape::False, &ChangeTable::SHAPE]);
 
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {
+        let plain = |action| Self { action, always: false };
         match value.boolean() {
-            Some(false) => Ok(Self::Remove),
+            Some(false) => Ok(plain(Action::Remove)),
             Some(true) => value
                 .invalid(two_lines("`true` is not a value", "expected a text, or `false` to remove the field")),
             None if value.is_table() => {
-                value.table::<ChangeTable>()?.action().or_else(|lines| value.invalid(lines))
+                let table = value.table::<ChangeTable>()?;
+                let always = table.always;
+                let action = table.action().or_else(|lines| value.invalid(lines))?;
+                Ok(Self { action, always })
             }
             None if value.may_be::<OneOrMany<FieldText>>() => {
-                <OneOrMany<FieldText>>::read(value).map(|values| Self::Set(templates(&values)))
+                <OneOrMany<FieldText>>::read(value).map(|values| plain(Action::Set(templates(&values))))
             }
             None => value.expected(
                 "a value, a list of values, false, { add = ... }, { default = ... } or { replace = ..., with = ... }",
@@ -204,11 +261,13 @@ impl Setting for Action<Template> {
 }
 
 impl Setting for FieldChanges {
-    const SHAPE: Shape = Shape::Map(&<Action<Template>>::SHAPE, None);
+    const SHAPE: Shape = Shape::Map(&Written::SHAPE, None);
 
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {
         let changes = field_table(value)?.into_iter();
-        Ok(Self(changes.map(|(FieldName(key, name), action)| FieldChange { key, name, action }).collect()))
+        let change =
+            |(FieldName(key, name), Written { action, always })| FieldChange { key, name, action, always };
+        Ok(Self(changes.map(change).collect()))
     }
 }
 

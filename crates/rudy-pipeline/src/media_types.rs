@@ -43,16 +43,6 @@ impl Setting for MediaTypeTable {
     }
 }
 
-impl MediaTypeTable {
-    /// Returns these types, and those of `earlier` for other extensions.
-    #[must_use]
-    pub fn after(self, earlier: &Self) -> Self {
-        let mut types = earlier.0.clone();
-        types.extend(self.0);
-        Self(types)
-    }
-}
-
 /// Whether a text is a media type, with or without parameters (RFC 9110 §8.3.1).
 fn is_media_type(text: &str) -> bool {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(is_token);

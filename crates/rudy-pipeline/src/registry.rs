@@ -80,7 +80,9 @@ impl<K: PartialEq, V> Values<K, V> {
         }
         let (number, value) = (self.created, Arc::downgrade(value));
         self.created += 1;
-        self.by_hash.entry(hash).or_default().push(Entry { settings, value, number });
+        // There is nearly always one, and an empty list would make room for four.
+        let entries = self.by_hash.entry(hash).or_insert_with(|| Vec::with_capacity(1));
+        entries.push(Entry { settings, value, number });
     }
 }
 

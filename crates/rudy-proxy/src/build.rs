@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use rudy_config::{Int, Location, Problem};
+use rudy_files::Folders;
+use rudy_files::replacement::Replacements;
 use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 use rudy_system::watched_files::folders_of;
 use rudy_units::Time;
@@ -19,14 +21,24 @@ impl ProxyTable {
     ///
     /// All problems of the table.
     pub fn proxy(&self, location: &Location, route: String) -> Result<Proxy, Vec<Problem>> {
+        self.proxy_with(location, route, Ok(Replacements::none()))
+    }
+
+    /// As [`Self::proxy`], with what the upstreams may name.
+    fn proxy_with(
+        &self,
+        location: &Location,
+        route: String,
+        replacements: Result<Replacements, Vec<Problem>>,
+    ) -> Result<Proxy, Vec<Problem>> {
         let mut problems = self.problems(location);
         let unusable = |why| Problem::value(&location.key("resolver"), why);
-        match (UpstreamTls::new(self, location), self.resolver()) {
-            (Ok(tls), Ok(resolver)) if problems.is_empty() => {
-                return Ok(Proxy::new(self, tls, resolver, route));
+        match (UpstreamTls::new(self, location), self.resolver(), replacements) {
+            (Ok(tls), Ok(resolver), Ok(replacements)) if problems.is_empty() => {
+                return Ok(Proxy::new(self, tls, resolver, replacements, route));
             }
-            (tls, resolver) => {
-                problems.extend(tls.err().into_iter().flatten());
+            (tls, resolver, replacements) => {
+                problems.extend([tls.err(), replacements.err()].into_iter().flatten().flatten());
                 problems.extend(resolver.err().map(unusable));
             }
         }
@@ -47,16 +59,18 @@ impl HandlerConfig for ProxyTable {
             Int(weight) => format!("{} (weight {weight})", upstream.url),
         };
         let upstreams = self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ");
-        match &self.health_check {
-            Some(HealthCheckTable { path, interval: Time(interval), .. }) => {
-                format!("{upstreams}, health check {path} every {}", rudy_units::duration(*interval))
-            }
-            None => upstreams,
-        }
+        let check = |HealthCheckTable { path, interval: Time(interval), .. }: &_| {
+            format!("health check {path} every {}", rudy_units::duration(*interval))
+        };
+        let unverified = self.insecure_skip_verify.then(|| "certificates are NOT verified".to_owned());
+        let details = self.health_check.iter().map(check).chain(unverified);
+        [upstreams].into_iter().chain(details).collect::<Vec<_>>().join(", ")
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(self.proxy(route.location, name_of(route))?))
+        let folders = &*route.resources.of::<Folders>();
+        let replacements = Replacements::open(&self.replacements, false, route.location, folders);
+        Ok(Box::new(self.proxy_with(route.location, name_of(route), replacements)?))
     }
 
     fn keeps_state(&self) -> bool {
@@ -66,6 +80,7 @@ impl HandlerConfig for ProxyTable {
     fn paths_read(&self) -> Vec<PathBuf> {
         let files = [&self.trusted_certificates, &self.client_certificate, &self.client_key];
         // Their folders, because a renewal replaces the files.
-        files.into_iter().flatten().flat_map(|path| folders_of(&path.0)).collect()
+        let folders = files.into_iter().flatten().flat_map(|path| folders_of(&path.0));
+        folders.chain(self.replacements.paths_read()).collect()
     }
 }

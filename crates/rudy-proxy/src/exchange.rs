@@ -105,7 +105,7 @@ impl Http {
         let Self { fields, interim, kept_for, .. } = self;
         connection.poll_receive(cx, fields, |event, fields| {
             match event {
-                ResponseEvent::Informational(head) => pass_interim(fields.finish(&head).0, interim)?,
+                ResponseEvent::Informational(head) => pass_interim(fields.finish(&head).head, interim)?,
                 ResponseEvent::Head(head) => {
                     let head = Head::new(&head, fields.finish(&head));
                     *kept_for = head.kept_for;

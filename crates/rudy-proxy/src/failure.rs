@@ -4,6 +4,7 @@ use std::io;
 
 use http::StatusCode;
 use rudy_client::{self, CheckoutError, Description, ProtocolCause, error};
+use rudy_files::replacement::ReplacementError;
 use rudy_http::h1::client::Fault;
 use rudy_http::h2::{ConnectionError, ErrorCode};
 use rudy_message::client::RequestError;
@@ -54,6 +55,9 @@ pub(crate) enum HttpCause {
         "the upstream accepts no WebSockets over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441); if it accepts them over HTTP/1.1, use `http` instead of `h2c` in its URL"
     )]
     NoTunnels,
+    /// The upstream named a file or a path that cannot be sent.
+    #[error("{0}")]
+    Replacement(#[from] ReplacementError),
     /// The request cannot be expressed in HTTP/1.1.
     #[error("{0}")]
     Request(RequestError),
@@ -113,6 +117,10 @@ impl ProtocolCause for HttpCause {
                 let kind = "the upstream reset the request";
                 return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, kind);
             }
+            Self::Replacement(replacement) => {
+                let (status, explanation) = replacement.describe(error::INVALID);
+                return (status, explanation, "the upstream requested a file that cannot be sent");
+            }
             Self::Request(_) => return (StatusCode::BAD_REQUEST, "", "invalid request for an upstream"),
             Self::GoneAway => (error::CLOSED, "the upstream closed the connection"),
             Self::Reset(_) => (error::CLOSED, "the upstream reset the request"),
@@ -167,7 +175,7 @@ impl HttpCause {
                 "http_protocol_error"
             }
             Self::Upgrade(_) | Self::NoTunnel(_) | Self::NoTunnels => "http_upgrade_failed",
-            Self::Request(_) => return None,
+            Self::Request(_) | Self::Replacement(_) => return None,
         })
     }
 }

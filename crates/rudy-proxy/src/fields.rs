@@ -6,7 +6,7 @@ use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE};
 use rudy_message::client::ResponseHead;
 use rudy_message::semantics::field::{FieldLines, KnownField, KnownFields};
 use rudy_message::syntax::{members, parse_digits};
-use rudy_message::{FieldLine, FieldValue, LazyHead, ReceivedFields, ReceivedHead};
+use rudy_message::{FieldLine, FieldValue, Instructions, LazyHead, ReceivedFields, ReceivedHead};
 
 /// The fields of a connection.
 const OF_CONNECTION: KnownFields = KnownFields::of(&[
@@ -74,6 +74,19 @@ pub(super) struct ResponseFields {
     kept_for: Option<Duration>,
     /// Whether `Connection` names other fields.
     names_others: bool,
+    /// The instructions for this server.
+    instructions: Option<Box<Instructions>>,
+}
+
+/// A response head without what is for this server.
+#[derive(Debug)]
+pub(super) struct PassedHead {
+    /// The status, and the fields without those of the connection.
+    pub(super) head: ReceivedHead,
+    /// How long the upstream keeps the connection open without a request, if it says so.
+    pub(super) kept_for: Option<Duration>,
+    /// The instructions for this server.
+    pub(super) instructions: Option<Box<Instructions>>,
 }
 
 impl ResponseFields {
@@ -88,16 +101,16 @@ impl ResponseFields {
                 self.names_others |=
                     !is_usual(line.value) && members(line.value).any(|option| !is_usual(option));
             }
+            None if Instructions::take(&mut self.instructions, line) => {}
             _ => self.passed.push_line(line),
         }
     }
 
-    /// Returns the head with the fields so far, which are all those of `head`, and how long the upstream keeps its connection open. The next
-    /// head can begin.
-    pub(super) fn finish(&mut self, head: &ResponseHead<'_>) -> (ReceivedHead, Option<Duration>) {
-        let Self { passed, kept_for, names_others } = std::mem::take(self);
+    /// Returns the head with the fields so far, which are all those of `head`. The next head can begin.
+    pub(super) fn finish(&mut self, head: &ResponseHead<'_>) -> PassedHead {
+        let Self { passed, kept_for, names_others, instructions } = std::mem::take(self);
         let passed = if names_others { without_named_fields(head) } else { passed };
-        (passed.with_status(head.status_code()), kept_for)
+        PassedHead { head: passed.with_status(head.status_code()), kept_for, instructions }
     }
 }
 
@@ -114,7 +127,7 @@ fn without_named_fields(head: &ResponseHead<'_>) -> ReceivedFields {
 }
 
 /// As [`ResponseFields::finish`], for a head that was received at once.
-pub(super) fn received_head(head: &ResponseHead<'_>) -> (ReceivedHead, Option<Duration>) {
+pub(super) fn received_head(head: &ResponseHead<'_>) -> PassedHead {
     let mut fields = ResponseFields::default();
     for (name, value) in head.fields() {
         fields.push(&FieldLine::new(name.as_bytes(), value));

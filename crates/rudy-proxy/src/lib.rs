@@ -12,6 +12,7 @@
 //! 4. [`exchange`] sends the request with its body as it comes in ([`sending`]), and receives the response ([`received`]).
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
+//!    Or the upstream names a [`replacement`]: a file, or another path of the site.
 //! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
 //! 7. A request in early data that the upstream does not serve is sent again after the handshake ([`too_early`]).
 //! 8. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
@@ -34,6 +35,7 @@ mod names;
 mod pool;
 mod pools;
 mod received;
+mod replacement;
 mod response;
 mod rewrite;
 mod sending;
@@ -60,6 +62,7 @@ use rudy_client::{
     CheckoutError, RequestInfo, Resolver, Selection, Upload, Wanted, is_incremental, may_be_endless,
 };
 use rudy_config::OneOrMany;
+use rudy_files::replacement::Replacements;
 use rudy_log::ErrorLog;
 use rudy_message::client::RequestHead;
 use rudy_message::semantics::field::KnownField;
@@ -80,6 +83,7 @@ pub use self::health::{HealthCheckPath, HealthCheckTable};
 pub use self::pool::ProxyPool;
 pub use self::pools::ProxyPools;
 use self::received::Head;
+use self::replacement::Origin;
 use self::rewrite::Rewrites;
 pub use self::status::UpstreamChange;
 pub use self::sticky::StickyKey;
@@ -110,6 +114,8 @@ struct Shared {
     tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
     rewrites: Option<Rewrites>,
+    /// What the upstreams may name instead of a response of their own.
+    replacements: Replacements,
     /// The first host and path of the route.
     route: String,
     /// The name in the log: the first upstream.
@@ -177,6 +183,8 @@ struct ProxyRequest {
     handshake: Option<Arc<PendingHandshake>>,
     /// The observer of the exchange with the client.
     observer: Option<Arc<dyn Observer>>,
+    /// What a replacement of the response needs, if the upstreams may name one.
+    origin: Option<Box<Origin>>,
 }
 
 impl Handler for Proxy {
@@ -205,9 +213,11 @@ impl Handler for Proxy {
         if via::is_loop(&request) {
             return loop_detected(request.headers()).into();
         }
-        let (head, body) = call.detach(request).into_parts();
+        let request = call.detach(request);
+        let origin = (!self.0.replacements.is_empty()).then(|| Box::new(Origin::new(&request, &call)));
+        let (head, body) = request.into_parts();
         // In a box of its own: the future would be too large for the free blocks that the allocator caches.
-        let request = Box::new(self.prepare(head, offer, &call));
+        let request = Box::new(ProxyRequest { origin, ..self.prepare(head, offer, &call) });
         // By reference: the future of a method that takes `self` would store it twice.
         Reply::Later(Box::pin(async move { request.respond(body).await }))
     }
@@ -216,6 +226,7 @@ impl Handler for Proxy {
         let Shared { table, log, pool, sticky, buffers, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
         buffers.get_or_init(|| Buffers::clone(&start.resources.of()));
+        self.0.replacements.log_to(start.log);
         let pools = start.resources.of::<ProxyPools>();
         let opened = pools.get_or_open(table, || {
             let pool = self.0.new_pool(start.workers);
@@ -249,7 +260,13 @@ impl Handler for Proxy {
 
 impl Proxy {
     /// Prepares the pool of a table with at least one upstream, for a route with this name. No connection is opened yet.
-    fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>, resolver: Resolver, route: String) -> Self {
+    fn new(
+        table: &ProxyTable,
+        tls: Option<Arc<UpstreamTls>>,
+        resolver: Resolver,
+        replacements: Replacements,
+        route: String,
+    ) -> Self {
         let first = table.urls().next();
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
@@ -271,6 +288,7 @@ impl Proxy {
             tunnel_limits,
             rewrites: Rewrites::new(table, &prefixes),
             prefixes,
+            replacements,
             route,
             name,
             host,
@@ -329,6 +347,7 @@ impl Proxy {
             preamble: self.0.table.send_proxy_protocol.then(|| preamble(client)),
             handshake,
             observer: client.observer.get().cloned(),
+            origin: None,
         }
     }
 
@@ -398,6 +417,9 @@ impl ProxyRequest {
             if offer.is_http2 && status.is_success() {
                 return Err(received.1.failure(HttpCause::NoTunnel(status).into()));
             }
+        }
+        if received.0.replacement().is_some() {
+            return Box::pin(self.replace(received)).await;
         }
         let limit = shared.table.response_buffer.0;
         response::into_response(received, head.method(), self.shared.buffers(), limit, || self.info())
@@ -475,6 +497,7 @@ mod tests {
             &ProxyTable::from_iter(["http://a".parse().unwrap()]),
             None,
             Resolver::System,
+            Replacements::none(),
             "a/*".into(),
         );
         let request = Box::new(ProxyRequest {
@@ -488,6 +511,7 @@ mod tests {
             preamble: None,
             handshake: None,
             observer: None,
+            origin: None,
         });
         let future = async move { request.respond(RequestBody::empty()).await };
         let sizes = [size_of_val(&future), size_of::<ProxyRequest>(), size_of::<Exchange>()];

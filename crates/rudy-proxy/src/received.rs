@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_message::client::ResponseHead;
-use rudy_message::{Framing, ReceivedHead};
+use rudy_message::{Framing, Instructions, ReceivedHead, Replacement};
 use rudy_service::send_interim;
 
 use super::failure::{Cause, HttpCause};
+use super::fields::PassedHead;
 
 /// The maximum number of interim responses. 102 Processing may come every few seconds while a request takes minutes; more than this
 /// is a flood.
@@ -24,14 +25,13 @@ pub(super) struct Head {
     pub(super) upgrade: Option<HeaderValue>,
     /// How long the upstream keeps the connection open without a request, if it says so.
     pub(super) kept_for: Option<Duration>,
+    /// The instructions for this server, which are not among the fields.
+    pub(super) instructions: Option<Box<Instructions>>,
 }
 
 impl Head {
     /// Creates the head of a response from a view of it, and what `ResponseFields::finish` returns for it.
-    pub(super) fn new(
-        head: &ResponseHead<'_>,
-        (received, kept_for): (ReceivedHead, Option<Duration>),
-    ) -> Self {
+    pub(super) fn new(head: &ResponseHead<'_>, passed: PassedHead) -> Self {
         let length = match head.framing() {
             Framing::Length(length) => Some(length),
             // The response to HEAD has the length of that to GET.
@@ -40,11 +40,17 @@ impl Head {
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
         let upgrade = if head.status() == 101 { upgrade() } else { None };
-        Self { fields: rudy_service::Head::Received(received), length, upgrade, kept_for }
+        let PassedHead { head, kept_for, instructions } = passed;
+        Self { fields: rudy_service::Head::Received(head), length, upgrade, kept_for, instructions }
     }
 
     pub(super) fn status(&self) -> StatusCode {
         self.fields.status()
+    }
+
+    /// Returns what the upstream names instead of its own response.
+    pub(super) fn replacement(&self) -> Option<&Replacement> {
+        self.instructions.as_ref()?.replacement.as_ref()
     }
 
     /// Returns the fields in a map.

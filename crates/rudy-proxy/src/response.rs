@@ -4,7 +4,7 @@ use std::future::poll_fn;
 
 use http::{Method, StatusCode, header};
 use rudy_client::buffer::{Buffer, Buffers};
-use rudy_client::{HeadOnlyBody, RequestInfo, body, has_no_body, is_of_events, take_unbuffered};
+use rudy_client::{HeadOnlyBody, RequestInfo, body, has_no_body, is_of_events};
 use rudy_service::{Body, RequestBody, Response};
 
 use super::exchange::{Exchange, Switched};
@@ -26,9 +26,9 @@ pub(super) fn into_response(
     limit: u64,
     info: impl FnOnce() -> RequestInfo,
 ) -> Result<Response, Failure> {
-    let Head { fields, length, .. } = head;
+    let Head { fields, length, instructions, .. } = head;
     let mut response = Response::with_head(fields);
-    let is_unbuffered = take_unbuffered(&mut response);
+    let is_unbuffered = instructions.is_some_and(|instructions| instructions.is_unbuffered);
     if has_no_body(method, response.status()) {
         exchange.discard();
         response.body = Body::Stream(Box::new(HeadOnlyBody { length }));

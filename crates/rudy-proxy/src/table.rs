@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use rudy_client::{NameServer, Resolver};
 use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, Table, Words, missing};
+use rudy_files::replacement::ReplacementTable;
 use rudy_units::{Size, Time, Timeout};
 
 use super::choice::UpstreamChoice;
@@ -55,6 +56,9 @@ pub struct ProxyTable {
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
     #[setting(example = "ca.pem")]
     pub trusted_certificates: Option<FilePath>,
+    /// Does not verify the certificates of `https` upstreams: whoever is between Rudy and an upstream can read and change everything. Prefer
+    /// `trusted_certificates` with the certificate of the upstream, also if it is self-signed.
+    pub insecure_skip_verify: bool,
     /// PEM file with the certificate for `https` upstreams that ask for one, followed by those of its issuers.
     #[setting(example = "client.pem")]
     pub client_certificate: Option<FilePath>,
@@ -125,6 +129,9 @@ pub struct ProxyTable {
     /// upstream waits for the client. With 0, Rudy buffers 64 KiB in memory only. Never delays a response.
     #[setting(default = Size(1 << 30))]
     pub response_buffer: Size,
+    /// What the upstreams may name instead of a response of their own.
+    #[setting(part)]
+    pub replacements: ReplacementTable,
     /// Whether only public addresses of names are used: the upstreams are not from the configuration.
     #[setting(skip)]
     pub only_public: bool,
@@ -180,6 +187,13 @@ impl ProxyTable {
         }
         problems.extend(self.problem_of_pair(location));
         problems.extend(self.problem_of_service(location));
+        if self.insecure_skip_verify && self.trusted_certificates.is_some() {
+            let key = location.key("insecure_skip_verify");
+            let title = "`insecure_skip_verify` and `trusted_certificates` exclude each other";
+            problems.push(
+                Problem::key(&key, title).label("remove it: the certificates are verified with the file"),
+            );
+        }
         if self.hash_balance_factor.is_some() && !matches!(self.choice, UpstreamChoice::Hash(_)) {
             let title = "`hash_balance_factor` has no effect without a choice by hash".to_owned();
             let problem = Problem::key(&location.key("hash_balance_factor"), title);

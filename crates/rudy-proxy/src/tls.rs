@@ -27,6 +27,8 @@ pub(super) struct UpstreamTls {
 #[derive(Debug)]
 struct Files {
     trusted: Option<PathBuf>,
+    /// Whether any certificate is accepted.
+    trusts_all: bool,
     /// A certificate and its key.
     certificate: Option<(PathBuf, PathBuf)>,
 }
@@ -45,6 +47,7 @@ impl UpstreamTls {
         let certificate = table.client_certificate.as_ref().map(path);
         let files = Files {
             trusted: table.trusted_certificates.as_ref().map(path),
+            trusts_all: table.insecure_skip_verify,
             certificate: certificate.zip(table.client_key.as_ref().map(path)),
         };
         // Before the files are read: a change in between is found later.
@@ -88,7 +91,11 @@ impl Files {
         let certificate = self.certificate.as_ref().map(|(certificate, key)| {
             certificate_and_key((certificate, &at("client_certificate")), (key, &at("client_key")))
         });
-        let trust = self.trusted.as_ref().map_or(Trust::Platform, |path| Trust::File(path.clone()));
+        let trust = match &self.trusted {
+            _ if self.trusts_all => Trust::All,
+            Some(path) => Trust::File(path.clone()),
+            None => Trust::Platform,
+        };
         let settings = |certificate: Option<&Certificate>| {
             ClientSettings::new(&trust, certificate).map_err(|error| {
                 let problem = Problem::value(&at("trusted_certificates"), error.to_string());

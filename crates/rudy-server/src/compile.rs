@@ -13,6 +13,7 @@ use rudy_pipeline::exchange::{OwnCounters, RouteName};
 use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
 use rudy_service::listen_address::Address;
+use rudy_site_tls::TlsState;
 
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
@@ -52,7 +53,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
     // Once, because it looks at all sites.
     let body_bytes_max = config.body_bytes_max();
     let counters = OwnCounters::default();
-    let mut sites = Vec::new();
+    let mut sites = Vec::with_capacity(config.sites.len());
     let trusted_proxies = TrustedProxies::new(&config.client_address, &resources.of(), &mut problems);
     let trusted_proxies = Arc::new(trusted_proxies);
     let of_all = AllSites::new(config, &trusted_proxies, resources, &mut problems);
@@ -60,6 +61,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
+        problems.extend(missing_next_route(site));
         let hsts = config::tls::hsts(config, site, &mut problems);
         let site_name = config.name_of(site);
         let host = site.hosts.first().map(ToString::to_string).unwrap_or_default();
@@ -70,7 +72,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
             ..RouteName::new(site_name.clone(), path.map(ToString::to_string))
         };
         let steps = SiteSteps::new(config, &of_all, site, resources, hsts, body_bytes_max, &mut problems);
-        let mut routes = Vec::new();
+        let mut routes = Vec::with_capacity(site.routes.len());
         let mut conditions = SiteConditions::default();
         for route in &site.routes {
             let condition = route.when.as_ref().and_then(|when| {
@@ -78,9 +80,10 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
                 problems.extend(number.is_none().then(|| too_many_conditions(route)));
                 number
             });
-            let of_route = steps.of_route(route, &mut problems);
-            let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
-            let types = route.steps.file_types(&site.steps);
+            let settings = steps.settings.of_route(&route.steps);
+            let of_route = steps.of_route(route, &settings, &mut problems);
+            let compression = settings.innermost(|steps| steps.compression.as_ref());
+            let types = settings.file_types();
             let (location, paths) = (&route.handler_location(), &route.paths);
             let context = BuildContext {
                 location,
@@ -100,7 +103,8 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
                     let target = target.named(name);
                     let script_suffix = route.handler.script_suffix(&route.paths).map(str::to_owned);
                     let paths = route.paths.clone();
-                    routes.push(Route { paths, script_suffix, condition, handler: target });
+                    let is_internal = route.internal;
+                    routes.push(Route { paths, script_suffix, condition, is_internal, handler: target });
                 }
                 Err(more) => problems.extend(more),
             }
@@ -114,10 +118,21 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
             let target = target.named(route_name(None));
             (map as Arc<dyn ExactPaths>, Route::everything(target))
         });
-        let tls = config.tls_of(site);
-        let tls = tls.and_then(|definition| rudy_site_tls::site(definition, &resources.of(), &mut problems));
-        let is_auto = site.is_auto();
-        sites.push(Site { routes, outer, redirects, conditions, tls, is_auto, https_port });
+        sites.push(Site {
+            routes,
+            outer,
+            redirects,
+            conditions,
+            tls: None,
+            is_auto: site.is_auto(),
+            https_port,
+        });
+    }
+    // After the rest, because certificates outlive a reload, which frees the rest: it should be together in memory.
+    let state = resources.of::<TlsState>();
+    for (site, of_config) in sites.iter_mut().zip(&config.sites) {
+        let definition = config.tls_of(of_config);
+        site.tls = definition.and_then(|definition| rudy_site_tls::site(definition, &state, &mut problems));
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -144,28 +159,23 @@ fn listeners(config: &Config, problems: &mut Vec<Problem>) -> Listeners {
     Listeners::Separate(config.addresses().into_iter().map(&mut at).collect())
 }
 
-/// Returns the hosts of some sites. Reports hosts that are ambiguous, each once.
+/// Returns the hosts of some sites. Reports hosts that are ambiguous.
 fn hosts(config: &Config, is_served: impl Fn(&config::Site) -> bool, problems: &mut Vec<Problem>) -> Hosts {
     let mut hosts = Hosts::default();
-    let mut report = |problem| {
-        if !problems.contains(&problem) {
-            problems.push(problem);
-        }
-    };
     for (number, site) in config.sites.iter().enumerate().filter(|(_, site)| is_served(site)) {
         if site.hosts.is_empty()
             && let Some(other) = hosts.set_default(number)
         {
             let problem =
                 Problem::value(&site.location, "two sites have no `hosts`").label("a second default site");
-            report(problem.also(&config.sites[other].location, "the first default site"));
+            problems.push(problem.also(&config.sites[other].location, "the first default site"));
         }
         for (index, host) in site.hosts.iter().enumerate() {
             if let Some(other) = hosts.add(host, number) {
                 let location = site.location.key("hosts").index(index);
                 let problem = Problem::value(&location, format!("duplicate host \"{host}\""));
                 let first = host_location(&config.sites[other], host);
-                report(problem.label("the second").also(&first, "the first"));
+                problems.push(problem.label("the second").also(&first, "the first"));
             }
         }
     }
@@ -182,8 +192,10 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
     for (number, route) in site.routes.iter().enumerate() {
         let earlier = &site.routes[..number];
         let taken = |path: &PathPattern| {
-            let mut earlier =
-                earlier.iter().filter(|earlier| earlier.when.is_none() || earlier.when == route.when);
+            let takes_all = |other: &&config::Route| {
+                (other.when.is_none() || other.when == route.when) && !other.has_next_route()
+            };
+            let mut earlier = earlier.iter().filter(takes_all);
             earlier.find(|route| route.paths.iter().any(|pattern| pattern.covers(path)))
         };
         let takers: Vec<_> = route.paths.iter().map(taken).collect();
@@ -202,6 +214,18 @@ fn too_many_conditions(route: &config::Route) -> Problem {
     let title = format!("the routes of a site can have at most {CONDITIONS_MAX} different conditions");
     let problem = Problem::key(&route.location.key("when"), title).label("one more");
     problem.help("a route with a list of tables has one of them, and routes with the same `when` share it")
+}
+
+/// Reports a route that passes requests on, although no route follows.
+fn missing_next_route(site: &config::Site) -> Option<Problem> {
+    let route = site.routes.last().filter(|route| route.has_next_route())?;
+    let problem =
+        Problem::key(&route.handler_location().key("next_route"), "this is the last route of the site");
+    Some(
+        problem
+            .label("no route follows")
+            .help("add a [[site.route]] for missing files, such as one with `proxy`"),
+    )
 }
 
 /// Reports redirects and rewrites that lead back to their own route. For most targets with placeholders this is unknown.

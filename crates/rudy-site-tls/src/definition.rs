@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rudy_config::{Location, Problem};
@@ -86,15 +87,12 @@ impl Definition {
         sources: &Sources,
         now: SystemTime,
         problems: &mut Vec<Problem>,
-    ) -> Vec<Certificate> {
-        let Some(source) = self.table.source else { return self.read_files(now, problems) };
+    ) -> Vec<Arc<Certificate>> {
+        let Some(source) = self.table.source else { return self.read_files(sources, now, problems) };
         let kind = match source {
             CertificateSource::Auto => {
-                let stored = self.ordered_names().map(|name| sources.acme.stored(&self.directory, &name));
-                let stored = stored.filter_map(|stored| {
-                    stored.map_err(|why| problems.push(Problem::value(&self.location, why))).ok().flatten()
-                });
-                return stored.map(|certificate| certificate.with_source(source.to_string())).collect();
+                let names = self.ordered_names();
+                return names.filter_map(|name| self.stored(sources, &name, problems)).collect();
             }
             CertificateSource::SelfSigned => MadeCertificate::SelfSigned,
             CertificateSource::Internal => MadeCertificate::Internal,
@@ -102,17 +100,34 @@ impl Definition {
         let made = sources.made(kind, &self.hosts, now).map(|made| made.with_source(source.to_string()));
         let made = made
             .map_err(|error| problems.push(Problem::value(&self.location, error).label("cannot be made")));
-        made.into_iter().collect()
+        made.into_iter().map(Arc::new).collect()
     }
 
-    fn read_files(&self, now: SystemTime, problems: &mut Vec<Problem>) -> Vec<Certificate> {
+    /// Returns the certificate of an authority for a name, if it is there.
+    fn stored(&self, sources: &Sources, name: &str, problems: &mut Vec<Problem>) -> Option<Arc<Certificate>> {
+        let file = sources.acme.file(&self.directory, name)?;
+        let stored = sources.shared(vec![file], || {
+            let stored = sources.acme.stored(&self.directory, name).map_err(Some)?;
+            stored.map(|certificate| certificate.with_source(CertificateSource::Auto.to_string())).ok_or(None)
+        });
+        let report = |why| problems.push(Problem::value(&self.location, why));
+        stored.map_err(|why: Option<String>| why.map(report)).ok()
+    }
+
+    fn read_files(
+        &self,
+        sources: &Sources,
+        now: SystemTime,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Arc<Certificate>> {
         let read = |(location, files): (Location, CertificateTable)| {
-            let certificate = files::certificate(&files, &location)?;
+            let paths = files.paths().map(Path::to_owned).collect();
+            let certificate = sources.shared(paths, || files::certificate(&files, &location))?;
             match check::misfit(&certificate, &self.hosts, now) {
                 Some(why) => {
                     Err(vec![*files::unusable(&files.certificate, &location.key("certificate"), why)])
                 }
-                None => Ok(certificate.with_source(files.certificate.display().to_string())),
+                None => Ok(certificate),
             }
         };
         let all = self.table.files(&self.location).into_iter().map(read);

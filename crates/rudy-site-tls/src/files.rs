@@ -31,6 +31,7 @@ pub(super) fn certificate(
         (&files.certificate, &location.key("certificate")),
         (&files.key, &location.key("key")),
     );
+    let certificate = certificate.map(|read| read.with_source(files.certificate.display().to_string()));
     let Some(file) = &files.ocsp else { return certificate };
     let location = location.key("ocsp");
     match (certificate, read(file, &location)) {

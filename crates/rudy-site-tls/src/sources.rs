@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
+use rudy_pipeline::registry::Registry;
 use rudy_pipeline::routing::HostPattern;
+use rudy_system::watched_files::{Stamp, stamp};
 use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
 use super::acme::Acme;
@@ -17,6 +19,8 @@ use super::made::{MadeCertificate, MadeCertificates};
 pub(super) struct Sources {
     /// The keys of session tickets.
     pub(super) ticket_keys: Arc<TicketKeys>,
+    /// By their files, as they were read.
+    from_files: Registry<(Vec<PathBuf>, Vec<Stamp>), Certificate>,
     made: MadeCertificates,
     /// What the operator should know, until it is logged.
     notices: Mutex<Vec<String>>,
@@ -31,12 +35,24 @@ impl Sources {
     pub(super) fn in_folder(folder: Option<PathBuf>) -> Self {
         Self {
             ticket_keys: Arc::default(),
+            from_files: Registry::default(),
             made: MadeCertificates::in_folder(folder.clone()),
             notices: Mutex::default(),
             key_log: OnceLock::new(),
             single_use_sessions: OnceLock::new(),
             acme: Arc::new(Acme::in_folder(folder)),
         }
+    }
+
+    /// Returns the certificate from these files, which is read with `read`. Sites share it while it is in use, and a reload reads
+    /// it again only if a file has changed.
+    pub(super) fn shared<E>(
+        &self,
+        files: Vec<PathBuf>,
+        read: impl FnOnce() -> Result<Certificate, E>,
+    ) -> Result<Arc<Certificate>, E> {
+        let stamps = files.iter().map(|file| stamp(file)).collect();
+        self.from_files.get_or_create(&(files, stamps), || read().map(Arc::new))
     }
 
     /// Returns a certificate made for this machine and these hosts.

@@ -81,9 +81,13 @@ impl TlsState {
 
     /// Returns the settings of the sites in use. Reading their files may take long, so the list is not locked meanwhile.
     fn watched(&self) -> Vec<Arc<Watched>> {
-        let mut watched = self.watched.lock();
-        watched.retain(|watched| watched.is_in_use());
-        watched.clone()
+        self.forget_unused();
+        self.watched.lock().clone()
+    }
+
+    /// Frees what belongs to sites that are not in use any more.
+    pub fn forget_unused(&self) {
+        self.watched.lock().retain(|watched| watched.is_in_use());
     }
 
     /// Writes the secrets of all sessions from now on to a file.

@@ -110,6 +110,16 @@ impl From<MinVersion> for rudy_tls::Version {
     }
 }
 
+impl CertificateTable {
+    /// The files.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.certificate), Some(&self.key), self.ocsp.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|file| &**file)
+    }
+}
+
 impl TlsTable {
     /// The files of all certificates, with their locations in the table at `location`.
     pub(super) fn files(&self, location: &Location) -> Vec<(Location, CertificateTable)> {
@@ -126,14 +136,12 @@ impl TlsTable {
 
     /// All files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        let more = self.certificates.iter().flat_map(|files| {
-            let CertificateTable { certificate, key, ocsp } = &files.value;
-            [Some(certificate), Some(key), ocsp.as_ref()]
-        });
+        let more = self.certificates.iter().flat_map(|files| files.value.paths());
         let own = [self.certificate.as_ref(), self.key.as_ref(), self.ocsp.as_ref()];
         let clients = self.client_certificates().into_iter();
         let clients = clients.flat_map(|clients| [Some(&clients.authority), clients.crl.as_ref()]);
-        own.into_iter().chain(more).chain(clients).flatten().map(|file| &**file)
+        let (own, clients) = (own.into_iter().flatten(), clients.flatten());
+        own.map(|file| &**file).chain(more).chain(clients.map(|file| &**file))
     }
 
     /// The client certificates that the site accepts.

@@ -21,7 +21,7 @@ pub fn challenge_site(name: &str, digest: &[u8; 32]) -> Result<TlsSite, Box<dyn 
     certificate.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
     let pem = certificate.self_signed(&key)?.pem();
     let certificate = Certificate::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes())?;
-    let settings = SiteSettings { certificates: vec![certificate], ..SiteSettings::default() };
+    let settings = SiteSettings { certificates: vec![Arc::new(certificate)], ..SiteSettings::default() };
     let mut site = TlsSite::new(settings, &Arc::default())?;
     let config = Arc::make_mut(&mut site.config);
     config.alpn_protocols = vec![CHALLENGE_PROTOCOL.to_vec()];

@@ -1,8 +1,11 @@
 //! The names in a certificate.
 
-/// The names that a certificate is valid for: `example.org`, `*.example.org`, `192.0.2.1`, `::1`. In lower case.
+use std::sync::Arc;
+
+/// The names that a certificate is valid for: `example.org`, `*.example.org`, `192.0.2.1`, `::1`. In lower case. Clones share them: a
+/// certificate may have hundreds, for as many sites.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names(Vec<String>);
+pub struct Names(Arc<[String]>);
 
 impl<S: Into<String>> FromIterator<S> for Names {
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {

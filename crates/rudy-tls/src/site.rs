@@ -31,7 +31,7 @@ pub enum Version {
 #[derive(Debug, Default)]
 pub struct SiteSettings {
     /// The certificates. Without one, handshakes fail.
-    pub certificates: Vec<Certificate>,
+    pub certificates: Vec<Arc<Certificate>>,
     /// The minimum protocol version.
     pub min_version: Version,
     /// The client certificates that are requested.
@@ -103,7 +103,7 @@ impl TlsSite {
         config.ignore_client_order = true;
         Ok(Self {
             policy,
-            names: Arc::new(common_names(certificates.0.iter())),
+            names: Arc::new(common_names(certificates.all())),
             client_certificates,
             has_early_data,
             certificates,
@@ -120,7 +120,7 @@ impl TlsSite {
     /// Whether a certificate is valid for this server name, in lower case.
     #[must_use]
     pub fn has_certificate_for(&self, name: &str) -> bool {
-        self.certificates.0.iter().any(|certificate| certificate.names.include(name))
+        self.certificates.all().any(|certificate| certificate.names.include(name))
     }
 
     /// Returns the names that a client may use a connection for if it sent this server name.
@@ -134,7 +134,7 @@ impl TlsSite {
 
     /// Returns the certificates, the preferred one first.
     #[must_use]
-    pub fn certificates(&self) -> &[Certificate] {
+    pub fn certificates(&self) -> &[Arc<Certificate>] {
         &self.certificates.0
     }
 }
@@ -156,19 +156,23 @@ fn common_names<'a>(certificates: impl Iterator<Item = &'a Certificate>) -> Name
 /// Chooses among the certificates for the server name the first whose key can sign with a scheme of the client, in the order
 /// of [`crate::KeyType`].
 #[derive(Debug)]
-struct ByKeyType(Vec<Certificate>);
+struct ByKeyType(Vec<Arc<Certificate>>);
 
 impl ByKeyType {
-    fn new(mut certificates: Vec<Certificate>) -> Self {
+    fn new(mut certificates: Vec<Arc<Certificate>>) -> Self {
         certificates.sort_by_key(|certificate| certificate.key_type);
         Self(certificates)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Certificate> + Clone {
+        self.0.iter().map(Arc::as_ref)
     }
 
     /// Returns the certificates for a server name; all, if none is valid for it.
     fn named(&self, server_name: Option<&str>) -> impl Iterator<Item = &Certificate> + Clone {
         let includes = |certificate: &Certificate, name| certificate.names.include(name);
-        let name = server_name.filter(|name| self.0.iter().any(|certificate| includes(certificate, name)));
-        self.0.iter().filter(move |certificate| name.is_none_or(|name| includes(certificate, name)))
+        let name = server_name.filter(|name| self.all().any(|certificate| includes(certificate, name)));
+        self.all().filter(move |certificate| name.is_none_or(|name| includes(certificate, name)))
     }
 }
 

@@ -18,7 +18,8 @@ static SITE: LazyLock<(TlsSite, Arc<ClientConfig>)> = LazyLock::new(|| {
     let keys = Arc::<TicketKeys>::default();
     keys.set_from(&TicketKey::random().expect("random bytes"));
     let early_data = Some(SingleUseSessions::new());
-    let settings = SiteSettings { certificates: vec![certificate], early_data, ..SiteSettings::default() };
+    let settings =
+        SiteSettings { certificates: vec![Arc::new(certificate)], early_data, ..SiteSettings::default() };
     let site = TlsSite::new(settings, &keys);
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate")).expect("a valid one");

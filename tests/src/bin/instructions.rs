@@ -74,29 +74,35 @@ fn main() -> ExitCode {
             exit_code = ExitCode::FAILURE;
         }
     }
-    if !check_is_linear(&counts) {
-        eprintln!("error: a check of a configuration costs more than in proportion to its sites");
-        exit_code = ExitCode::FAILURE;
+    for (name, settings) in [("check of a site", ""), ("and of its mistakes", MISTAKES)] {
+        if !check_is_linear(name, settings, &counts) {
+            eprintln!("error: it costs more than in proportion to the number of sites: {name}");
+            exit_code = ExitCode::FAILURE;
+        }
     }
     exit_code
 }
 
+/// Settings of a route that are wrong: an unknown key, a key that is missing because of it, an invalid value, and two that conflict.
+const MISTAKES: &str = "[[site.route]]\npath = '/other/*'\nproxy = { upstream = 'http://a' }\nrequest_timeout = 'long'\n\
+    [[site.route]]\npath = '/app/a'\nrespond = 404\n";
+
 /// Whether a check costs as much for the third thousand of sites as for the second. With the square of their number, it would cost 1.67
 /// times as much.
-fn check_is_linear(counts: &Path) -> bool {
-    let [first, second, third] = [1000, 2000, 3000].map(|sites| check(sites, counts));
+fn check_is_linear(name: &str, settings: &str, counts: &Path) -> bool {
+    let [first, second, third] = [1000, 2000, 3000].map(|sites| check(sites, settings, counts));
     let percent = (third - second) * 100 / (second - first);
     let each = (third - first) / 2000;
-    println!("{:20}  {each:12}  the third thousand costs {percent} % of the second", "check of a site");
+    println!("{name:20}  {each:12}  the third thousand costs {percent} % of the second");
     percent < 115
 }
 
-/// Returns the instructions of `rudy check` for a number of sites, each with hosts, a folder and a proxy.
-fn check(sites: usize, counts: &Path) -> u64 {
+/// Returns the instructions of `rudy check` for a number of sites, each with hosts, a folder, a proxy and these settings.
+fn check(sites: usize, settings: &str, counts: &Path) -> u64 {
     let site = |number| {
         format!(
             "[[site]]\nhosts = ['{number}.example', 'www.{number}.example']\nroot = '.'\n\
-             [[site.route]]\npath = '/app/*'\nproxy = 'http://127.0.0.1:{}'\n",
+             [[site.route]]\npath = '/app/*'\nproxy = 'http://127.0.0.1:{}'\n{settings}",
             number + 10_000
         )
     };
@@ -108,7 +114,7 @@ fn check(sites: usize, counts: &Path) -> u64 {
         .arg(format!("--callgrind-out-file={}/check.1", counts.display()));
     let output = valgrind.arg(rudy_tests::binary()).arg("check").arg(folder.join("rudy.toml")).output();
     let output = output.expect("valgrind is installed");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.success(), settings.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(counts.join("check.1")).expect("the counts");
     totals(&text)
 }

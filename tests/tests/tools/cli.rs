@@ -177,6 +177,23 @@ fn a_request_is_explained() {
 }
 
 #[test]
+fn a_check_shows_where_settings_come_from() {
+    let folder = Folder::with(&[
+        (
+            "rudy.toml",
+            "listen = '127.0.0.1:0'\nresponse_headers = { X-All = 'all' }\ndeny = '192.0.2.0/24'\n\
+             [[site]]\nhosts = 'example.org'\ninclude = 'shared.toml'\nresponse_headers = { X-Own = 'own' }\n\
+             [[site.route]]\npath = '/health'\naccess = false\nrespond = 200\n\
+             [[site.route]]\npath = '/*'\nrespond = 404\n",
+        ),
+        ("shared.toml", "security_headers = true\n"),
+    ]);
+    let check = |arguments: &[&str]| success(rudy_in(&folder, &[&["check"], arguments].concat()));
+    let shown = check(&[]) + "---\n" + &check(&["--explain", "/health"]);
+    assert_data_eq!(shown, file!["cli/check-origins.txt"]);
+}
+
+#[test]
 fn the_access_rule_that_decides_is_explained() {
     let folder = Folder::with(&[(
         "rudy.toml",

@@ -16,9 +16,10 @@ use toml::de::{DeTable, DeValue};
 pub use self::setting::{Choice, Located, Setting, Table, Words};
 pub use self::table::TableReader;
 pub use self::value::Value;
-use crate::diagnostics::{Problem, Sources};
+use crate::diagnostics::Problem;
 use crate::hints::Hints;
 use crate::location::Location;
+use crate::sources::Sources;
 
 /// The value is invalid. It can only be made by a report of the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -263,7 +263,7 @@ impl<'r> Value<'r> {
     /// It is no list, or the list is invalid.
     pub fn list<T: Setting>(&self) -> Result<Vec<T>, Invalid> {
         let Some(elements) = self.elements() else { return self.expected("a list") };
-        let (mut values, mut is_whole) = (Vec::new(), true);
+        let (mut values, mut is_whole) = (Vec::with_capacity(elements.len()), true);
         for element in &elements {
             match element.read() {
                 Ok(value) => values.push(value),

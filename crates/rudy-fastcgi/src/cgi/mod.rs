@@ -19,7 +19,7 @@ use http::header::{self, HeaderName};
 use http::{StatusCode, Uri};
 use rudy_message::semantics::field::{KnownField, KnownFields};
 use rudy_message::syntax::{parse_digits, split_response_field};
-use rudy_message::{FieldLine, ReceivedFields};
+use rudy_message::{FieldLine, Instructions, ReceivedFields, Replacement};
 
 use crate::{Excerpt, Limits};
 
@@ -32,12 +32,19 @@ pub struct Head {
     pub fields: ReceivedFields,
     /// Its `Content-Length`. The caller compares it with the body.
     pub content_length: Option<u64>,
-    /// Whether `fields` contains instructions for the server: `X-Accel-Buffering`, `X-Accel-Redirect`, `X-Sendfile` or
-    /// `X-Lighttpd-Send-File`.
-    pub has_instructions: bool,
+    /// Its instructions for the server, which `fields` does not contain.
+    pub instructions: Option<Box<Instructions>>,
     /// The names of removed connection fields. Only the server controls the connection to the client (RFC 9110 §7.6.1,
     /// RFC 3875 §6.3.5).
     pub removed_fields: Vec<HeaderName>,
+}
+
+impl Head {
+    /// Returns what the app names instead of its own response.
+    #[must_use]
+    pub fn replacement(&self) -> Option<&Replacement> {
+        self.instructions.as_ref()?.replacement.as_ref()
+    }
 }
 
 /// The kinds of responses (RFC 3875 §6.2).
@@ -168,7 +175,7 @@ struct Parts {
     fields: ReceivedFields,
     content_length: Option<u64>,
     removed_fields: Vec<HeaderName>,
-    has_instructions: bool,
+    instructions: Option<Box<Instructions>>,
     has_content_type: bool,
     has_location: bool,
     /// Whether a local redirect would drop a field, such as a cookie. RFC 3875 §6.2.2 forbids such fields.
@@ -186,7 +193,7 @@ const OF_CONNECTION: KnownFields = KnownFields::of(&[
 ]);
 
 /// The length of the longest other name that means something here.
-const KNOWN_BYTES_MAX: usize = "x-lighttpd-send-file".len();
+const KNOWN_BYTES_MAX: usize = "location".len();
 
 impl Parts {
     /// Parses a line; `whole` is the line with its end.
@@ -238,10 +245,12 @@ impl Parts {
                     return Err(HeadError::Duplicate("Location"));
                 }
             }
-            b"x-accel-buffering" | b"x-accel-redirect" | b"x-sendfile" | b"x-lighttpd-send-file" => {
-                (self.has_instructions, self.has_others) = (true, true);
+            _ => {
+                self.has_others = true;
+                if Instructions::take(&mut self.instructions, field) {
+                    return Ok(());
+                }
             }
-            _ => self.has_others = true,
         }
         self.fields.push_line(field);
         Ok(())
@@ -266,7 +275,7 @@ impl Parts {
             mut fields,
             content_length,
             removed_fields,
-            has_instructions,
+            instructions,
             has_content_type,
             has_location,
             has_others,
@@ -286,7 +295,7 @@ impl Parts {
             None if has_content_type || for_authorizer && has_field => ResponseKind::Document(StatusCode::OK),
             None => return Err(HeadError::NoTypeLocationOrStatus),
         };
-        Ok(Head { kind, fields, content_length, has_instructions, removed_fields })
+        Ok(Head { kind, fields, content_length, instructions, removed_fields })
     }
 }
 

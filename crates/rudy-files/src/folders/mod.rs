@@ -5,6 +5,7 @@
 
 mod root;
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -16,8 +17,9 @@ use rudy_system::file_access::OpenDirectory;
 
 use self::root::Directory;
 pub use self::root::Root;
+pub(super) use self::root::checked;
 use super::options::{FilesError, FilesOptions};
-use super::{Shared, clock};
+use super::{Definition, Shared, clock};
 
 /// How long an unused file or folder stays open, as with `open_file_cache inactive` of nginx.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -38,7 +40,7 @@ struct Known {
     /// By absolute path and `follow_symlinks`.
     roots: Registry<(PathBuf, bool), Root>,
     /// By folder and options.
-    files: Registry<(PathBuf, FilesOptions), Shared>,
+    files: Registry<(PathBuf, Arc<FilesOptions>), Shared>,
     state: Mutex<State>,
     idle_timeout: Duration,
     open_max: usize,
@@ -66,22 +68,26 @@ impl Folders {
 
     /// Returns the folder at `path`, which the first request opens. Fails if that would fail.
     pub fn root(&self, path: &Path, follow_symlinks: bool) -> Result<Arc<Root>, FilesError> {
-        root::check(path, follow_symlinks)?;
-        let absolute = std::path::absolute(path).map_err(|error| FilesError::Root(path.to_owned(), error))?;
-        self.0.roots.get_or_create(&(absolute.clone(), follow_symlinks), || {
-            Ok(Arc::new(Root::new(absolute, follow_symlinks, self.clone())))
-        })
+        Ok(self.root_at(&checked(path, follow_symlinks)?, follow_symlinks))
     }
 
-    /// Returns the cache of a folder with these options: that of another route or generation, or a new one from `create`.
-    pub(super) fn files(
-        &self,
-        root: &Root,
-        options: FilesOptions,
-        create: impl FnOnce(FilesOptions) -> Result<Shared, FilesError>,
-    ) -> Result<Arc<Shared>, FilesError> {
-        let key = (root.path().to_owned(), options);
-        self.0.files.get_or_create(&key, || create(key.1.clone()).map(Arc::new))
+    fn root_at(&self, absolute: &Path, follow_symlinks: bool) -> Arc<Root> {
+        let key = (absolute.to_owned(), follow_symlinks);
+        let create = || Ok(Arc::new(Root::new(absolute.to_owned(), follow_symlinks, self.clone())));
+        let Ok::<_, Infallible>(root) = self.0.roots.get_or_create(&key, create);
+        root
+    }
+
+    /// Returns what routes to a folder share: that of another route or generation with the same options, or a new one.
+    pub(super) fn files(&self, definition: &Definition) -> Arc<Shared> {
+        let Definition { root, options, cache_rules } = definition;
+        let key = (root.clone(), Arc::new(options.clone()));
+        let create = || {
+            let root = self.root_at(root, options.follow_symlinks);
+            Ok(Arc::new(Shared::new(root, key.1.clone(), cache_rules.clone())))
+        };
+        let Ok::<_, Infallible>(files) = self.0.files.get_or_create(&key, create);
+        files
     }
 
     /// Stores the descriptor of `directory`. At the limit, closes the least recently used folder.

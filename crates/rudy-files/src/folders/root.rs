@@ -22,13 +22,14 @@ use crate::clock;
 use crate::options::FilesError;
 use crate::stat::{Kind, Opened, Stat, is_not_found};
 
-/// Checks that the folder at `path` can be opened and that lookups work in it.
-pub(super) fn check(path: &Path, follow_symlinks: bool) -> Result<(), FilesError> {
+/// Checks that the folder at `path` can be opened and that lookups work in it. Returns its absolute path.
+pub(crate) fn checked(path: &Path, follow_symlinks: bool) -> Result<PathBuf, FilesError> {
     let failure = |error: Errno| FilesError::Root(path.to_owned(), error.into());
     let directory = OpenDirectory::open(path, Access::Blocking).map_err(failure)?;
     let resolve = resolve_flags(follow_symlinks);
     let found = directory.open_beneath("", STAT_FLAGS, resolve, Access::Blocking);
-    found.map(drop).map_err(failure)
+    found.map_err(failure)?;
+    std::path::absolute(path).map_err(|error| FilesError::Root(path.to_owned(), error))
 }
 
 /// Flags to open a file for `statx` only. They need no read permission.

@@ -148,12 +148,12 @@ fn the_same_folder_with_the_same_options_has_one_cache() {
     let path = site.folder.path();
     let open = |path: &Path, options, folders| Files::open(path, options, folders).unwrap();
     let again = open(&path.join("."), FilesOptions::default(), &folders);
-    assert!(Arc::ptr_eq(&site.files.0, &again.0));
+    assert!(Arc::ptr_eq(&**site.files.0, &**again.0));
     let browsed = open(path, FilesOptions { browse: Browse::On, ..FilesOptions::default() }, &folders);
-    assert!(!Arc::ptr_eq(&site.files.0, &browsed.0));
+    assert!(!Arc::ptr_eq(&**site.files.0, &**browsed.0));
     assert!(Arc::ptr_eq(&site.files.0.root, &browsed.0.root), "the folder is the same");
     let followed = open(path, FilesOptions { follow_symlinks: true, ..FilesOptions::default() }, &folders);
     assert!(!Arc::ptr_eq(&site.files.0.root, &followed.0.root));
     let other_server = open(path, FilesOptions::default(), &Folders::default());
-    assert!(!Arc::ptr_eq(&site.files.0, &other_server.0));
+    assert!(!Arc::ptr_eq(&**site.files.0, &**other_server.0));
 }

@@ -80,7 +80,7 @@ impl Site {
         let path = RequestPath::parse(path).unwrap();
         match self.files.respond_to(request, path.below(0), None, access)? {
             Outcome::Reply(reply) => Ok(reply),
-            Outcome::Redirect { .. } => panic!("there are no other routes"),
+            Outcome::Redirect { .. } | Outcome::NextRoute => panic!("there are no other routes"),
         }
     }
 

@@ -13,6 +13,7 @@ use rudy_client::buffer::Buffers;
 use rudy_config::{Location, Problem};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
+use rudy_files::replacement::ReplacementError;
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::request_state::{HasRequestState, Variables};
 use rudy_pipeline::{Call, Decided, Flow, OwnedCall, Passage, Resources, Start, Step};
@@ -22,7 +23,6 @@ use super::AuthorizeTable;
 use super::app::App;
 use super::failure::{AppCause, Cause, Failure};
 use super::params::{Constants, Params, Purpose, is_reserved};
-use super::sendfile;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
 /// not an authorizer.
@@ -40,6 +40,9 @@ struct Shared {
     constants: Constants,
     buffers: Arc<Buffers>,
 }
+
+/// Why an authorizer must not name a file.
+const NOT_FOR_AUTHORIZERS: &str = "but an authorizer cannot send files";
 
 enum Decision {
     Allow(Variables),
@@ -68,7 +71,8 @@ impl Authorizer {
         let response = match decision {
             Ok(Decision::Allow(variables)) => {
                 let state = request.state_mut();
-                (state.variables, state.was_allowed) = (variables, true);
+                state.variables.extend(variables);
+                state.was_allowed = true;
                 None
             }
             Ok(Decision::Deny(response)) => Some(response),
@@ -99,8 +103,9 @@ impl Authorizer {
             response.expect_end(BODY_BYTES_MAX).await.map_err(name_role)?;
             return Ok(Decision::Allow(variables));
         }
-        if let Some((file, _)) = sendfile::FileRequest::of(&response.head) {
-            return Err(file.not_for_authorizers());
+        if let Some(replacement) = response.head.replacement() {
+            let error = ReplacementError::new(replacement, NOT_FOR_AUTHORIZERS);
+            return Err(AppCause::from(error).into());
         }
         let kind = response.head.kind.clone();
         // Denial pages are small and need no file.

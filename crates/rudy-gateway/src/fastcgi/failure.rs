@@ -3,10 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use http::{HeaderName, StatusCode};
+use http::StatusCode;
 use rudy_client::{self, Description, ProtocolCause, error};
 use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
+use rudy_files::replacement::ReplacementError;
 use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
 use rudy_system::file_access::Access;
 use rudy_system::sandboxed::hint;
@@ -29,18 +30,9 @@ pub enum AppCause {
     /// The path of a script, and why Rudy cannot check whether it exists.
     #[error("cannot check whether {} exists: {error}; Rudy's user needs execute permission on each parent folder{}", .0.display(), hint(.1), error = .1)]
     Script(PathBuf, io::Error),
-    /// The app requested a file that cannot be sent.
-    #[error("{name} names \"{}\", {why}", rudy_units::visible(.value))]
-    Sendfile {
-        /// The status for the client.
-        status: StatusCode,
-        /// The header field of the app's response.
-        name: HeaderName,
-        /// The value of the field.
-        value: String,
-        /// Why not.
-        why: &'static str,
-    },
+    /// The app named a file or a path that cannot be sent.
+    #[error("{0}")]
+    Replacement(#[from] ReplacementError),
     /// Too many local redirects; the last target.
     #[error("more than {REDIRECTS_MAX} local redirects, the last one to {0}")]
     TooManyRedirects(String),
@@ -98,11 +90,9 @@ impl ProtocolCause for AppCause {
                 let explanation = "The server cannot check whether this file exists.";
                 return (status, explanation, "cannot check whether a script exists");
             }
-            Self::Sendfile { status, .. } => {
-                let is_missing = *status == StatusCode::NOT_FOUND;
-                let missing = "The requested URL was not found on this server.";
-                let explanation = if is_missing { missing } else { error::INVALID };
-                return (*status, explanation, "the app requested a file that cannot be sent");
+            Self::Replacement(replacement) => {
+                let (status, explanation) = replacement.describe(error::INVALID);
+                return (status, explanation, "the app requested a file that cannot be sent");
             }
             Self::Rejected(ProtocolStatus::Overloaded) => {
                 return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, "the app rejects requests");

@@ -12,7 +12,7 @@
 //! 5. [`response`] turns the app's response into that for the client. It passes the body on as it arrives,
 //!    and reads ahead if the client is slower than the app. Lines on stderr go to the log ([`mod@stderr`]).
 //! 6. Or the app names a replacement: another path of the site ([`internal_redirect`]), or a file
-//!    ([`sendfile`]).
+//!    ([`replacement`](rudy_files::replacement)).
 //! 7. If there is no response, [`failure`] determines the status and the log line.
 //!
 //! An app can also authorize requests before any handler runs ([`authorize`]). It uses the same connections,
@@ -34,7 +34,6 @@ mod processes;
 mod processes_table;
 mod response;
 mod script;
-mod sendfile;
 mod stderr;
 mod table;
 mod tls;
@@ -46,13 +45,14 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use http_body::Body as _;
 use rudy_client::buffer::Buffers;
 use rudy_client::{Upload, is_incremental, may_be_endless};
-use rudy_config::{FilePath, Location, Problem};
+use rudy_config::{Location, Problem};
 use rudy_fastcgi::Role;
-use rudy_fastcgi::cgi::ResponseKind;
+use rudy_fastcgi::cgi::{Head, ResponseKind};
+use rudy_files::replacement::{Replaced, Replacements};
 use rudy_files::{Folders, Kind};
 use rudy_message::semantics::path::{PathBelow, PathError};
 use rudy_pipeline::methods::APP_METHODS;
@@ -75,7 +75,6 @@ use self::processes::problems as process_problems;
 pub use self::processes_table::ProcessesTable;
 use self::response::AppResponse;
 pub use self::script::Script;
-use self::sendfile::Sendfile;
 pub use self::table::FastcgiTable;
 pub use self::table::PHP_SUFFIX;
 
@@ -90,8 +89,8 @@ struct Shared {
     scripts: Option<ScriptFolder>,
     script_suffix: Option<String>,
     constants: Constants,
-    /// The files that the app may send by `X-Sendfile`.
-    sendfile: Option<Sendfile>,
+    /// What the app may name by `X-Sendfile` and `X-Accel-Redirect`.
+    replacements: Replacements,
     /// Whether request bodies are stored before the app receives them.
     request_buffering: bool,
     /// Whether bodies without a length are stored even without `request_buffering`.
@@ -134,12 +133,12 @@ impl Fastcgi {
                         set `check_scripts = false`";
             vec![error.problem(location).help(help)]
         });
-        match (scripts, open_sendfile(table, location, folders)) {
-            (Ok(scripts), Ok(sendfile)) if problems.is_empty() => {
-                return Ok(Self::build(table, scripts, sendfile, resources));
+        match (scripts, open_replacements(table, location, folders)) {
+            (Ok(scripts), Ok(replacements)) if problems.is_empty() => {
+                return Ok(Self::build(table, scripts, replacements, resources));
             }
-            (scripts, sendfile) => {
-                problems.extend([scripts.err(), sendfile.err()].into_iter().flatten().flatten());
+            (scripts, replacements) => {
+                problems.extend([scripts.err(), replacements.err()].into_iter().flatten().flatten());
             }
         }
         Err(problems)
@@ -155,13 +154,13 @@ impl Fastcgi {
         let folders = &*resources.of::<Folders>();
         let scripts = ScriptFolder::open(root, table.follow_symlinks, folders);
         let scripts = scripts.map_err(|error| vec![error.problem(location)])?;
-        Ok(Self::build(table, Some(scripts), open_sendfile(table, location, folders)?, resources))
+        Ok(Self::build(table, Some(scripts), open_replacements(table, location, folders)?, resources))
     }
 
     fn build(
         table: &FastcgiTable,
         scripts: Option<ScriptFolder>,
-        sendfile: Option<Sendfile>,
+        replacements: Replacements,
         resources: &Resources,
     ) -> Self {
         // The app has another working directory, so the path must be absolute.
@@ -172,7 +171,7 @@ impl Fastcgi {
         Self(Arc::new(Shared {
             app: App::new(&table.app, &table.app.name()),
             scripts,
-            sendfile,
+            replacements,
             script_suffix: table.script_suffix.clone(),
             constants: Constants::new(root, table.params.clone().into_iter().collect()),
             request_buffering: table.request_buffering,
@@ -188,9 +187,7 @@ impl Fastcgi {
     ///
     /// As [`App::start`].
     pub fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        if let Some(sendfile) = &self.0.sendfile {
-            sendfile.log_to(start.log.clone());
-        }
+        self.0.replacements.log_to(start.log);
         self.0.app.log_to(start.log.clone());
         self.0.app.start(start)
     }
@@ -258,14 +255,12 @@ impl Fastcgi {
     }
 }
 
-fn open_sendfile(
+fn open_replacements(
     table: &FastcgiTable,
     location: &Location,
     folders: &Folders,
-) -> Result<Option<Sendfile>, Vec<Problem>> {
-    let open = |root: &FilePath| Sendfile::open(root, table, folders);
-    let opened = table.sendfile_root.as_ref().map(open).transpose();
-    opened.map_err(|error| vec![Problem::value(&location.key("sendfile_root"), error.to_string())])
+) -> Result<Replacements, Vec<Problem>> {
+    Replacements::open(&table.replacements, table.follow_symlinks, location, folders)
 }
 
 fn not_found(request: &Request<'_>) -> Reply {
@@ -333,9 +328,8 @@ impl AppRequest {
     /// Decides by the head of the app's response: pass it on, send a file, or redirect internally. The last
     /// two are rare. Their futures are boxed, so that other requests need no memory for them.
     fn read_head(&self, app_response: AppResponse) -> Continuation<'_> {
-        if let Some((file, fields)) = sendfile::FileRequest::of(&app_response.head) {
-            let kind = app_response.discard().kind;
-            return Continuation::Replace(Box::pin(self.send_file(kind, fields, file)));
+        if app_response.head.replacement().is_some() {
+            return Continuation::Replace(Box::pin(self.replace(app_response.discard())));
         }
         match &app_response.head.kind {
             ResponseKind::Document(_) => Continuation::PassOn(app_response),
@@ -347,14 +341,17 @@ impl AppRequest {
         }
     }
 
-    async fn send_file(
-        &self,
-        kind: ResponseKind,
-        fields: HeaderMap,
-        file: sendfile::FileRequest,
-    ) -> Result<Response, Failure> {
-        let sendfile = self.shared.sendfile.as_ref().ok_or_else(|| file.disabled())?;
-        sendfile.send(&self.request, &kind, &fields, &file).await
+    /// Responds with what the app names.
+    async fn replace(&self, head: Head) -> Result<Response, Failure> {
+        let Self { shared, request, client, routes, .. } = self;
+        let status = match head.kind {
+            ResponseKind::Document(status) => status,
+            ResponseKind::LocalRedirect(_) => StatusCode::OK,
+        };
+        let (replaced, fields) = (Replaced { request, client, routes }, head.fields.to_map());
+        let Some(replacement) = head.replacement() else { return Ok(Response::new(status)) };
+        let response = shared.replacements.respond(replaced, replacement, status, &fields).await;
+        response.map_err(|error| AppCause::from(error).into())
     }
 
     /// Returns whether to store the body before a connection to the app is used. A body without a length may
@@ -391,7 +388,11 @@ mod tests {
     #[test]
     fn document_root_is_absolute() {
         let document_root = |table: &FastcgiTable| {
-            Fastcgi::build(table, None, None, &Resources::default()).0.constants.root().map(str::to_owned)
+            Fastcgi::build(table, None, Replacements::none(), &Resources::default())
+                .0
+                .constants
+                .root()
+                .map(str::to_owned)
         };
         let mut table = FastcgiTable { root: Some("src/".into()), ..FastcgiTable::default() };
         let here = std::env::current_dir().unwrap().join("src");
@@ -417,7 +418,7 @@ mod tests {
             let app = Fastcgi::build(
                 &FastcgiTable { script_suffix, ..FastcgiTable::default() },
                 None,
-                None,
+                Replacements::none(),
                 &Resources::default(),
             );
             let pattern: PathPattern = pattern.parse().unwrap();
@@ -434,7 +435,13 @@ mod tests {
     #[test]
     fn a_waiting_request_has_a_small_future() {
         let mut request = AppRequest {
-            shared: Fastcgi::build(&FastcgiTable::default(), None, None, &Resources::default()).0,
+            shared: Fastcgi::build(
+                &FastcgiTable::default(),
+                None,
+                Replacements::none(),
+                &Resources::default(),
+            )
+            .0,
             request: Request::default(),
             client: Client::new(rudy_service::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),

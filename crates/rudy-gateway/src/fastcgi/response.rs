@@ -4,7 +4,7 @@ use std::future::poll_fn;
 
 use http::{Method, StatusCode};
 use rudy_client::buffer::{Buffer, Buffers};
-use rudy_client::{HeadOnlyBody, body, has_no_body, is_of_events, take_unbuffered};
+use rudy_client::{HeadOnlyBody, body, has_no_body, is_of_events};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_service::{Body, Response};
 
@@ -65,7 +65,7 @@ impl AppResponse {
             ResponseKind::LocalRedirect(_) => StatusCode::FOUND,
         };
         let mut response = Response::with_head(rudy_service::Head::Received(head.fields.with_status(status)));
-        let is_unbuffered = head.has_instructions && take_unbuffered(&mut response);
+        let is_unbuffered = head.instructions.is_some_and(|instructions| instructions.is_unbuffered);
         if has_no_body(method, status) {
             // A live stream does not end soon.
             if !is_unbuffered && !is_of_events(&response) {

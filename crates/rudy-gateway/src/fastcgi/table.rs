@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rudy_config::{FilePath, Location, Problem, Table};
+use rudy_files::replacement::ReplacementTable;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 use rudy_units::Size;
@@ -39,11 +40,9 @@ pub struct FastcgiTable {
     pub check_scripts: bool,
     /// Follows symbolic links that lead out of `root`.
     pub follow_symlinks: bool,
-    /// Folder from which the app can send files, with the response field `X-Sendfile` or `X-Accel-Redirect`, relative
-    /// to the configuration file. The app checks the access, and Rudy sends the file. Without it, a response with
-    /// such a field becomes 502.
-    #[setting(example = "/srv/downloads")]
-    pub sendfile_root: Option<FilePath>,
+    /// What the app may name instead of a response of its own.
+    #[setting(part)]
+    pub replacements: ReplacementTable,
     /// Additional FastCGI parameters. A parameter of the same name as a standard one replaces it.
     #[setting(example = { APP_ENV = "production" })]
     pub params: BTreeMap<String, String>,
@@ -92,7 +91,7 @@ impl HandlerConfig for FastcgiTable {
     }
 
     fn paths_read(&self) -> Vec<PathBuf> {
-        self.root.iter().chain(&self.sendfile_root).map(|root| root.0.clone()).collect()
+        self.root.iter().map(|root| root.0.clone()).chain(self.replacements.paths_read()).collect()
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {

@@ -16,7 +16,7 @@ use http::StatusCode;
 use rudy_config::{
     FilePath, Invalid, Location, Problem, Setting, Shape, Table, TableInfo, TableReader, Value, missing,
 };
-use rudy_files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder};
+use rudy_files::{Files, FilesOptions, OtherRoutes, redirect_to_folder};
 use rudy_pipeline::methods::APP_METHODS;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start, pages};
@@ -176,8 +176,7 @@ impl Php {
             },
             Ok(Plan::Send) => {
                 return match self.files.respond_to(&request, path, other_routes, context.access) {
-                    Ok(Outcome::Reply(reply)) => reply,
-                    Ok(Outcome::Redirect(path)) => context.redirect(request, path),
+                    Ok(outcome) => outcome.reply(request, &call),
                     Err(WouldBlock) => on_pool(request),
                 };
             }

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
-use std::thread::available_parallelism;
 use std::time::Instant;
 
 use super::PASSWORD_BYTES_MAX;
@@ -95,9 +94,9 @@ impl Check {
 }
 
 /// The default number of threads: half of the cores.
+#[must_use]
 pub fn default_threads() -> NonZeroUsize {
-    let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new(rudy_system::cores() / 2).unwrap_or(NonZeroUsize::MIN)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::uri::Scheme;
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use http_body::Body as _;
 use rudy_message::semantics::path::{PathError, RequestPath};
 use rudy_message::{LazyHead, Rejection, RequestHead};
@@ -20,7 +20,7 @@ use crate::internal_redirect;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::pages;
 use crate::request_state::HasRequestState;
-use crate::routing::{Hosts, Listeners, Missing, NotFound, RouteMatch, Router, explain_rejected};
+use crate::routing::{Hosts, Listeners, Missing, NotFound, RouteId, RouteMatch, Router, explain_rejected};
 
 /// The routes of a configuration. Clones share everything.
 #[derive(Debug, Clone)]
@@ -160,10 +160,23 @@ impl<'a> Context<'a> {
     pub fn redirect(self, request: Request<'_>, path: RequestPath<'static>) -> Reply {
         let fields = request.headers().clone();
         let Some(next) = internal_redirect::same_request(request) else {
-            let explanation = "Too many internal redirects.";
-            return pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into();
+            return too_many_redirects(&fields);
         };
         self.route(next, Some(path))
+    }
+
+    /// Passes a request on from its route to the next one of the site that matches the path.
+    pub(super) fn to_next_route(self, request: Request<'_>, path: &RequestPath<'_>, from: RouteId) -> Reply {
+        let found = self.routes.router.next(from, path, internal_redirect::is_redirected(&request));
+        let fields = request.headers().clone();
+        let Some(request) = internal_redirect::same_request(request) else {
+            return too_many_redirects(&fields);
+        };
+        let reply = match found {
+            Ok(found) => self.enter(request, path, &found),
+            Err(missing) => self.reject(request, path, missing),
+        };
+        reply.map(internal_redirect::mark)
     }
 
     /// Responds to a failed request with an error page at another path of the site.
@@ -194,21 +207,25 @@ impl<'a> Context<'a> {
     }
 
     fn pass_on(self, request: Request<'_>, path: &RequestPath<'_>) -> Reply {
-        let found = match self.routes.router.find(&request, path, self.client) {
-            Ok(found) => found,
-            Err(missing) => return self.reject(request, path, missing),
-        };
-        note_route(self.client.observer.get(), &found);
+        match self.routes.router.find(&request, path, self.client) {
+            Ok(found) => self.enter(request, path, &found),
+            Err(missing) => self.reject(request, path, missing),
+        }
+    }
+
+    /// Passes a request through the steps of its route.
+    fn enter(self, request: Request<'_>, path: &RequestPath<'_>, found: &RouteMatch<'_, Target>) -> Reply {
+        note_route(self.client.observer.get(), found);
         let RouteName { site, path: route, .. } = &*found.handler.name;
         let (method, client) = (request.method(), self.client.address());
         tracing::debug!(target: "route", site, route, "{method} {} from {client}", path.encoded_from(0));
-        self.observe_body(&request, &found);
-        let reply = match self.refuse(&request, path, &found) {
+        self.observe_body(&request, found);
+        let reply = match self.refuse(&request, path, found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
-            None => Next(0).call(request, Call { path, route: &found, context: self }),
+            None => Next(0).call(request, Call { path, route: found, context: self }),
         };
         if !matches!(&reply, Reply::Now(response) if !response.takes_time()) {
-            self.observe_waiting(&found);
+            self.observe_waiting(found);
         }
         reply
     }
@@ -268,6 +285,11 @@ impl<'a> Context<'a> {
     }
 }
 
+fn too_many_redirects(fields: &HeaderMap) -> Reply {
+    let explanation = "Too many internal redirects.";
+    pages::error(StatusCode::INTERNAL_SERVER_ERROR, fields, explanation).into()
+}
+
 fn note_route(observer: Option<&Arc<dyn Observer>>, found: &RouteMatch<'_, Target>) {
     note(observer, |notes| notes.route = Some(found.handler.name.clone()));
 }
@@ -303,7 +325,9 @@ fn not_found(request: &Request<'_>, reason: NotFound) -> Response {
             misdirected("This site requires a client certificate, so it is served over HTTPS only.")
         }
         NotFound::RejectedHost => misdirected(&explain_rejected(request.host())),
-        NotFound::Path => page(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
+        NotFound::Path | NotFound::Internal => {
+            page(StatusCode::NOT_FOUND, "The requested URL was not found on this server.")
+        }
         NotFound::Ambiguous(error) => page(StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
     };
     // An unknown method gets 501 for every path, but an app may know it.

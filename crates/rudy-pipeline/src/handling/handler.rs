@@ -98,6 +98,11 @@ impl Call<'_> {
         Subject { request, path: self.path, pattern: self.route.pattern, client: self.context.client }
     }
 
+    /// Passes a request on to the next route that matches, as the client sent it.
+    pub fn next_route(&self, request: Request<'_>) -> Reply {
+        self.context.to_next_route(request, self.path, self.route.id)
+    }
+
     /// Returns the path in the site of a file in the handler's folder if another route matches it.
     #[must_use]
     pub fn path_on_other_route(&self, file: &str) -> Option<RequestPath<'static>> {

@@ -66,9 +66,17 @@ impl KeyUrl {
     }
 }
 
-/// The variables that an authorizer has set for the app of the route.
+/// The variables that authorizers have set for the app of the route.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variables(pub Vec<(String, HeaderValue)>);
+
+impl Variables {
+    /// Adds those of another authorizer. They replace variables of the same names.
+    pub fn extend(&mut self, more: Self) {
+        self.0.retain(|(known, _)| more.0.iter().all(|(name, _)| name != known));
+        self.0.extend(more.0);
+    }
+}
 
 /// What a request to a mirror is for.
 #[derive(Debug, Clone)]

@@ -132,6 +132,8 @@ pub struct ResponseState {
     pub has_page: bool,
     /// Whether an internal redirect led to it: its fields are final.
     pub is_redirected: bool,
+    /// Whether an application has named its content for this request, after a check of access: no cache may store it.
+    pub is_replacement: bool,
     /// The whole content of a stored response with this body.
     pub content: Option<StoredContent>,
     /// Where it is being stored.

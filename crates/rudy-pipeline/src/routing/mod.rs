@@ -1,5 +1,6 @@
 //! Finds the handler for a request: the site by host, then the route by path.
 
+mod found;
 #[cfg(test)]
 mod tests;
 
@@ -7,16 +8,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::HeaderName;
-use rudy_message::semantics::path::{PathBelow, PathError, RequestPath};
+use rudy_message::semantics::path::{PathError, RequestPath};
 use rudy_service::listen_address::Address;
 use rudy_service::{Client, LocalAddress, Request};
 use rudy_tls::{Tls, TlsSite};
 
+use self::found::InSite;
+pub use self::found::{RouteId, RouteMatch};
 use crate::conditions::{Examined, Met, SiteConditions};
 use crate::hosts::includes;
 pub use crate::hosts::{HostPattern, Hosts, Listeners};
 pub use crate::hosts::{explain_rejected, machine_name, own_hosts, with_name, without_port};
+use crate::internal_redirect;
 pub use crate::patterns::{PathPattern, template};
 
 /// The routes of all sites, with handlers of type `H`.
@@ -60,6 +63,8 @@ pub struct Route<H> {
     pub script_suffix: Option<String>,
     /// The number of the conditions of the site that requests have to meet besides.
     pub condition: Option<u8>,
+    /// Whether only internal redirects lead here. For a request of a client, there is nothing at the path, whatever later routes have.
+    pub is_internal: bool,
     /// What responds to their requests.
     pub handler: H,
 }
@@ -68,121 +73,19 @@ pub struct Route<H> {
 /// `.php`; more are a burden, because each needs a search of its own.
 const SCRIPTS_MAX: usize = 8;
 
-/// The place of a route and of its pattern in a router. What waits keeps it: a request must not get another route by what a step has
-/// changed, such as its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RouteId {
-    site: usize,
-    route: InSite,
-    pattern: usize,
-    /// The conditions of the site that the request meets.
+/// The routes that are tried for a request.
+#[derive(Debug, Clone, Copy)]
+struct Tried {
+    /// The number of the first one.
+    from: usize,
+    /// The conditions that the request meets.
     met: Met,
 }
 
-/// The place of a route in its site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InSite {
-    Listed(usize),
-    Redirects,
-    Outer,
-}
-
-/// The route that matches a request, and the pattern that matched.
-#[derive(Debug)]
-pub struct RouteMatch<'r, H> {
-    /// Where the route is.
-    pub id: RouteId,
-    /// The pattern that matches the path.
-    pub pattern: &'r PathPattern,
-    /// What responds to the request.
-    pub handler: &'r H,
-    /// The port of HTTPS, if requests over plain HTTP are redirected there.
-    pub https_port: Option<u16>,
-    /// Whether there is no certificate for the host yet, so that HTTPS fails.
-    pub awaits_certificate: bool,
-    /// Whether the site requires client certificates, which plain HTTP has none of.
-    pub needs_certificate: bool,
-    site: &'r Site<H>,
-}
-
-impl<'r, H> RouteMatch<'r, H> {
-    /// Returns the numbers of the site and of the route in it, which is `None` for those that the server adds.
-    #[must_use]
-    pub fn numbers(&self) -> (usize, Option<usize>) {
-        let route = if let InSite::Listed(number) = self.id.route { Some(number) } else { None };
-        (self.id.site, route)
-    }
-
-    /// Returns the route of the site for responses of the server itself.
-    #[must_use]
-    pub fn outer(&self) -> RouteMatch<'r, H> {
-        self.site.route_match(RouteId { route: InSite::Outer, pattern: 0, ..self.id })
-    }
-
-    /// Returns the part of a request's path that the handler uses: below the folder for `/docs/*`, the whole path for others.
-    #[must_use]
-    pub fn below<'p>(&self, path: &'p RequestPath<'_>) -> PathBelow<'p> {
-        path.below(self.pattern.mount())
-    }
-
-    /// Returns the numbers of the routes before this one that match the path, but whose conditions the request does not meet.
-    pub fn passed_over(&self, path: &RequestPath<'_>) -> impl Iterator<Item = usize> {
-        let last = if let InSite::Listed(number) = self.id.route { number } else { self.site.routes.len() };
-        let routes = self.site.routes[..last].iter().enumerate();
-        let is_passed = |route: &Route<H>| route.matches(path.as_bytes()) && !route.is_for(self.id.met);
-        routes.filter(move |(_, route)| is_passed(route)).map(|(number, _)| number)
-    }
-
-    /// Calls `visit` for each field of the request that has an effect on which route it gets, some several times.
-    pub fn choosing_fields(&self, path: &RequestPath<'_>, visit: &mut impl FnMut(HeaderName)) {
-        // A script before a path info, or a path with a decoded slash, has a route as well.
-        let names_script = |route: &Route<H>| {
-            route
-                .script_suffix
-                .as_ref()
-                .is_some_and(|suffix| last_script(path.as_bytes(), 0, suffix).is_some())
-        };
-        let has_other_reading =
-            !matches!(path.with_slashes_decoded(), Ok(None)) || self.site.routes.iter().any(names_script);
-        let last = if let InSite::Listed(number) = self.id.route { number } else { usize::MAX };
-        for (number, route) in self.site.routes.iter().enumerate() {
-            let is_tried = number <= last && route.matches(path.as_bytes()) || has_other_reading;
-            if let Some(condition) = route.condition.filter(|_| is_tried) {
-                self.site.conditions.fields(condition, visit);
-            }
-        }
-    }
-
-    /// Returns `value` if the site has other routes.
-    pub fn if_has_other_routes<T>(&self, value: T) -> Option<T> {
-        (self.site.routes.len() > 1).then_some(value)
-    }
-
-    /// Checks that the path also leads to this route for applications that remove the parameters of each segment, such as Tomcat and
-    /// Jetty: for them, `/admin;x/y` is `/admin/y`. It may lead to a route whose handler `is_harmless`, and a pattern that contains
-    /// parameters is an exception.
-    pub fn check_parameters(
-        &self,
-        path: &RequestPath<'_>,
-        is_harmless: impl Fn(&H) -> bool,
-    ) -> Result<(), PathError> {
-        let Some(bare) = path.without_parameters()?.filter(|_| !self.pattern.has_parameters()) else {
-            return Ok(());
-        };
-        let route = self.site.governing(bare.as_bytes(), self.id.met, SCRIPTS_MAX);
-        let is_safe = |number: usize| {
-            self.id.route == InSite::Listed(number) || is_harmless(&self.site.routes[number].handler)
-        };
-        if route.is_ok_and(|(number, _)| is_safe(number)) { Ok(()) } else { Err(PathError::Parameters) }
-    }
-
-    /// Returns the path in the site of a file in the handler's folder if another route matches it.
-    #[must_use]
-    pub fn path_on_other_route(&self, path: &RequestPath<'_>, file: &str) -> Option<RequestPath<'static>> {
-        let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
-        let target = RequestPath::from_decoded(format!("{mount}/{file}"));
-        let (number, _) = self.site.first(target.as_bytes(), self.id.met)?;
-        (self.id.route != InSite::Listed(number)).then_some(target)
+impl From<Met> for Tried {
+    /// All routes.
+    fn from(met: Met) -> Self {
+        Self { from: 0, met }
     }
 }
 
@@ -190,7 +93,13 @@ impl<H> Route<H> {
     /// A route for all paths, without conditions.
     #[must_use]
     pub fn everything(handler: H) -> Self {
-        Self { paths: vec![PathPattern::everything()], script_suffix: None, condition: None, handler }
+        Self {
+            paths: vec![PathPattern::everything()],
+            script_suffix: None,
+            condition: None,
+            is_internal: false,
+            handler,
+        }
     }
 
     fn matching_pattern(&self, path: &[u8]) -> Option<usize> {
@@ -230,6 +139,8 @@ pub enum NotFound {
     NeedsCertificate,
     /// The site has no route for this path.
     Path,
+    /// Only internal redirects lead to the route.
+    Internal,
     /// The path can be read in two ways that lead to different routes, or one of them to none.
     Ambiguous(PathError),
 }
@@ -244,6 +155,7 @@ impl fmt::Display for NotFound {
             Self::TooEarly => f.write_str("425: the request is early data"),
             Self::NeedsCertificate => f.write_str("421: the site requires client certificates"),
             Self::Path => f.write_str("404: no route has this path"),
+            Self::Internal => f.write_str("404: only internal redirects lead to the route for this path"),
             Self::Ambiguous(error) => write!(f, "400: {error}"),
         }
     }
@@ -276,16 +188,17 @@ impl<H> Site<H> {
     /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
     /// the same route in both readings, so that it can neither bypass the route `/admin/*` nor leave its own route. A pattern that
     /// contains the encoded slash itself is an exception.
-    fn find(&self, path: &RequestPath<'_>, met: Met) -> Result<(InSite, usize), NotFound> {
+    fn find(&self, path: &RequestPath<'_>, tried: Tried) -> Result<(InSite, usize), NotFound> {
         if self.redirects.as_ref().is_some_and(|(map, _)| map.contains(path)) {
             return Ok((InSite::Redirects, 0));
         }
-        let (number, pattern) = self.governing(path.as_bytes(), met, SCRIPTS_MAX)?;
+        let (number, pattern) = self.governing(path.as_bytes(), tried, SCRIPTS_MAX)?;
         if let Some(decoded) = path.with_slashes_decoded().transpose()
             && !self.routes[number].paths[pattern].has_encoded_slash()
         {
             let decoded = decoded.map_err(NotFound::Ambiguous)?;
-            if !self.governing(decoded.as_bytes(), met, SCRIPTS_MAX).is_ok_and(|(other, _)| other == number) {
+            if !self.governing(decoded.as_bytes(), tried, SCRIPTS_MAX).is_ok_and(|(other, _)| other == number)
+            {
                 return Err(NotFound::Ambiguous(PathError::EncodedSlash));
             }
         }
@@ -293,8 +206,9 @@ impl<H> Site<H> {
     }
 
     /// Returns the numbers of the first route that matches the path and whose conditions are met, and of the pattern that matches.
-    fn first(&self, path: &[u8], met: Met) -> Option<(usize, usize)> {
-        let mut routes = self.routes.iter().enumerate().filter(|(_, route)| route.is_for(met));
+    fn first(&self, path: &[u8], tried: Tried) -> Option<(usize, usize)> {
+        let routes = self.routes.iter().enumerate().skip(tried.from);
+        let mut routes = routes.filter(|(_, route)| route.is_for(tried.met));
         routes.find_map(|(number, route)| Some((number, route.matching_pattern(path)?)))
     }
 
@@ -307,8 +221,8 @@ impl<H> Site<H> {
     ///
     /// Whether the script exists is not checked: the route would depend on the file system. So the rule also applies to a folder
     /// with the name of a script.
-    fn governing(&self, path: &[u8], met: Met, scripts_max: usize) -> Result<(usize, usize), NotFound> {
-        let found = self.first(path, met).ok_or(NotFound::Path)?;
+    fn governing(&self, path: &[u8], tried: Tried, scripts_max: usize) -> Result<(usize, usize), NotFound> {
+        let found = self.first(path, tried).ok_or(NotFound::Path)?;
         let route = &self.routes[found.0];
         let pattern = &route.paths[found.1];
         let script =
@@ -317,7 +231,7 @@ impl<H> Site<H> {
             return Ok(found);
         };
         let left = scripts_max.checked_sub(1).ok_or(NotFound::Path)?;
-        let of_script = self.governing(script, met, left)?;
+        let of_script = self.governing(script, tried, left)?;
         if of_script.0 == found.0 || self.routes[of_script.0].matches(path) {
             Ok(found)
         } else if route.matches(script) {
@@ -480,14 +394,41 @@ impl<H> Router<H> {
         } else {
             site.conditions.of(&Examined { request, path, client, listeners: &self.listeners })
         };
-        let (route, pattern) = site.find(path, met).map_err(|reason| {
-            let outer = RouteId { site: number, route: InSite::Outer, pattern: 0, met };
-            Missing { reason, outer: Some(site.route_match(outer)) }
-        })?;
         Ok(RouteMatch {
             awaits_certificate: tls.is_none() && site.is_auto && !site.has_certificate_for(host()),
             needs_certificate: tls.is_none() && site.requires_certificates(),
-            ..site.route_match(RouteId { site: number, route, pattern, met })
+            ..self.find_in(number, path, met.into(), internal_redirect::is_redirected(request))?
         })
+    }
+
+    /// Returns the next route after another one of its site that matches the path, and whose conditions the request meets. `is_redirected` is
+    /// whether an internal redirect led to that one.
+    pub fn next(
+        &self,
+        from: RouteId,
+        path: &RequestPath<'_>,
+        is_redirected: bool,
+    ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
+        let after = if let InSite::Listed(number) = from.route { number + 1 } else { usize::MAX };
+        self.find_in(from.site, path, Tried { from: after, met: from.met }, is_redirected)
+    }
+
+    fn find_in(
+        &self,
+        number: usize,
+        path: &RequestPath<'_>,
+        tried: Tried,
+        is_redirected: bool,
+    ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
+        let (site, met) = (&self.sites[number], tried.met);
+        let found = site.find(path, tried).and_then(|(route, pattern)| {
+            let is_hidden = site.route(route).is_internal && !is_redirected;
+            if is_hidden { Err(NotFound::Internal) } else { Ok((route, pattern)) }
+        });
+        let (route, pattern) = found.map_err(|reason| {
+            let outer = RouteId { site: number, route: InSite::Outer, pattern: 0, met };
+            Missing { reason, outer: Some(site.route_match(outer)) }
+        })?;
+        Ok(site.route_match(RouteId { site: number, route, pattern, met }))
     }
 }

@@ -16,6 +16,7 @@ fn router(sites: &[(&[&str], &[&str])]) -> Router<String> {
             paths: vec![path.parse().unwrap()],
             script_suffix: path.ends_with(['*', 't']).then(|| ".php".to_owned()),
             condition: None,
+            is_internal: false,
             handler: format!("{site}{path}"),
         };
         all.push(Site {

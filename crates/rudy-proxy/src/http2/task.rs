@@ -176,7 +176,7 @@ impl State {
         match event {
             Event::Informational { stream: id, head } => {
                 let Some(stream) = streams.get_mut(&id) else { return };
-                if let Err(cause) = stream.add_interim(received_head(&head).0) {
+                if let Err(cause) = stream.add_interim(received_head(&head).head) {
                     protocol.cancel(id, output);
                     stream.fail(cause, wakers);
                 }

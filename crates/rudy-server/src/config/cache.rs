@@ -58,10 +58,7 @@ fn paths(route: &Route) -> String {
 fn setting_for_users(config: &Config, site: &Site, route: &Route) -> Option<&'static str> {
     let of_all = &config.defaults.steps.admission;
     let login = route.steps.admission.login(&site.steps.admission, of_all);
-    let authorize = match &route.authorize {
-        Some(setting) => setting.on().is_some(),
-        None => site.authorize.is_some(),
-    };
+    let authorize = route.steps.admission.authorizers(&site.steps.admission, of_all).next().is_some();
     let settings = [
         ("forward_auth", login.has_authorizer),
         ("authorize", authorize),

@@ -1,6 +1,5 @@
 //! The effective configuration as text, for `rudy check`.
 
-use rudy_gateway::fastcgi::AppTable;
 use rudy_net::engine::{Model, THREADS_MAX};
 use rudy_pipeline::HandlerConfig;
 use rudy_pipeline::client_address::{AddressField, Options as ClientAddress};
@@ -21,7 +20,11 @@ impl Config {
             [address.to_string(), self.protocols(address).to_owned()].into_iter().chain(unused).collect()
         };
         let mut sections = vec![section("Listens on", self.addresses().iter().map(listen).collect())];
-        sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
+        sections.extend(self.sites.iter().map(|site| section(&title_of(site), self.routes_of(site))));
+        let [for_all, switched_off] = self.settings_for_all();
+        sections.push(section("Settings for all sites", for_all));
+        sections.push(section("Settings for all sites that are switched off", switched_off));
+        sections.push(section("Settings from included files", self.included_settings()));
         sections.push(section("Upstreams", self.upstreams()));
         sections.push(section("Limits that differ from their defaults", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
@@ -84,6 +87,18 @@ impl Config {
         if address.tls && self.offers_http2() || address.h2c { "HTTP/1.1, HTTP/2" } else { "HTTP/1.1" }
     }
 
+    fn routes_of(&self, site: &Site) -> Vec<Vec<String>> {
+        let of_all = &self.defaults.steps.admission;
+        let row = |(index, route): (usize, &super::Route)| {
+            let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
+            let apps = route.steps.admission.authorizers(&site.steps.admission, of_all);
+            let authorized = apps.map(|app| format!("; authorized by {}", app.describe()));
+            let detail = authorized.fold(route.handler.describe(), |detail, more| detail + &more);
+            vec![(index + 1).to_string(), paths.join(" "), route.handler.key().to_owned(), detail]
+        };
+        site.routes.iter().enumerate().map(row).collect()
+    }
+
     /// Empty if no site has `tls = "auto"`.
     fn ordered_certificates(&self) -> String {
         let names = self.auto_names();
@@ -127,23 +142,6 @@ fn title_of(site: &Site) -> String {
     let Some(listen) = site.addresses() else { return name };
     let addresses: Vec<_> = listen.iter().map(ToString::to_string).collect();
     format!("{name} on {}", addresses.join(", "))
-}
-
-fn routes_of(site: &Site) -> Vec<Vec<String>> {
-    let row = |(index, route): (usize, &super::Route)| {
-        let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
-        let authorized = authorizer(site, route).map(|app| format!("; authorized by {}", app.describe()));
-        let detail = route.handler.describe() + &authorized.unwrap_or_default();
-        vec![(index + 1).to_string(), paths.join(" "), route.handler.key().to_owned(), detail]
-    };
-    site.routes.iter().enumerate().map(row).collect()
-}
-
-fn authorizer<'a>(site: &'a Site, route: &'a super::Route) -> Option<&'a AppTable> {
-    match (&route.authorize, &site.authorize) {
-        (Some(setting), _) => setting.on().map(|table| &table.app),
-        (None, of_site) => of_site.as_ref().map(|table| &table.app),
-    }
 }
 
 fn limits_that_differ(limits: &rudy_service::Limits) -> Vec<Vec<String>> {

@@ -24,7 +24,8 @@ impl Config {
         if problems.is_empty() {
             return Ok(config);
         }
-        problems.extend(more(&config).into_iter().filter(|problem| !problem.follows_from(&invalid)));
+        let more = more(&config).into_iter();
+        problems.extend(more.filter(|problem| !problem.follows_from(&invalid, &config.sources)));
         Err(Diagnostics::new(config.sources, problems))
     }
 }
@@ -87,23 +88,20 @@ impl Loader {
 
     fn add_sites(&mut self, sites: Vec<Site>) {
         for mut site in sites {
-            let Files { problems, invalid, .. } = &mut self.files;
+            let Files { problems, invalid, sources, .. } = &mut self.files;
             let is_empty = site.routes.is_empty() && site.root.is_none() && site.php.is_none();
             // An invalid or unknown key may have been meant as a route.
             let hosts = site.location.key("hosts");
-            let is_elsewhere = |invalid: &Location| invalid.is_in(&site.location) && !invalid.is_in(&hosts);
-            if is_empty && !invalid.iter().any(is_elsewhere) {
+            if is_empty && invalid.inside(&site.location).all(|invalid| invalid.is_in(&hosts)) {
                 let problem = Problem::value(&site.location, "this site has no route");
                 problems
                     .push(problem.label("expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]"));
             }
-            site.inherit(&self.config);
+            site.inherit(&self.config, sources);
             problems.extend(site.add_default_route(invalid));
             // Without its invalid hosts or addresses, the site would be another one.
-            let is_another = ["hosts", "listen"].iter().any(|key| {
-                let location = site.location.key(key);
-                invalid.iter().any(|invalid| invalid.is_in(&location))
-            });
+            let is_another =
+                ["hosts", "listen"].into_iter().any(|key| invalid.any_in(&site.location.key(key)));
             if !is_another {
                 self.config.sites.push(site);
             }

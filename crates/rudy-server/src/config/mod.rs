@@ -15,6 +15,7 @@ pub(crate) mod limits;
 mod listen;
 mod load;
 mod logs;
+mod origins;
 mod other_formats;
 mod other_servers;
 mod path_info;
@@ -162,8 +163,8 @@ pub struct Config {
     pub(crate) sources: Arc<Sources>,
 }
 
-/// Settings for all sites. A site has what it does not set itself; header fields are added by name. Access rules, logins, limits and
-/// client certificates apply besides those of a site or a route, which switches them off with `false`.
+/// Settings for all sites. A site has what it does not set itself; header fields are added by name. Access rules, logins and
+/// limits apply besides those of a site or a route, which switches them off with `false`.
 #[derive(Debug, Clone, Table)]
 #[setting(default)]
 pub struct SiteDefaults {

@@ -12,9 +12,7 @@ const APACHE_WORDS: &str = "Listen ServerRoot ServerAdmin Redirect Order Deny Al
     Group Timeout KeepAlive AddEncoding AddOutputFilterByType SetEnvIf FileETag IndexOptions";
 
 /// Directives and options of Caddy, besides those that have advice, and the most common ones of Caddy 1.
-const CADDY_WORDS: &str = "root respond rewrite try_files basic_auth forward_auth map abort metrics method tracing acme_server \
-    debug order storage servers grace_period on_demand_tls default_sni persist_config \
-    proxy gzip fastcgi";
+const CADDY_WORDS: &str = "abort metrics method tracing acme_server debug storage servers default_sni persist_config proxy gzip fastcgi";
 
 /// Sections of `HAProxy`.
 const HAPROXY_SECTIONS: &str = "global defaults frontend backend listen userlist peers resolvers";

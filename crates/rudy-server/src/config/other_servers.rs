@@ -1,5 +1,5 @@
-//! Directives of other servers, each with what to write in Rudy. Error messages give this advice, and the table in
-//! docs/from-nginx.md is made of it.
+//! Directives of other servers, each with what to write in Rudy. Error messages give this advice, and the tables in
+//! docs/from-nginx.md and docs/from-caddy.md are made of it.
 
 use std::sync::LazyLock;
 

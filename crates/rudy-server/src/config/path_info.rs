@@ -133,7 +133,7 @@ fn has_front_controller(route: &Route) -> bool {
 
 /// Whether the route rejects some or all requests.
 fn is_restricted(route: &Route) -> bool {
-    route.rejects() || matches!(route.authorize, Some(OrOff::On(_)))
+    route.rejects() || matches!(route.steps.admission.authorize, Some(OrOff::On(_)))
 }
 
 impl Route {

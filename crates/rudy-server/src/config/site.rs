@@ -1,8 +1,8 @@
 //! The tables of sites and routes.
 
-use rudy_config::{FilePath, Location, OneOrMany, OrOff, Problem, Table};
+use rudy_config::{FilePath, InvalidValues, Location, OneOrMany, OrOff, Problem, Sources, Table};
 use rudy_files::{Browse, FilesOptions, FilesTable};
-use rudy_gateway::fastcgi::{AuthorizeTable, PHP_SUFFIX};
+use rudy_gateway::fastcgi::PHP_SUFFIX;
 use rudy_gateway::php::PhpTable;
 use rudy_pipeline::conditions::Conditions;
 use rudy_pipeline::routing::{HostPattern, PathPattern};
@@ -13,7 +13,7 @@ use rudy_watch::access_log::AccessLogOptions;
 use super::acme::unsuitable;
 use super::values::Addresses;
 use super::{Config, HandlerTable, SiteDefaults};
-use crate::step_settings::{CacheSetting, StepsTable, inherit};
+use crate::step_settings::{CacheSetting, StepsTable};
 
 /// A site (virtual host): its host names and its routes.
 #[derive(Debug, Clone, Table)]
@@ -55,10 +55,6 @@ pub struct Site {
     /// route with `path = "/*"` and `php = { root = ... }`.
     #[setting(example = "public")]
     pub php: Option<PhpTable>,
-    /// FastCGI authorizer for all routes of the site: an app that decides which requests are allowed. A route can use
-    /// another one, or none.
-    #[setting(example = { address = "unix:/run/auth.sock" })]
-    pub authorize: Option<Box<AuthorizeTable>>,
     /// File with redirects of single paths, which come before all routes. A line has a path, a target, and optionally a status:
     /// `/old.html /new/ 302`. The default status is 301, and `#` begins a comment. A target without a query gets that of the
     /// request.
@@ -99,10 +95,10 @@ pub struct Route {
     /// next routes are tried.
     #[setting(example = { methods = "POST" }, example = [{ cookies = { beta = "1" } }, { clients = "10.0.0.0/8" }])]
     pub when: Option<OneOrMany<Conditions>>,
-    /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
-    /// route.
-    #[setting(example = false)]
-    pub authorize: Option<OrOff<AuthorizeTable>>,
+    /// Lets only internal redirects lead to this route: rewrites, error pages, `try_files` and the like, and what applications redirect to.
+    /// Clients get 404 for its paths, also if a later route has them.
+    #[setting(default)]
+    pub internal: bool,
     /// Whether requests for this route have lines in the access log of the site or the server, if there is one.
     #[setting(default = true, example = false)]
     pub access_log: bool,
@@ -141,6 +137,16 @@ impl Site {
         addresses.join(",")
     }
 
+    /// Names a route of the site for people, or the site itself without paths.
+    pub(crate) fn label(&self, paths: &[PathPattern]) -> String {
+        let host = self.hosts.first().map(ToString::to_string);
+        match (host, paths.first()) {
+            (host, Some(path)) => format!("{}{path}", host.unwrap_or_default()),
+            (Some(host), None) => host,
+            (None, None) => "the default site".to_owned(),
+        }
+    }
+
     /// Whether an authority signs the certificates.
     pub(crate) fn is_auto(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto))
@@ -151,19 +157,24 @@ impl Site {
         self.redirect_to_https.unwrap_or_else(|| self.is_auto())
     }
 
-    /// Adds the settings for all sites.
-    pub(super) fn inherit(&mut self, config: &Config) {
-        let SiteDefaults { tls, redirect_to_https, hsts, steps } = &config.defaults;
-        self.steps.inherit(steps);
+    /// Adds the settings of TLS for all sites, and notes where they are written.
+    pub(super) fn inherit(&mut self, config: &Config, sources: &mut Sources) {
+        let SiteDefaults { tls, redirect_to_https, hsts, .. } = &config.defaults;
         let has_https = self.addresses().is_none_or(|addresses| addresses.iter().any(|address| address.tls));
-        if self.tls.is_none() && has_https {
-            self.tls = tls.clone().filter(|tls| self.may_have(tls, config));
-        } else if let (Some(own), Some(of_all)) = (&mut self.tls, tls) {
-            inherit(&mut own.client_certificates, of_all.client_certificates.as_ref());
-        }
-        if self.tls.is_some() {
-            inherit(&mut self.redirect_to_https, redirect_to_https.as_ref());
-            inherit(&mut self.hsts, hsts.as_ref());
+        let suitable = tls.as_ref().filter(|tls| has_https && self.may_have(tls, config));
+        let places = |key: &str| [&self.location, &config.location].map(|table| table.key(key));
+        inherit(&mut self.tls, suitable, places("tls"), sources);
+        if let Some(own) = &mut self.tls {
+            let clients = tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
+            let of_clients = places("tls").map(|table| table.key("client_certificates"));
+            inherit(&mut own.client_certificates, clients, of_clients, sources);
+            inherit(
+                &mut self.redirect_to_https,
+                redirect_to_https.as_ref(),
+                places("redirect_to_https"),
+                sources,
+            );
+            inherit(&mut self.hsts, hsts.as_ref(), places("hsts"), sources);
         }
     }
 
@@ -188,8 +199,10 @@ impl Site {
     }
 
     /// Adds the last route of a site with `root` or `php`. Values in `invalid` were skipped.
-    pub(super) fn add_default_route(&mut self, invalid: &[Location]) -> Vec<Problem> {
+    pub(super) fn add_default_route(&mut self, invalid: &InvalidValues) -> Vec<Problem> {
         let mut problems = self.without_root(invalid);
+        // A list with little room would double.
+        self.routes.reserve_exact(1);
         match (&self.root, &self.php) {
             (Some(_), Some(_)) => {
                 let location = &self.location;
@@ -215,9 +228,9 @@ impl Site {
     }
 
     /// Reports keys for the files of `root` on a site without one.
-    fn without_root(&self, invalid: &[Location]) -> Vec<Problem> {
+    fn without_root(&self, invalid: &InvalidValues) -> Vec<Problem> {
         let root = self.location.key("root");
-        if self.root.is_some() || invalid.iter().any(|invalid| invalid.is_in(&root)) {
+        if self.root.is_some() || invalid.any_in(&root) {
             return Vec::new();
         }
         let given = [
@@ -241,8 +254,8 @@ impl Route {
         Self {
             paths: vec![PathPattern::everything()],
             when: None,
+            internal: false,
             handler,
-            authorize: None,
             include: None,
             steps: StepsTable::default(),
             caching: CacheSetting::default(),
@@ -250,6 +263,11 @@ impl Route {
             allow_trace: false,
             location,
         }
+    }
+
+    /// Whether the next route has requests for which this one finds nothing.
+    pub(crate) fn has_next_route(&self) -> bool {
+        matches!(&self.handler, HandlerTable::Files(table) if table.options.next_route)
     }
 
     /// Where the paths are written.
@@ -260,5 +278,20 @@ impl Route {
     /// Where the table of the handler is written.
     pub(crate) fn handler_location(&self) -> Location {
         self.location.key(self.handler.key())
+    }
+}
+
+/// Sets a missing setting, which is then written where it is for all sites.
+fn inherit<T: Clone>(
+    own: &mut Option<T>,
+    of_all: Option<&T>,
+    [location, origin]: [Location; 2],
+    sources: &mut Sources,
+) {
+    if own.is_none()
+        && let Some(of_all) = of_all
+    {
+        *own = Some(of_all.clone());
+        sources.inherit(location, origin);
     }
 }

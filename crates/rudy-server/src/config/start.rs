@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use rudy_client::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
-use rudy_config::{Diagnostics, Location, OrOff, Problem};
+use rudy_config::{Diagnostics, Location, Problem};
 use rudy_gateway::fastcgi::{AppTable, needs_root_to_start_as};
 use rudy_log::Destination;
 use rudy_net::listen::{ListenError, Listener};
@@ -175,17 +175,14 @@ impl Config {
 
     /// The apps of all routes, in configuration order, with the locations of their tables.
     pub(crate) fn apps(&self) -> impl Iterator<Item = (&AppTable, Location)> {
-        self.sites.iter().flat_map(|site| {
-            let of_site = site.authorize.iter().map(|table| (&table.app, site.location.key("authorize")));
-            of_site.chain(site.routes.iter().flat_map(|route| {
-                let authorizer = match &route.authorize {
-                    Some(OrOff::On(table)) => Some((&table.app, route.location.key("authorize"))),
-                    _ => None,
-                };
+        let of_sites = self.sites.iter().flat_map(|site| {
+            let of_routes = site.routes.iter().flat_map(|route| {
                 let handler = route.handler.app().map(|app| (app, route.handler_location()));
-                authorizer.into_iter().chain(handler)
-            }))
-        })
+                route.steps.admission.authorizer(&route.location).into_iter().chain(handler)
+            });
+            site.steps.admission.authorizer(&site.location).into_iter().chain(of_routes)
+        });
+        self.defaults.steps.admission.authorizer(&self.location).into_iter().chain(of_sites)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rudy_config::{Location, OrOff, Problem};
+use rudy_gateway::fastcgi::Authorizer;
 use rudy_guard::passwords::PasswordFile;
 use rudy_guard::{
     AccessRules, BasicAuth, BasicAuthTable, Cors, CorsFields, ForwardAuth, LoginLimits, Maintenance,
@@ -121,6 +122,11 @@ impl<S: ?Sized> Layers<S> {
         }
     }
 
+    /// Makes the step that for all sites.
+    fn for_all(self) -> Self {
+        Self { of_all: self.own, own: None }
+    }
+
     fn iter(&self) -> impl Iterator<Item = &Arc<S>> {
         self.of_all.iter().chain(&self.own)
     }
@@ -146,6 +152,7 @@ pub(super) struct Admission {
     cors: Option<Arc<Cors>>,
     basic_auth: Layers<BasicAuth>,
     forward_auth: Layers<dyn Step>,
+    authorize: Layers<dyn Step>,
 }
 
 impl Admission {
@@ -180,16 +187,23 @@ impl Admission {
             let step = ForwardAuth::new(table, &location.key("forward_auth"));
             Some(Arc::new(step.map_err(|more| problems.extend(more)).ok()?))
         });
-        Self { maintenance, rules, cors, basic_auth, forward_auth }
+        let authorize = outer.authorize.with(table.authorize.as_ref(), |table| {
+            let step = Authorizer::new(table, &location.key("authorize"), shared.resources);
+            Some(Arc::new(step.map_err(|more| problems.extend(more)).ok()?))
+        });
+        Self { maintenance, rules, cors, basic_auth, forward_auth, authorize }
     }
 
     /// Makes the steps those for all sites.
     pub(super) fn for_all(self) -> Self {
-        let Self { maintenance, rules, cors, basic_auth, forward_auth } = self;
-        let rules = Layers { of_all: rules.own, own: None };
-        let basic_auth = Layers { of_all: basic_auth.own, own: None };
-        let forward_auth = Layers { of_all: forward_auth.own, own: None };
-        Self { maintenance, rules, cors, basic_auth, forward_auth }
+        Self {
+            maintenance: self.maintenance,
+            rules: self.rules.for_all(),
+            cors: self.cors,
+            basic_auth: self.basic_auth.for_all(),
+            forward_auth: self.forward_auth.for_all(),
+            authorize: self.authorize.for_all(),
+        }
     }
 
     /// Returns the step that changes all responses, also those of the server itself.
@@ -210,7 +224,13 @@ impl Admission {
         let basic_auth = self.basic_auth.iter();
         let basic_auth = basic_auth.map(|step| planned(StepKind::BasicAuth, step.limited(limits)));
         let forward_auth = self.forward_auth.iter().map(|step| (StepKind::ForwardAuth, step.clone()));
-        basic_auth.chain(forward_auth)
+        let authorize = self.authorize.iter().map(|step| (StepKind::Authorize, step.clone()));
+        basic_auth.chain(forward_auth).chain(authorize)
+    }
+
+    /// Whether an authorizer is asked about requests.
+    pub(super) fn has_authorizer(&self) -> bool {
+        self.forward_auth.iter().chain(self.authorize.iter()).next().is_some()
     }
 }
 

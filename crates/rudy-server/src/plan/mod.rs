@@ -9,20 +9,20 @@ use std::sync::Arc;
 use http::HeaderValue;
 use rudy_caching::{Cache, CacheStore, CacheTable, Caches};
 use rudy_config::{OneOrMany, OrOff, Problem};
-use rudy_gateway::fastcgi::Authorizer;
 use rudy_guard::{
     Compress, Compressor, ErrorPages, LimitSteps, Limits, Pages, Place, VaryByConditions,
     WithoutForwardingFields,
 };
 use rudy_mirror::{Mirror, MirrorTable};
 use rudy_pipeline::client_address::TrustedProxies;
+use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{Resources, Step};
 
 use self::admission::{Admission, Shared, without_user_fields};
 pub(crate) use self::request_limits::problems as limit_problems;
 use crate::config::{self, Config, HandlerTable};
-use crate::step_settings::{Planned, StepKind, StepsTable, planned};
+use crate::step_settings::{EffectiveSettings, Planned, StepKind, StepsTable, planned};
 
 /// What all sites share: the steps besides their own, and what those fall back to.
 pub(crate) struct AllSites {
@@ -62,22 +62,16 @@ pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
     of_all: &'c AllSites,
     defaults: &'c StepsTable,
-    /// The settings of the site, and those for all sites that they do not replace.
-    settings: StepsTable,
+    pub(crate) settings: EffectiveSettings<'c>,
     shared: Shared<'c>,
     admission: Admission,
     without_user_fields: Option<Arc<dyn Step>>,
-    authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
     limits: Arc<Limits>,
     rate_limits: LimitSteps,
     concurrency: LimitSteps,
     compressor: Option<Arc<Compressor>>,
-    /// The maximum size of a request body where no other is set.
-    body_bytes: u64,
-    /// The largest of these sizes in the configuration, which connections check.
-    body_bytes_max: u64,
     /// The store of caches.
     cache_store: Arc<CacheStore>,
 }
@@ -95,15 +89,15 @@ impl<'c> SiteSteps<'c> {
         problems: &mut Vec<Problem>,
     ) -> Self {
         site.steps.check(&[PathPattern::everything()], &site.location, problems);
-        let authorizer = site.authorize.as_ref().and_then(|table| {
-            let authorizer = Authorizer::new(table, &site.location.key("authorize"), resources);
-            authorizer.map_err(|more| problems.extend(more)).ok()
-        });
-        let pages = site.steps.pages(of_all.pages.clone(), &site.location, problems);
+        let pages = site.steps.pages(of_all.pages.as_ref(), &site.location, problems);
         let shared = Shared::new(resources, config, Some(site));
         let table = &site.steps.admission;
         let admission = Admission::new(table, &of_all.admission, &shared, &site.location, problems);
-        let body_bytes = config.limits.http.body_bytes;
+        let settings = EffectiveSettings {
+            tables: vec![&config.defaults.steps, &site.steps],
+            body_bytes: config.limits.http.body_bytes,
+            body_bytes_max,
+        };
         let place = place(site, &[]);
         let (limits, of_site) = (resources.of::<Limits>(), &LimitSteps::default());
         let rate_limits =
@@ -111,24 +105,21 @@ impl<'c> SiteSteps<'c> {
         let concurrency = own_limits(site.steps.concurrent_requests.as_ref(), of_site, |list| {
             limits.concurrency(list, &place)
         });
-        let compressor = site.steps.compressor(None);
+        let compressor = settings.innermost(|steps| steps.compression.as_ref()).and_then(compressor);
         Self {
             site,
             of_all,
             defaults: &config.defaults.steps,
-            settings: site.steps.after(&config.defaults.steps),
+            settings,
             shared,
             admission,
             without_user_fields: without_user_fields(config, site),
-            authorizer,
-            pages: pages.or_else(|| of_all.pages.clone()),
+            pages,
             hsts,
             limits,
             rate_limits,
             concurrency,
             compressor,
-            body_bytes,
-            body_bytes_max,
             cache_store: resources.of::<Caches>().store(&config.cache),
         }
     }
@@ -140,7 +131,7 @@ impl<'c> SiteSteps<'c> {
 
     fn outer_of(
         &self,
-        settings: &StepsTable,
+        settings: &EffectiveSettings<'_>,
         admission: &Admission,
         pages: Option<Arc<Pages>>,
     ) -> Vec<Planned> {
@@ -152,39 +143,38 @@ impl<'c> SiteSteps<'c> {
             steps.push(planned(StepKind::Conditions, VaryByConditions));
         }
         if let Some(pages) = pages {
-            let intercepts = settings.intercept_errors == Some(true);
+            let intercepts = settings.innermost(|steps| steps.intercept_errors) == Some(true);
             steps.push(planned(StepKind::ErrorPages, ErrorPages { pages, intercepts }));
         }
         steps
     }
 
     /// Returns the steps of a route, the outermost first.
-    pub(crate) fn of_route(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
+    pub(crate) fn of_route(
+        &self,
+        route: &config::Route,
+        settings: &EffectiveSettings<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Arc<dyn Step>> {
         route.steps.check(&route.paths, &route.location, problems);
-        let settings = route.steps.after(&self.settings);
-        let own = route.steps.pages(self.pages.clone(), &route.location, problems);
+        let pages = route.steps.pages(self.pages.as_ref(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
-        let mut steps = self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone()));
-        let compressor = route.steps.compressor(self.compressor.as_ref());
+        let mut steps = self.outer_of(settings, &admission, pages);
+        let own = route.steps.compression.as_ref();
+        let compressor = own.map_or_else(|| self.compressor.clone(), compressor);
         let compresses = compressor.is_some();
         steps.extend(compressor.map(|compressor| planned(StepKind::Compression, Compress { compressor })));
         steps.extend(admission.before_limits());
-        self.plan_logins(route, &admission, &mut steps, problems);
-        steps.extend(settings.steps(self.body_bytes, self.body_bytes_max));
+        self.plan_logins(route, &admission, &mut steps);
+        steps.extend(settings.steps());
         let cache = route.caching.cache.clone().or_else(|| self.site.caching.cache.clone());
         self.plan_cache(route, cache, compresses, &mut steps, problems);
         in_order(steps)
     }
 
     /// Adds the logins of a route, its limits, which may count by user, and what removes fields that name users.
-    fn plan_logins(
-        &self,
-        route: &config::Route,
-        admission: &Admission,
-        steps: &mut Vec<Planned>,
-        problems: &mut Vec<Problem>,
-    ) {
+    fn plan_logins(&self, route: &config::Route, admission: &Admission, steps: &mut Vec<Planned>) {
         let login = route.steps.admission.login(&self.site.steps.admission, &self.defaults.admission);
         let limits = self.limits_of(route);
         for (concurrency, rates) in &limits {
@@ -198,12 +188,10 @@ impl<'c> SiteSteps<'c> {
         }
         let [(_, of_all), (_, own)] = &limits;
         steps.extend(admission.logins(&own.logins.after(&of_all.logins)));
-        let authorizer = self.authorizer(route, problems);
-        if route.handler.is_cacheable() || login.has_authorizer || authorizer.is_some() {
+        if route.handler.is_cacheable() || admission.has_authorizer() {
             let step = self.of_all.without_forwarding_fields.clone();
             steps.push((StepKind::WithoutForwardingFields, step));
         }
-        steps.extend(authorizer.map(|authorizer| planned(StepKind::Authorize, authorizer)));
         let without_user_fields = self.without_user_fields.clone();
         steps.extend(without_user_fields.map(|step| (StepKind::WithoutUserFields, step)));
     }
@@ -255,26 +243,11 @@ impl<'c> SiteSteps<'c> {
         let of_all = (
             unless_off(
                 &self.of_all.concurrency,
-                of_route.concurrent_requests.as_ref().or(of_site.concurrent_requests.as_ref()),
+                [&of_site.concurrent_requests, &of_route.concurrent_requests],
             ),
-            unless_off(
-                &self.of_all.rate_limits,
-                of_route.rate_limit.as_ref().or(of_site.rate_limit.as_ref()),
-            ),
+            unless_off(&self.of_all.rate_limits, [&of_site.rate_limit, &of_route.rate_limit]),
         );
         [of_all, (concurrency, rates)]
-    }
-
-    /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
-    fn authorizer(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Option<Authorizer> {
-        match &route.authorize {
-            None => self.authorizer.clone(),
-            Some(setting) => {
-                let authorizer =
-                    Authorizer::new(setting.on()?, &route.location.key("authorize"), self.shared.resources);
-                authorizer.map_err(|more| problems.extend(more)).ok()
-            }
-        }
     }
 }
 
@@ -282,6 +255,11 @@ impl<'c> SiteSteps<'c> {
 fn in_order(mut steps: Vec<Planned>) -> Vec<Arc<dyn Step>> {
     steps.sort_by_key(|(kind, _)| *kind);
     steps.into_iter().map(|(_, step)| step).collect()
+}
+
+/// Makes what the routes with a setting share. `None` if it switches compression off.
+fn compressor(setting: &CompressionSetting) -> Option<Arc<Compressor>> {
+    setting.0.as_ref().map(|table| Arc::new(Compressor::new(table)))
 }
 
 /// Returns the steps of a setting, or those of the site if there is no own setting.
@@ -297,25 +275,17 @@ fn own_limits<T>(
 }
 
 /// Returns the limits for all sites, unless a route or its site switches them off.
-fn unless_off<T>(of_all: &LimitSteps, setting: Option<&OrOff<T>>) -> LimitSteps {
-    match setting {
-        Some(OrOff::Off) => LimitSteps::default(),
-        Some(OrOff::On(_)) | None => of_all.clone(),
-    }
+fn unless_off<T>(of_all: &LimitSteps, inner: [&Option<OrOff<T>>; 2]) -> LimitSteps {
+    let is_off = inner.into_iter().any(|setting| matches!(setting, Some(OrOff::Off)));
+    if is_off { LimitSteps::default() } else { of_all.clone() }
 }
 
 /// Names a route of a site, or the site itself without paths.
 fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
-    let host = site.hosts.first().map(ToString::to_string);
-    let label = match (host, paths.first()) {
-        (host, Some(path)) => format!("{}{path}", host.unwrap_or_default()),
-        (Some(host), None) => host,
-        (None, None) => "the default site".to_owned(),
-    };
     let hosts =
         site.hosts.iter().map(ToString::to_string).chain(site.listen.iter().map(|_| site.own_addresses()));
     let all: Vec<_> = hosts.chain(paths.iter().map(ToString::to_string)).collect();
-    Place { label, identity: all.join(" ") }
+    Place { label: site.label(paths), identity: all.join(" ") }
 }
 
 /// Names a site in stored responses: its first host, which stays when others are added, and its own addresses.

@@ -39,7 +39,7 @@ pub(super) struct Context {
     pub(super) activity: Arc<Activity>,
     pub(super) buffers: Arc<Buffers>,
     proxies: Arc<ProxyPools>,
-    tls: Arc<TlsState>,
+    pub(super) tls: Arc<TlsState>,
     watched_files: Arc<WatchedFiles>,
     resources: Arc<Resources>,
     /// The number of workers of the engine.

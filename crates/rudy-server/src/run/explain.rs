@@ -156,6 +156,7 @@ impl<'c> Explanation<'c> {
             self.line("Response", "a redirect to HTTPS. Over HTTPS, the request goes on:");
         }
         self.steps(&found);
+        self.settings(&found, route);
         if self.is_responded(request.copy_head(), &path, &found) {
             return Ok(None);
         }
@@ -222,6 +223,16 @@ impl<'c> Explanation<'c> {
         self.line("Site", &site_line);
         self.line("Route", route_line.as_deref().unwrap_or("none"));
         route
+    }
+
+    /// Shows where the settings around the handler are written.
+    fn settings(&mut self, found: &RouteMatch<'_, Target>, route: Option<&config::Route>) {
+        let Some(route) = route else { return };
+        let rows = self.config.origins(&self.config.sites[found.numbers().0], route);
+        let width = rows.iter().map(|[name, _]| name.len()).max().unwrap_or(0);
+        for (number, [name, places]) in rows.iter().enumerate() {
+            self.line(if number == 0 { "Settings" } else { "" }, &format!("{name:width$}  {places}"));
+        }
     }
 
     fn steps(&mut self, found: &RouteMatch<'_, Target>) {

@@ -90,6 +90,7 @@ impl Server {
         let log_changes = !config.error_log.is_same_place(&self.config.error_log);
         self.access_logs = access_logs;
         self.config = Arc::unwrap_or_clone(config);
+        self.context.tls.forget_unused();
         memory::return_unused();
         self.context.renew(&mut self.renewals, &self.config);
         if let Some(admin) = admin {

@@ -33,7 +33,7 @@ use super::sandbox::Sandbox;
 use super::service_manager::{self, State};
 use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
-use super::{Options, announce, privileges, sandbox};
+use super::{Options, announce, memory, privileges, sandbox};
 use crate::config::Config;
 
 /// A running server.
@@ -117,7 +117,8 @@ impl Server {
         }
         context.prepare_renewals(&config)?;
         let access_logs = open_access_logs(&config, &context.errors)?;
-        let current_app = CurrentApp::new(context.build_app(&config, access_logs.as_ref())?);
+        let app = memory::in_own_arena(|| context.build_app(&config, access_logs.as_ref()))?;
+        let current_app = CurrentApp::new(app);
         // The certificates can be used. Connections wait while the applications start.
         listeners.iter().for_each(Listener::open);
         context.use_ticket_keys(&config);

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use http::{HeaderName, header};
-use rudy_config::{OneOrMany, OrOff, Table};
+use rudy_config::{Location, OneOrMany, OrOff, Table};
+use rudy_gateway::fastcgi::{AppTable, AuthorizeTable};
 use rudy_guard::{AccessRuleTable, BasicAuthTable, CorsTable, ForwardAuthTable, Login, MaintenanceTable};
 use rudy_pipeline::AllowedClient;
 use rudy_pipeline::request_state::REMOTE_USER;
@@ -42,6 +43,10 @@ pub struct AdmissionTable {
     /// switches off the setting of the site.
     #[setting(example = "http://127.0.0.1:9091/api/authz/forward-auth")]
     pub forward_auth: Option<OrOff<ForwardAuthTable>>,
+    /// FastCGI authorizer: an app that decides which requests are allowed, before any handler runs. On a route, `false` switches off the
+    /// setting of the site.
+    #[setting(example = { address = "unix:/run/auth.sock" })]
+    pub authorize: Option<OrOff<AuthorizeTable>>,
 }
 
 /// Fields in which a client proves who it is. They name no user.
@@ -50,15 +55,28 @@ const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, hea
 impl AdmissionTable {
     /// Returns the login of a route with these settings, after those of its site and those for all sites.
     pub(crate) fn login(&self, of_site: &Self, of_all: &Self) -> Login {
-        let passwords = self.basic_auth.as_ref().or(of_site.basic_auth.as_ref());
-        let passwords = in_effect(passwords, of_all.basic_auth.as_ref());
-        let authorizers = self.forward_auth.as_ref().or(of_site.forward_auth.as_ref());
-        let authorizers = in_effect(authorizers, of_all.forward_auth.as_ref());
-        let has_passwords = passwords.iter().flatten().next().is_some();
-        let mut authorizers = authorizers.iter().flatten().peekable();
+        let tables = [of_all, of_site, self];
+        let has_passwords = in_effect(tables.map(|table| table.basic_auth.as_ref())).next().is_some();
+        let mut authorizers = in_effect(tables.map(|table| table.forward_auth.as_ref())).peekable();
         let has_authorizer = authorizers.peek().is_some();
-        let has_users = has_passwords || authorizers.any(|authorizer| authorizer.names_user());
+        let has_users = has_passwords || authorizers.any(ForwardAuthTable::names_user);
         Login { has_passwords, has_authorizer, has_users }
+    }
+
+    /// Returns the FastCGI authorizers of a route with these settings, after those of its site and those for all sites.
+    pub(crate) fn authorizers<'s>(
+        &'s self,
+        of_site: &'s Self,
+        of_all: &'s Self,
+    ) -> impl Iterator<Item = &'s AppTable> {
+        let tables = [of_all, of_site, self];
+        in_effect(tables.map(|table| table.authorize.as_ref())).map(|table| &table.app)
+    }
+
+    /// Returns the FastCGI authorizer of these settings at `location`, with the location of its table.
+    pub(crate) fn authorizer(&self, location: &Location) -> Option<(&AppTable, Location)> {
+        let table = self.authorize.as_ref().and_then(OrOff::on)?;
+        Some((&table.app, location.key("authorize")))
     }
 
     /// Returns the fields in which the logins of these settings name users, without the credentials of clients, which other routes need.
@@ -84,12 +102,12 @@ impl AdmissionTable {
     }
 }
 
-/// Returns the settings that are in effect: that for all sites, and that of the route or its site. `false` switches off both.
-fn in_effect<'s, T>(own: Option<&'s OrOff<T>>, of_all: Option<&'s OrOff<T>>) -> [Option<&'s T>; 2] {
-    let of_all = of_all.and_then(OrOff::on);
-    match own {
-        None => [of_all, None],
-        Some(OrOff::Off) => [None, None],
-        Some(OrOff::On(own)) => [of_all, Some(own)],
-    }
+/// Returns the settings that are in effect of those for all sites, of the site, and of the route: the first, and that of the route or its
+/// site. `false` switches off both.
+fn in_effect<'s, T: 's>(
+    [of_all, of_site, of_route]: [Option<&'s OrOff<T>>; 3],
+) -> impl Iterator<Item = &'s T> {
+    let is_off = [of_site, of_route].into_iter().flatten().any(|inner| matches!(inner, OrOff::Off));
+    let of_all = of_all.filter(|_| !is_off);
+    of_all.into_iter().chain(of_route.or(of_site)).filter_map(OrOff::on)
 }

@@ -1,25 +1,24 @@
-//! The settings of what surrounds the handlers of a site or a route, in one table, and the order of the steps.
+//! The settings of what surrounds the handlers of a site or a route, in one table, and the steps that are made of them.
 
 mod admission;
+mod kinds;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use http::{HeaderValue, header};
 use rudy_caching::CacheTable;
 use rudy_config::{Location, OneOrMany, OrOff, Problem, Table};
 use rudy_guard::{
-    BandwidthTable, BodyLimit, Changes, Compressor, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
-    RequestFields, RequestTimeout, ResponseFields,
+    BandwidthTable, CacheControlTable, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
 };
-use rudy_pipeline::Step;
 use rudy_pipeline::compression::CompressionSetting;
-use rudy_pipeline::field_changes::{FieldChange, FieldChanges};
-use rudy_pipeline::media_types::{Charset, FileTypes, MediaTypeTable};
+use rudy_pipeline::field_changes::FieldChanges;
+use rudy_pipeline::media_types::{Charset, MediaTypeTable};
 use rudy_pipeline::routing::PathPattern;
 use rudy_units::{Size, Timeout};
 
 pub(crate) use self::admission::AdmissionTable;
+pub(crate) use self::kinds::{EffectiveSettings, Planned, StepKind, planned};
 
 /// What surrounds the handlers of all sites, those of a site, or the handler of a route. A route extends the settings of its site, and a
 /// site those for all sites.
@@ -30,9 +29,15 @@ pub struct StepsTable {
     /// `{ add = "..." }` adds a line, `{ default = "..." }` sets a field that the response lacks, and
     /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
     /// `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request). The changes of a route come
-    /// after those of its site, and replace them for the same field.
+    /// after those of its site, and replace them for the same field. A value of `Cache-Control` or `Expires` that lets caches store a response
+    /// is for successful ones (2xx and 304) only, except with `{ set = "...", always = true }`.
     #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
     pub response_headers: FieldChanges,
+    /// How long caches may keep successful responses (2xx and 304), whatever the handler is: a value of `Cache-Control`, or a list of
+    /// values by path, of which the first that matches counts. It replaces `Cache-Control` and `Expires`, unless the response has `private`,
+    /// `no-store` or `no-cache`. That of a route replaces that of its site, and `false` switches it off.
+    #[setting(example = "max-age=600", example = [{ pattern = "*.css", value = "max-age=31536000, immutable" }])]
+    pub cache_control: Option<OrOff<OneOrMany<CacheControlTable>>>,
     /// Changes to the header fields of requests, before the handler, in the form of `response_headers`. A field that is set
     /// or removed is removed in every spelling that is the same variable for an app.
     #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
@@ -97,56 +102,7 @@ pub struct CacheSetting {
     pub cache: Option<CacheTable>,
 }
 
-/// The fields of `security_headers`, and their values.
-const SECURITY_HEADERS: [(&str, &str); 4] = [
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "SAMEORIGIN"),
-    ("Referrer-Policy", "strict-origin-when-cross-origin"),
-    ("Permissions-Policy", "browsing-topics=()"),
-];
-
 impl StepsTable {
-    /// Returns these settings, and those of the site that they do not replace.
-    pub(crate) fn after(&self, site: &Self) -> Self {
-        Self {
-            // They are prepared for the site, and for the route.
-            admission: AdmissionTable::default(),
-            response_headers: self.response_headers.after(&site.response_headers),
-            request_headers: self.request_headers.after(&site.request_headers),
-            security_headers: self.security_headers.or(site.security_headers),
-            error_pages: None,
-            intercept_errors: self.intercept_errors.or(site.intercept_errors),
-            // Those of a site count the requests of all its routes together.
-            rate_limit: None,
-            concurrent_requests: None,
-            bandwidth: self.bandwidth.clone().or_else(|| site.bandwidth.clone()),
-            body_bytes: self.body_bytes.or(site.body_bytes),
-            request_timeout: self.request_timeout.or(site.request_timeout),
-            // The routes of a site share its compressor.
-            compression: None,
-            // The handler applies them.
-            media_types: None,
-            charset: None,
-        }
-    }
-
-    /// Adds those settings for all sites to those of a site that routes look up in their site. The plan adds the others.
-    pub(crate) fn inherit(&mut self, of_all: &Self) {
-        inherit(&mut self.compression, of_all.compression.as_ref());
-        inherit(&mut self.charset, of_all.charset.as_ref());
-        self.media_types = match (self.media_types.take(), &of_all.media_types) {
-            (Some(own), Some(of_all)) => Some(own.after(of_all)),
-            (own, of_all) => own.or_else(|| of_all.clone()),
-        };
-    }
-
-    /// Returns how to find the media types of files.
-    pub(crate) fn file_types(&self, site: &Self) -> FileTypes {
-        [site, self].into_iter().fold(FileTypes::default(), |types, steps| {
-            FileTypes::after(types, steps.media_types.as_ref(), steps.charset.as_ref())
-        })
-    }
-
     /// Whether responses of the server itself depend on these settings.
     pub(crate) fn changes_errors(&self) -> bool {
         self.error_pages.is_some()
@@ -170,116 +126,14 @@ impl StepsTable {
         }
     }
 
-    /// Reads the error pages, which come before those of the site. `None` without a setting.
+    /// Reads the error pages, which come before those of the site. Returns those of the site without a setting.
     pub(crate) fn pages(
         &self,
-        of_site: Option<Arc<Pages>>,
+        of_site: Option<&Arc<Pages>>,
         location: &Location,
         problems: &mut Vec<Problem>,
     ) -> Option<Arc<Pages>> {
-        let table = self.error_pages.as_ref()?;
-        Some(Arc::new(table.read(of_site, &location.key("error_pages"), problems)))
+        let Some(table) = &self.error_pages else { return of_site.cloned() };
+        Some(Arc::new(table.read(of_site.cloned(), &location.key("error_pages"), problems)))
     }
-
-    /// Returns the compressor of these settings, or that of the site without a setting.
-    pub(crate) fn compressor(&self, of_site: Option<&Arc<Compressor>>) -> Option<Arc<Compressor>> {
-        match &self.compression {
-            Some(CompressionSetting(table)) => table.as_ref().map(|table| Arc::new(Compressor::new(table))),
-            None => of_site.cloned(),
-        }
-    }
-
-    pub(crate) fn response_fields(&self, hsts: Option<&HeaderValue>) -> Option<ResponseFields> {
-        let preset = SECURITY_HEADERS.map(|(name, value)| FieldChange::default(name, value));
-        let preset = preset.into_iter().filter(|_| self.security_headers == Some(true));
-        let plain: Vec<_> = preset.chain(self.response_headers.0.iter().cloned()).collect();
-        let hsts = hsts.map(|value| {
-            FieldChange::set(&header::STRICT_TRANSPORT_SECURITY, value.to_str().unwrap_or_default())
-        });
-        if plain.is_empty() && hsts.is_none() {
-            return None;
-        }
-        let changes = Arc::new(Changes::new(&plain));
-        let https =
-            hsts.map_or_else(|| changes.clone(), |hsts| Arc::new(Changes::new(plain.iter().chain([&hsts]))));
-        Some(ResponseFields { changes, https })
-    }
-
-    /// Returns the steps that these settings alone determine. `body_bytes` is the maximum size of a request body where no other is set, and
-    /// `body_bytes_max` the largest of these sizes, which connections check.
-    pub(crate) fn steps(&self, body_bytes: u64, body_bytes_max: u64) -> impl Iterator<Item = Planned> {
-        let bandwidth = self.bandwidth.as_ref().and_then(OrOff::on);
-        let bandwidth = bandwidth.map(|table| (StepKind::Bandwidth, rudy_guard::bandwidth(table)));
-        let bytes =
-            Some(self.body_bytes.map_or(body_bytes, |size| size.0)).filter(|bytes| *bytes < body_bytes_max);
-        let bytes = bytes.map(|bytes| planned(StepKind::BodyBytes, BodyLimit { bytes }));
-        let timeout = self.request_timeout;
-        let timeout = timeout.map(|timeout| planned(StepKind::RequestTimeout, RequestTimeout(timeout.0)));
-        let fields = Some(&self.request_headers).filter(|fields| !fields.is_empty());
-        let fields =
-            fields.map(|fields| planned(StepKind::RequestHeaders, RequestFields(Changes::new(&fields.0))));
-        [bandwidth, bytes, timeout, fields].into_iter().flatten()
-    }
-}
-
-/// Sets a missing setting.
-pub(crate) fn inherit<T: Clone>(own: &mut Option<T>, of_all: Option<&T>) {
-    if own.is_none() {
-        *own = of_all.cloned();
-    }
-}
-
-/// A step and its kind.
-pub(crate) type Planned = (StepKind, Arc<dyn Step>);
-
-/// Returns a step with its kind.
-pub(crate) fn planned(kind: StepKind, step: impl Step + 'static) -> Planned {
-    (kind, Arc::new(step))
-}
-
-/// Lists all kinds of steps, with their names in the reference.
-macro_rules! step_kinds {
-    ($($(#[$doc:meta])* $kind:ident: $name:literal,)+) => {
-        /// A kind of step. A request passes them in the order of the variants, and its response passes them back.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub(crate) enum StepKind {
-            $($(#[$doc])* $kind,)+
-        }
-
-        impl StepKind {
-            /// All kinds, in their order, with their names in the reference.
-            pub(crate) const ALL: &[(Self, &str)] = &[$((Self::$kind, $name)),+];
-        }
-    };
-}
-
-step_kinds! {
-    /// Paces the response. The outermost, so that it paces what is sent.
-    Bandwidth: "`bandwidth`",
-    /// Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
-    Compression: "`compression`",
-    ResponseHeaders: "`response_headers`, `security_headers` and HSTS",
-    CorsHeaders: "`cors`: the fields of responses",
-    Conditions: "`when`: the fields that choose a route, in `Vary`",
-    ErrorPages: "`error_pages`",
-    Maintenance: "`maintenance`",
-    Access: "`allow`, `deny` and `access`",
-    /// Preflight requests have no credentials.
-    CorsPreflight: "`cors`: preflight requests",
-    /// A request that has too many others beside it does not use up the allowance of the client.
-    ConcurrentRequests: "`concurrent_requests`",
-    RateLimit: "`rate_limit`",
-    WithoutUserFields: "removal of fields in which a login names users",
-    WithoutForwardingFields: "removal of fields that only proxies set",
-    BasicAuth: "`basic_auth`",
-    ForwardAuth: "`forward_auth`",
-    ConcurrentRequestsByUser: "`concurrent_requests` by user",
-    RateLimitByUser: "`rate_limit` by user",
-    Authorize: "`authorize`",
-    BodyBytes: "`body_bytes`",
-    RequestTimeout: "`request_timeout`",
-    RequestHeaders: "`request_headers`",
-    Mirror: "`mirror`",
-    /// The innermost: it sees the request as the handler does, on which `Vary` of the response is based.
-    Cache: "`cache`",
 }

@@ -15,6 +15,7 @@ mod head_only_responses;
 mod name_resolution;
 mod paths;
 mod queue;
+mod replacement;
 mod request_buffering;
 mod response_buffering;
 mod restart;

@@ -12,6 +12,7 @@ mod http2;
 mod http2_faults;
 mod http2_websocket;
 mod proxy_protocol;
+mod replacement;
 mod resolver;
 mod retries;
 mod streaming;

@@ -39,6 +39,19 @@ fn an_upstream_with_another_certificate_is_502() {
 }
 
 #[test]
+fn certificates_are_not_verified_only_if_that_is_set() {
+    let Some(certificates) = Certificates::for_host("good", "localhost") else { return };
+    let (upstream, _) = start(&certificates, "good", "127.0.0.1", false);
+    let url = format!("\"https://127.0.0.1:{}\"", upstream.address().port());
+    assert_eq!(proxy_to_all(&url, "insecure_skip_verify = true\n").get("/").text(), "over TLS");
+    let config = format!(
+        "[[site]]\n[[site.route]]\npath = '/*'\nproxy = {{ upstreams = {url}, insecure_skip_verify = true }}\n"
+    );
+    let summary = Rudy::check(&config).with_code(0);
+    assert!(summary.text().contains("certificates are NOT verified"), "{summary:?}");
+}
+
+#[test]
 fn an_upstream_that_speaks_no_tls_is_502() {
     let plain = Server::files(&[("a", b"a")]);
     let server = proxy_to_all(&format!("\"https://{}\"", plain.address()), "");

@@ -1,4 +1,4 @@
-//! Apps that hang, end, or are protected: timeouts, error pages, and rewrites into a protected route.
+//! Apps that hang, end, or are protected: timeouts, error pages, authorizers for all sites, and rewrites into a protected route.
 
 use rudy_fastcgi::Role;
 use rudy_tests::prelude::*;
@@ -79,6 +79,44 @@ fn an_app_that_ends_gets_the_page_unless_its_response_has_begun() {
     let cut = String::from_utf8(cut).unwrap();
     assert!(cut.starts_with("HTTP/1.1 200 ") && cut.ends_with("\r\n\r\nbegun"), "{cut}");
     assert_eq!(server.get("/app/fine").text(), "fine");
+}
+
+#[test]
+fn an_authorizer_for_all_sites_decides_besides_that_of_a_site_until_false_switches_off_both() {
+    let authorizer = |field: &'static str, variables: &'static str| {
+        App::serve(move |peer, params| {
+            let is_allowed = params.get(field).is_some();
+            let status = if is_allowed { format!("Status: 200\r\n{variables}\r\n") } else { String::new() };
+            peer.respond(if is_allowed { &status } else { "Status: 403\r\n\r\n" }.as_bytes());
+        })
+    };
+    let of_all = authorizer("HTTP_X_ALL", "Variable-REMOTE_USER: all\r\nVariable-AUTH_TYPE: x\r\n");
+    let own = authorizer("HTTP_X_OWN", "Variable-REMOTE_USER: own\r\n");
+    let app = App::serve(|peer, params| {
+        let [user, kind] = ["REMOTE_USER", "AUTH_TYPE"].map(|name| params.get(name).unwrap_or_default());
+        peer.respond(&[b"Content-Type: text/plain\r\n\r\n", user, b" ", kind].concat());
+    });
+    let server = Server::config(&format!(
+        "listen = '127.0.0.1:0'\nauthorize = {{ address = '{of_all}' }}\n\
+         [[site]]\nhosts = 'both'\nauthorize = {{ address = '{own}' }}\n\
+         [[site.route]]\npath = '/open'\nauthorize = false\nfastcgi = {{ address = '{app}' }}\n\
+         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{app}' }}\n\
+         [[site]]\nhosts = 'none'\nauthorize = false\nroute = [{{ path = '/*', fastcgi = {{ address = '{app}' }} }}]\n\
+         [[site]]\nroute = [{{ path = '/*', fastcgi = {{ address = '{app}' }} }}]\n"
+    ));
+    for (host, target, fields, expected) in [
+        ("other", "/", &[][..], (403, "")),
+        ("other", "/", &["X-All: 1"], (200, "all x")),
+        ("both", "/", &["X-All: 1"], (403, "")),
+        ("both", "/", &["X-Own: 1"], (403, "")),
+        ("both", "/", &["X-All: 1", "X-Own: 1"], (200, "own x")),
+        ("both", "/open", &[], (200, " ")),
+        ("none", "/", &[], (200, " ")),
+    ] {
+        let host_field = format!("Host: {host}");
+        let response = server.get_with(target, &[&[&*host_field], fields].concat());
+        assert_eq!(response.status_and_text(), expected, "{host}{target} {fields:?}");
+    }
 }
 
 /// A site with an authorizer that allows the requests with `X-Allow` whose value is their path.

@@ -27,6 +27,8 @@ enum Sign {
     Status(u16),
     /// It has this field.
     Field(&'static str),
+    /// Its `Cache-Control` has this value, if it is successful and may be stored.
+    OfSuccess(&'static str),
     /// An error has the page.
     Page,
     /// It has this field, if its body is a long text of a handler.
@@ -81,6 +83,9 @@ fn case(name: &str) -> Case {
             sign: Sign::Field("vary"),
             ..PLAIN
         },
+        "`cache_control`" => {
+            Case { setting: "cache_control = 'max-age=7'", sign: Sign::OfSuccess("max-age=7"), ..PLAIN }
+        }
         "`error_pages`" => {
             Case { setting: "error_pages = { 4xx = { file = 'page.html' } }", sign: Sign::Page, ..PLAIN }
         }
@@ -240,6 +245,10 @@ fn check(sign: &Sign, status: u16, response: &Response, place: &str) {
         Sign::Status(expected) => assert_eq!(response.status, expected, "{place}"),
         Sign::Field(name) => assert!(response.field(name).is_some(), "{place}"),
         Sign::Page if status >= 400 => assert!(response.text().starts_with("<p>page"), "{place}"),
+        Sign::OfSuccess(value) => {
+            let found = response.field("cache-control").unwrap_or_default();
+            assert_eq!(found == value, status == 200 && !found.starts_with("no-"), "{place}: {found}");
+        }
         Sign::LongText(name) if status == 200 => assert!(response.field(name).is_some(), "{place}"),
         _ => assert_eq!(response.status, status, "{place}"),
     }

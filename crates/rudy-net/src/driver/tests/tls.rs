@@ -74,8 +74,11 @@ impl Fixture {
             Certificate::from_pem(cert.pem().as_bytes(), signing_key.serialize_pem().as_bytes()).unwrap();
         let keys = Arc::<TicketKeys>::default();
         keys.set_from(&TicketKey::random().unwrap());
-        let settings =
-            SiteSettings { certificates: vec![certificate], http2: true, ..SiteSettings::default() };
+        let settings = SiteSettings {
+            certificates: vec![Arc::new(certificate)],
+            http2: true,
+            ..SiteSettings::default()
+        };
         let site = Arc::new(TlsSite::new(settings, &keys).unwrap());
         let harness = Harness::with_tls(limits, site, respond);
         let mut roots = RootCertStore::empty();

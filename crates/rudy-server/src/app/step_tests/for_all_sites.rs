@@ -89,6 +89,10 @@ fn a_limit_for_all_sites_counts_the_requests_of_all_and_besides_their_own() {
     let server = app(&text("rate_limit = '1/h'"));
     let codes: Vec<_> = (0..2).map(|_| send(&server, "http", "/a.txt", &[]).status().as_u16()).collect();
     assert_eq!(codes, [200, 429], "its own is lower");
+    let route = "rate_limit = false\nroute = [{ path = '/r/*', files = 'www', rate_limit = { rate = '3/h', burst = 3 } }]";
+    let server = app(&text(route));
+    let codes: Vec<_> = (0..4).map(|_| send(&server, "http", "/r/a.txt", &[]).status().as_u16()).collect();
+    assert_eq!(codes, [200, 200, 200, 429], "its site switches off the one for all sites");
     let server = app(&text("rate_limit = false"));
     assert!((0..5).all(|_| send(&server, "http", "/a.txt", &[]).status() == 200));
 }
@@ -125,6 +129,7 @@ fn mistakes_in_settings_for_all_sites_are_reported_once() {
     for (setting, problem) in [
         ("response_headers = { Date = 'now' }", "Date cannot be changed"),
         ("basic_auth = 'missing'", "cannot use the users of"),
+        ("authorize = { params = { A = 'a' } }", "the key `address` is missing"),
         ("error_pages = 'missing'", "cannot use the error pages in"),
         ("rate_limit = { rate = '1/s', by = 'user' }", "without"),
     ] {

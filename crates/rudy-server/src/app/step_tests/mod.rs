@@ -244,7 +244,8 @@ fn settings_that_cannot_work_are_reported() {
         ("response_headers = { X = '{paht-x}' }", "unknown placeholder {paht-x}"),
         ("response_headers = { X = '{1}' }", "{1} is no placeholder, and no group"),
         ("response_headers = { X = true }", "`true` is not a value"),
-        ("response_headers = { X = { set = '1' } }", "unknown change to a field"),
+        ("response_headers = { X = { always = true } }", "unknown change to a field"),
+        ("response_headers = { X = { set = '1', add = '2' } }", "two changes to a field"),
         ("response_headers = { X = '1', x = '2' }", "duplicate header field x"),
         ("response_headers = { X = \"a\\nb\" }", "line feeds"),
     ] {

@@ -92,6 +92,8 @@ fn keys_of_other_servers_have_a_hint() {
     for (main, hint) in [
         ("log_format = 'json'", "write `access_log = { path = "),
         ("pid = 'rudy.pid'", "Rudy writes no PID file"),
+        ("grace_period = '10s'", "write `shutdown_timeout = \"30s\"`"),
+        ("order = 'a'", "steps have a fixed order"),
         ("access_log = { path = 'a', json = true }", "write `format = \"json\"`"),
         ("access_log = { file = 'a' }", "write `path = \"access.log\"`"),
         ("access_log = 'off'", "write `access_log = false`"),

@@ -214,8 +214,12 @@ fn an_endless_stream_on_an_engine_with_few_threads_gets_a_notice() {
 #[test]
 fn a_cache_of_pages_for_users_gets_a_notice() {
     let notices = |site: &str, route: &str| {
-        let text =
-            format!("[[site]]\n{site}\n[[site.route]]\npath = '/*'\nproxy = 'http://127.0.0.1:1'\n{route}");
+        let route = format!("[[site.route]]\npath = '/*'\nproxy = 'http://127.0.0.1:1'\n{route}");
+        let text = if site.contains("[[site]]") {
+            format!("{site}\n{route}")
+        } else {
+            format!("[[site]]\n{site}\n{route}")
+        };
         let users = "ann:$2y$05$9c8Cio3BrXkvwXzYBWNYE..9S3XtlRg34aX7JBxuclljFm9sA2iTS\n";
         let notices = load(&[("rudy.toml", &text), ("htpasswd", users)]).unwrap().notices();
         notices.into_iter().filter(|notice| notice.contains("has `cache` with")).collect::<Vec<_>>()
@@ -225,6 +229,7 @@ fn a_cache_of_pages_for_users_gets_a_notice() {
         (auth, "cache = true", "forward_auth"),
         ("cache = true", auth, "forward_auth"),
         ("cache = true\nauthorize = { address = '127.0.0.1:1' }", "", "authorize"),
+        ("authorize = { address = '127.0.0.1:1' }\n[[site]]", "cache = true", "authorize"),
         ("basic_auth = 'htpasswd'", "cache = true", "basic_auth"),
     ] {
         let expected = format!(

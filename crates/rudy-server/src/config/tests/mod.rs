@@ -5,6 +5,7 @@ mod guesses;
 mod includes;
 mod listen;
 mod meaning;
+mod origins;
 mod other_formats;
 mod other_servers;
 

@@ -152,10 +152,10 @@ fn most_directives_of_nginx_in_use_have_advice() {
     assert!(directives.iter().take(100).all(|(_, name)| has_advice(name)));
 }
 
-/// The table in docs/from-nginx.md.
-fn table() -> String {
-    let mut table = "| nginx | Rudy |\n|---|---|\n".to_owned();
-    for row in rows().iter().filter(|row| row.server == "nginx") {
+/// The table of a server in its page.
+fn table(server: &str, title: &str) -> String {
+    let mut table = format!("| {title} | Rudy |\n|---|---|\n");
+    for row in rows().iter().filter(|row| row.server == server) {
         let directives: Vec<_> = row.directives.iter().map(|name| format!("`{name}`")).collect();
         let advice = row.advice.strip_prefix("write ").unwrap_or(row.advice);
         let advice = advice
@@ -183,16 +183,19 @@ fn link_text(target: &str) -> String {
 }
 
 #[test]
-fn the_documentation_for_nginx_users_has_the_same_advice() {
-    let text = page("from-nginx.md");
-    let (before, rest) = text.split_once("\n## Directives\n\n").unwrap();
-    let (_, after) = rest.split_once("\n## ").unwrap();
-    let current = format!("{before}\n## Directives\n\n{}\n## {after}", table());
-    if std::env::var_os("RUDY_WRITE_SCHEMA").is_some() {
-        std::fs::write(docs("from-nginx.md"), &current).unwrap();
+fn the_documentation_for_users_of_other_servers_has_the_same_advice() {
+    for (server, title) in [("nginx", "nginx"), ("caddy", "Caddy")] {
+        let name = format!("from-{server}.md");
+        let text = page(&name);
+        let (before, rest) = text.split_once("\n## Directives\n\n").unwrap();
+        let (_, after) = rest.split_once("\n## ").unwrap();
+        let current = format!("{before}\n## Directives\n\n{}\n## {after}", table(server, title));
+        if std::env::var_os("RUDY_WRITE_SCHEMA").is_some() {
+            std::fs::write(docs(&name), &current).unwrap();
+        }
+        assert!(
+            page(&name) == current,
+            "docs/{name} is stale: RUDY_WRITE_SCHEMA=1 cargo test -p rudy-server other_servers"
+        );
     }
-    assert!(
-        page("from-nginx.md") == current,
-        "docs/from-nginx.md is stale: RUDY_WRITE_SCHEMA=1 cargo test -p rudy-server nginx"
-    );
 }

@@ -1,0 +1,95 @@
+//! The requests for replacements, and their responses with the fields of the app.
+
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_TYPE, ETAG, EXPIRES, LAST_MODIFIED, RANGE, SET_COOKIE,
+};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use rudy_pipeline::internal_redirect::CONDITIONAL_FIELDS;
+use rudy_pipeline::request_state::HasResponseState;
+use rudy_service::{Request, Response};
+
+/// Fields that depend on the file and its range, which an app cannot know.
+const FILE_FIELDS: [HeaderName; 6] =
+    [ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED];
+
+/// The fields of the app in the response of another route, as in nginx.
+const ROUTE_FIELDS: [HeaderName; 6] =
+    [ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, EXPIRES, SET_COOKIE];
+
+/// Creates the request for the files handler: GET or HEAD of the file, with the conditions and the range of
+/// the client.
+pub(super) fn file_request(client_request: &Request<'_>, status: StatusCode) -> Request<'static> {
+    let mut request = client_request.copy_head().into_owned();
+    request.set_uri(Uri::default());
+    if !is_read(client_request) {
+        request.set_method(Method::GET);
+    }
+    without_useless_conditions(request, client_request, status)
+}
+
+/// Removes the conditions and the range from a request that replaces one of a client, if the app's status is not 200 (an error page, for
+/// instance), or if the client has sent something. There is also no range if the client requests several: their parts would have
+/// the type of the file name instead of the app's.
+pub(super) fn without_useless_conditions<'r>(
+    mut request: Request<'r>,
+    client_request: &Request<'_>,
+    status: StatusCode,
+) -> Request<'r> {
+    let has_several = || client_request.get(&RANGE).is_some_and(|range| range.contains(&b','));
+    let ignored = match is_read(client_request) && status == StatusCode::OK {
+        true if has_several() => &[RANGE][..],
+        true => &[],
+        false => &CONDITIONAL_FIELDS,
+    };
+    for name in ignored {
+        request.remove(name);
+    }
+    request
+}
+
+fn is_read(request: &Request<'_>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+/// Adds the app's fields and status to the response with a file.
+pub(super) fn of_file(mut response: Response, status: StatusCode, fields: &HeaderMap) -> Response {
+    // The app decides about the type, and so about compression.
+    response.is_negotiated = false;
+    with_app_fields(response, status, fields, |name| !FILE_FIELDS.contains(name))
+}
+
+/// Adds the app's fields and status to the response of another route.
+pub(super) fn of_route(response: Response, status: StatusCode, fields: &HeaderMap) -> Response {
+    with_app_fields(response, status, fields, |name| ROUTE_FIELDS.contains(name))
+}
+
+fn with_app_fields(
+    mut response: Response,
+    status: StatusCode,
+    fields: &HeaderMap,
+    is_passed: impl Fn(&HeaderName) -> bool,
+) -> Response {
+    response.state_mut().is_replacement = true;
+    let is_error_page = response.status().is_client_error() || response.status().is_server_error();
+    if is_error_page {
+        // 412, 416 and 503 are Rudy's own pages.
+        return response;
+    }
+    let is_whole = response.status() == StatusCode::OK;
+    let is_sent = response.status() != StatusCode::NOT_MODIFIED;
+    let headers = response.headers_mut();
+    // A 304 has no content, so it has no type (RFC 9110 §15.4.5).
+    for name in fields.keys().filter(|name| is_passed(name) && (is_sent || *name != CONTENT_TYPE)) {
+        if *name != SET_COOKIE {
+            headers.remove(name);
+        }
+        for value in fields.get_all(name) {
+            headers.append(name, value.clone());
+        }
+    }
+    if is_whole {
+        response.set_status(status);
+    }
+    response
+}
