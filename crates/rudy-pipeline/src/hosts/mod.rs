@@ -5,10 +5,12 @@ mod listeners;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use regex::{Regex, RegexBuilder};
 use rudy_config::written_as_text;
 use rudy_tls::Names;
 
@@ -17,17 +19,60 @@ pub use self::listeners::Listeners;
 /// Maximum length of a DNS name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
-/// A host of a site: `example.org`, or `*.example.org` for all its subdomains.
+/// A host of a site: `example.org`, `*.example.org` for all its subdomains, `example.*` for the name below every domain, or a regular
+/// expression.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// A name or address, in lower case and without a dot at its end.
     Exact(String),
     /// All subdomains of this name at any depth, but not the name itself.
     Below(String),
+    /// This name, with one more label or several at the end.
+    Above(String),
+    /// Names that a regular expression matches.
+    Regex(HostRegex),
     /// Every IP address, and a request without a host. DNS cannot change their meaning. Only flags use it, it has no spelling in
     /// the configuration.
     Unnamed,
 }
+
+/// A regular expression for the names of hosts, which are in lower case and without a dot at the end.
+#[derive(Debug, Clone)]
+pub struct HostRegex {
+    text: String,
+    regex: Regex,
+}
+
+impl PartialEq for HostRegex {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for HostRegex {}
+
+impl Hash for HostRegex {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl FromStr for HostRegex {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let regex = RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build();
+        let reason =
+            |error: regex::Error| error.to_string().lines().last().unwrap_or_default().trim().to_owned();
+        Ok(Self { text: text.to_owned(), regex: regex.map_err(reason)? })
+    }
+}
+
+/// What the host of a site begins with if it is a regular expression.
+const REGEX: &str = "regex:";
+
+/// The most memory of a compiled regular expression.
+const REGEX_BYTES_MAX: usize = 1 << 20;
 
 impl HostPattern {
     /// Returns the name of the host in a certificate. IPv6 addresses are without brackets there.
@@ -36,7 +81,8 @@ impl HostPattern {
         match self {
             Self::Exact(name) => Some(name.trim_matches(['[', ']']).into()),
             Self::Below(parent) => Some(format!("*.{parent}").into()),
-            Self::Unnamed => None,
+            // No authority signs a name for all domains.
+            Self::Above(_) | Self::Regex(_) | Self::Unnamed => None,
         }
     }
 }
@@ -45,6 +91,9 @@ impl FromStr for HostPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(expression) = text.strip_prefix(REGEX) {
+            return expression.parse().map(Self::Regex);
+        }
         if text.contains("://") {
             return Err("expected the host alone, without the scheme".to_owned());
         }
@@ -68,6 +117,9 @@ impl FromStr for HostPattern {
         let name = name.strip_suffix('.').unwrap_or(&name);
         match name.strip_prefix("*.") {
             Some(parent) => valid_name(parent).map(|()| Self::Below(parent.to_owned())),
+            None if let Some(start) = name.strip_suffix(".*") => {
+                valid_name(start).map(|()| Self::Above(start.to_owned()))
+            }
             None if name == "*" => Err("remove `hosts`: a site without it serves every host".to_owned()),
             None => valid_name(name).map(|()| Self::Exact(name.to_owned())),
         }
@@ -76,7 +128,9 @@ impl FromStr for HostPattern {
 
 fn valid_name(name: &str) -> Result<(), String> {
     if name.contains('*') {
-        return Err("expected `*` only as the first label, as in \"*.example.org\"".to_owned());
+        let expected =
+            "expected `*` only as the first label or the last one, as in \"*.example.org\" and \"example.*\"";
+        return Err(expected.to_owned());
     }
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let fits = |part: &str| !part.is_empty() && part.len() <= 63 && part.bytes().all(letter);
@@ -92,22 +146,29 @@ impl fmt::Display for HostPattern {
         match self {
             Self::Exact(name) => f.write_str(name),
             Self::Below(parent) => write!(f, "*.{parent}"),
+            Self::Above(start) => write!(f, "{start}.*"),
+            Self::Regex(regex) => write!(f, "{REGEX}{}", regex.text),
             Self::Unnamed => f.write_str("IP addresses"),
         }
     }
 }
 
 written_as_text!(HostPattern, "a host (\"example.org\")", {
-    doc: "A host name, an IP address, or `*.` and a domain for all names below it.",
-    examples: ["example.org", "*.example.org"],
+    doc: "A host name, an IP address, `*.` and a domain for all names below it, a name and `.*` for it below every domain, or a regular \
+          expression after `regex:`.",
+    examples: ["example.org", "*.example.org", "example.*", "regex:^www[0-9]+[.]example[.]org$"],
 });
 
 /// Sites by host.
 #[derive(Debug, Default)]
 pub struct Hosts {
     exact: HashMap<Box<str>, usize>,
-    /// Suffixes such as `.example.org` and their sites, the longest first, because the most specific pattern wins.
-    below: Vec<(Box<str>, usize)>,
+    /// By the domain above the names.
+    below: HashMap<Box<str>, usize>,
+    /// By the beginning of the names.
+    above: HashMap<Box<str>, usize>,
+    /// In the order of the sites.
+    regexes: Vec<(HostRegex, usize)>,
     unnamed: Option<usize>,
     default: Option<usize>,
 }
@@ -117,14 +178,12 @@ impl Hosts {
     pub fn add(&mut self, pattern: &HostPattern, site: usize) -> Option<usize> {
         match pattern {
             HostPattern::Exact(name) => self.exact.insert(name.as_str().into(), site),
-            HostPattern::Below(parent) => {
-                let suffix: Box<str> = format!(".{parent}").into();
-                if let Some((_, other)) = self.below.iter().find(|(known, _)| *known == suffix) {
-                    return Some(*other);
-                }
-                self.below.push((suffix, site));
-                self.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-                None
+            HostPattern::Below(parent) => self.below.insert(parent.as_str().into(), site),
+            HostPattern::Above(start) => self.above.insert(start.as_str().into(), site),
+            HostPattern::Regex(regex) => {
+                let known = self.regexes.iter().find(|(known, _)| known == regex).map(|(_, site)| *site);
+                self.regexes.push((regex.clone(), site));
+                known
             }
             HostPattern::Unnamed => self.unnamed.replace(site),
         }
@@ -144,7 +203,7 @@ impl Hosts {
     /// Returns the site for a host as sent in a request: in any case, with or without a port and a dot at the end. Calls `host` only
     /// if there are several sites.
     pub fn find<'h>(&self, host: impl FnOnce() -> &'h [u8]) -> Option<usize> {
-        if self.exact.is_empty() && self.below.is_empty() && self.unnamed.is_none() {
+        if self.has_no_name() {
             return self.default;
         }
         let host = host();
@@ -174,8 +233,9 @@ impl Hosts {
 
     /// Returns the site if it is the only one.
     pub(super) fn only(&self) -> Option<usize> {
-        let below = self.below.iter().map(|(_, site)| site);
-        let mut sites = self.exact.values().chain(below).chain(&self.unnamed).chain(&self.default);
+        let named = self.exact.values().chain(self.below.values()).chain(self.above.values());
+        let regexes = self.regexes.iter().map(|(_, site)| site);
+        let mut sites = named.chain(regexes).chain(&self.unnamed).chain(&self.default);
         let first = sites.next()?;
         sites.all(|site| site == first).then_some(*first)
     }
@@ -189,9 +249,29 @@ impl Hosts {
         if let Some(site) = self.exact.get(name) {
             return Some(*site);
         }
-        let below =
-            self.below.iter().find(|(suffix, _)| name.len() > suffix.len() && name.ends_with(&**suffix));
-        below.map(|(_, site)| *site)
+        let regex =
+            || self.regexes.iter().find(|(known, _)| known.regex.is_match(name)).map(|(_, site)| *site);
+        self.by_domain(name).or_else(|| self.by_beginning(name)).or_else(regex)
+    }
+
+    /// Returns the site of the longest domain above a name.
+    fn by_domain(&self, name: &str) -> Option<usize> {
+        if self.below.is_empty() || name.starts_with('.') {
+            return None;
+        }
+        let mut domains = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+        domains.find_map(|domain| self.below.get(domain)).copied()
+    }
+
+    /// Returns the site of the longest beginning of a name.
+    fn by_beginning(&self, name: &str) -> Option<usize> {
+        let mut beginnings = name.rmatch_indices('.').map(|(dot, _)| &name[..dot]);
+        beginnings.find_map(|beginning| self.above.get(beginning)).copied()
+    }
+
+    fn has_no_name(&self) -> bool {
+        let Self { exact, below, above, regexes, unnamed, default: _ } = self;
+        exact.is_empty() && below.is_empty() && above.is_empty() && regexes.is_empty() && unnamed.is_none()
     }
 }
 
@@ -332,6 +412,32 @@ mod tests {
     }
 
     #[test]
+    fn beginnings_and_expressions_follow_names_and_domains() {
+        let hosts = hosts(&[
+            "regex:^[a-z]+[.]shop[.]",
+            "www.example.*",
+            "www.*",
+            "*.example.org",
+            "www.example.net",
+            "regex:shop",
+        ]);
+        for (host, site) in [
+            ("www.example.net", Some(4)),
+            ("www.example.org", Some(3)),
+            ("WWW.Example.com.:80", Some(1)),
+            ("www.example.co.uk", Some(1)),
+            ("www.other.com", Some(2)),
+            ("www", None),
+            ("a.shop.com", Some(0)),
+            ("1.shop.com", Some(5)),
+            ("A.SHOP.com", Some(0)),
+            ("example.com", None),
+        ] {
+            assert_eq!(hosts.find(|| host.as_bytes()), site, "{host}");
+        }
+    }
+
+    #[test]
     fn the_unnamed_pattern_matches_addresses_and_absent_hosts() {
         let mut hosts = hosts(&["localhost", "*.localhost"]);
         assert!(!hosts.is_by_flags());
@@ -409,6 +515,7 @@ mod tests {
             ("[::g]", "an IPv6 address between"),
             ("*", "remove `hosts`"),
             ("www.*.org", "only as the first label"),
+            ("regex:(", "unclosed group"),
             ("bücher.de", "xn--"),
             ("", "expected a name"),
             ("a..b", "expected a name"),

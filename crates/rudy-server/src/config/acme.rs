@@ -100,6 +100,9 @@ pub(super) fn unsuitable(config: &Config, host: &HostPattern) -> Option<&'static
         HostPattern::Below(_) if config.acme.dns_hook.is_none() => {
             Some("a wildcard needs the challenge `dns-01`: set `dns_hook` in [acme]")
         }
+        HostPattern::Above(_) | HostPattern::Regex(_) => {
+            Some("no authority signs such names: write each one")
+        }
         // An authority in a company may certify any name.
         _ if config.acme.directory.is_some() => None,
         HostPattern::Below(parent) if !parent.contains('.') => Some("only names below a domain of your own"),

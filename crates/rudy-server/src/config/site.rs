@@ -19,8 +19,9 @@ use crate::step_settings::{CacheSetting, StepsTable};
 #[derive(Debug, Clone, Table)]
 #[setting(default)]
 pub struct Site {
-    /// Host names of the site: `example.org` for that host, `*.example.org` for all names below it. The longest
-    /// matching pattern wins. A site without `hosts` is the default site of its addresses: it serves all other hosts.
+    /// Host names of the site: `example.org` for that host, `*.example.org` for all names below it, `www.example.*` for
+    /// that name below every domain, or a regular expression as in `regex:^[a-z]+[.]example[.]org$`. A whole name has precedence over the
+    /// longest domain, that over the longest beginning, and that over the first expression. A site without `hosts` is the default site of its addresses: it serves all other hosts.
     #[setting(read = OneOrMany<HostPattern>, example = ["example.org", "www.example.org"])]
     pub hosts: Vec<HostPattern>,
     /// Addresses that serve the site, instead of those of `listen` at the top of the main file, in the same notation. Rudy opens them,
