@@ -10,6 +10,7 @@ use http::{HeaderMap, Method, Request, Uri};
 use rudy_config::OneOrMany;
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::internal_redirect::REDIRECTS_MAX;
+use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::RouteMatch;
 use rudy_pipeline::routing::template::Subject;
 use rudy_pipeline::{
@@ -68,8 +69,8 @@ impl<'c> Explanation<'c> {
         if let Some(listener) = client.listener.as_ref().filter(|_| self.config.has_separate_listeners()) {
             self.line("Listener", &listener.to_string());
         }
-        for _ in 0..=REDIRECTS_MAX {
-            match self.step_to(&uri, &client)? {
+        for redirects in 0..=REDIRECTS_MAX {
+            match self.step_to(&uri, redirects, &client)? {
                 Some(next) => uri = next,
                 None => return Ok(self.text),
             }
@@ -123,7 +124,7 @@ impl<'c> Explanation<'c> {
     }
 
     /// Explains one route. Returns the URL that it rewrites the request to.
-    fn step_to(&mut self, uri: &Uri, client: &Client<'_>) -> Result<Option<Uri>, String> {
+    fn step_to(&mut self, uri: &Uri, redirects: u32, client: &Client<'_>) -> Result<Option<Uri>, String> {
         self.line("Request", &format!("{} {uri}", self.request.method));
         let path = match RequestPath::parse(uri.path()) {
             Ok(path) => path.into_owned(),
@@ -137,7 +138,8 @@ impl<'c> Explanation<'c> {
         if let Ok(request) = &mut request {
             request.headers_mut().extend(self.request.fields.clone());
         }
-        let request = rudy_service::Request::from(request.map_err(|error| error.to_string())?);
+        let mut request = rudy_service::Request::from(request.map_err(|error| error.to_string())?);
+        request.state_mut().redirects = redirects;
         let found = match self.routes.router.find(&request, &path, client) {
             Ok(found) => found,
             Err(missing) => {

@@ -53,7 +53,11 @@ fn only_redirects_of_the_server_lead_to_an_internal_route() {
         assert_eq!(server.request("GET", "/b.txt", &[fields]).text(), "public", "{fields}");
     }
     let folder = Folder::with(&files);
-    let explained = Rudy::command(["check", "--explain", "/protected/a.txt"]).folder(folder.path()).output();
-    let last = "Response  404: only internal redirects lead to the route for this path";
-    assert_eq!(explained.stdout.lines().last(), Some(last));
+    for (target, last) in [
+        ("/protected/a.txt", "Response  404: only internal redirects lead to the route for this path"),
+        ("/download", "Handler   files: private"),
+    ] {
+        let explained = Rudy::command(["check", "--explain", target]).folder(folder.path()).output();
+        assert_eq!(explained.stdout.lines().last(), Some(last), "{target}");
+    }
 }
