@@ -8,8 +8,8 @@ use rudy_config::{Location, Problem, Setting, Shape, Table, Value};
 use rudy_message::PreparedHead;
 use rudy_message::semantics::reason::reason_phrase;
 use rudy_pipeline::methods::reject_unknown_method;
-use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::routing::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
+use rudy_pipeline::routing::{Maps, PathPattern};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
 
@@ -79,7 +79,7 @@ impl HandlerConfig for RedirectTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Redirect::new(self, route.paths, route.location)?))
+        Ok(Box::new(Redirect::new(self, (route.paths, route.maps), route.location)?))
     }
 }
 
@@ -102,12 +102,12 @@ impl Redirect {
     /// Prepares a redirect for a route with these paths.
     pub(crate) fn new(
         table: &RedirectTable,
-        paths: &[PathPattern],
+        (paths, maps): (&[PathPattern], &Maps),
         location: &Location,
     ) -> Result<Self, Vec<Problem>> {
         let problem = |(title, label): Invalid| vec![Problem::value(&location.key("to"), title).label(label)];
         let template = Template::parse(&table.to).and_then(|template| {
-            check_target(&template, paths)?;
+            check_target(&template, paths, maps)?;
             Ok(template)
         });
         let template = template.map_err(problem)?;
@@ -163,7 +163,7 @@ fn location(template: &Template, subject: &Subject<'_>) -> Result<HeaderValue, S
 }
 
 /// Checks that a client cannot choose the target host: it must be a literal, or the host of the request.
-pub(super) fn check_target(template: &Template, paths: &[PathPattern]) -> Result<(), Invalid> {
+pub(super) fn check_target(template: &Template, paths: &[PathPattern], maps: &Maps) -> Result<(), Invalid> {
     let pieces = template.pieces();
     let has_capture = |text: &str| {
         text.match_indices('$').any(|(at, _)| text[at + 1..].starts_with(|next: char| next.is_ascii_digit()))
@@ -175,19 +175,21 @@ pub(super) fn check_target(template: &Template, paths: &[PathPattern]) -> Result
             "use {1} with a path such as \"regex:^/old/(.*)$\", or %24 for a dollar sign".to_owned(),
         ));
     }
-    if let Some(Piece::Field(_) | Piece::Method | Piece::Scheme | Piece::Client) = pieces
-        .iter()
-        .find(|piece| matches!(piece, Piece::Field(_) | Piece::Method | Piece::Scheme | Piece::Client))
-    {
+    // A client could choose the host, or a path of another route, with them. The texts of a map are those of the operator.
+    let is_of_fields = |piece: &Piece| {
+        use Piece::{Client, Cookie, Field, Method, Parameter, Scheme};
+        matches!(piece, Field(_) | Cookie(_) | Parameter(_) | Method | Scheme | Client)
+    };
+    if pieces.iter().any(is_of_fields) {
         return Err(("this placeholder is for header fields".to_owned(), TARGET_PLACEHOLDERS.to_owned()));
     }
     let visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\{}".contains(&byte));
     if !pieces.iter().all(|piece| !matches!(piece, Piece::Literal(text) if !visible(text))) {
         return Err(invalid_character());
     }
-    template.check_paths(paths)?;
+    template.check(paths, maps)?;
     let beginning = match pieces.first() {
-        Some(Piece::Path) => return Ok(()),
+        Some(Piece::Path | Piece::Map(_)) => return Ok(()),
         Some(Piece::Literal(text)) => text,
         _ => "",
     };
@@ -219,7 +221,7 @@ fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Invalid> 
     for piece in pieces {
         match piece {
             Piece::Literal(text) if ends(text) => break,
-            Piece::Host | Piece::Literal(_) => has_host = true,
+            Piece::Host | Piece::Map(_) | Piece::Literal(_) => has_host = true,
             // A path starts with a slash, and a query with a question mark, or it is empty.
             Piece::Path | Piece::Query => break,
             _ => {
@@ -250,7 +252,7 @@ mod tests {
     fn redirect(path: &str, to: &str) -> Result<(Redirect, PathPattern), Vec<Problem>> {
         let pattern: PathPattern = path.parse().unwrap();
         let table = RedirectTable { to: to.to_owned(), status: RedirectStatus(308) };
-        Redirect::new(&table, std::slice::from_ref(&pattern), &Location::none())
+        Redirect::new(&table, (std::slice::from_ref(&pattern), &Maps::default()), &Location::none())
             .map(|redirect| (redirect, pattern))
     }
 
@@ -261,7 +263,7 @@ mod tests {
         pattern: &PathPattern,
     ) -> Response {
         let client = Client::new(Peer::Unix, 1, 1);
-        redirect.respond(&Subject { request, path, pattern, client: &client })
+        redirect.respond(&Subject { request, path, pattern, client: &client, maps: &Maps::default() })
     }
 
     fn location(path: &str, to: &str, target: &str, host: &str) -> Result<String, StatusCode> {

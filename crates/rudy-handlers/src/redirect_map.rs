@@ -9,6 +9,7 @@ use rudy_config::{Location, Problem};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::reject_unknown_method;
 use rudy_pipeline::routing::ExactPaths;
+use rudy_pipeline::routing::Maps;
 use rudy_pipeline::routing::template::Template;
 use rudy_pipeline::{Call, Handler};
 use rudy_service::{Reply, Request};
@@ -73,7 +74,8 @@ impl RedirectMap {
             return Err(format!("\"{from}\" is not a path"));
         }
         let template = Template::literal(to);
-        check_target(&template, &[]).map_err(|(title, expected)| format!("{title}: {expected}"))?;
+        check_target(&template, &[], &Maps::default())
+            .map_err(|(title, expected)| format!("{title}: {expected}"))?;
         let location = HeaderValue::from_str(to).map_err(|error| error.to_string())?;
         match self.0.insert(path.as_bytes().into(), Target { location, status }) {
             Some(_) => Err(format!("\"{from}\" has another line")),

@@ -28,7 +28,7 @@ impl HandlerConfig for RewriteTable {
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let template = Template::parse(&self.to).and_then(|template| {
-            check_target(&template, route.paths)?;
+            check_target(&template, route.paths, route.maps)?;
             if self.to.starts_with('/') || self.to.starts_with("{path}") {
                 return Ok(template);
             }

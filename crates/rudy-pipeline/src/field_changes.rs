@@ -8,8 +8,8 @@ use rudy_config::{
 use rudy_message::semantics::date::HttpDate;
 use rudy_message::syntax::members;
 
-use crate::patterns::PathPattern;
 use crate::patterns::template::{Piece, Template};
+use crate::patterns::{Maps, PathPattern};
 
 /// Changes to header fields by name: `{ X-Frame-Options = "DENY", Server = false }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -289,9 +289,14 @@ pub const CONNECTION_FIELDS: [HeaderName; 8] = [
 ];
 
 impl FieldChanges {
-    /// Reports fields that no setting can change, and placeholders that the paths do not define.
+    /// Reports fields that no setting can change, and placeholders that neither the paths nor the maps define.
     #[must_use]
-    pub fn problems(&self, paths: &[PathPattern], location: &Location, of_request: bool) -> Vec<Problem> {
+    pub fn problems(
+        &self,
+        (paths, maps): (&[PathPattern], &Maps),
+        location: &Location,
+        of_request: bool,
+    ) -> Vec<Problem> {
         let mut problems = Vec::new();
         for change in &self.0 {
             let location = location.key(&change.key);
@@ -300,7 +305,7 @@ impl FieldChanges {
                     .push(Problem::key(&location, format!("{} cannot be changed", change.key)).label(why));
             }
             for template in change.action.values() {
-                if let Err((title, expected)) = template.check_paths(paths) {
+                if let Err((title, expected)) = template.check(paths, maps) {
                     problems.push(Problem::value(&location, title).label(expected));
                 }
             }

@@ -20,6 +20,7 @@ pub mod methods;
 pub mod network;
 pub mod own_fields;
 pub mod pages;
+pub mod parts;
 mod patterns;
 mod pieces;
 pub mod random;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use http::HeaderName;
 use rudy_config::written_as_text;
 use rudy_message::LazyHead;
-use rudy_pipeline::conditions::parts::{CookieName, cookies};
+use rudy_pipeline::parts::{CookieName, cookies};
 use rudy_service::Peer;
 use rudy_units::visible;
 use rudy_upstream::{Choice, hash};

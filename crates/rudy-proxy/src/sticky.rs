@@ -15,7 +15,7 @@ use http::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use http::uri::Scheme;
 use rudy_config::{Table, Words};
 use rudy_message::LazyHead;
-use rudy_pipeline::conditions::parts::{CookieName, cookies};
+use rudy_pipeline::parts::{CookieName, cookies};
 use rudy_service::Client;
 use rudy_system::state_dir;
 use rudy_units::Time;

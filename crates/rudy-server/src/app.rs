@@ -76,7 +76,11 @@ impl App {
             observers.recorders.push(metrics);
         }
         Self {
-            routes: Arc::new(Routes { router: Arc::new(router), observers: Arc::new(observers) }),
+            routes: Arc::new(Routes {
+                router: Arc::new(router),
+                observers: Arc::new(observers),
+                maps: config.maps.clone(),
+            }),
             accepts_tunnels,
             limits: Arc::new(config.limits_in_effect()),
             error_log: None,

@@ -92,6 +92,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
                 own_addresses: &own_addresses,
                 on_php_site,
                 resources,
+                maps: &config.maps,
                 compression,
                 types,
             };

@@ -1,7 +1,6 @@
 //! Conditions on requests, which choose their routes and decide on their access.
 
 pub(crate) mod clients;
-pub mod parts;
 mod table;
 #[cfg(test)]
 mod tests;

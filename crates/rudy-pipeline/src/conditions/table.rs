@@ -9,9 +9,9 @@ use rudy_config::{
     FieldName, Invalid, OneOrMany, Setting, Shape, Table, Value, Words, field_table, written_as_text,
 };
 
+use super::Examined;
 use super::clients::AllowedClient;
-use super::parts::CookieName;
-use super::{Examined, parts};
+use crate::parts::{self, CookieName};
 use crate::patterns::PathPattern;
 use crate::wildcard::Wildcard;
 

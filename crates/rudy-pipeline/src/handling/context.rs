@@ -20,7 +20,9 @@ use crate::internal_redirect;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::pages;
 use crate::request_state::HasRequestState;
-use crate::routing::{Hosts, Listeners, Missing, NotFound, RouteId, RouteMatch, Router, explain_rejected};
+use crate::routing::{
+    Hosts, Listeners, Maps, Missing, NotFound, RouteId, RouteMatch, Router, explain_rejected,
+};
 
 /// The routes of a configuration. Clones share everything.
 #[derive(Debug, Clone)]
@@ -29,6 +31,8 @@ pub struct Routes {
     pub router: Arc<Router<Target>>,
     /// What has records of exchanges.
     pub observers: Arc<Observers>,
+    /// What placeholders stand for.
+    pub maps: Maps,
 }
 
 impl Routes {
@@ -36,7 +40,7 @@ impl Routes {
     #[must_use]
     pub fn none() -> Self {
         let router = Router::new(Listeners::Alike(Hosts::default()), Vec::new());
-        Self { router: Arc::new(router), observers: Arc::default() }
+        Self { router: Arc::new(router), observers: Arc::default(), maps: Maps::default() }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::media_types::FileTypes;
 use crate::methods::READ_METHODS;
 use crate::resources::Resources;
 use crate::routing::template::Subject;
-use crate::routing::{PathPattern, RouteMatch};
+use crate::routing::{Maps, PathPattern, RouteMatch};
 
 /// Responds to the requests of a route.
 pub trait Handler: Any + Debug + Send + Sync {
@@ -95,7 +95,13 @@ impl Call<'_> {
 
     /// Returns what the placeholders of a template stand for.
     pub fn subject<'s>(&'s self, request: &'s Request<'_>) -> Subject<'s> {
-        Subject { request, path: self.path, pattern: self.route.pattern, client: self.context.client }
+        Subject {
+            request,
+            path: self.path,
+            pattern: self.route.pattern,
+            client: self.context.client,
+            maps: &self.context.routes.maps,
+        }
     }
 
     /// Passes a request on to the next route that matches, as the client sent it.
@@ -166,6 +172,8 @@ pub struct BuildContext<'a> {
     pub on_php_site: bool,
     /// What outlives the configuration.
     pub resources: &'a Resources,
+    /// What placeholders stand for.
+    pub maps: &'a Maps,
     /// The compression of the route, or else of its site.
     pub compression: Option<&'a CompressionSetting>,
     /// The media types of files.
@@ -183,6 +191,7 @@ impl<'a> BuildContext<'a> {
             own_addresses: "",
             on_php_site: false,
             resources,
+            maps: Maps::none(),
             compression: None,
             types: FileTypes::default(),
         }

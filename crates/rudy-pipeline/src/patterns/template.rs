@@ -7,8 +7,9 @@ use rudy_message::semantics::path::RequestPath;
 use rudy_message::semantics::percent::encode_query;
 use rudy_service::{Client, Request};
 
-use super::PathPattern;
+use super::{Maps, PathPattern};
 use crate::hosts::without_port;
+use crate::parts::{cookies, parameters};
 
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,12 @@ pub enum Piece {
     Client,
     /// A header field of the request.
     Field(HeaderName),
+    /// The first cookie of the request with this name.
+    Cookie(String),
+    /// The first parameter of the query with this name, decoded.
+    Parameter(String),
+    /// The text that a map has for the request.
+    Map(String),
 }
 
 /// The placeholders of a target, for messages.
@@ -55,6 +62,8 @@ pub struct Subject<'a> {
     pub pattern: &'a PathPattern,
     /// Who has sent it.
     pub client: &'a Client<'a>,
+    /// The maps of the configuration.
+    pub maps: &'a Maps,
 }
 
 /// A part of a text with placeholders.
@@ -122,8 +131,8 @@ impl Template {
         }
     }
 
-    /// Checks that the paths of a route define the placeholders.
-    pub fn check_paths(&self, paths: &[PathPattern]) -> Result<(), Invalid> {
+    /// Checks that the paths of a route, and the maps, define the placeholders.
+    pub fn check(&self, paths: &[PathPattern], maps: &Maps) -> Result<(), Invalid> {
         for piece in &self.0 {
             match piece {
                 Piece::Rest if !paths.iter().all(PathPattern::is_prefix) => {
@@ -133,6 +142,13 @@ impl Template {
                 Piece::Group(name) if !paths.iter().all(|path| path.has_group(name)) => {
                     let title = format!("{{{name}}} is no placeholder, and no group of the route's path");
                     return Err((title, TARGET_PLACEHOLDERS.to_owned()));
+                }
+                Piece::Map(name) if !maps.contains(name) => {
+                    let title = format!("there is no map `{name}`");
+                    return Err((
+                        title,
+                        format!("expected a table [maps.{name}] at the top of the main file"),
+                    ));
                 }
                 _ => {}
             }
@@ -173,22 +189,25 @@ impl Piece {
             "method" => Self::Method,
             "scheme" => Self::Scheme,
             "client" => Self::Client,
-            _ => match name.strip_prefix("header.") {
-                Some(field) => Self::Field(
+            _ => match name.split_once('.') {
+                Some(("header", field)) => Self::Field(
                     HeaderName::try_from(field)
                         .map_err(|_| (format!("\"{field}\" is not a field name"), String::new()))?,
                 ),
-                None if name.contains(['.', '-']) => {
+                Some(("cookie", name)) => Self::Cookie(name.to_owned()),
+                Some(("query", name)) => Self::Parameter(name.to_owned()),
+                Some(("map", name)) => Self::Map(name.to_owned()),
+                _ if name.contains(['.', '-']) => {
                     return Err((format!("unknown placeholder {{{name}}}"), TARGET_PLACEHOLDERS.to_owned()));
                 }
-                None => Self::Group(name.to_owned()),
+                _ => Self::Group(name.to_owned()),
             },
         })
     }
 
     /// Appends the value. `in_query` is whether the text has a query already.
     fn fill(&self, subject: &Subject<'_>, in_query: bool, text: &mut Vec<u8>) -> Result<(), String> {
-        let Subject { request, path, pattern, client } = subject;
+        let Subject { request, path, pattern, client, maps } = subject;
         // A part of the path must not become another parameter, as in nginx.
         let encoded = |part: &str| if in_query { encode_in_query(part) } else { part.to_owned() };
         let mut push = |part: &str| text.extend_from_slice(part.as_bytes());
@@ -225,6 +244,11 @@ impl Piece {
                 let separator: &[u8] = if *name == header::COOKIE { b"; " } else { b", " };
                 text.extend_from_slice(&lines.join(separator));
             }
+            Self::Cookie(name) => text.extend_from_slice(cookies(request, name).next().unwrap_or_default()),
+            Self::Parameter(name) => {
+                text.extend_from_slice(&parameters(request, name).next().unwrap_or_default());
+            }
+            Self::Map(name) => push(&encoded(maps.text(name, subject)?)),
         }
         Ok(())
     }
@@ -259,6 +283,9 @@ impl fmt::Display for Template {
             Piece::Scheme => f.write_str("{scheme}"),
             Piece::Client => f.write_str("{client}"),
             Piece::Field(name) => write!(f, "{{header.{name}}}"),
+            Piece::Cookie(name) => write!(f, "{{cookie.{name}}}"),
+            Piece::Parameter(name) => write!(f, "{{query.{name}}}"),
+            Piece::Map(name) => write!(f, "{{map.{name}}}"),
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::hosts::includes;
 pub use crate::hosts::{HostPattern, Hosts, Listeners};
 pub use crate::hosts::{explain_rejected, machine_name, own_hosts, with_name, without_port};
 use crate::internal_redirect;
-pub use crate::patterns::{PathPattern, template};
+pub use crate::patterns::{MapTable, Maps, PathPattern, template};
 
 /// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]

@@ -38,6 +38,7 @@ use rudy_files::FilesTable;
 use rudy_log::ErrorLogOptions;
 use rudy_pipeline::client_address::Options as ClientAddress;
 use rudy_pipeline::exchange::RequestIdTable;
+use rudy_pipeline::routing::Maps;
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_units::Time;
 
@@ -144,6 +145,9 @@ pub struct Config {
     /// Where the responses of `cache` are stored, and how many.
     #[setting(example = { path = "/var/cache/rudy", size = "50G" })]
     pub cache: StoreTable,
+    /// Maps from a part of a request to a text, by name: `{map.NAME}` is the text in redirects, rewrites and header fields.
+    #[setting(default, example = { tenant = { from = "{cookie.tenant}", values = { acme = "blue" }, default = "green" } })]
+    pub maps: Maps,
     /// Settings for all sites.
     #[setting(part)]
     pub defaults: SiteDefaults,

@@ -16,7 +16,7 @@ use rudy_guard::{
 use rudy_mirror::{Mirror, MirrorTable};
 use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::compression::CompressionSetting;
-use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::routing::{Maps, PathPattern};
 use rudy_pipeline::{Resources, Step};
 
 use self::admission::{Admission, Shared, without_user_fields};
@@ -42,7 +42,7 @@ impl AllSites {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let (steps, location) = (&config.defaults.steps, &config.location);
-        steps.check(&[PathPattern::everything()], location, problems);
+        steps.check((&[PathPattern::everything()], &config.maps), location, problems);
         let shared = Shared::new(resources, config, None);
         let admission =
             Admission::new(&steps.admission, &Admission::default(), &shared, location, problems).for_all();
@@ -60,6 +60,7 @@ impl AllSites {
 /// The steps that all routes of a site share.
 pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
+    maps: &'c Maps,
     of_all: &'c AllSites,
     defaults: &'c StepsTable,
     pub(crate) settings: EffectiveSettings<'c>,
@@ -88,7 +89,7 @@ impl<'c> SiteSteps<'c> {
         body_bytes_max: u64,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        site.steps.check(&[PathPattern::everything()], &site.location, problems);
+        site.steps.check((&[PathPattern::everything()], &config.maps), &site.location, problems);
         let pages = site.steps.pages(of_all.pages.as_ref(), &site.location, problems);
         let shared = Shared::new(resources, config, Some(site));
         let table = &site.steps.admission;
@@ -108,6 +109,7 @@ impl<'c> SiteSteps<'c> {
         let compressor = settings.innermost(|steps| steps.compression.as_ref()).and_then(compressor);
         Self {
             site,
+            maps: &config.maps,
             of_all,
             defaults: &config.defaults.steps,
             settings,
@@ -156,7 +158,7 @@ impl<'c> SiteSteps<'c> {
         settings: &EffectiveSettings<'_>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Arc<dyn Step>> {
-        route.steps.check(&route.paths, &route.location, problems);
+        route.steps.check((&route.paths, self.maps), &route.location, problems);
         let pages = route.steps.pages(self.pages.as_ref(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);

@@ -169,7 +169,13 @@ impl<'c> Explanation<'c> {
         self.line("Handler", &format!("{}: {}", table.key(), table.describe()));
         let HandlerTable::Rewrite(rewrite) = table else { return Ok(None) };
         self.text.push('\n');
-        let subject = Subject { request: &request, path: &path, pattern: found.pattern, client };
+        let subject = Subject {
+            request: &request,
+            path: &path,
+            pattern: found.pattern,
+            client,
+            maps: &self.routes.maps,
+        };
         rewrite.target(&subject).map(|(uri, _)| Some(uri))
     }
 

@@ -14,7 +14,7 @@ use rudy_guard::{
 use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::field_changes::FieldChanges;
 use rudy_pipeline::media_types::{Charset, MediaTypeTable};
-use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::routing::{Maps, PathPattern};
 use rudy_units::{Size, Timeout};
 
 pub(crate) use self::admission::AdmissionTable;
@@ -28,7 +28,7 @@ pub struct StepsTable {
     /// Changes to the header fields of every response, errors and redirects too: a value sets a field, `false` removes it,
     /// `{ add = "..." }` adds a line, `{ default = "..." }` sets a field that the response lacks, and
     /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
-    /// `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request). The changes of a route come
+    /// `{method}`, `{scheme}`, `{client}` (its address), `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` (of the request) and `{map.NAME}`. The changes of a route come
     /// after those of its site, and replace them for the same field. A value of `Cache-Control` or `Expires` that lets caches store a response
     /// is for successful ones (2xx and 304) only, except with `{ set = "...", always = true }`.
     #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
@@ -118,11 +118,16 @@ impl StepsTable {
     }
 
     /// Reports invalid settings of a site or a route.
-    pub(crate) fn check(&self, paths: &[PathPattern], location: &Location, problems: &mut Vec<Problem>) {
+    pub(crate) fn check(
+        &self,
+        defined: (&[PathPattern], &Maps),
+        location: &Location,
+        problems: &mut Vec<Problem>,
+    ) {
         let tables =
             [("response_headers", &self.response_headers), ("request_headers", &self.request_headers)];
         for (key, changes) in tables {
-            problems.extend(changes.problems(paths, &location.key(key), key == "request_headers"));
+            problems.extend(changes.problems(defined, &location.key(key), key == "request_headers"));
         }
     }
 

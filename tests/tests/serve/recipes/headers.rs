@@ -55,4 +55,9 @@ a GET /shop?a => 308 308... | location: https://shop.example.org/?a
 # Limits
 a POST /upload | Content-Length: 200000 => 200 POST /upload script=none query= body=200000
 a POST /x | Content-Length: 200000 | Expect: 100-continue => 413 413...
+
+# Maps
+a GET /theme.css | Cookie: tenant=acme => 200 blue | x-theme:
+a GET /a.html | Cookie: tenant=bob => 200 <p>a | x-theme: green
+a GET /a.html => 200 <p>a | x-theme: gray
 ";

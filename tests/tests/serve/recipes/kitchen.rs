@@ -3,7 +3,8 @@
 use rudy_tests::prelude::*;
 
 /// The files in `/srv` of all pages.
-const FILES: [(&str, &str); 43] = [
+const FILES: [(&str, &str); 44] = [
+    ("www/themes/blue.css", "blue"),
     ("www/index.html", "<p>index"),
     ("www/index.php", "script"),
     ("www/403.html", "<p>403 page"),

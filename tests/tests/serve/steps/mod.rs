@@ -8,6 +8,7 @@ mod conditions;
 mod forward;
 mod internal;
 mod login;
+mod maps;
 mod next_route;
 mod protocols;
 mod rejections;

@@ -38,7 +38,8 @@ fn a_request_for_a_missing_file_goes_to_the_next_route_as_it_was_sent() {
         let response = server.request(method, target, &[]);
         assert_eq!(response.status, status, "{method} {target}: {}", response.text());
         assert!(status != 200 || response.text() == text, "{method} {target}: {}", response.text());
-        assert_eq!(response.field("x-files").is_some(), target.starts_with("/app/"), "{method} {target}");
+        // The fields of a response are those of the route that responds.
+        assert_eq!(response.field("x-files").is_some(), response.text() == "a file", "{method} {target}");
     }
     let with_field = |target| server.get_with(target, &["X-A: 1"]).status;
     assert_eq!((with_field("/app/closed/x"), server.get("/app/closed/x").status), (403, 200));
@@ -48,6 +49,6 @@ fn a_request_for_a_missing_file_goes_to_the_next_route_as_it_was_sent() {
 fn a_route_without_a_next_one_is_reported() {
     let output =
         Rudy::check("[[site]]\n[[site.route]]\npath = '/*'\nfiles = { root = '.', next_route = true }\n");
-    let (code, error) = output.error();
-    assert!(code == Some(1) && error.contains("this is the last route of the site"), "{error}");
+    let (_, error) = output.error();
+    assert!(error.contains("this is the last route of the site"), "{error}");
 }
