@@ -32,7 +32,7 @@ fn is_framing(name: &HeaderName) -> bool {
     NEVER_STORED.contains(name) || *name == CONTENT_LENGTH || *name == CONTENT_RANGE
 }
 
-/// Returns the fields of a response that a shared cache may store.
+/// Returns the fields of a response that a shared cache may store. A `Set-Cookie` among them forbids to store it.
 pub(crate) fn stored_fields(fields: &HeaderMap, directives: &ResponseDirectives) -> HeaderMap {
     let mut stored = fields.clone();
     for line in fields.get_all(CONNECTION) {
@@ -59,15 +59,16 @@ pub(crate) fn remove_qualified(fields: &mut HeaderMap, directives: &ResponseDire
 
 impl Policy {
     /// Returns the lines of a response that are for the client of its request alone: it receives them, but they are not stored, and no
-    /// other client gets them. They are the fields that `no-cache` or `private` names, and a `Set-Cookie`, also of a 304. `stored` has the
-    /// directives beside those of the response: those of the object that a 304 has updated.
+    /// other client gets them. They are the fields that `no-cache` or `private` names, and a `Set-Cookie`, also of a 304, unless the settings
+    /// remove it. `stored` has the directives beside those of the response: those of the object that a 304 has updated.
     #[must_use]
     pub fn unshared_fields(&self, response: &HeaderMap, stored: &HeaderMap) -> HeaderMap {
         let mut unshared = HeaderMap::new();
         for directives in [self.of_origin(response), self.of_origin(stored)] {
             let named = directives.no_cache.fields().iter().chain(directives.private.fields());
-            let own = named.chain((!self.store_set_cookie).then_some(&SET_COOKIE));
-            for name in own.filter(|name| !is_framing(name)) {
+            let own = named.chain([&SET_COOKIE]);
+            let is_removed = |name: &HeaderName| self.remove_set_cookie && *name == SET_COOKIE;
+            for name in own.filter(|name| !is_framing(name) && !is_removed(name)) {
                 unshared.remove(name);
                 unshared.extend(response.get_all(name).iter().map(|line| (name.clone(), line.clone())));
             }
@@ -77,12 +78,10 @@ impl Policy {
 
     /// Updates stored fields with those of a newer response, which replace all lines of the same name (§3.2). What says how to read the
     /// stored bytes remains: their length, part and coding, as in Varnish. A `Content-Type` may be corrected.
-    pub(crate) fn update_fields(&self, stored: &mut HeaderMap, newer: &HeaderMap) {
+    pub(crate) fn update_fields(stored: &mut HeaderMap, newer: &HeaderMap) {
         let newer = stored_fields(newer, &ResponseDirectives::default());
-        let is_kept = |name: &HeaderName| {
-            [CONTENT_LENGTH, CONTENT_RANGE, CONTENT_ENCODING].contains(name)
-                || (*name == SET_COOKIE && !self.store_set_cookie)
-        };
+        let is_kept =
+            |name: &HeaderName| [CONTENT_LENGTH, CONTENT_RANGE, CONTENT_ENCODING, SET_COOKIE].contains(name);
         for name in newer.keys().filter(|name| !is_kept(name)) {
             stored.remove(name);
             for line in newer.get_all(name) {
@@ -148,6 +147,11 @@ mod tests {
         let expected =
             fields(&[("set-cookie", "a=1"), ("set-cookie", "b=1"), ("x-stored", "2"), ("x-user", "1")]);
         assert_eq!(unshared, expected);
+        let removing = Policy { remove_set_cookie: true, ..Policy::default() };
+        let expected = fields(&[("x-stored", "2"), ("x-user", "1")]);
+        assert_eq!(removing.unshared_fields(&received, &stored), expected);
+        let named = fields(&[("cache-control", "private=\"set-cookie\""), ("set-cookie", "a=1")]);
+        assert!(removing.unshared_fields(&named, &stored).is_empty());
     }
 
     #[test]
@@ -172,7 +176,7 @@ mod tests {
             ("connection", "x-d"),
             ("x-d", "1"),
         ]);
-        Policy::default().update_fields(&mut stored, &newer);
+        Policy::update_fields(&mut stored, &newer);
         let expected = fields(&[
             ("x-a", "3"),
             ("x-b", "1"),

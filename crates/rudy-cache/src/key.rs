@@ -151,6 +151,7 @@ impl fmt::Debug for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Parameters, VariableName};
 
     fn text(key: &Key) -> &str {
         std::str::from_utf8(key.as_bytes()).unwrap()
@@ -253,10 +254,16 @@ mod tests {
         assert_eq!(keys, [key, policy.key(true, b"a", b"/b/e")]);
     }
 
+    /// Returns the target in the key of a request.
+    fn target(query: QueryRules, target: &str) -> String {
+        let key = Policy { query, ..Policy::default() }.key(true, b"a.example", target.as_bytes());
+        text(&key).trim_start_matches("https://a.example").to_owned()
+    }
+
     #[test]
     fn query_rules_ignore_and_sort_parameters() {
         let ignored = || vec!["fbclid".into(), "utm_*".into()];
-        for (ignored, sorted, target, expected) in [
+        for (ignored, sorted, requested, expected) in [
             (vec![], false, "/a?b=1&&utm_x", "/a?b=1&&utm_x"),
             (vec![], false, "/a?", "/a?"),
             (ignored(), false, "/a", "/a"),
@@ -269,15 +276,47 @@ mod tests {
             (vec![], true, "/a?c=1;b=2&a=3", "/a?c=1;b=2&a=3"),
             (vec![], true, "/a?x&%61=1&a=2&A=3&+a=4&a[b]=5", "/a?%61=1&a=2&A=3&+a=4&a[b]=5&x"),
         ] {
-            let policy = Policy { query: QueryRules { ignored, sorted }, ..Policy::default() };
-            let key = policy.key(true, b"a.example", target.as_bytes());
-            assert_eq!(text(&key), format!("https://a.example{expected}"), "{target}");
+            let rules = QueryRules { parameters: Parameters::Except(ignored), sorted };
+            assert_eq!(target(rules, requested), expected, "{requested}");
+        }
+    }
+
+    #[test]
+    fn query_rules_keep_only_the_listed_parameters_in_every_spelling() {
+        let only = |names: &[&str], sorted| {
+            let names = names.iter().map(|name| VariableName::new(name)).collect();
+            QueryRules { parameters: Parameters::Only(names), sorted }
+        };
+        for (names, sorted, requested, expected) in [
+            (&["page", "q"][..], false, "/a?x=1&q=b&utm_x&page=2&page=3&pages=4", "/a?q=b&page=2&page=3"),
+            (&["page"], false, "/a?x=page&page", "/a?page"),
+            (&["page"], false, "/page?x", "/page"),
+            (
+                &["page"],
+                false,
+                "/a?%70age=1&Page=2&+page=3&page[]=4&p",
+                "/a?%70age=1&Page=2&+page=3&page[]=4",
+            ),
+            (
+                &["my_page"],
+                false,
+                "/a?my.page=1&my[page=2&my%20page=3&mypage",
+                "/a?my.page=1&my[page=2&my%20page=3",
+            ),
+            // Applications that separate by `;` find the listed one in these.
+            (&["page"], false, "/a?x=1;page=2&amp;page=3&x;y", "/a?x=1;page=2&amp;page=3"),
+            (&["filter_*"], false, "/a?filter_b=1&Filter%5fc=2&b", "/a?filter_b=1&Filter%5fc=2"),
+            (&["b", "a"], true, "/a?b=1&c&a=2", "/a?a=2&b=1"),
+            (&[], false, "/a?b=1&", "/a"),
+            (&[], false, "/a?", "/a"),
+        ] {
+            assert_eq!(target(only(names, sorted), requested), expected, "{requested}");
         }
     }
 
     #[test]
     fn query_rules_apply_to_invalidated_keys() {
-        let query = QueryRules { ignored: vec!["x".into()], sorted: false };
+        let query = QueryRules { parameters: Parameters::Except(vec!["x".into()]), sorted: false };
         let policy = Policy { query, ..Policy::default() };
         let request = Request::post("/").body(()).unwrap();
         let response = Response::builder().header("location", "/c?x=1&y").body(()).unwrap();

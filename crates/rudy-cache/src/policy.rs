@@ -30,8 +30,9 @@ pub struct Policy {
     /// Whether to store responses to requests with `Authorization` as if they had none. §3.5 forbids that unless the response allows
     /// it: the operator declares that responses are the same for all users.
     pub ignore_authorization: bool,
-    /// Whether to store responses with `Set-Cookie`. §7.3 permits it, but a shared cookie is a shared session.
-    pub store_set_cookie: bool,
+    /// Whether to remove `Set-Cookie` from responses that are stored then, also for the client of the request. By default, they are not
+    /// stored: §7.3 permits it, but a shared cookie is a shared session.
+    pub remove_set_cookie: bool,
     /// For how long a stale response may replace an error, whatever the origin permits. §4.2.4 permits such a configuration,
     /// but not against `must-revalidate` and the like.
     pub stale_if_error: Seconds,

@@ -34,7 +34,7 @@ pub enum NotStored {
     /// The request has `Authorization`, and the response does not allow it (§3.5).
     #[error("the request has Authorization, and the response allows no shared use")]
     Authorization,
-    /// The response sets a cookie. See [`Policy::store_set_cookie`].
+    /// The response sets a cookie. See [`Policy::remove_set_cookie`].
     #[error("the response sets a cookie")]
     SetCookie,
     /// `Vary: *` (§4.1).
@@ -102,6 +102,9 @@ impl Policy {
         }
         let directives = self.of_origin(response);
         let mut fields = stored_fields(response, &directives);
+        if self.remove_set_cookie {
+            fields.remove(SET_COOKIE);
+        }
         add_date(&mut fields, exchange.received_at);
         add_coding(&mut fields);
         let content = content(status, &mut fields)?;
@@ -145,7 +148,7 @@ impl Policy {
         if is_authorized && !self.ignore_authorization && !directives.allows_authorized() {
             return Err(NotStored::Authorization);
         }
-        if fields.contains_key(SET_COOKIE) && !self.store_set_cookie {
+        if fields.contains_key(SET_COOKIE) {
             return Err(NotStored::SetCookie);
         }
         let is_explicit = directives.public || explicit_lifetime(fields, directives).is_some();

@@ -27,7 +27,7 @@ impl Policy {
     /// to the request.
     ///
     /// If there is none, no stored response may be used: the request has to be sent again without conditions. A `Set-Cookie` of
-    /// the 304 is not stored by default; it is only for this client. A 304 after [`Forward::Bypass`](crate::Forward::Bypass) is
+    /// the 304 is not stored; it is only for this client. A 304 after [`Forward::Bypass`](crate::Forward::Bypass) is
     /// about the conditions of the client, and only for the client.
     pub fn freshen<B, C>(
         &self,
@@ -84,7 +84,7 @@ impl Policy {
         newer: &HeaderMap,
         exchange: Exchange,
     ) -> Result<(), NotStored> {
-        self.update_fields(&mut stored.fields, newer);
+        Self::update_fields(&mut stored.fields, newer);
         if date_of(newer, &DATE).is_none() {
             stored.fields.insert(DATE, exchange.received_at.to_value());
         }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE, VARY};
+use http::header::{CONTENT_LENGTH, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
 use rudy_pipeline::pages;
@@ -222,6 +222,11 @@ impl Fetch {
     /// Receives a response from the origin, and stores it if possible. Otherwise it is for the first request only.
     async fn receive(mut self, received: Received) {
         let Received { mut response, exchange, epoch } = received;
+        let stored = self.storable(&response, exchange);
+        if stored.is_ok() && self.policy().remove_set_cookie {
+            // Also if only a later one is stored, so that all clients receive the same.
+            response.headers_mut().remove(SET_COOKIE);
+        }
         if self.decision == Decision::Forward(Forward::Bypass) {
             return self.pass(response, false);
         }
@@ -230,7 +235,7 @@ impl Fetch {
             self.freshen_from_head(&view, exchange, epoch).await;
             return self.pass(response, false);
         }
-        let Ok(stored) = self.storable(&response, exchange) else {
+        let Ok(stored) = stored else {
             let is_marked = !is_error(response.status()) && !self.subject.is_exclusive;
             return self.pass(response, is_marked);
         };

@@ -1,13 +1,12 @@
 //! A request as the decisions of the cache see it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HOST, RANGE, UPGRADE, VARY};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Uri};
 use http_body::Body as _;
-use rudy_cache::{Key, Policy, variable_name};
+use rudy_cache::{Key, Policy, VariableName};
 use rudy_message::semantics::negotiation::preferred_language;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_service::{Client, Observer, Request};
@@ -24,8 +23,10 @@ static ROUTE_FIELD: HeaderName = HeaderName::from_static("rudy-cache-route");
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyRules {
     headers: Vec<HeaderName>,
-    cookies: Vec<CookieName>,
-    bypass: Vec<CookieName>,
+    cookies: Vec<VariableName>,
+    bypass: Vec<VariableName>,
+    /// Whether requests with a query in their key bypass the cache.
+    bypass_query: bool,
     /// Empty if `Accept-Language` is left as it is.
     languages: Vec<String>,
     /// The route, if conditions choose it among others for the same URL.
@@ -80,26 +81,28 @@ pub(super) struct Subject {
 
 impl KeyRules {
     pub(super) fn new(table: &CacheTable, route: Option<HeaderValue>) -> Self {
-        let cookies = |list| names(list).iter().map(|name| CookieName::new(name)).collect();
+        let cookies = |list| names(list).iter().map(|name| VariableName::new(name)).collect();
         let headers = table.key_headers.as_ref().map_or(&[][..], |names| names.as_slice());
         let languages = table.languages.as_ref().map_or(&[][..], |languages| languages.as_slice());
         Self {
             headers: headers.iter().map(|field| field.0.clone()).collect(),
             cookies: cookies(table.key_cookies.as_ref()),
             bypass: cookies(table.bypass_cookies.as_ref()),
+            bypass_query: table.bypass_query,
             languages: languages.iter().map(|language| language.0.clone()).collect(),
             route,
         }
     }
 
     /// Whether a request must not use the cache.
-    pub(super) fn bypasses(&self, request: &Request<'_>) -> bool {
+    pub(super) fn bypasses(&self, policy: &Policy, request: &Request<'_>) -> bool {
         let fields = request.headers();
         // The method is checked by the decisions. The page of an error depends on the error.
         fields.contains_key(UPGRADE)
             || !request.body().is_end_stream()
             || request.state().error_page_for.is_some()
             || self.has_bypass_cookie(fields)
+            || (self.bypass_query && policy.query.apply(target(request)).contains(&b'?'))
     }
 
     pub(super) fn has_bypass_cookie(&self, fields: &HeaderMap) -> bool {
@@ -235,50 +238,10 @@ fn pieces(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether an application may read a cookie with one of these names. Some also separate cookies by commas or whitespace.
-fn has_cookie(piece: &[u8], patterns: &[CookieName]) -> bool {
+fn has_cookie(piece: &[u8], patterns: &[VariableName]) -> bool {
     let cookies = piece.split(|byte| b", \t".contains(byte)).chain([piece]);
     let mut names = cookies.map(|cookie| cookie.split(|byte| *byte == b'=').next().unwrap_or_default());
     names.any(|name| !name.is_empty() && patterns.iter().any(|pattern| pattern.matches(name)))
-}
-
-/// The name of a cookie in the settings, or the start of names.
-#[derive(Debug, Clone)]
-struct CookieName {
-    text: Vec<u8>,
-    /// Whether it is the start of names: it ended with `*`.
-    is_start: bool,
-    /// As applications may read it, and as PHP reads it if an index has no end.
-    read: [Vec<u8>; 2],
-}
-
-impl CookieName {
-    fn new(pattern: &str) -> Self {
-        let (text, is_start) = match pattern.strip_suffix('*') {
-            Some(start) => (start.as_bytes(), true),
-            None => (pattern.as_bytes(), false),
-        };
-        let read = [variable_name(text).into_owned(), variable_name(&without_index(text)).into_owned()];
-        Self { text: text.to_vec(), is_start, read }
-    }
-
-    /// Whether an application may read a name as this one.
-    fn matches(&self, name: &[u8]) -> bool {
-        let is = |name: &[u8], text: &[u8]| {
-            if self.is_start { name.starts_with(text) } else { name == text }
-        };
-        let [read, whole] = &self.read;
-        is(name, &self.text)
-            || is(&variable_name(name), read)
-            || is(&variable_name(&without_index(name)), whole)
-    }
-}
-
-/// PHP makes an index without an end a part of the name.
-fn without_index(name: &[u8]) -> Cow<'_, [u8]> {
-    if !name.contains(&b'[') {
-        return Cow::Borrowed(name);
-    }
-    name.iter().map(|byte| if *byte == b'[' { b'_' } else { *byte }).collect::<Vec<_>>().into()
 }
 
 #[cfg(test)]

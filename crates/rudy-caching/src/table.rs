@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::HeaderName;
-use rudy_cache::{ByStatus, Heuristic, Policy, QueryRules, Seconds};
-use rudy_config::{Int, Invalid, OneOrMany, Setting, Shape, Table, Value, two_lines};
+use rudy_cache::{ByStatus, Heuristic, Parameters, Policy, QueryRules, Seconds, VariableName};
+use rudy_config::{Int, Invalid, Location, OneOrMany, Problem, Setting, Shape, Table, Value, two_lines};
 use rudy_pipeline::AllowedClients;
 use rudy_units::{Size, Time, Timeout};
 
@@ -28,6 +28,12 @@ pub struct CacheTable {
     /// the end match all that begin so.
     #[setting(example = ["session*", "wordpress_logged_in_*"])]
     pub bypass_cookies: Option<OneOrMany<String>>,
+    /// Requests with a query bypass the cache. Parameters that are no part of the key (`ignore_query`, `key_query`) do not count.
+    pub bypass_query: bool,
+    /// Stores a response from this number of requests for its URL within 10 minutes on. The requests before bypass the cache. The default
+    /// is 1.
+    #[setting(example = 3)]
+    pub min_uses: Option<Int<1, 10_000>>,
     /// Freshness of responses that declare none: a time for 200, 203, 204, 300, 301 and 308, or a table by status. By default,
     /// such responses are validated before each use.
     #[setting(example = "5m", example = { "200" = "5m", "404" = "10s", "5xx" = "1s" })]
@@ -48,6 +54,9 @@ pub struct CacheTable {
     pub ignore_authorization: bool,
     /// Ignores `Cache-Control` of requests. By default, a client that reloads has the response validated, at most once a second.
     pub ignore_client_cache_control: bool,
+    /// Stores responses in spite of `Set-Cookie`, and removes this field, also for the client of the request. By default, they are not
+    /// stored. Use it only if the responses are the same for all clients: cookies of a login get lost.
+    pub remove_set_cookie: bool,
     /// For how long a stale response replaces an error of the upstream (500, 502, 503, 504), unless the response forbids that. The
     /// default is only what the response allows.
     #[setting(example = "1d")]
@@ -58,6 +67,10 @@ pub struct CacheTable {
     /// at the end match all that begin so.
     #[setting(example = ["utm_*", "fbclid", "gclid"])]
     pub ignore_query: Option<OneOrMany<String>>,
+    /// The only parameters of the query that the response depends on, instead of `ignore_query`; `[]` is for none. All others are passed
+    /// on, but are no part of the key. Names with `*` at the end match all that begin so.
+    #[setting(example = ["page", "q"])]
+    pub key_query: Option<OneOrMany<String, 0>>,
     /// Whether the order of parameters with different names is no part of the key.
     pub sort_query: bool,
     /// Request fields that the response depends on, besides those in its `Vary`.
@@ -115,20 +128,50 @@ impl CacheTable {
             ignore_origin: self.ignore_cache_control,
             ignore_client: self.ignore_client_cache_control,
             ignore_authorization: self.ignore_authorization,
-            store_set_cookie: false,
+            remove_set_cookie: self.remove_set_cookie,
             stale_if_error: self.stale_if_error.map_or(Seconds::ZERO, |time| Seconds::new(time.0.as_secs())),
-            query: QueryRules { ignored: names(self.ignore_query.as_ref()), sorted: self.sort_query },
+            query: QueryRules { parameters: self.parameters(), sorted: self.sort_query },
             stale_beside_s_maxage: self.stale_with_s_maxage,
             scope,
         }
     }
 
+    fn parameters(&self) -> Parameters {
+        self.key_query.as_ref().map_or_else(
+            || Parameters::Except(names(self.ignore_query.as_ref())),
+            |listed| Parameters::Only(listed.as_slice().iter().map(|name| VariableName::new(name)).collect()),
+        )
+    }
+
+    /// Reports settings that exclude each other. `location` is that of the table.
+    #[must_use]
+    pub fn problem(&self, location: &Location) -> Option<Problem> {
+        self.key_query.as_ref().zip(self.ignore_query.as_ref())?;
+        let title = "this cache has both `key_query` and `ignore_query`";
+        let problem = Problem::key(&location.key("ignore_query"), title).label("without effect");
+        let problem = problem.also(&location.key("key_query"), "all other parameters are ignored");
+        Some(
+            problem
+                .help("remove `ignore_query`, or list all parameters to ignore in it and remove `key_query`"),
+        )
+    }
+
     /// Describes the cache for `rudy check --explain`.
     pub(super) fn describe(&self) -> Vec<String> {
-        let mut lines = vec!["cache: stores responses".to_owned()];
+        let stores = match self.min_uses() {
+            ..=1 => "cache: stores responses".to_owned(),
+            uses => format!("cache: stores responses after {uses} requests"),
+        };
+        let mut lines = vec![stores];
         let bypass = names(self.bypass_cookies.as_ref());
         if !bypass.is_empty() {
             lines.push(format!("cache: not for requests with cookies {}", bypass.join(", ")));
+        }
+        if self.bypass_query {
+            lines.push("cache: not for requests with a query".to_owned());
+        }
+        if self.remove_set_cookie {
+            lines.push("cache: removes Set-Cookie".to_owned());
         }
         lines
     }
@@ -136,6 +179,11 @@ impl CacheTable {
     /// How long a request waits for another one.
     pub(super) fn wait(&self) -> Duration {
         self.wait_timeout.map_or(WAIT, |timeout| timeout.0)
+    }
+
+    /// The number of the request for a URL whose response is stored.
+    pub(super) fn min_uses(&self) -> u32 {
+        self.min_uses.map_or(1, Int::as_u32)
     }
 
     /// Whether responses to one user are stored for others, without a directive that allows it.

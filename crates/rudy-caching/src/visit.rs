@@ -131,6 +131,9 @@ impl Visit {
             if let Some(registration) = first {
                 return self.lead(registration, decision, found.objects).await;
             }
+            if decision == Decision::Forward(Forward::UriMiss) && self.is_used_too_little() {
+                return self.pass().await;
+            }
             if is_alone || decision == Decision::Forward(Forward::Bypass) {
                 return self.lead(Registration::exclusive(), decision, found.objects).await;
             }
@@ -153,6 +156,13 @@ impl Visit {
             };
         }
         self.lead(Registration::exclusive(), Decision::Forward(Forward::UriMiss), Vec::new()).await
+    }
+
+    /// Whether too few requests for the key have found nothing stored until now, this one included. A request that joins others counts
+    /// more than once, but only when the number is reached.
+    fn is_used_too_little(&self) -> bool {
+        let min = self.shared.table.min_uses();
+        min > 1 && self.open.marks.count_use(&self.subject.key) < min
     }
 
     /// Whether this request can use a response that is being received: it would be a hit if it were stored.
@@ -183,7 +193,8 @@ impl Visit {
         validate(&shared, &open, subject, decision, objects, || origin);
     }
 
-    /// Sends the request to the origin for its client alone: nothing is stored, because another request is already to store the response.
+    /// Sends the request to the origin for its client alone: nothing is stored, because another request or a later one is to store the
+    /// response.
     async fn pass(self) -> Response {
         self.lead(Registration::exclusive(), Decision::Forward(Forward::Bypass), Vec::new()).await
     }

@@ -1,7 +1,9 @@
 //! A response is stored, looked up, updated and extended; or the input is the record of a stored response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use rudy_cache::{Decision, Exchange, Heuristic, HttpDate, Key, Policy, QueryRules, Seconds, Stored};
+use rudy_cache::{
+    Decision, Exchange, Heuristic, HttpDate, Key, Parameters, Policy, QueryRules, Seconds, Stored,
+};
 use rudy_message::syntax::split_field;
 
 pub(crate) fn run(data: &[u8]) {
@@ -29,10 +31,10 @@ fn conversation(kind: u8, seconds: i64, text: &[u8]) {
         heuristic: (kind & 8 != 0).then_some(Heuristic { percent: 10, max: Seconds::new(60) }),
         ignore_client: kind & 16 != 0,
         ignore_origin: seconds & 1 != 0,
-        store_set_cookie: kind & 32 != 0,
+        remove_set_cookie: kind & 32 != 0,
         stale_if_error: Seconds::new(u64::from(kind & 64)),
         stale_beside_s_maxage: kind & 128 != 0,
-        query: QueryRules { ignored: vec!["x*".into()], sorted: kind & 8 != 0 },
+        query: QueryRules { parameters: Parameters::Except(vec!["x*".into()]), sorted: kind & 8 != 0 },
         ..Policy::default()
     };
     let mut heads = text.split(|byte| *byte == 0).map(fields);

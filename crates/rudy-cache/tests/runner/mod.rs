@@ -130,7 +130,7 @@ fn set(policy: &mut Policy, setting: &str) -> Step {
         "ignore-origin" => policy.ignore_origin = true,
         "ignore-authorization" => policy.ignore_authorization = true,
         "ignore-client" => policy.ignore_client = true,
-        "store-set-cookie" => policy.store_set_cookie = true,
+        "remove-set-cookie" => policy.remove_set_cookie = true,
         "stale-if-error" => policy.stale_if_error = Seconds::new(number(value)?.unsigned_abs()),
         "stale-beside-s-maxage" => policy.stale_beside_s_maxage = true,
         _ => return Err(format!("not a setting: `{setting}`")),

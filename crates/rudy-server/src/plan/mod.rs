@@ -90,6 +90,7 @@ impl<'c> SiteSteps<'c> {
         problems: &mut Vec<Problem>,
     ) -> Self {
         site.steps.check((&[PathPattern::everything()], &config.maps), &site.location, problems);
+        problems.extend(site.caching.problem(&site.location));
         let pages = site.steps.pages(of_all.pages.as_ref(), &site.location, problems);
         let shared = Shared::new(resources, config, Some(site));
         let table = &site.steps.admission;
@@ -159,6 +160,7 @@ impl<'c> SiteSteps<'c> {
         problems: &mut Vec<Problem>,
     ) -> Vec<Arc<dyn Step>> {
         route.steps.check((&route.paths, self.maps), &route.location, problems);
+        problems.extend(route.caching.problem(&route.location));
         let pages = route.steps.pages(self.pages.as_ref(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);

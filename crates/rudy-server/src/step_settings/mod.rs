@@ -102,6 +102,13 @@ pub struct CacheSetting {
     pub cache: Option<CacheTable>,
 }
 
+impl CacheSetting {
+    /// Reports invalid settings of the cache of a site or a route.
+    pub(crate) fn problem(&self, location: &Location) -> Option<Problem> {
+        self.cache.as_ref()?.problem(&location.key("cache"))
+    }
+}
+
 impl StepsTable {
     /// Whether responses of the server itself depend on these settings.
     pub(crate) fn changes_errors(&self) -> bool {

@@ -30,6 +30,100 @@ fn parts_of_the_request_are_added_to_the_key_or_removed() {
 }
 
 #[test]
+fn listed_parameters_alone_are_part_of_the_key_in_every_spelling() {
+    let origin = Origin::start(|request, _| format!("Cache-Control: max-age=60|{}", request.target()));
+    let server = server(&origin.upstream, "{ key_query = [\"page\"] }");
+    assert_eq!(get(&server, "/a?x=1&page=2", &[]).text(), "/a?x=1&page=2", "the origin receives all of it");
+    for target in ["/a?x=1&page=2", "/a?page=2&y", "/a?page=2&y"] {
+        assert_eq!(hit(&server, target, &[]).text(), "/a?x=1&page=2");
+    }
+    for target in ["/a", "/a?page=3&y", "/a?%70age=2", "/a?y;page=2", "/a?page[]=2"] {
+        assert_eq!(get(&server, target, &[]).text(), target);
+    }
+    assert_eq!(hit(&server, "/a?z", &[]).text(), "/a");
+    let purged = server.rudy(&["cache", "purge", "http://a.example/a?q=1&page=2"]);
+    assert!(purged.is_success(), "{purged:?}");
+    assert_eq!(get(&server, "/a?page=2&y", &[]).text(), "/a?page=2&y");
+}
+
+#[test]
+fn an_empty_list_of_parameters_makes_the_query_no_part_of_the_key() {
+    let origin = Origin::start(|request, _| format!("Cache-Control: max-age=60|{}", request.target()));
+    let server = server(&origin.upstream, "{ key_query = [] }");
+    assert_eq!(hit(&server, "/a?x=1", &[]).text(), "/a?x=1");
+    assert_eq!(hit(&server, "/a", &[]).text(), "/a?x=1");
+}
+
+#[test]
+fn requests_with_a_query_in_their_key_bypass_the_cache() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let server = server(&origin.upstream, "{ bypass_query = true, ignore_query = [\"utm_*\"] }");
+    assert_eq!(hit(&server, "/a", &[]).text(), "1");
+    assert_eq!(hit(&server, "/a?utm_x=1", &[]).text(), "1");
+    for expected in ["2", "3"] {
+        let passed = get(&server, "/a?utm_x=1&q=1", &[]);
+        assert_eq!((passed.text(), handled(&passed).as_str()), (expected, "bypass"));
+    }
+}
+
+#[test]
+fn set_cookie_is_removed_from_responses_that_are_stored() {
+    let origin = Origin::start(|request, number| match request.target() {
+        "/own" => "Cache-Control: private\nSet-Cookie: a=1|own".to_owned(),
+        "/login" => "302 Location: /\nSet-Cookie: a=1|".to_owned(),
+        "/part" => {
+            "206 Cache-Control: max-age=60\nETag: \"a\"\nContent-Range: bytes 0-1/5\nSet-Cookie: a=1|pa"
+                .to_owned()
+        }
+        "/stale" if number > 1 => "304 ETag: \"a\"\nSet-Cookie: a=1|".to_owned(),
+        "/stale" => "Cache-Control: max-age=0\nETag: \"a\"\nSet-Cookie: a=1|body".to_owned(),
+        _ => format!("Cache-Control: max-age=60\nSet-Cookie: a=1|{number}"),
+    });
+    let server = server(&origin.upstream, "{ remove_set_cookie = true }");
+    let cookie = |response: &Response| response.field("set-cookie").map(str::to_owned);
+    let first = get(&server, "/stale", &[]);
+    assert_eq!((first.text(), cookie(&first)), ("body", None));
+    stored_stale(&server);
+    let validated = get(&server, "/stale", &[]);
+    assert_eq!((validated.text(), handled(&validated).as_str(), cookie(&validated)), ("body", "stale", None));
+    assert_eq!(cookie(&get(&server, "/a", &[])), None);
+    for _ in 0..2 {
+        assert_eq!(cookie(&hit(&server, "/a", &[])), None);
+    }
+    let part = get(&server, "/part", &["Range: bytes=0-1"]);
+    assert_eq!((part.status, cookie(&part)), (206, None));
+    // What is not stored is for one client, who may log in.
+    for (method, target) in [("GET", "/own"), ("GET", "/login"), ("POST", "/a")] {
+        assert_eq!(
+            cookie(&request(&server, method, target, &[])).as_deref(),
+            Some("a=1"),
+            "{method} {target}"
+        );
+    }
+}
+
+/// Waits until `/stale` is stored.
+fn stored_stale(server: &Server) {
+    let fields = ["Cache-Control: only-if-cached, max-stale"];
+    wait_until("it is stored", || get(server, "/stale", &fields).status == 200);
+}
+
+#[test]
+fn a_response_is_stored_after_a_number_of_requests() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60\nSet-Cookie: a=1|{number}"));
+    let server = server(&origin.upstream, "{ min_uses = 3, remove_set_cookie = true }");
+    for (target, text, how) in
+        [("/a", "1", "bypass"), ("/b", "2", "bypass"), ("/a", "3", "bypass"), ("/a", "4", "uri-miss")]
+    {
+        let response = get(&server, target, &[]);
+        assert_eq!((response.text(), handled(&response).as_str()), (text, how), "{target}");
+        assert_eq!(response.field("set-cookie"), None, "all clients receive the same");
+    }
+    assert_eq!(hit(&server, "/a", &[]).text(), "4");
+    assert_eq!(handled(&get(&server, "/b", &[])), "bypass");
+}
+
+#[test]
 fn ignored_parameters_are_no_part_of_the_key_after_a_rewrite() {
     let origin = Origin::start(|request, _| format!("Cache-Control: max-age=60|{}", request.target()));
     let rewrite = "[[site]]\n[[site.route]]\npath = \"/shop/*\"\nrewrite = \"/c/{rest}\"\n";
@@ -202,6 +296,8 @@ fn settings_without_an_effect_are_errors() {
         ("{ default_freshness = { 999 = \"1s\" } }", "\"999\" is not a status"),
         ("{ key_headers = [\"Cookie\"] }", "a key with all cookies"),
         ("{ heuristic_percent = 101 }", "101"),
+        ("{ min_uses = 0 }", "min_uses"),
+        ("{ key_query = \"a\", ignore_query = \"b\" }", "has both `key_query` and `ignore_query`"),
         ("\"yes\"", "`true`, `false` or a table"),
     ] {
         let output = Rudy::check(&config(&origin.upstream, settings));
