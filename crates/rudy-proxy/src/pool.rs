@@ -29,6 +29,9 @@ use super::tls::UpstreamTls;
 use super::upgrade::Offer;
 use super::url::{Destination, UpstreamUrl};
 
+/// The priority of backups, above those of SRV records.
+pub(super) const BACKUP: u32 = 1 << 16;
+
 /// The upstreams of one table.
 #[derive(Debug)]
 pub struct ProxyPool {
@@ -77,13 +80,13 @@ impl ProxyPool {
         let connections = Connections::new(versions.collect());
         let tls_of_members = table.urls().map(tls_of).collect();
         let upstream = Arc::new(Upstream::new(options, None, connections).with_tls(tls_of_members));
-        for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
+        for (id, UpstreamTable { url, weight, backup }) in (0..).zip(table.upstreams()) {
             let Destination::Address(address) = &url.destination else { continue };
             let member = MemberOptions {
                 limit: table.connections.as_usize(),
                 weight: weight.as_u32(),
                 hash: rudy_upstream::hash(url.to_string().as_bytes()),
-                priority: 0,
+                priority: priority_of(*backup),
                 is_retired: false,
             };
             upstream.pool().add(id, Endpoint::new(address, &resolver), member, Instant::now());
@@ -228,6 +231,11 @@ impl Outgoing for Attempts<'_> {
         // Without TLS, the upstream does not choose its version.
         !failure.cause.needs_own_connection() || !self.pool.is_h2c(member)
     }
+}
+
+/// Returns the priority of an upstream, to which that of a target of SRV records is added: all backups come after all others.
+pub(super) fn priority_of(is_backup: bool) -> u32 {
+    if is_backup { BACKUP } else { 0 }
 }
 
 fn not_connected(cause: Cause, start: Start) -> Failure {

@@ -147,6 +147,9 @@ pub struct UpstreamTable {
     /// Its share of the requests in relation to the other upstreams.
     #[setting(default = Int(1))]
     pub weight: Int<1, 1000>,
+    /// Sends it requests only while all upstreams that are no backups are ejected, unhealthy, drained, or have failed to serve the request.
+    #[setting(default = false)]
+    pub backup: bool,
 }
 
 /// The source of `Host` in requests to an upstream.
@@ -199,6 +202,10 @@ impl ProxyTable {
             let problem = Problem::key(&location.key("hash_balance_factor"), title);
             problems.push(problem.label("expected a choice, as in `choice = \"hash:path\"`"));
         }
+        if !self.upstreams().is_empty() && self.upstreams().iter().all(|upstream| upstream.backup) {
+            let problem = Problem::key(&location.key("upstreams"), "all upstreams are backups".to_owned());
+            problems.push(problem.label("remove `backup` from those that get requests first"));
+        }
         if self.send_proxy_protocol && self.urls().any(UpstreamUrl::is_http2) {
             let title = "`send_proxy_protocol` and `h2c` upstreams exclude each other";
             let problem = Problem::key(&location.key("send_proxy_protocol"), title.to_owned());
@@ -220,7 +227,7 @@ impl ProxyTable {
     /// Returns the problem of an upstream with SRV records and of settings that exclude them.
     fn problem_of_service(&self, location: &Location) -> Option<Problem> {
         let of_service = |upstream: &&UpstreamTable| upstream.url.service().is_some();
-        let UpstreamTable { url, weight } = self.upstreams().iter().find(of_service)?;
+        let UpstreamTable { url, weight, .. } = self.upstreams().iter().find(of_service)?;
         let (key, why) = if self.resolver.is_none() {
             ("upstreams", format!("{url} has SRV records: add name servers, as in `resolver = \"system\"`"))
         } else if self.sticky.is_some() {
