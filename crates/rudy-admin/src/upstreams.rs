@@ -13,6 +13,9 @@ pub struct UpstreamStatus {
     pub addresses: Vec<String>,
     /// Whether it gets requests.
     pub state: UpstreamState,
+    /// Whether it gets requests only while no other upstream does.
+    #[serde(default)]
+    pub backup: bool,
     /// How long it is ejected still, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ejected_ms: Option<u64>,
@@ -46,6 +49,14 @@ pub enum UpstreamState {
     Draining,
     /// It gets no requests and has none.
     Drained,
+}
+
+impl UpstreamStatus {
+    /// Returns its role, which follows its state where people read it.
+    #[must_use]
+    pub fn role(&self) -> &'static str {
+        if self.backup { " (backup)" } else { "" }
+    }
 }
 
 impl UpstreamState {

@@ -223,6 +223,11 @@ impl<P: Protocol> Exchange<P> {
         self.checkout.is_none() && self.received.body.is_empty()
     }
 
+    /// Returns whether the request's body can be sent again.
+    pub fn can_repeat(&self) -> bool {
+        self.sending.can_repeat()
+    }
+
     /// Returns the request's body for another attempt, if it can be read again.
     pub fn take_upload(&mut self) -> Option<Upload> {
         self.sending.take_upload()

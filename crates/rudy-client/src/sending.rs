@@ -44,6 +44,8 @@ pub struct Sending {
     output: Bytes,
     /// The number of bytes that the connection has accepted.
     sent: u64,
+    /// Whether the rest of the request is not sent, because its body was taken.
+    is_cut: bool,
 }
 
 /// Why a request cannot be sent.
@@ -81,7 +83,7 @@ impl Sending {
     /// Starts a request whose head was sent as a frame.
     #[must_use]
     pub fn in_frames(upload: Upload) -> Self {
-        Self { coding: BodyCoding::Frames, upload, output: Bytes::new(), sent: 0 }
+        Self { coding: BodyCoding::Frames, upload, output: Bytes::new(), sent: 0, is_cut: false }
     }
 
     /// Starts a request: `encode_head` appends its head, and returns the coding of its body. What the connection does not accept at once
@@ -98,7 +100,7 @@ impl Sending {
         OUTPUT.with_borrow_mut(|out| {
             out.clear();
             let coding = encode_head(connection, out)?;
-            let mut sending = Self { coding, upload, output: Bytes::new(), sent: 0 };
+            let mut sending = Self { coding, upload, output: Bytes::new(), sent: 0, is_cut: false };
             let cx = &mut Context::from_waker(Waker::noop());
             // A body in memory is sent together with the head.
             if sending.upload.is_in_memory() {
@@ -121,7 +123,7 @@ impl Sending {
         connection: &mut C,
     ) -> Poll<Result<(), SendError>> {
         // The body stays complete for another attempt.
-        if !connection.is_open() {
+        if self.is_cut || !connection.is_open() {
             return Poll::Pending;
         }
         loop {
@@ -179,7 +181,7 @@ impl Sending {
 
     /// Returns whether the whole request was sent.
     pub fn is_done(&self) -> bool {
-        self.output.is_empty() && self.upload.is_ended()
+        !self.is_cut && self.output.is_empty() && self.upload.is_ended()
     }
 
     /// Returns whether the upstream waits for a part of the body that the client has not sent. The client's connection limits that
@@ -188,9 +190,23 @@ impl Sending {
         self.output.is_empty() && self.upload.waits_for_client()
     }
 
-    /// Returns the body for another attempt, if it can be read again.
+    /// Returns whether the body can be sent again.
+    pub fn can_repeat(&self) -> bool {
+        self.upload.can_rewind()
+    }
+
+    /// Returns the body for another attempt, if it can be read again. Of this one, nothing more is sent.
     pub fn take_upload(&mut self) -> Option<Upload> {
-        std::mem::take(&mut self.upload).rewind()
+        if !self.can_repeat() {
+            return None;
+        }
+        // An upstream would take the next request on the connection for the rest of the body.
+        self.is_cut = !self.is_done();
+        let upload = std::mem::take(&mut self.upload);
+        if !self.is_cut {
+            self.upload.end();
+        }
+        upload.rewind()
     }
 
     /// Encodes available parts of the body. Ready when there is something to send, or all of it was encoded.
@@ -221,6 +237,30 @@ mod tests {
     use crate::buffer::{Buffer, Buffers};
     use crate::plain::Plain;
     use crate::{Socket, SocketConnection as _};
+
+    #[tokio::test]
+    async fn after_its_body_was_taken_a_request_is_done_only_if_it_was_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connection = Plain::new(Socket::connect(listener.local_addr().unwrap()).await.unwrap());
+        let body = |pieces: &'static [u8]| Upload::of_client(RequestBody::whole(Bytes::from_static(pieces)));
+        let mut begin = |upload, coding| {
+            let begun = Sending::begin(upload, &mut connection, |_, out| {
+                out.extend_from_slice(b"head ");
+                Ok::<_, &str>(coding)
+            });
+            begun.unwrap()
+        };
+        let mut sent = begin(Upload::default(), BodyCoding::Plain);
+        assert!(sent.is_done() && sent.take_upload().is_some() && sent.is_done());
+        let mut unsent = begin(body(b"body"), BodyCoding::Plain);
+        assert!(!unsent.is_done() && unsent.take_upload().is_some_and(|upload| upload.length() == Some(4)));
+        let mut passed_on = begin(body(b"body"), BodyCoding::Plain);
+        let cx = &mut Context::from_waker(Waker::noop());
+        let _ = unsent.poll(cx, &mut connection);
+        assert!(!unsent.is_done(), "the rest is never sent");
+        assert!(matches!(passed_on.poll(cx, &mut connection), Poll::Ready(Ok(()))));
+        assert!(passed_on.take_upload().is_none() && passed_on.is_done());
+    }
 
     #[tokio::test]
     async fn without_a_head_nothing_of_a_request_is_sent() {

@@ -143,14 +143,20 @@ impl Upload {
         !self.is_ended && self.client.is_some()
     }
 
-    /// Returns the same body from its start for another attempt; `None` if a part from the client was passed on without a copy.
+    /// Returns whether the body can be read again from its start: not if a part from the client was passed on without a copy.
+    #[must_use]
+    pub fn can_rewind(&self) -> bool {
+        self.client.as_ref().is_none_or(|client| !client.has_read || client.copy.is_some())
+    }
+
+    /// Returns the same body from its start for another attempt, if it can be read again.
     #[must_use]
     pub fn rewind(mut self) -> Option<Self> {
+        if !self.can_rewind() {
+            return None;
+        }
         if let Some(client) = &mut self.client {
             client.is_rewound = client.copy.is_some();
-            if client.has_read && !client.is_rewound {
-                return None;
-            }
         }
         if let Some(stored) = &mut self.stored {
             stored.rewind();

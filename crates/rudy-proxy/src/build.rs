@@ -54,9 +54,10 @@ pub fn name_of(route: &BuildContext<'_>) -> String {
 
 impl HandlerConfig for ProxyTable {
     fn describe(&self) -> String {
-        let upstream = |upstream: &UpstreamTable| match upstream.weight {
-            Int(1) => upstream.url.to_string(),
-            Int(weight) => format!("{} (weight {weight})", upstream.url),
+        let upstream = |UpstreamTable { url, weight, backup }: &UpstreamTable| {
+            let weight = (*weight != Int(1)).then(|| format!("weight {}", weight.as_u32()));
+            let details: Vec<_> = weight.into_iter().chain(backup.then(|| "backup".to_owned())).collect();
+            if details.is_empty() { url.to_string() } else { format!("{url} ({})", details.join(", ")) }
         };
         let upstreams = self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ");
         let check = |HealthCheckTable { path, interval: Time(interval), .. }: &_| {

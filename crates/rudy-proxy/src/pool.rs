@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use http::Method;
+use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use rudy_client::{
     Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
@@ -29,11 +29,16 @@ use super::tls::UpstreamTls;
 use super::upgrade::Offer;
 use super::url::{Destination, UpstreamUrl};
 
+/// The priority of backups, above those of SRV records.
+pub(super) const BACKUP: u32 = 1 << 16;
+
 /// The upstreams of one table.
 #[derive(Debug)]
 pub struct ProxyPool {
     pub(super) upstream: Arc<Upstream<Connection>>,
     retry_non_idempotent: bool,
+    /// The statuses of responses after which another upstream gets the request.
+    retry_statuses: Box<[u16]>,
     /// The statuses of responses that are failures of the upstream.
     failure_statuses: FailureStatuses,
     /// The URLs of the table. Members have the index of theirs in their id: see [`entry_of`].
@@ -77,13 +82,13 @@ impl ProxyPool {
         let connections = Connections::new(versions.collect());
         let tls_of_members = table.urls().map(tls_of).collect();
         let upstream = Arc::new(Upstream::new(options, None, connections).with_tls(tls_of_members));
-        for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
+        for (id, UpstreamTable { url, weight, backup }) in (0..).zip(table.upstreams()) {
             let Destination::Address(address) = &url.destination else { continue };
             let member = MemberOptions {
                 limit: table.connections.as_usize(),
                 weight: weight.as_u32(),
                 hash: rudy_upstream::hash(url.to_string().as_bytes()),
-                priority: 0,
+                priority: priority_of(*backup),
                 is_retired: false,
             };
             upstream.pool().add(id, Endpoint::new(address, &resolver), member, Instant::now());
@@ -91,6 +96,7 @@ impl ProxyPool {
         Arc::new(Self {
             upstream,
             retry_non_idempotent: table.retry_non_idempotent,
+            retry_statuses: table.retry_statuses().map(|status| status.as_u16()).collect(),
             failure_statuses: table.ejection.statuses(),
             urls: table.urls().cloned().collect(),
             resolver,
@@ -194,6 +200,10 @@ impl Outgoing for Attempts<'_> {
         self.pool.upstream.pool().member_count() > 1
     }
 
+    fn rejects(&self, status: StatusCode) -> bool {
+        self.pool.retry_statuses.contains(&status.as_u16())
+    }
+
     async fn checkout<'a>(
         &'a self,
         selection: &'a mut Selection,
@@ -228,6 +238,11 @@ impl Outgoing for Attempts<'_> {
         // Without TLS, the upstream does not choose its version.
         !failure.cause.needs_own_connection() || !self.pool.is_h2c(member)
     }
+}
+
+/// Returns the priority of an upstream, to which that of a target of SRV records is added: all backups come after all others.
+pub(super) fn priority_of(is_backup: bool) -> u32 {
+    if is_backup { BACKUP } else { 0 }
 }
 
 fn not_connected(cause: Cause, start: Start) -> Failure {

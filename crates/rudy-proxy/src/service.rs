@@ -6,14 +6,14 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use rudy_client::{Answer, Endpoint, Name, Resolver, Target, member_id, unresolved_line};
+use rudy_client::{Answer, Endpoint, Name, Resolver, Target, entry_of, member_id, unresolved_line};
 use rudy_log::ErrorLog;
 use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::health;
-use super::pool::ProxyPool;
+use super::pool::{ProxyPool, priority_of};
 use super::table::ProxyTable;
 
 /// The pause after a failed lookup.
@@ -94,11 +94,12 @@ impl Service {
         self.added += 1;
         let id = member_id(self.entry, self.added);
         let name = Arc::new(Name::new(&target.host, target.port, resolver.clone()));
+        let is_backup = self.table.upstreams().get(entry_of(id)).is_some_and(|upstream| upstream.backup);
         let mut options = MemberOptions {
             limit: self.table.connections.as_usize(),
             weight: target.weight,
             hash: rudy_upstream::hash(target.to_string().as_bytes()),
-            priority: target.priority,
+            priority: priority_of(is_backup) + u32::from(target.priority),
             is_retired: false,
         };
         let mut tasks = JoinSet::new();

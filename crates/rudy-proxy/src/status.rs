@@ -7,7 +7,7 @@ use rudy_admin::{UpstreamState, UpstreamStatus};
 use rudy_client::Endpoint;
 use rudy_upstream::{Availability, Member};
 
-use super::pool::ProxyPool;
+use super::pool::{BACKUP, ProxyPool};
 
 /// What the operator does with an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +101,7 @@ fn status(url: String, member: &Member<Endpoint>, now: Instant) -> UpstreamStatu
         url,
         addresses: member.address().addresses(),
         state,
+        backup: member.priority() >= BACKUP,
         ejected_ms: ejected_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
         active,
         connections: member.open(),

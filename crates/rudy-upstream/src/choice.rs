@@ -36,7 +36,7 @@ pub(crate) struct Candidate {
     /// The hash of its name.
     pub(crate) hash: u64,
     /// The lowest number comes first.
-    pub(crate) priority: u16,
+    pub(crate) priority: u32,
     pub(crate) has_capacity: bool,
     pub(crate) is_up: bool,
     /// Whether it is up for a single request that decides whether it stays up.
@@ -320,7 +320,7 @@ mod tests {
                 candidate.is_up = state.starts_with("up");
                 candidate.was_tried = state.ends_with("tried");
                 candidate.has_capacity = !state.ends_with("full");
-                candidate.priority = u16::from(state.ends_with("backup"));
+                candidate.priority = u32::from(state.ends_with("backup"));
             }
             keep_best(&mut candidates);
             let kept: Vec<_> = candidates.iter().map(|candidate| candidate.member).collect();

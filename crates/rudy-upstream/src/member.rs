@@ -28,7 +28,7 @@ pub struct MemberOptions {
     /// The [hash](crate::hash) of its name, for [`Choice::Hash`](crate::Choice::Hash).
     pub hash: u64,
     /// Members of the lowest number get the requests, as long as one of them is up.
-    pub priority: u16,
+    pub priority: u32,
     /// Whether it gets no requests until it is [restored](crate::Pool::restore).
     pub is_retired: bool,
 }
@@ -47,7 +47,7 @@ pub struct Member<A> {
     address: A,
     weight: u64,
     hash: u64,
-    priority: u16,
+    priority: u32,
     /// The virtual time of its next turn in a round robin.
     turn: AtomicU64,
     requests_max: u64,
@@ -111,6 +111,11 @@ impl<A> Member<A> {
     /// The address to connect to.
     pub fn address(&self) -> &A {
         &self.address
+    }
+
+    /// Members of the lowest number get the requests, as long as one of them is up.
+    pub fn priority(&self) -> u32 {
+        self.priority
     }
 
     /// Number of requests that the member got so far.

@@ -283,7 +283,7 @@ impl Case {
         let pool = pool_with(choices[usize::try_from(number % 3).unwrap()], 2, &[]);
         for id in 0..MEMBERS {
             let (weight, priority) = (1 + below(3), below(2));
-            let (weight, priority) = (u32::try_from(weight).unwrap(), u16::try_from(priority).unwrap());
+            let (weight, priority) = (u32::try_from(weight).unwrap(), u32::try_from(priority).unwrap());
             let options = MemberOptions { weight, priority, hash: mix(id), ..1.into() };
             pool.add(id, Upstream::new(2), options, at(0));
         }

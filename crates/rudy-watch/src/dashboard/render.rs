@@ -122,7 +122,7 @@ fn lists(report: &StatusReport) -> String {
                 upstream.latency_us.map_or_else(String::new, |us| duration(Duration::from_micros(us)));
             vec![
                 upstream.url.clone(),
-                upstream.state.name().to_owned(),
+                format!("{}{}", upstream.state.name(), upstream.role()),
                 count(upstream.active as u64),
                 count(upstream.failures),
                 latency,

@@ -106,7 +106,7 @@ fn cells(status: &UpstreamStatus) -> [String; 9] {
     [
         visible(&status.url),
         visible(&addresses),
-        state,
+        state + status.role(),
         count(status.active as u64),
         count(status.connections as u64),
         count(status.tunnels as u64),
@@ -140,6 +140,7 @@ mod tests {
             url: "http://app:3000".to_owned(),
             addresses: vec!["10.0.0.1:3000".to_owned(), "10.0.0.2:3000".to_owned()],
             state: UpstreamState::Up,
+            backup: false,
             ejected_ms: None,
             active: 2,
             connections: 12,
@@ -152,17 +153,18 @@ mod tests {
             url: "unix:/a\x1b".to_owned(),
             addresses: Vec::new(),
             state: UpstreamState::Ejected,
+            backup: true,
             ejected_ms: Some(1500),
             latency_us: None,
             ..up.clone()
         };
         let draining = UpstreamStatus { routes: Vec::new(), state: UpstreamState::Draining, ..up.clone() };
-        let expected = "  UPSTREAM         ADDRESS                      STATE               ACTIVE  CONNECTIONS  TUNNELS  REQUESTS  FAILURES  LATENCY
+        let expected = "  UPSTREAM         ADDRESS                      STATE                        ACTIVE  CONNECTIONS  TUNNELS  REQUESTS  FAILURES  LATENCY
 example.org/api/*
-  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  up                       2           12        1    12,345         1  1.23 ms
-  unix:/a\\u{1b}    unknown                      ejected for 1.50 s       2           12        1    12,345         1        -
+  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  up                                2           12        1    12,345         1  1.23 ms
+  unix:/a\\u{1b}    unknown                      ejected for 1.50 s (backup)       2           12        1    12,345         1        -
 of earlier configurations
-  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  draining                 2           12        1    12,345         1  1.23 ms
+  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  draining                          2           12        1    12,345         1  1.23 ms
 ";
         assert_eq!(text(&[up, ejected, draining]), expected);
         assert_eq!(text(&[]), "no route of this server is a proxy\n");

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use rudy_tests::prelude::*;
 
+use crate::proxy::admin::upstreams;
 use crate::proxy::choice::named;
-use crate::proxy::proxy_to_all;
+use crate::proxy::{counts, proxy_to_all};
 
 /// Starts an upstream on this address, as after a restart.
 fn restarted(address: SocketAddr) -> Upstream {
@@ -108,4 +109,44 @@ fn one_request_after_an_ejection_decides() {
     wait_until("a successful trial", || server.get("/a").text() == "a");
     server.wait_for_line(&format!("{failing} gets requests again"));
     assert!([(); 2].map(|()| server.get("/a").text() == "a").contains(&true), "its turn comes again");
+}
+
+#[test]
+fn a_backup_gets_requests_only_while_all_others_are_down() {
+    let address = ([127, 0, 0, 1], free_port()).into();
+    let main = restarted(address);
+    let (first, second) = (named("first"), named("second"));
+    let upstreams = format!(
+        "{{ url = \"{first}\", backup = true }}, \"{main}\", {{ url = \"{second}\", backup = true, weight = 3 }}"
+    );
+    let keys = "choice = \"round-robin\"\nejection = { duration = \"20ms\", duration_max = \"20ms\" }";
+    let mut server = proxy_to_all(&upstreams, keys);
+    let all = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+    assert_eq!(counts(&server, 8), all("fine", 8));
+    drop(main);
+    // No request fails, and the backups share the requests.
+    let of_backups = counts(&server, 8);
+    assert_eq!(of_backups, BTreeMap::from([("first".to_owned(), 2), ("second".to_owned(), 6)]));
+    server.wait_for_line(&format!("http://{address} is ejected and gets no requests: "));
+    let _main = restarted(address);
+    wait_until("the end of the ejection", || server.get("/a").text() == "fine");
+    assert_eq!(counts(&server, 8), all("fine", 8));
+}
+
+#[test]
+fn a_backup_takes_the_keys_and_the_cookies_of_upstreams_that_are_drained() {
+    for keys in ["choice = \"hash:path\"", "sticky = \"lb\""] {
+        let (main, backup) = (named("main"), named("backup"));
+        let server = proxy_to_all(&format!("{{ url = \"{backup}\", backup = true }}, \"{main}\""), keys);
+        assert_eq!(counts(&server, 4), BTreeMap::from([("main".to_owned(), 4)]), "{keys}");
+        assert_contains!(upstreams(&server, &[]).with_code(0).text(), "up (backup)");
+        upstreams(&server, &["drain", &main.url()]).with_code(0);
+        let of_backup = server.get("/a");
+        assert_eq!(of_backup.text(), "backup", "{keys}");
+        upstreams(&server, &["up", &main.url()]).with_code(0);
+        let cookie =
+            of_backup.field("set-cookie").and_then(|cookie| cookie.split(';').next()).unwrap_or("a=b");
+        let with_cookie = server.get_with("/a", &["Host: a", &format!("Cookie: {cookie}")]);
+        assert_eq!(with_cookie.text(), "main", "{keys}");
+    }
 }

@@ -141,7 +141,7 @@ fn upstreams(report: &StatusReport) -> String {
         let latency = upstream.latency_us.map(|us| duration(Duration::from_micros(us)));
         [
             visible(&upstream.url),
-            upstream.state.name().to_owned(),
+            format!("{}{}", upstream.state.name(), upstream.role()),
             count(upstream.active as u64),
             count(upstream.failures),
             latency.unwrap_or_else(|| "-".to_owned()),
