@@ -4,10 +4,11 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::StatusCode;
 use rudy_pipeline::exchange::note;
 use rudy_service::{Observer, poll_time};
 
-use super::failure::Failure;
+use super::failure::{Cause, Failure};
 use super::retries::FailedAttempt;
 use super::{Checkout, Connection, Exchange, Protocol, Selection, Upload, Upstream, Wanted};
 
@@ -49,6 +50,11 @@ pub trait Outgoing: Sync {
         start: Start,
     ) -> Result<Box<Exchange<Self::Protocol>>, FailureOf<Self::Protocol>>;
 
+    /// Returns whether another member may serve a request to which one has responded with this status.
+    fn rejects(&self, _status: StatusCode) -> bool {
+        false
+    }
+
     /// Logs that an attempt has failed, with the level `debug`.
     fn log_attempt(&self, start: Start, failure: &FailureOf<Self::Protocol>);
 
@@ -70,7 +76,7 @@ type Responded<P> = (<P as Protocol>::Head, Box<Exchange<P>>);
 impl<C: Connection> Upstream<C> {
     /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
     ///
-    /// Some failures allow another attempt, on another connection and maybe to another member: see
+    /// Some failures, and responses that the request [rejects](Outgoing::rejects), allow another attempt, on another connection and maybe to another member: see
     /// [`RetryBudget::allows`](super::retries::RetryBudget::allows).
     ///
     /// # Errors
@@ -88,37 +94,59 @@ impl<C: Connection> Upstream<C> {
             start.attempt += 1;
             let checkout = request.checkout(selection, start).await?;
             let mut exchange = request.begin(checkout, take(upload), start)?;
-            let failure = match exchange.head().await {
+            let (failure, response) = match exchange.head().await {
                 Ok(response) => {
                     let status = R::Protocol::status(&response);
                     note(request.observer(), |notes| notes.upstream_responded(status, poll_time()));
-                    return Ok((response, exchange));
+                    let Some(status) = status.filter(|status| request.rejects(*status)) else {
+                        return Ok((response, exchange));
+                    };
+                    (exchange.failure(Cause::Status(status)), Some(response))
                 }
-                Err(cause) => exchange.failure(cause),
+                Err(cause) => (exchange.failure(cause), None),
             };
             request.log_attempt(start, &failure);
-            let (cause, member) = (&failure.cause, exchange.member());
-            let failed = FailedAttempt {
-                cause,
-                number: start.attempt,
-                may_have_been_dead: exchange.may_have_been_dead()
-                    && selection.wanted != Wanted::New
-                    && cause.ends_connection(),
-                is_repeatable: request.is_repeatable(),
-                has_others: request.has_others(),
-            };
-            selection.wanted = Wanted::New;
-            selection.is_exclusive |= cause.needs_own_connection();
-            // An upstream that restarts has announced it, and serves the request on a new connection.
-            if !failed.may_have_been_dead && !cause.is_about_connection() {
-                selection.tried.push(member);
+            match self.body_for_retry(request, &mut exchange, &failure, start, selection) {
+                Some(body) => *upload = body,
+                None => return response.map(|response| (response, exchange)).ok_or(failure),
             }
-            match exchange.take_upload() {
-                Some(body) if request.is_possible(member, &failure) && self.retries.allows(&failed) => {
-                    *upload = body;
-                }
-                _ => return Err(failure),
+            if failure.cause.is_response() {
+                exchange.discard();
             }
         }
+    }
+
+    /// Returns the body for another attempt after one that has failed, if that is allowed, and changes the selection for it.
+    fn body_for_retry<R: Outgoing<Protocol: Protocol<Connection = C>>>(
+        &self,
+        request: &R,
+        exchange: &mut Exchange<R::Protocol>,
+        failure: &FailureOf<R::Protocol>,
+        start: Start,
+        selection: &mut Selection,
+    ) -> Option<Upload> {
+        let (cause, member) = (&failure.cause, exchange.member());
+        let may_have_been_dead =
+            exchange.may_have_been_dead() && selection.wanted != Wanted::New && cause.ends_connection();
+        if !cause.is_response() {
+            selection.wanted = Wanted::New;
+        }
+        selection.is_exclusive |= cause.needs_own_connection();
+        // An upstream that restarts has announced it, and serves the request on a new connection.
+        if !may_have_been_dead && !cause.is_about_connection() {
+            selection.tried.push(member);
+        }
+        let failed = FailedAttempt {
+            cause,
+            number: start.attempt,
+            may_have_been_dead,
+            is_repeatable: request.is_repeatable(),
+            // A member that has responded, or has failed before, would hardly respond better.
+            has_others: request.has_others()
+                && (!cause.is_response() || self.pool.has_other(&selection.tried, poll_time())),
+        };
+        let is_retried =
+            exchange.can_repeat() && request.is_possible(member, failure) && self.retries.allows(&failed);
+        if is_retried { exchange.take_upload() } else { None }
     }
 }

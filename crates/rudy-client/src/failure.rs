@@ -70,6 +70,8 @@ pub enum Cause<P> {
         /// The number of bytes received, at least.
         received: u64,
     },
+    /// The response has a status for which the request may go to another member.
+    Status(StatusCode),
     /// A body cannot be stored.
     Buffer(BufferError),
     /// A stored body cannot be read.
@@ -163,6 +165,11 @@ impl<P: ProtocolCause> Cause<P> {
         if let Self::Protocol(cause) = self { Some(cause) } else { None }
     }
 
+    /// Returns whether there is a response, which is better than none.
+    pub fn is_response(&self) -> bool {
+        matches!(self, Self::Status(_))
+    }
+
     /// Returns whether the upstream was silent for too long.
     pub fn is_late(&self) -> bool {
         matches!(self, Self::ResponseTimeout(_) | Self::StallTimeout(_))
@@ -175,7 +182,7 @@ impl<P: ProtocolCause> Cause<P> {
             Self::Protocol(cause) => cause.is_unprocessed(),
             _ => false,
         };
-        is_unprocessed || is_repeatable && self.is_connection_failure()
+        is_unprocessed || is_repeatable && (self.is_connection_failure() || self.is_response())
     }
 
     /// Describes the failure. In its kind, `{}` is the upstream.
@@ -188,7 +195,9 @@ impl<P: ProtocolCause> Cause<P> {
             Self::ConnectionLost(_) | Self::NothingSent(_) => {
                 (StatusCode::BAD_GATEWAY, error::CLOSED, "{} closed the connection")
             }
-            Self::Length { .. } => (StatusCode::BAD_GATEWAY, error::INVALID, "invalid response of {}"),
+            Self::Length { .. } | Self::Status(_) => {
+                (StatusCode::BAD_GATEWAY, error::INVALID, "invalid response of {}")
+            }
             Self::Buffer(_) => (StatusCode::INSUFFICIENT_STORAGE, error::NO_SPACE, "no space for a body"),
             Self::BufferRead(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, error::UNREADABLE, "cannot read a stored body")
@@ -299,6 +308,7 @@ impl<P: ProtocolCause> fmt::Display for Cause<P> {
                     "Content-Length of the response is {expected}, but only {received} bytes were received"
                 )
             }
+            Self::Status(status) => write!(f, "the status of the response is {status}"),
             Self::Buffer(error) => write!(f, "cannot store the body: {error}"),
             Self::BufferRead(error) => write!(f, "cannot read the stored body: {error}"),
             Self::Client(error) => error.fmt(f),

@@ -156,7 +156,7 @@ impl ProtocolCause for HttpCause {
             Cause::StallTimeout(_) => "connection_read_timeout",
             Cause::ConnectionLost(_) | Cause::NothingSent(_) => "connection_terminated",
             Cause::Length { .. } => "http_response_incomplete",
-            Cause::Buffer(_) | Cause::BufferRead(_) | Cause::Client(_) => return None,
+            Cause::Status(_) | Cause::Buffer(_) | Cause::BufferRead(_) | Cause::Client(_) => return None,
             Cause::Protocol(cause) => return cause.proxy_error_of_protocol(),
         })
     }
@@ -228,6 +228,7 @@ mod tests {
         );
         let begun = HttpCause::Fault(Fault::ClosedInHead { received: 5 }).into();
         let timeout = Cause::ResponseTimeout(Duration::from_mins(1));
+        let unavailable = Cause::Status(StatusCode::SERVICE_UNAVAILABLE);
         for (cause, may_have_been_dead, is_repeatable, has_others, is_sent_again) in [
             (&closed, true, true, false, true),
             (&closed, true, false, true, false),
@@ -237,6 +238,9 @@ mod tests {
             (&nothing_sent, false, false, true, true),
             (&begun, true, true, true, false),
             (&timeout, true, true, true, false),
+            (&unavailable, false, true, true, true),
+            (&unavailable, false, true, false, false),
+            (&unavailable, false, false, true, false),
             // RFC 9113 §8.7: whatever the method is.
             (&HttpCause::GoneAway.into(), false, false, false, true),
             (&HttpCause::Refused.into(), false, false, false, true),

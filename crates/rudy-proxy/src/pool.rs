@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use http::Method;
+use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use rudy_client::{
     Checkout, CheckoutError, Endpoint, Outgoing, Resolver, Selection, Start, Upload, Upstream,
@@ -37,6 +37,8 @@ pub(super) const BACKUP: u32 = 1 << 16;
 pub struct ProxyPool {
     pub(super) upstream: Arc<Upstream<Connection>>,
     retry_non_idempotent: bool,
+    /// The statuses of responses after which another upstream gets the request.
+    retry_statuses: Box<[u16]>,
     /// The statuses of responses that are failures of the upstream.
     failure_statuses: FailureStatuses,
     /// The URLs of the table. Members have the index of theirs in their id: see [`entry_of`].
@@ -94,6 +96,7 @@ impl ProxyPool {
         Arc::new(Self {
             upstream,
             retry_non_idempotent: table.retry_non_idempotent,
+            retry_statuses: table.retry_statuses().map(|status| status.as_u16()).collect(),
             failure_statuses: table.ejection.statuses(),
             urls: table.urls().cloned().collect(),
             resolver,
@@ -195,6 +198,10 @@ impl Outgoing for Attempts<'_> {
 
     fn has_others(&self) -> bool {
         self.pool.upstream.pool().member_count() > 1
+    }
+
+    fn rejects(&self, status: StatusCode) -> bool {
+        self.pool.retry_statuses.contains(&status.as_u16())
     }
 
     async fn checkout<'a>(

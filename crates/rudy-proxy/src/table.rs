@@ -110,6 +110,10 @@ pub struct ProxyTable {
     /// Also sends POST and other requests that are not idempotent again if their connection is lost. Then the application may execute them
     /// twice.
     pub retry_non_idempotent: bool,
+    /// Statuses of responses after which another upstream gets the request, if the request is idempotent and its body can be sent again. Each
+    /// upstream gets it once, and the client gets the last response. The default is none.
+    #[setting(example = [502, 503, 504])]
+    pub retry_statuses: Option<OneOrMany<Int<400, 599>>>,
     /// How much of a request body to receive before connecting to the upstream, so that slow clients do not occupy its connections.
     /// `auto`: up to its end or 64 KiB, whichever comes first; then the rest is passed on while it arrives. A body without a length
     /// (chunked) is received to its end, so that the application gets a `Content-Length`; with the request field `Incremental: ?1`, it is
@@ -202,10 +206,8 @@ impl ProxyTable {
             let problem = Problem::key(&location.key("hash_balance_factor"), title);
             problems.push(problem.label("expected a choice, as in `choice = \"hash:path\"`"));
         }
-        if !self.upstreams().is_empty() && self.upstreams().iter().all(|upstream| upstream.backup) {
-            let problem = Problem::key(&location.key("upstreams"), "all upstreams are backups".to_owned());
-            problems.push(problem.label("remove `backup` from those that get requests first"));
-        }
+        problems.extend(self.problem_of_backups(location));
+        problems.extend(self.problem_of_retries(location));
         if self.send_proxy_protocol && self.urls().any(UpstreamUrl::is_http2) {
             let title = "`send_proxy_protocol` and `h2c` upstreams exclude each other";
             let problem = Problem::key(&location.key("send_proxy_protocol"), title.to_owned());
@@ -213,6 +215,23 @@ impl ProxyTable {
                 .push(problem.label("a header is for one client, but requests share connections of HTTP/2"));
         }
         problems
+    }
+
+    /// Returns the problem of backups alone.
+    fn problem_of_backups(&self, location: &Location) -> Option<Problem> {
+        let is_wrong =
+            !self.upstreams().is_empty() && self.upstreams().iter().all(|upstream| upstream.backup);
+        let problem = || Problem::key(&location.key("upstreams"), "all upstreams are backups".to_owned());
+        is_wrong.then(|| problem().label("remove `backup` from those that get requests first"))
+    }
+
+    /// Returns the problem of a setting that needs another upstream.
+    fn problem_of_retries(&self, location: &Location) -> Option<Problem> {
+        let has_others = self.upstreams().len() > 1 || self.urls().any(|url| url.service().is_some());
+        let title = "`retry_statuses` has no effect with a single upstream";
+        let problem = || Problem::key(&location.key("retry_statuses"), title.to_owned());
+        let is_wrong = self.retry_statuses.is_some() && self.upstreams.is_some() && !has_others;
+        is_wrong.then(|| problem().label("remove it, or add the upstream that gets the requests instead"))
     }
 
     /// Returns the problem of a client certificate without its key, or the reverse.
@@ -256,6 +275,11 @@ impl ProxyTable {
             None if self.only_public => Ok(Resolver::Public),
             None => Ok(Resolver::System),
         }
+    }
+
+    /// Returns the statuses of responses after which another upstream gets the request.
+    pub(super) fn retry_statuses(&self) -> impl Iterator<Item = &Int<400, 599>> {
+        self.retry_statuses.iter().flat_map(OneOrMany::as_slice)
     }
 
     /// Returns the upstreams.

@@ -192,6 +192,13 @@ impl<A, C> Pool<A, C> {
         self.queue().members.clone()
     }
 
+    /// Whether a member that is not one of these can serve a request at once.
+    pub fn has_other(&self, tried: &[u64], now: Instant) -> bool {
+        let is_other = |member: &Arc<Member<A>>| !tried.contains(&member.id());
+        let can_serve = |member: &Arc<Member<A>>| member.has_capacity() && member.is_up(now);
+        self.queue().members.iter().any(|member| is_other(member) && can_serve(member))
+    }
+
     /// Number of connections: idle, in use, or being opened.
     pub fn open(&self) -> usize {
         self.workers.iter().map(Worker::connections).sum()
