@@ -123,6 +123,27 @@ fn a_connection_is_used_again_after_its_response_was_discarded() {
 }
 
 #[test]
+fn a_connection_is_not_used_again_if_its_upstream_has_not_received_all_of_the_body() {
+    let (end, has_ended) = channel::<()>();
+    let has_ended = Mutex::new(has_ended);
+    let early = Upstream::start(move |peer| {
+        peer.head();
+        peer.send("HTTP/1.1 503 Sorry\r\nContent-Length: 0\r\n\r\n");
+        // Reads nothing of the body, and leaves the connection open.
+        let _ = has_ended.lock().map(|has_ended| has_ended.recv());
+    });
+    let fine = named("fine");
+    let keys = format!("{STATUSES}request_buffering = \"full\"");
+    let server = proxy_to_all(&format!("\"{early}\", \"{fine}\""), &keys);
+    let body = "x".repeat(16 << 20);
+    for _ in 0..2 {
+        assert_eq!(server.send_body("PUT", "/a", &body).text(), "fine");
+    }
+    assert_eq!(early.accepted(), 2);
+    drop(end);
+}
+
+#[test]
 fn the_last_response_is_passed_on_after_each_upstream_has_got_the_request_once() {
     let [(first, of_first), (second, of_second), (backup, of_backup)] =
         ["503 First", "429 Second", "503 Backup"].map(unavailable);
