@@ -10,7 +10,7 @@ pub(super) fn in_own_arena<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Returns unused memory to the operating system. glibc keeps what is below a block in use, and a new configuration is above the old one:
-/// with 10,000 sites, a process has 280 MiB after its start, and without this 660 MiB after some reloads.
+/// without this, a process with 10,000 sites had 2.4 times as much memory after some reloads.
 #[cfg(target_env = "gnu")]
 pub(super) fn return_unused() {
     // SAFETY: malloc_trim(3) may be called at any time, by any thread; 0 keeps no padding.
