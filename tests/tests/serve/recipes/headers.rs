@@ -57,7 +57,7 @@ a POST /upload | Content-Length: 200000 => 200 POST /upload script=none query= b
 a POST /x | Content-Length: 200000 | Expect: 100-continue => 413 413...
 
 # Maps
-a GET /theme.css | Cookie: tenant=acme => 200 blue | x-theme:
+a GET /theme.css | Cookie: tenant=acme => 200 blue | x-theme: blue
 a GET /a.html | Cookie: tenant=bob => 200 <p>a | x-theme: green
 a GET /a.html => 200 <p>a | x-theme: gray
 ";
