@@ -1,7 +1,7 @@
 //! `Cache-Control` of successful responses, by path, whatever the handler is.
 
+use http::HeaderName;
 use http::header::{CACHE_CONTROL, EXPIRES};
-use http::{HeaderName, StatusCode};
 use rudy_config::{FieldValue, OneOrMany, Table};
 use rudy_message::semantics::field::ChangeFields;
 use rudy_message::syntax::members;
@@ -12,7 +12,7 @@ use rudy_pipeline::routing::template::Template;
 use rudy_pipeline::{Call, Kept, ResponseStep, Step};
 use rudy_service::{Reply, Response};
 
-use super::fields::Changes;
+use super::fields::{Changes, is_success};
 
 /// How long caches may keep responses: a table, or the value alone.
 #[derive(Debug, Clone, Table)]
@@ -70,10 +70,8 @@ impl Step for CacheControl {
 
 impl ResponseStep for CacheControl {
     fn response(&self, response: Response, _: &mut Kept<'_>, call: &Call<'_>) -> Reply {
-        let status = response.status();
-        let is_success = status.is_success() || status == StatusCode::NOT_MODIFIED;
         // The route that an internal redirect led to has its own rules.
-        if !is_success || response.state().is_redirected || forbids_storing(&response) {
+        if !is_success(response.status()) || response.state().is_redirected || forbids_storing(&response) {
             return response.into();
         }
         let matches =

@@ -127,11 +127,16 @@ impl Changes {
 /// cannot decode it.
 fn apply_to_response(changes: &[Change<HeaderValue>], status: StatusCode, fields: &mut impl ChangeFields) {
     let varies = compression::fields::varies(fields);
-    let is_success = status.is_success() || status == StatusCode::NOT_MODIFIED;
+    let is_success = is_success(status);
     apply(changes.iter().filter(|change| is_success || !change.on_success), fields);
     if varies {
         compression::fields::add_vary(fields);
     }
+}
+
+/// Whether a response with this status has, or confirms, the content of its URL.
+pub(super) fn is_success(status: StatusCode) -> bool {
+    status.is_success() || status == StatusCode::NOT_MODIFIED
 }
 
 fn apply<'c>(changes: impl IntoIterator<Item = &'c Change<HeaderValue>>, fields: &mut impl ChangeFields) {
@@ -303,6 +308,7 @@ mod tests {
             ("Cache-Control = { default = 'public' }", 0),
             ("Cache-Control = { add = 'immutable, Max-Age=1' }", 0),
             ("CDN-Cache-Control = 's-maxage=10'", 0),
+            ("Cache-Control = 'max-age=0, stale-while-revalidate=60'", 0),
             ("Expires = 'Fri, 27 Nov 2099 10:00:00 GMT'", 0),
             ("Cache-Control = { set = 'max-age=60', always = true }", 1),
             ("Cache-Control = 'no-store'", 1),

@@ -93,12 +93,15 @@ fn lets_store(name: &HeaderName, value: &str) -> bool {
             !directives().any(|directive| matches!(&directive[..], b"no-store" | b"no-cache"))
                 && directives().any(|directive| {
                     matches!(&directive[..], b"public" | b"immutable")
-                        || [&b"max-age="[..], b"s-maxage="].iter().any(|name| is_time(&directive, name))
+                        || TIMES.iter().any(|name| is_time(&directive, name))
                 })
         }
         _ => false,
     }
 }
+
+/// The directives with a time for which a cache may use a response.
+const TIMES: [&[u8]; 4] = [b"max-age=", b"s-maxage=", b"stale-while-revalidate=", b"stale-if-error="];
 
 /// The beginning of the year 2000. An earlier `Expires` is of a response that is stale.
 const LONG_PAST: u64 = 946_684_800;
@@ -303,6 +306,10 @@ impl FieldChanges {
             if let Some(why) = change.fault(of_request) {
                 problems
                     .push(Problem::key(&location, format!("{} cannot be changed", change.key)).label(why));
+            }
+            if of_request && change.always {
+                let problem = Problem::value(&location, "`always` is for responses");
+                problems.push(problem.label("without effect on a request"));
             }
             for template in change.action.values() {
                 if let Err((title, expected)) = template.check(paths, maps) {

@@ -190,6 +190,14 @@ impl Site {
         self.routes.iter().any(|route| route.when.is_some())
     }
 
+    /// Whether fields of a request may have an effect on its route.
+    pub(crate) fn has_conditions_on_fields(&self) -> bool {
+        let mut reads_some = false;
+        let conditions = self.routes.iter().flat_map(|route| &route.when).flat_map(OneOrMany::as_slice);
+        conditions.for_each(|conditions| conditions.fields(&mut |_| reads_some = true));
+        reads_some
+    }
+
     /// Whether a route of the site runs PHP.
     pub(crate) fn runs_php(&self) -> bool {
         self.routes.iter().any(|route| match &route.handler {

@@ -25,7 +25,7 @@ pub(super) struct Shared<'r> {
     /// How many passwords are verified at a time.
     password_threads: NonZeroUsize,
     /// Whether the site asks for client certificates.
-    has_client_certificates: bool,
+    pub(super) has_client_certificates: bool,
     /// The files that were read already. `None` for one that cannot be used: its problems have been reported.
     password_files: Mutex<HashMap<PathBuf, Option<Arc<PasswordFile>>>>,
 }

@@ -142,7 +142,7 @@ impl<'c> SiteSteps<'c> {
         if let Some(fields) = settings.response_fields(self.hsts.as_ref()) {
             steps.push(planned(StepKind::ResponseHeaders, fields));
         }
-        if self.site.has_conditions() {
+        if self.site.has_conditions_on_fields() {
             steps.push(planned(StepKind::Conditions, VaryByConditions));
         }
         if let Some(pages) = pages {
@@ -161,6 +161,7 @@ impl<'c> SiteSteps<'c> {
     ) -> Vec<Arc<dyn Step>> {
         route.steps.check((&route.paths, self.maps), &route.location, problems);
         problems.extend(route.caching.problem(&route.location));
+        problems.extend(self.unmet_conditions(route));
         let pages = route.steps.pages(self.pages.as_ref(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
@@ -175,6 +176,17 @@ impl<'c> SiteSteps<'c> {
         let cache = route.caching.cache.clone().or_else(|| self.site.caching.cache.clone());
         self.plan_cache(route, cache, compresses, &mut steps, problems);
         in_order(steps)
+    }
+
+    /// Reports conditions on a client certificate if the site asks for none.
+    fn unmet_conditions(&self, route: &config::Route) -> Option<Problem> {
+        let mut conditions = route.when.iter().flat_map(OneOrMany::as_slice);
+        let is_unmet = conditions.any(|conditions| conditions.parts.certificate.is_some());
+        (is_unmet && !self.shared.has_client_certificates).then(|| {
+            let title = "the site asks for no client certificates, so no request meets `certificate`";
+            let problem = Problem::key(&route.location.key("when"), title).label("without effect");
+            problem.help("set `client_certificates` in the table `tls` of the site")
+        })
     }
 
     /// Adds the logins of a route, its limits, which may count by user, and what removes fields that name users.

@@ -86,3 +86,10 @@ fn conditions_are_explained() {
     let lines = explain(&["--from", "192.0.2.1"]);
     assert_eq!(lines.last().map(String::as_str), Some("Handler   respond: 200 with 19 bytes of text"));
 }
+
+#[test]
+fn a_condition_that_no_request_can_meet_is_reported() {
+    let route = "[[site]]\n[[site.route]]\npath = '/*'\nwhen = { certificate = '*' }\nrespond = 404\n";
+    let (_, error) = Rudy::check(route).error();
+    assert!(error.contains("the site asks for no client certificates"), "{error}");
+}

@@ -246,6 +246,7 @@ fn settings_that_cannot_work_are_reported() {
         ("response_headers = { X = true }", "`true` is not a value"),
         ("response_headers = { X = { always = true } }", "unknown change to a field"),
         ("response_headers = { X = { set = '1', add = '2' } }", "two changes to a field"),
+        ("request_headers = { X = { set = '1', always = true } }", "`always` is for responses"),
         ("response_headers = { X = '1', x = '2' }", "duplicate header field x"),
         ("response_headers = { X = \"a\\nb\" }", "line feeds"),
     ] {
