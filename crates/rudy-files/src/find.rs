@@ -1,14 +1,15 @@
 //! Looks up the file for a path: index files, `try_files`, the fallback.
 
 use rudy_message::semantics::path::{PathBelow, PathError, RequestPath};
+use rudy_pipeline::routing::template::Template;
 use rudy_system::file_access::{Access, WouldBlock};
 
 use super::failure::Failure;
 use super::folders::Root;
 use super::options::FilesOptions;
-use super::placeholders::PATH;
 use super::source;
 use super::stat::{Dependency, Kind, Opened, Stat, is_not_found};
+use super::try_files::TriedFile;
 
 /// The path of a request, relative to the folder that is served.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +45,14 @@ impl<'a> FolderPath<'a> {
 /// Maps a file's path below the root to its path in the site if another route matches that.
 pub type OtherRoutes<'a> = &'a dyn Fn(&str) -> Option<RequestPath<'static>>;
 
+/// A path of the site that another route matches.
+pub struct OtherRoute {
+    /// The path.
+    pub path: RequestPath<'static>,
+    /// The query instead of that of the request, with its question mark.
+    pub query: Option<Template>,
+}
+
 /// The result of a lookup.
 pub(super) enum Lookup {
     /// A file with its path below the root, and the paths that the lookup examined.
@@ -51,11 +60,17 @@ pub(super) enum Lookup {
     /// A file named in the configuration, by its path below the root.
     Configured(String),
     /// A path of the site that another route matches.
-    OtherRoute(RequestPath<'static>),
+    OtherRoute(OtherRoute),
     /// A folder that was requested without the slash at its end.
     MissingSlash,
     /// A folder without an index, which can be listed.
     Listing,
+}
+
+impl Lookup {
+    fn other_route(path: RequestPath<'static>) -> Self {
+        Self::OtherRoute(OtherRoute { path, query: None })
+    }
 }
 
 /// Looks up `path`.
@@ -90,26 +105,51 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn try_patterns(&mut self, path: FolderPath<'_>) -> Result<Option<Lookup>, Failure> {
-        for pattern in &self.options.try_files {
-            let found = match pattern.strip_prefix(PATH) {
-                Some("") => self.lookup(path.name(), path.names_directory())?,
-                // A folder has no suffix: for "a/", the relative links of "a.html" would be wrong.
-                _ if path.names_directory() && pattern.contains(PATH) => None,
-                _ if pattern.contains(PATH) => {
-                    // The root has an empty name: `{path}/index.html` becomes `index.html`.
-                    self.lookup(pattern.replace(PATH, path.name()).trim_start_matches('/'), false)?
-                }
-                _ => match self.configured(pattern) {
-                    // Another route can respond even if the file is missing.
-                    Lookup::Configured(file) => self.stat(&file)?.map(|_| Lookup::Configured(file)),
-                    found => Some(found),
-                },
-            };
+        let files = &self.options.try_files;
+        for (number, tried) in files.iter().enumerate() {
+            let found = self.try_file(tried, path, number + 1 == files.len())?;
             if found.is_some() {
                 return Ok(found);
             }
         }
         Ok(None)
+    }
+
+    fn try_file(
+        &mut self,
+        tried: &TriedFile,
+        path: FolderPath<'_>,
+        is_last: bool,
+    ) -> Result<Option<Lookup>, Failure> {
+        // A folder has no suffix: for "a/", the relative links of "a.html" would be wrong.
+        if path.names_directory() && tried.has_request_path() && !tried.is_request_path() {
+            return Ok(None);
+        }
+        let options = self.options;
+        let Some(file) = tried.file((path.name(), path.below.whole()), &options.paths, options.serve_hidden)
+        else {
+            return Ok(None);
+        };
+        let found = if tried.fixed().is_none() {
+            let found = self.lookup(&file, path.names_directory() && tried.is_request_path())?;
+            // Without a file, this is a path like any other.
+            let is_path = is_last && tried.has_group() || tried.query().is_some();
+            found.or_else(|| self.path_on_other_route(&file).filter(|_| is_path).map(Lookup::other_route))
+        } else {
+            match self.configured(&file) {
+                // Another route can respond even if the file is missing.
+                Lookup::Configured(file) => self.stat(&file)?.map(|_| Lookup::Configured(file)),
+                found => Some(found),
+            }
+        };
+        Ok(match (found, tried.query()) {
+            (Some(Lookup::OtherRoute(other)), query) => {
+                Some(Lookup::OtherRoute(OtherRoute { query: query.cloned(), ..other }))
+            }
+            (found, None) => found,
+            // A file has no query.
+            _ => None,
+        })
     }
 
     fn lookup(&mut self, path: &str, names_directory: bool) -> Result<Option<Lookup>, Failure> {
@@ -144,7 +184,7 @@ impl Search<'_> {
     /// Returns the result for an existing file; `None` if it is source code.
     fn file(&mut self, opened: Opened, path: &str) -> Option<Lookup> {
         if let Some(target) = self.path_on_other_route(path) {
-            return Some(Lookup::OtherRoute(target));
+            return Some(Lookup::other_route(target));
         }
         if source::is_file_withheld(&opened, path, self.options) {
             return None;
@@ -158,7 +198,8 @@ impl Search<'_> {
 
     /// Returns the result for a file named in the configuration.
     fn configured(&self, path: &str) -> Lookup {
-        self.path_on_other_route(path).map_or_else(|| Lookup::Configured(path.to_owned()), Lookup::OtherRoute)
+        self.path_on_other_route(path)
+            .map_or_else(|| Lookup::Configured(path.to_owned()), Lookup::other_route)
     }
 
     fn path_on_other_route(&self, path: &str) -> Option<RequestPath<'static>> {

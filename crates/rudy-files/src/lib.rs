@@ -34,6 +34,7 @@ mod stat;
 mod table;
 #[cfg(test)]
 mod tests;
+mod try_files;
 
 use std::borrow::Cow;
 use std::io;
@@ -54,18 +55,19 @@ use rudy_message::semantics::negotiation;
 use rudy_message::semantics::path::{PathBelow, RequestPath};
 use rudy_message::semantics::percent::encode_query;
 use rudy_pipeline::compression::Compression;
-use rudy_pipeline::{Call, Handler, Start, methods, pages};
+use rudy_pipeline::{Call, Handler, Start, internal_redirect, methods, pages};
 use rudy_service::{Reply, Request, Response};
 use rudy_system::file_access::{Access, WouldBlock, on_pool};
 use tokio::sync::Semaphore;
 
 pub use browse::Browse;
-pub use find::OtherRoutes;
+pub use find::{OtherRoute, OtherRoutes};
 pub use folders::{Folders, Root};
 pub use options::{CacheRule, FilesError, FilesOptions};
 pub use source::is_withheld;
 pub use stat::Kind;
 pub use table::FilesTable;
+pub use try_files::TriedFile;
 
 /// The files of a folder, and the log of their route. Clones share everything.
 #[derive(Debug, Clone)]
@@ -141,8 +143,8 @@ impl Shared {
 pub enum Outcome {
     /// A response from this folder.
     Reply(Reply),
-    /// An internal redirect to this path, because another route matches the index, the fallback or a file of `try_files`.
-    Redirect(RequestPath<'static>),
+    /// An internal redirect, because another route matches the index, the fallback or a file of `try_files`.
+    Redirect(OtherRoute),
     /// Nothing was found, and the next route that matches has the request.
     NextRoute,
 }
@@ -152,9 +154,22 @@ impl Outcome {
     pub fn reply(self, request: Request<'_>, call: &Call<'_>) -> Reply {
         match self {
             Self::Reply(reply) => reply,
-            Self::Redirect(path) => call.context.redirect(request, path),
+            Self::Redirect(other) => other.reply(request, call),
             Self::NextRoute => call.next_route(request),
         }
+    }
+}
+
+impl OtherRoute {
+    fn reply(self, mut request: Request<'_>, call: &Call<'_>) -> Reply {
+        if let Some(query) = self.query {
+            let filled = query.fill(&call.subject(&request));
+            let changed = filled.and_then(|query| internal_redirect::set_query(&mut request, &query));
+            if let Err(explanation) = changed {
+                return pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into();
+            }
+        }
+        call.context.redirect(request, self.path)
     }
 }
 
@@ -251,7 +266,7 @@ impl Files {
                 None => None,
             };
             return Ok(match path {
-                Some(path) => Outcome::Redirect(path),
+                Some(other) => Outcome::Redirect(other),
                 None if self.0.options.next_route => Outcome::NextRoute,
                 None => Outcome::Reply(response.into()),
             });
@@ -259,7 +274,7 @@ impl Files {
         Ok(match self.resolve(request, path, other_routes, access)? {
             Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
             Resolved::Reply(reply) => Outcome::Reply(reply),
-            Resolved::OtherRoute(path) => Outcome::Redirect(path),
+            Resolved::OtherRoute(other) => Outcome::Redirect(other),
             Resolved::NextRoute => Outcome::NextRoute,
         })
     }

@@ -13,10 +13,12 @@ use rudy_config::{
 use rudy_pipeline::BuildContext;
 use rudy_pipeline::compression::{Compression, CompressionSetting};
 use rudy_pipeline::media_types::FileTypes;
+use rudy_pipeline::routing::PathPattern;
 use rudy_units::{Size, Time};
 
 use super::browse::{Browse, ListingTemplate};
-use super::placeholders::{PATH, TRY_FILES, unknown_placeholder};
+use super::placeholders::{TRY_FILES, is_below, unknown_placeholder};
+use super::try_files::TriedFile;
 
 /// How to serve a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Table)]
@@ -35,9 +37,13 @@ pub struct FilesOptions {
     #[setting(skip)]
     pub types: FileTypes,
     /// Files to try, in order, instead of the path alone. `{path}` is the path of the request, as in `["{path}",
-    /// "{path}.html"]`.
-    #[setting(read = PathsBelowRoot, example = ["{path}", "{path}.html"])]
-    pub try_files: Vec<String>,
+    /// "{path}.html"]`, and `{1}` a group of a `regex:` path. The first that is a file, or a path of another route, is used. A query is for
+    /// the other route: `"/index.php?page={path}"`. It replaces that of the request, which is `{query}`.
+    #[setting(read = OneOrMany<TriedFile>, example = ["{path}", "{path}.html"])]
+    pub try_files: Vec<TriedFile>,
+    /// The paths of the route, if groups of them are in `try_files`.
+    #[setting(skip)]
+    pub paths: Vec<PathPattern>,
     /// File to serve when nothing is found, relative to `root`: the page of a single-page application. A missing path
     /// with the extension of a known media type, such as `/app.js`, still gets 404.
     #[setting(read = PathBelowRoot, example = "index.html")]
@@ -140,10 +146,11 @@ impl FilesError {
         let problem = Problem::value(&location.key(key), self.to_string());
         match self {
             Self::Placeholder("try_files", ..) => {
-                problem.label("the only placeholder is `{path}`, the path of the request").help(TRY_FILES)
+                let expected = "expected `{path}`, the path of the request, or a group of the route's path, such as `{1}` of \"regex:^/(.*)$\"";
+                problem.label(expected).help(TRY_FILES)
             }
             Self::Placeholder(..) => problem.label("expected a path without placeholders"),
-            Self::Path("try_files", path) if path.contains(PATH) => problem.help(TRY_FILES),
+            Self::Path("try_files", path) if path.contains('{') => problem.help(TRY_FILES),
             _ => problem,
         }
     }
@@ -168,7 +175,9 @@ impl FilesOptions {
     #[must_use]
     pub fn of_route(self, route: &BuildContext<'_>) -> Self {
         let compression = self.compression.or_else(|| route.compression.cloned());
-        Self { compression, types: route.types.clone(), ..self }
+        let has_group = self.try_files.iter().any(TriedFile::has_group);
+        let paths = if has_group { route.paths.to_vec() } else { Vec::new() };
+        Self { compression, types: route.types.clone(), paths, ..self }
     }
 
     /// Returns how to compress files; `None` for not at all.
@@ -181,8 +190,7 @@ impl FilesOptions {
 
     /// Iterates over the files that options name literally, each with its option.
     pub fn named_pages(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let literals = self.try_files.iter().filter(|path| !path.contains(PATH));
-        (literals.map(|path| ("try_files", path.as_str())))
+        (self.try_files.iter().filter_map(TriedFile::fixed).map(|path| ("try_files", path)))
             .chain(self.fallback.iter().map(|path| ("fallback", path.as_str())))
     }
 
@@ -190,19 +198,17 @@ impl FilesOptions {
     #[must_use]
     pub fn problems(&self) -> Vec<FilesError> {
         let paths = (self.index.iter().map(|path| ("index", path)))
-            .chain(self.try_files.iter().map(|path| ("try_files", path)))
             .chain(self.fallback.iter().map(|path| ("fallback", path)));
-        // Only `try_files` replaces `{path}`.
-        let is_valid = |option: &str, path: &str| match option {
-            "try_files" => is_below(&path.replace(PATH, "path")),
-            _ => is_below(path) && !path.contains(PATH),
-        };
-        let problem = |(option, path): (&'static str, &String)| match unknown_placeholder(path) {
+        let problem = |(option, path): (&'static str, &String)| match unknown_placeholder(path, |_| false) {
             Some(unknown) => Some(FilesError::Placeholder(option, path.clone(), unknown.to_owned())),
-            None => (!is_valid(option, path)).then(|| FilesError::Path(option, path.clone())),
+            None => (!is_below(path)).then(|| FilesError::Path(option, path.clone())),
         };
+        let tried = self.try_files.iter().filter_map(|tried| match tried.unknown_placeholder(&self.paths) {
+            Some(unknown) => Some(FilesError::Placeholder("try_files", tried.to_string(), unknown)),
+            None => (!tried.is_below_root()).then(|| FilesError::Path("try_files", tried.to_string())),
+        });
         let both = (self.next_route && self.fallback.is_some()).then_some(FilesError::TwoFallbacks);
-        paths.filter_map(problem).chain(both).collect()
+        paths.filter_map(problem).chain(tried).chain(both).collect()
     }
 }
 
@@ -279,12 +285,6 @@ impl From<Pattern> for String {
     fn from(pattern: Pattern) -> Self {
         pattern.0
     }
-}
-
-/// Returns whether a path in the options, which is not percent-encoded, is below the root.
-fn is_below(path: &str) -> bool {
-    let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['\\', '\0']);
-    path.split('/').all(is_name)
 }
 
 /// The compiled rules of `cache_control`.

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
-use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::pages;
 use rudy_service::{Reply, Request, Response};
 use rudy_system::file_access::{Access, WouldBlock};
 
 use super::entry::Entry;
 use super::failure::Failure;
-use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_exists};
+use super::find::{FolderPath, Lookup, OtherRoute, OtherRoutes, find, open_if_exists};
 use super::stat::{Dependency, Kind, Opened};
 use super::{Files, clock, redirect_to_folder, source};
 
@@ -23,7 +22,7 @@ pub(super) enum Resolved<'a> {
     /// A redirect, a listing or an error.
     Reply(Reply),
     /// A path that another route matches.
-    OtherRoute(RequestPath<'static>),
+    OtherRoute(OtherRoute),
     /// Nothing was found, and the next route has the request.
     NextRoute,
 }
@@ -40,7 +39,7 @@ impl Files {
         if let Some(entry) = self.cached(path.key, access)? {
             return Ok(
                 match other_routes.and_then(|others| entry.path_on_other_route(path.name(), others)) {
-                    Some(path) => Resolved::OtherRoute(path),
+                    Some(path) => Resolved::OtherRoute(OtherRoute { path, query: None }),
                     None => Resolved::Entry(path.key.into(), entry),
                 },
             );
@@ -71,7 +70,7 @@ impl Files {
                 let (key, entry) = self.configured_file(&name, access)?;
                 Resolved::Entry(key.into(), entry)
             }
-            Lookup::OtherRoute(path) => Resolved::OtherRoute(path),
+            Lookup::OtherRoute(other) => Resolved::OtherRoute(other),
             Lookup::MissingSlash => Resolved::Reply(redirect_to_folder(request, path.below).into()),
             Lookup::Listing => Resolved::Reply(self.list(request, path.name().to_owned())),
         })
@@ -138,9 +137,9 @@ impl Files {
         path: FolderPath<'_>,
         other_routes: OtherRoutes<'_>,
         access: Access,
-    ) -> Result<Option<RequestPath<'static>>, WouldBlock> {
+    ) -> Result<Option<OtherRoute>, WouldBlock> {
         match find(&self.0.root, &self.0.options, path, Some(other_routes), access) {
-            Ok(Lookup::OtherRoute(path)) => Ok(Some(path)),
+            Ok(Lookup::OtherRoute(other)) => Ok(Some(other)),
             Err(Failure::WouldBlock) => Err(WouldBlock),
             _ => Ok(None),
         }

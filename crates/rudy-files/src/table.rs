@@ -8,6 +8,7 @@ use rudy_pipeline::{BuildContext, Handler, HandlerConfig};
 use super::Files;
 use super::browse::ListingTemplate;
 use super::options::{FilesError, FilesOptions};
+use super::try_files::TriedFile;
 
 /// Serves files from a folder: a table, or the folder alone.
 #[derive(Debug, Clone, Table)]
@@ -42,7 +43,10 @@ impl HandlerConfig for FilesTable {
         let mut details = vec![self.root.display().to_string()];
         details.extend(switches.iter().filter(|(on, _)| *on).map(|(_, name)| (*name).to_owned()));
         if !options.try_files.is_empty() {
-            details.push(format!("tries {}", options.try_files.join(" ")));
+            details.push(format!(
+                "tries {}",
+                options.try_files.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+            ));
         }
         details.extend(options.next_route.then(|| "else the next route".to_owned()));
         details.extend(options.fallback.iter().map(|page| format!("else {page}")));
@@ -61,6 +65,7 @@ impl HandlerConfig for FilesTable {
         let mut invalid = options.problems();
         invalid.extend(options.read_template().err());
         let mut problems: Vec<_> = invalid.iter().map(|error| error.problem(route.location)).collect();
+        problems.extend(options.invalid_queries(route));
         let options = if invalid.is_empty() { options } else { FilesOptions::default() };
         match Files::open(&self.root, options, &route.resources.of()) {
             Ok(files) if problems.is_empty() => return Ok(Box::new(files)),
@@ -72,6 +77,14 @@ impl HandlerConfig for FilesTable {
 }
 
 impl FilesOptions {
+    /// Reports placeholders in the queries of `try_files` that the route does not define.
+    fn invalid_queries(&self, route: &BuildContext<'_>) -> Vec<Problem> {
+        let queries = self.try_files.iter().filter_map(TriedFile::query);
+        let faults = queries.filter_map(|query| query.check_part_of_target(route.scope()).err());
+        let location = route.location.key("try_files");
+        faults.map(|(title, expected)| Problem::value(&location, title).label(expected)).collect()
+    }
+
     /// Reads the template of listings.
     pub(super) fn read_template(&mut self) -> Result<(), FilesError> {
         if let Some(file) = self.browse.template() {

@@ -8,8 +8,7 @@ use rudy_config::{Location, Problem, Setting, Shape, Table, Value};
 use rudy_message::PreparedHead;
 use rudy_message::semantics::reason::reason_phrase;
 use rudy_pipeline::methods::reject_unknown_method;
-use rudy_pipeline::routing::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
-use rudy_pipeline::routing::{Maps, PathPattern};
+use rudy_pipeline::routing::template::{Invalid, Scope, Subject, Template};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
 use rudy_service::{Body, Reply, Request, Response};
 
@@ -79,7 +78,7 @@ impl HandlerConfig for RedirectTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Redirect::new(self, (route.paths, route.maps), route.location)?))
+        Ok(Box::new(Redirect::new(self, route.scope(), route.location)?))
     }
 }
 
@@ -99,15 +98,15 @@ pub(crate) enum Redirect {
 }
 
 impl Redirect {
-    /// Prepares a redirect for a route with these paths.
+    /// Prepares a redirect whose placeholders the scope defines.
     pub(crate) fn new(
         table: &RedirectTable,
-        (paths, maps): (&[PathPattern], &Maps),
+        scope: Scope<'_>,
         location: &Location,
     ) -> Result<Self, Vec<Problem>> {
         let problem = |(title, label): Invalid| vec![Problem::value(&location.key("to"), title).label(label)];
         let template = Template::parse(&table.to).and_then(|template| {
-            check_target(&template, paths, maps)?;
+            template.check_target(scope)?;
             Ok(template)
         });
         let template = template.map_err(problem)?;
@@ -115,8 +114,9 @@ impl Redirect {
         if template.as_fixed().is_none() {
             return Ok(Self::Template(status, template));
         }
-        // `check` allows only visible ASCII, so this does not fail.
-        let location = HeaderValue::from_str(&table.to).map_err(|_| problem(invalid_character()))?;
+        // Only visible ASCII is allowed, so this does not fail.
+        let location =
+            HeaderValue::from_str(&table.to).map_err(|error| problem((error.to_string(), String::new())))?;
         Ok(Self::Fixed(Arc::new(PreparedHead::new(status, fields(location))), text(status)))
     }
 
@@ -162,98 +162,22 @@ fn location(template: &Template, subject: &Subject<'_>) -> Result<HeaderValue, S
     HeaderValue::try_from(location).map_err(|_| "The Location header cannot hold the target.".to_owned())
 }
 
-/// Checks that a client cannot choose the target host: it must be a literal, or the host of the request.
-pub(super) fn check_target(template: &Template, paths: &[PathPattern], maps: &Maps) -> Result<(), Invalid> {
-    let pieces = template.pieces();
-    let has_capture = |text: &str| {
-        text.match_indices('$').any(|(at, _)| text[at + 1..].starts_with(|next: char| next.is_ascii_digit()))
-    };
-    if pieces.iter().any(|piece| matches!(piece, Piece::Literal(text) if has_capture(text))) {
-        let title = "captures are written {1}, not $1".to_owned();
-        return Err((
-            title,
-            "use {1} with a path such as \"regex:^/old/(.*)$\", or %24 for a dollar sign".to_owned(),
-        ));
-    }
-    // A client could choose the host, or a path of another route, with them. The texts of a map are those of the operator.
-    let is_of_fields = |piece: &Piece| {
-        use Piece::{Client, Cookie, Field, Method, Parameter, Scheme};
-        matches!(piece, Field(_) | Cookie(_) | Parameter(_) | Method | Scheme | Client)
-    };
-    if pieces.iter().any(is_of_fields) {
-        return Err(("this placeholder is for header fields".to_owned(), TARGET_PLACEHOLDERS.to_owned()));
-    }
-    let visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\{}".contains(&byte));
-    if !pieces.iter().all(|piece| !matches!(piece, Piece::Literal(text) if !visible(text))) {
-        return Err(invalid_character());
-    }
-    template.check(paths, maps)?;
-    let beginning = match pieces.first() {
-        Some(Piece::Path | Piece::Map(_)) => return Ok(()),
-        Some(Piece::Literal(text)) => text,
-        _ => "",
-    };
-    if beginning.starts_with('/') && !beginning.starts_with("//") {
-        // Two slashes would start a host. `/{rest}` is safe because {rest} never starts with a slash.
-        return Ok(());
-    }
-    let Some(after_scheme) = ["http://", "https://"].iter().find_map(|scheme| beginning.strip_prefix(scheme))
-    else {
-        let expected = "expected \"/...\", \"{path}...\", \"http://...\" or \"https://...\"".to_owned();
-        return Err(("invalid target of a redirect".to_owned(), expected));
-    };
-    check_authority(after_scheme, &pieces[1..])
-}
-
-/// Checks the part between scheme and path, in which only `{host}` is allowed.
-fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Invalid> {
-    let ends = |text: &str| text.contains(['/', '?', '#']);
-    if after_scheme.contains('@') {
-        return Err((
-            "the URL contains a user name".to_owned(),
-            "expected only a host and a port".to_owned(),
-        ));
-    }
-    let mut has_host = !after_scheme.is_empty();
-    if ends(after_scheme) {
-        return if after_scheme.starts_with(['/', '?', '#']) { Err(no_host()) } else { Ok(()) };
-    }
-    for piece in pieces {
-        match piece {
-            Piece::Literal(text) if ends(text) => break,
-            Piece::Host | Piece::Map(_) | Piece::Literal(_) => has_host = true,
-            // A path starts with a slash, and a query with a question mark, or it is empty.
-            Piece::Path | Piece::Query => break,
-            _ => {
-                let expected = "put a slash before the placeholder".to_owned();
-                return Err(("the client could choose the host".to_owned(), expected));
-            }
-        }
-    }
-    if has_host { Ok(()) } else { Err(no_host()) }
-}
-
-fn invalid_character() -> Invalid {
-    let expected = "expected ASCII without spaces, backslashes or stray braces; encode others as %XX";
-    ("invalid character in the URL".to_owned(), expected.to_owned())
-}
-
-fn no_host() -> Invalid {
-    ("the URL has no host".to_owned(), "expected a host after the scheme".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use rudy_message::semantics::path::RequestPath;
+    use rudy_pipeline::routing::{Hosts, Listeners, Maps, PathPattern};
     use rudy_service::{Client, Peer, RequestBody};
 
     use super::*;
 
+    const HOSTS: &str = "regex:^(?<user>[^.]*).*$";
+
     fn redirect(path: &str, to: &str) -> Result<(Redirect, PathPattern), Vec<Problem>> {
         let pattern: PathPattern = path.parse().unwrap();
         let table = RedirectTable { to: to.to_owned(), status: RedirectStatus(308) };
-        Redirect::new(&table, (std::slice::from_ref(&pattern), &Maps::default()), &Location::none())
-            .map(|redirect| (redirect, pattern))
+        let hosts = [HOSTS.parse().unwrap()];
+        let scope = Scope { paths: std::slice::from_ref(&pattern), hosts: &hosts, maps: Maps::none() };
+        Redirect::new(&table, scope, &Location::none()).map(|redirect| (redirect, pattern))
     }
 
     fn respond(
@@ -263,7 +187,10 @@ mod tests {
         pattern: &PathPattern,
     ) -> Response {
         let client = Client::new(Peer::Unix, 1, 1);
-        redirect.respond(&Subject { request, path, pattern, client: &client, maps: &Maps::default() })
+        let mut hosts = Hosts::default();
+        hosts.add(&HOSTS.parse().unwrap(), 0);
+        let listeners = &Listeners::Alike(hosts);
+        redirect.respond(&Subject { request, path, pattern, client: &client, maps: Maps::none(), listeners })
     }
 
     fn location(path: &str, to: &str, target: &str, host: &str) -> Result<String, StatusCode> {
@@ -286,6 +213,7 @@ mod tests {
         for (path, to, target, expected) in [
             ("/*", "https://example.org", "/a?b", "https://example.org"),
             ("/*", "https://{host}{path}{query}", "/a?b=c", "https://a.org/a?b=c"),
+            ("/*", "https://example.org/@ann", "/", "https://example.org/@ann"),
             ("/*", "https://{host}{path}{query}", "/a", "https://a.org/a"),
             ("/*", "https://www.{host}:8443{path}", "/a", "https://www.a.org:8443/a"),
             ("/old/*", "/new/{rest}{query}", "/old/a/b?c", "/new/a/b?c"),
@@ -302,6 +230,14 @@ mod tests {
                 "/user/caf%C3%A9/a%2Fb",
                 "/u/caf%C3%A9?page=a%2Fb",
             ),
+            ("/item.php", "/items/{query.id}", "/item.php?x=1&id=a%2Fb%26c+d", "/items/a%2Fb%26c%20d"),
+            ("/item.php", "/items?i={query.id}{query}", "/item.php?id=1%262", "/items?i=1%262&id=1%262"),
+            ("/item.php", "/items/{query.id}", "/item.php", "/items/"),
+            ("/*", "https://example.org/{host.user}{path}", "/x", "https://example.org/a/x"),
+            ("/*", "https://{host.1}.example.org{path}{query}", "/x?y", "https://a.example.org/x?y"),
+            ("regex:^/([a-z.]+)/(.*)$", "https://{1}.b.org:80/{2}", "/x.y/z", "https://x.y.b.org:80/z"),
+            ("/*", "https://eu-{query.shop}.b.org/", "/?shop=x", "https://eu-x.b.org/"),
+            ("regex:^/([a-z]+)/(.*)$", "https://{1}.{host}/{2}", "/de/x", "https://de.a.org/x"),
         ] {
             assert_eq!(location(path, to, target, "a.org:8080").as_deref(), Ok(expected), "{to} {target}");
         }
@@ -322,7 +258,22 @@ mod tests {
         ] {
             assert_eq!(location(path, to, target, "a.org").as_deref(), Ok(expected), "{to} {target}");
         }
-        assert_eq!(location("/*", "/{rest}", "/../x", "a.org"), Err(StatusCode::BAD_REQUEST));
+        let bad = Err(StatusCode::BAD_REQUEST);
+        assert_eq!(location("/*", "/{rest}", "/../x", "a.org"), bad);
+        assert_eq!(
+            location("/*", "/{query.a}/{query.b}", "/?b=evil.org", "a.org").as_deref(),
+            Ok("/evil.org")
+        );
+        for value in ["..", ".", "%2e%2e"] {
+            assert_eq!(location("/*", "/a/{query.x}", &format!("/?x={value}"), "a.org"), bad, "{value}");
+        }
+        for value in
+            ["", "evil.org/", "evil.org%23", "a:b@c", ".", "a..b", "%5b::1%5d", "%ff", "evil.org%5c", "a%0d"]
+        {
+            let target = format!("/?x={value}");
+            assert_eq!(location("/*", "https://{query.x}.a.org/", &target, "a.org"), bad, "{value}");
+        }
+        assert_eq!(location("regex:^/(.*)$", "https://{1}.a.org/", "/evil.org/x", "a.org"), bad);
         for host in ["evil.org/x", "user@evil.org", ""] {
             assert_eq!(
                 location("/*", "https://{host}{path}", "/", host),
@@ -349,6 +300,7 @@ mod tests {
             ("/*", "/a\r\nSet-Cookie: x"),
             ("/*", "/\\evil.org"),
             ("/*", "https://user@example.org/"),
+            ("/*", "https://user@{host}/"),
             ("/*", "/{path"),
             ("/*", "/path}"),
             ("/*", "/{paht}"),
@@ -357,6 +309,16 @@ mod tests {
             ("regex:^/(a)$", "/{2}"),
             ("regex:^(/.*)$", "{1}"),
             ("regex:^/(.*)$", "https://{1}"),
+            ("regex:^/(.*)$", "https://{1}/"),
+            ("regex:^/(.*)$", "https://{1}.org/"),
+            ("regex:^/(.*)$", "https://{1}example.co.uk/"),
+            ("regex:^/(.*)$", "https://www.{1}.org:80.a.b/"),
+            ("regex:^/(.*)$", "https://{1}.example.org{1}/"),
+            ("regex:^/(.*)$", "https://{1}{host}/"),
+            ("/*", "{query.x}"),
+            ("/*", "https://{query.x}"),
+            ("/*", "/{host.none}"),
+            ("/*", "/{host.2}"),
             ("/*", "/{header.Cookie}"),
         ] {
             assert!(redirect(path, to).is_err(), "{to}");

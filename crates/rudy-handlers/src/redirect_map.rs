@@ -10,11 +10,12 @@ use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::reject_unknown_method;
 use rudy_pipeline::routing::ExactPaths;
 use rudy_pipeline::routing::Maps;
+use rudy_pipeline::routing::template::Scope;
 use rudy_pipeline::routing::template::Template;
 use rudy_pipeline::{Call, Handler};
 use rudy_service::{Reply, Request};
 
-use super::redirect::{RedirectStatus, check_target, redirection};
+use super::redirect::{RedirectStatus, redirection};
 
 /// The maximum size of the file: hundreds of thousands of lines.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -74,7 +75,8 @@ impl RedirectMap {
             return Err(format!("\"{from}\" is not a path"));
         }
         let template = Template::literal(to);
-        check_target(&template, &[], &Maps::default())
+        template
+            .check_target(Scope { paths: &[], hosts: &[], maps: Maps::none() })
             .map_err(|(title, expected)| format!("{title}: {expected}"))?;
         let location = HeaderValue::from_str(to).map_err(|error| error.to_string())?;
         match self.0.insert(path.as_bytes().into(), Target { location, status }) {

@@ -8,8 +8,6 @@ use rudy_pipeline::routing::template::{Subject, Template};
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, internal_redirect, pages};
 use rudy_service::{Reply, Request};
 
-use super::redirect::check_target;
-
 /// Responds with another path of the site: a table, or the path alone.
 #[derive(Debug, Clone, Table)]
 #[setting(short(to), what = "a path (\"/index.php\") or a table", example = "/index.php")]
@@ -28,7 +26,7 @@ impl HandlerConfig for RewriteTable {
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let template = Template::parse(&self.to).and_then(|template| {
-            check_target(&template, route.paths, route.maps)?;
+            template.check_target(route.scope())?;
             if self.to.starts_with('/') || self.to.starts_with("{path}") {
                 return Ok(template);
             }

@@ -8,8 +8,8 @@ use rudy_config::{
 use rudy_message::semantics::date::HttpDate;
 use rudy_message::syntax::members;
 
+use crate::patterns::template::Scope;
 use crate::patterns::template::{Piece, Template};
-use crate::patterns::{Maps, PathPattern};
 
 /// Changes to header fields by name: `{ X-Frame-Options = "DENY", Server = false }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -292,14 +292,9 @@ pub const CONNECTION_FIELDS: [HeaderName; 8] = [
 ];
 
 impl FieldChanges {
-    /// Reports fields that no setting can change, and placeholders that neither the paths nor the maps define.
+    /// Reports fields that no setting can change, and placeholders that the scope does not define.
     #[must_use]
-    pub fn problems(
-        &self,
-        (paths, maps): (&[PathPattern], &Maps),
-        location: &Location,
-        of_request: bool,
-    ) -> Vec<Problem> {
+    pub fn problems(&self, scope: Scope<'_>, location: &Location, of_request: bool) -> Vec<Problem> {
         let mut problems = Vec::new();
         for change in &self.0 {
             let location = location.key(&change.key);
@@ -312,7 +307,7 @@ impl FieldChanges {
                 problems.push(problem.label("without effect on a request"));
             }
             for template in change.action.values() {
-                if let Err((title, expected)) = template.check(paths, maps) {
+                if let Err((title, expected)) = template.check(scope) {
                     problems.push(Problem::value(&location, title).label(expected));
                 }
             }

@@ -46,6 +46,19 @@ pub fn rewrite(request: &mut Request<'_>, uri: Uri) {
     request.set_uri(uri);
 }
 
+/// Replaces the query of a request, as [`rewrite`] does. `query` has its question mark.
+///
+/// # Errors
+///
+/// A query cannot contain a character.
+pub fn set_query(request: &mut Request<'_>, query: &str) -> Result<(), String> {
+    let mut parts = request.uri().clone().into_parts();
+    let target = format!("{}{query}", request.uri().path());
+    parts.path_and_query = Some(target.parse().map_err(|_| "The new query is not valid.".to_owned())?);
+    rewrite(request, Uri::from_parts(parts).map_err(|error| error.to_string())?);
+    Ok(())
+}
+
 /// Counts an internal redirect of a request; `None` after [`REDIRECTS_MAX`] of them.
 pub fn same_request(mut request: Request<'_>) -> Option<Request<'_>> {
     let state = request.state_mut();

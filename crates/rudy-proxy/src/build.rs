@@ -49,7 +49,7 @@ impl ProxyTable {
 /// Returns the first host and path of a route, as in `example.org/api/*`.
 pub fn name_of(route: &BuildContext<'_>) -> String {
     let path = route.paths.first().map(ToString::to_string).unwrap_or_default();
-    format!("{}{path}", route.host)
+    format!("{}{path}", route.host())
 }
 
 impl HandlerConfig for ProxyTable {

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rudy_config::{Diagnostics, Location, Problem};
-use rudy_files::{FilesOptions, is_withheld};
 use rudy_handlers::redirect_map::{MappedRedirect, RedirectMap};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::client_address::TrustedProxies;
@@ -17,6 +16,7 @@ use rudy_site_tls::TlsState;
 
 use crate::config::HandlerTable;
 use crate::config::{self, Config};
+use crate::named_pages;
 use crate::plan::{self, AllSites, SiteSteps};
 
 impl Config {
@@ -60,11 +60,10 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
     for (number, site) in config.sites.iter().enumerate() {
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
-        scripts_that_are_not_run(site, &mut problems);
+        problems.extend(named_pages::problems(site));
         problems.extend(missing_next_route(site));
         let hsts = config::tls::hsts(config, site, &mut problems);
         let site_name = config.name_of(site);
-        let host = site.hosts.first().map(ToString::to_string).unwrap_or_default();
         let (own_addresses, on_php_site) = (site.own_addresses(), site.runs_php());
         let route_name = |path: Option<&PathPattern>| RouteName {
             site_number: Some(number),
@@ -88,7 +87,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
             let context = BuildContext {
                 location,
                 paths,
-                host: &host,
+                hosts: &site.hosts,
                 own_addresses: &own_addresses,
                 on_php_site,
                 resources,
@@ -273,32 +272,4 @@ fn route_of(site: &config::Site, to: &str) -> Option<usize> {
     let path = RequestPath::parse(path).ok().filter(|_| path.starts_with('/') && !path.contains('{'))?;
     let matches = |route: &config::Route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes()));
     site.routes.iter().position(matches).filter(|number| site.routes[*number].when.is_none())
-}
-
-/// Reports index and fallback files that are scripts, which no other route runs: `files` does not serve them.
-fn scripts_that_are_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
-    for route in &site.routes {
-        let HandlerTable::Files(table) = &route.handler else { continue };
-        let location = &route.handler_location();
-        let options = FilesOptions { on_php_site: site.runs_php(), ..table.options.clone() };
-        let is_run = |page: &str| {
-            route.paths.iter().all(|pattern| {
-                let mount = &pattern.to_string()[..pattern.mount()];
-                let path = format!("{mount}/{page}");
-                let mut others = site.routes.iter().filter(|other| !std::ptr::eq(*other, route));
-                let first =
-                    others.find(|other| other.paths.iter().any(|pattern| pattern.matches(path.as_bytes())));
-                first.is_some_and(|route| !route.rejects())
-            })
-        };
-        for (key, page) in options.named_pages() {
-            if is_withheld(page, &options) && !is_run(page) {
-                let title = format!("\"{page}\" is a script, and no route runs it");
-                let problem = Problem::value(&location.key(key), title).label("is not served as a file");
-                let help =
-                    "add a route such as \"*.php\" with `fastcgi` before this one, or `serve_source = true`";
-                problems.push(problem.help(help));
-            }
-        }
-    }
 }

@@ -4,6 +4,7 @@ mod app;
 mod compile;
 pub mod config;
 mod grpc;
+mod named_pages;
 mod plan;
 mod reference;
 pub mod run;

@@ -112,7 +112,7 @@ fn the_thread_pool_serves_another_file_system_in_the_folder() {
     let options = FilesOptions {
         precompressed: false,
         index: vec!["far/index.html".into(), "index.html".into()],
-        try_files: vec!["{path}".into(), "far/default.html".into()],
+        try_files: tried(&["{path}", "far/default.html"]),
         ..always_revalidate()
     };
     let contents = [("a.txt", "text"), ("index.html", "page"), ("default.html", "page")];

@@ -117,8 +117,7 @@ fn a_new_or_removed_sibling_is_detected() {
 
 #[test]
 fn a_new_file_earlier_in_try_files_is_detected() {
-    let options =
-        FilesOptions { try_files: vec!["{path}".into(), "{path}.html".into()], ..always_revalidate() };
+    let options = FilesOptions { try_files: tried(&["{path}", "{path}.html"]), ..always_revalidate() };
     let site = Site::with_options(&[("about.html", "second")], options);
     assert_eq!(site.get("/about").text(), "second");
     site.write("about", "first");

@@ -105,7 +105,7 @@ fn try_files_are_tried_in_order() {
             (".html", "hidden"),
             ("default.txt", "default"),
         ],
-        FilesOptions { try_files: patterns.map(str::to_owned).into(), ..FilesOptions::default() },
+        FilesOptions { try_files: tried(&patterns), ..FilesOptions::default() },
     );
     for (path, expected) in [
         ("/about", (200, "about")),
@@ -186,7 +186,7 @@ fn source_code_is_never_sent() {
     ];
     let options = || FilesOptions {
         index: vec!["index.php".into(), "index.html".into()],
-        try_files: vec!["{path}".into(), "{path}.php".into()],
+        try_files: tried(&["{path}", "{path}.php"]),
         fallback: Some("page.php".into()),
         browse: Browse::On,
         ..FilesOptions::default()
@@ -242,18 +242,18 @@ fn invalid_options_are_rejected_at_the_start() {
             FilesOptions { index: vec!["../x".into()], ..default() },
             "index: \"../x\" is not a path below the root",
         ),
-        (FilesOptions { try_files: vec!["{path}/../x".into()], ..default() }, "try_files: "),
-        (FilesOptions { try_files: vec!["$uri".into()], ..default() }, "unknown placeholder `$uri`"),
-        (FilesOptions { try_files: vec!["$uri/".into()], ..default() }, "unknown placeholder `$uri`"),
-        (FilesOptions { try_files: vec!["{path}.{lang}.html".into()], ..default() }, "`{lang}`"),
-        (FilesOptions { try_files: vec!["{path}$is_args".into()], ..default() }, "`$is_args`"),
-        (FilesOptions { try_files: vec!["=404".into()], ..default() }, "`=404`"),
+        (FilesOptions { try_files: tried(&["{path}/../x"]), ..default() }, "try_files: "),
+        (FilesOptions { try_files: tried(&["$uri"]), ..default() }, "unknown placeholder `$uri`"),
+        (FilesOptions { try_files: tried(&["$uri/"]), ..default() }, "unknown placeholder `$uri`"),
+        (FilesOptions { try_files: tried(&["{path}.{lang}.html"]), ..default() }, "`{lang}`"),
+        (FilesOptions { try_files: tried(&["{path}$is_args"]), ..default() }, "`$is_args`"),
+        (FilesOptions { try_files: tried(&["=404"]), ..default() }, "`=404`"),
+        (FilesOptions { try_files: tried(&["{path}", "@app"]), ..default() }, "`@app`"),
+        (FilesOptions { try_files: tried(&["{1}.html"]), ..default() }, "`{1}`"),
+        (FilesOptions { try_files: tried(&["/a?{1}", "/b/../c?x"]), ..default() }, "\"b/../c?x\" is not"),
         (FilesOptions { index: vec!["index.{lang}.html".into()], ..default() }, "`{lang}`"),
         (FilesOptions { fallback: Some(String::new()), ..default() }, "fallback: \"\" is not"),
-        (
-            FilesOptions { fallback: Some("{path}.html".into()), ..default() },
-            "fallback: \"{path}.html\" is not",
-        ),
+        (FilesOptions { fallback: Some("{path}.html".into()), ..default() }, "unknown placeholder `{path}`"),
         (FilesOptions { cache_control: vec![rule], ..default() }, "invalid glob in `cache_control`"),
     ] {
         let message = open(options);

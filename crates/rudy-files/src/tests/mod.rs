@@ -19,7 +19,7 @@ use rudy_service::{Body, BodyPiece, FileRange, Reply, Request};
 use rudy_system::file_access::{Access, WouldBlock};
 use tempfile::TempDir;
 
-use super::{Browse, Files, FilesOptions, Folders, Outcome};
+use super::{Browse, Files, FilesOptions, Folders, Outcome, TriedFile};
 
 /// A folder and its handler.
 struct Site {
@@ -34,6 +34,11 @@ struct TestResponse {
     body: Vec<u8>,
     /// Whether it was [`Reply::Now`].
     is_immediate: bool,
+}
+
+/// Reads the entries of `try_files`.
+fn tried(paths: &[&str]) -> Vec<TriedFile> {
+    paths.iter().map(|path| path.parse().unwrap()).collect()
 }
 
 impl Site {

@@ -120,7 +120,7 @@ impl Broadcast {
             history: History { messages: options.history.0, bytes: options.history_bytes.0 },
             history_timeout: options.history_timeout.0,
             topics_max: options.topics.as_usize(),
-            site: format!("{} {}", route.host, route.own_addresses),
+            site: format!("{} {}", route.host(), route.own_addresses),
             topics: route.resources.of(),
         })
     }

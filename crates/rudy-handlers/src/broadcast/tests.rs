@@ -65,9 +65,9 @@ fn anyone_may_subscribe_by_default_and_only_configured_clients_may_publish() {
 fn topics_belong_to_the_first_host_at_the_addresses_of_a_site() {
     let (location, resources) = (Location::none(), Resources::default());
     let topic_of = |hosts: &[&str], own_addresses: &str| {
-        let host = hosts.first().copied().unwrap_or_default();
+        let hosts = &hosts.iter().map(|host| host.parse().unwrap()).collect::<Vec<_>>();
         let route =
-            BuildContext { host, own_addresses, ..BuildContext::of_default_site(&location, &resources) };
+            BuildContext { hosts, own_addresses, ..BuildContext::of_default_site(&location, &resources) };
         let table: BroadcastTable = from_text("publish = 'loopback'").unwrap();
         let broadcast = Broadcast::new(&table, &route).unwrap();
         broadcast.publishable_topic(&RequestPath::parse("/news").unwrap()).ok().unwrap()

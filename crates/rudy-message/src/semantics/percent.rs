@@ -13,6 +13,14 @@ pub fn encode(decoded: &str) -> String {
     encoded
 }
 
+/// Encodes a text for one segment of a path or one parameter of a query: it keeps only unreserved characters (RFC 3986 §2.3).
+#[must_use]
+pub fn encode_component(decoded: &[u8]) -> String {
+    let mut encoded = String::with_capacity(decoded.len());
+    push_encoded(decoded, b"-._~", &mut encoded);
+    encoded
+}
+
 /// Encodes only the characters of a query, or of a path with its query, that a URI cannot contain anywhere (RFC 3986 §2). Brackets and
 /// percent signs stay: browsers send the first in queries, and the second are escapes.
 #[must_use]

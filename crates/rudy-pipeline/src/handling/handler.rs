@@ -19,8 +19,8 @@ use crate::compression::CompressionSetting;
 use crate::media_types::FileTypes;
 use crate::methods::READ_METHODS;
 use crate::resources::Resources;
-use crate::routing::template::Subject;
-use crate::routing::{Maps, PathPattern, RouteMatch};
+use crate::routing::template::{Scope, Subject};
+use crate::routing::{HostPattern, Maps, PathPattern, RouteMatch};
 
 /// Responds to the requests of a route.
 pub trait Handler: Any + Debug + Send + Sync {
@@ -101,6 +101,7 @@ impl Call<'_> {
             pattern: self.route.pattern,
             client: self.context.client,
             maps: &self.context.routes.maps,
+            listeners: self.context.routes.router.listeners(),
         }
     }
 
@@ -164,8 +165,8 @@ pub struct BuildContext<'a> {
     pub location: &'a Location,
     /// The paths of the route.
     pub paths: &'a [PathPattern],
-    /// The first host of the site; empty for the default site.
-    pub host: &'a str,
+    /// The hosts of the site; empty for the default site.
+    pub hosts: &'a [HostPattern],
     /// The own addresses of the site, as a part of names: a site at other addresses may have the same hosts. Empty without them.
     pub own_addresses: &'a str,
     /// Whether a route of the site runs PHP.
@@ -181,13 +182,25 @@ pub struct BuildContext<'a> {
 }
 
 impl<'a> BuildContext<'a> {
+    /// Returns what defines the placeholders of a text.
+    #[must_use]
+    pub fn scope(&self) -> Scope<'a> {
+        Scope { paths: self.paths, hosts: self.hosts, maps: self.maps }
+    }
+
+    /// Returns the first host of the site; empty for the default site.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.hosts.first().map(ToString::to_string).unwrap_or_default()
+    }
+
     /// A route of the default site, whose handler has its table at this location, for the tests of handlers.
     #[must_use]
     pub fn of_default_site(location: &'a Location, resources: &'a Resources) -> Self {
         Self {
             location,
             paths: &[],
-            host: "",
+            hosts: &[],
             own_addresses: "",
             on_php_site: false,
             resources,

@@ -35,6 +35,13 @@ impl Listeners {
         }
     }
 
+    /// Returns the part of a request's host that a group of the regular expression of its site matches, as [`Hosts::group`].
+    #[must_use]
+    pub fn host_group(&self, request: &Request<'_>, client: &Client<'_>, name: &str) -> Option<String> {
+        let hosts = self.hosts_at(client.listener.as_ref().map(|address| &***address))?;
+        hosts.group(request.host(), name)
+    }
+
     /// Whether a request is from this machine, for a host that neither a site nor this machine has. The owner of the name could let it
     /// resolve to this machine, so that a browser here sends requests of a web page (DNS rebinding). No browser connects to a Unix socket.
     pub fn is_foreign_host(&self, request: &Request<'_>, client: &Client<'_>) -> bool {

@@ -1,6 +1,8 @@
 //! Matches the host of a request to a site.
 
 mod listeners;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -75,6 +77,12 @@ const REGEX: &str = "regex:";
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
 impl HostPattern {
+    /// Returns whether this is a regular expression with this group, by number or by name.
+    #[must_use]
+    pub fn has_group(&self, name: &str) -> bool {
+        matches!(self, Self::Regex(regex) if has_group(regex.regex.capture_names(), name))
+    }
+
     /// Returns the name of the host in a certificate. IPv6 addresses are without brackets there.
     #[must_use]
     pub fn certificate_name(&self) -> Option<Cow<'_, str>> {
@@ -123,6 +131,14 @@ impl FromStr for HostPattern {
             None if name == "*" => Err("remove `hosts`: a site without it serves every host".to_owned()),
             None => valid_name(name).map(|()| Self::Exact(name.to_owned())),
         }
+    }
+}
+
+/// Returns whether a regular expression whose groups have these names has a group, by number or by name.
+pub(crate) fn has_group<'r>(mut names: impl Iterator<Item = Option<&'r str>>, group: &str) -> bool {
+    match group.parse::<usize>() {
+        Ok(number) => number < names.count(),
+        Err(_) => names.any(|name| name == Some(group)),
     }
 }
 
@@ -213,6 +229,18 @@ impl Hosts {
         self.named(name).or_else(unnamed).or(self.default)
     }
 
+    /// Returns the part of a host, as sent in a request, that a group of the regular expression of its site matches. `None` for a host
+    /// that has its site for another reason, and for a group that takes no part in the match.
+    #[must_use]
+    pub fn group(&self, host: &[u8], name: &str) -> Option<String> {
+        with_name(host, |host| {
+            let (pattern, _) = self.expression(host)?;
+            let groups = pattern.regex.captures(host)?;
+            let group = name.parse().map_or_else(|_| groups.name(name), |number| groups.get(number));
+            Some(group?.as_str().to_owned())
+        })
+    }
+
     /// Returns the site for a server name in lower case, and whether it is only the default site.
     #[must_use]
     pub fn find_or_default(&self, name: &str) -> Option<(usize, bool)> {
@@ -249,9 +277,13 @@ impl Hosts {
         if let Some(site) = self.exact.get(name) {
             return Some(*site);
         }
-        let regex =
-            || self.regexes.iter().find(|(known, _)| known.regex.is_match(name)).map(|(_, site)| *site);
+        let regex = || self.expression(name).map(|(_, site)| *site);
         self.by_domain(name).or_else(|| self.by_beginning(name)).or_else(regex)
+    }
+
+    /// Returns the first regular expression that matches a name, and its site.
+    fn expression(&self, name: &str) -> Option<&(HostRegex, usize)> {
+        self.regexes.iter().find(|(known, _)| known.regex.is_match(name))
     }
 
     /// Returns the site of the longest domain above a name.
@@ -366,163 +398,4 @@ pub fn without_port(host: &[u8]) -> &[u8] {
         _ => host.iter().position(|byte| *byte == b':'),
     };
     &host[..end.unwrap_or(host.len())]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hosts(patterns: &[&str]) -> Hosts {
-        let mut hosts = Hosts::default();
-        for (site, pattern) in patterns.iter().enumerate() {
-            assert_eq!(hosts.add(&pattern.parse().unwrap(), site), None);
-        }
-        hosts
-    }
-
-    #[test]
-    fn the_most_specific_host_wins_in_any_spelling() {
-        let mut hosts = hosts(&["example.org", "*.example.org", "*.deep.example.org", "[::1]", "127.0.0.1"]);
-        for (host, site) in [
-            ("example.org", Some(0)),
-            ("EXAMPLE.org:8080", Some(0)),
-            ("example.org.", Some(0)),
-            ("example.org.:80", Some(0)),
-            ("www.example.org", Some(1)),
-            ("a.b.example.org", Some(1)),
-            ("x.deep.example.org", Some(2)),
-            ("deep.example.org", Some(1)),
-            ("[::1]", Some(3)),
-            ("[::1]:443", Some(3)),
-            ("127.0.0.1:1", Some(4)),
-            (".example.org", None),
-            ("badexample.org", None),
-            ("example.com", None),
-            ("", None),
-            ("[", None),
-        ] {
-            assert_eq!(hosts.find(|| host.as_bytes()), site, "{host}");
-        }
-        assert_eq!(hosts.find(|| &[b'a'; 300]), None);
-        assert_eq!(hosts.find(|| b"\xff"), None);
-        hosts.set_default(9);
-        assert_eq!(hosts.find(|| b"example.com"), Some(9));
-        assert_eq!(hosts.find(|| b""), Some(9));
-        assert_eq!(hosts.find(|| &[b'a'; 300]), Some(9));
-    }
-
-    #[test]
-    fn beginnings_and_expressions_follow_names_and_domains() {
-        let hosts = hosts(&[
-            "regex:^[a-z]+[.]shop[.]",
-            "www.example.*",
-            "www.*",
-            "*.example.org",
-            "www.example.net",
-            "regex:shop",
-        ]);
-        for (host, site) in [
-            ("www.example.net", Some(4)),
-            ("www.example.org", Some(3)),
-            ("WWW.Example.com.:80", Some(1)),
-            ("www.example.co.uk", Some(1)),
-            ("www.other.com", Some(2)),
-            ("www", None),
-            ("a.shop.com", Some(0)),
-            ("1.shop.com", Some(5)),
-            ("A.SHOP.com", Some(0)),
-            ("example.com", None),
-        ] {
-            assert_eq!(hosts.find(|| host.as_bytes()), site, "{host}");
-        }
-    }
-
-    #[test]
-    fn the_unnamed_pattern_matches_addresses_and_absent_hosts() {
-        let mut hosts = hosts(&["localhost", "*.localhost"]);
-        assert!(!hosts.is_by_flags());
-        assert_eq!(hosts.find(|| b"127.0.0.1"), None);
-        assert_eq!(hosts.add(&HostPattern::Unnamed, 2), None);
-        assert!(hosts.is_by_flags());
-        for (host, site) in [
-            ("", Some(2)),
-            ("127.0.0.1", Some(2)),
-            ("127.0.0.1:8080", Some(2)),
-            ("192.0.2.1.", Some(2)),
-            ("[::1]:8080", Some(2)),
-            ("[::ffff:127.0.0.1]", Some(2)),
-            ("LocalHost:8080", Some(0)),
-            ("a.b.localhost.", Some(1)),
-            ("127.0.0.1.evil.example", None),
-            ("localhost.evil.example", None),
-            ("evillocalhost", None),
-            ("[evil.example]", None),
-            ("[127.0.0.1]", None),
-            ("127.0.0.1@evil.example", None),
-            ("0x7f.1", None),
-            ("127.1", None),
-            ("2130706433", None),
-            (".", None),
-            (":80", None),
-        ] {
-            assert_eq!(hosts.find(|| host.as_bytes()), site, "{host}");
-        }
-        assert_eq!(hosts.find(|| &[b'1'; 300]), None);
-        assert_eq!(hosts.find(|| b"\xff"), None);
-    }
-
-    #[test]
-    fn a_web_page_has_no_host_of_this_machine() {
-        let machine = machine_name();
-        for host in
-            ["", "127.0.0.1:80", "[::1]", "192.0.2.1", "LocalHost.", "a.localhost:8080", "nas:80", &machine]
-        {
-            assert!(is_own_host(host.as_bytes()), "{host}");
-        }
-        for host in
-            ["evil.example", "localhost.evil.example.", "127.0.0.1.evil.example:80", "127.1", ".", ":80"]
-        {
-            assert!(!is_own_host(host.as_bytes()), "{host}");
-        }
-    }
-
-    #[test]
-    fn the_explanation_shows_the_flag_and_only_valid_names() {
-        let explained = explain_rejected(b"Evil.Example:8080");
-        assert!(
-            explained.contains("not for \"evil.example\".") && explained.contains("--host evil.example to")
-        );
-        for invalid in [&b"<b>"[..], b"\xff", b"a b", b"*.example", b"a$(x)"] {
-            let explained = explain_rejected(invalid);
-            let is_general = explained.contains("not for this host.") && explained.contains("--host NAME to");
-            assert!(is_general, "{explained}");
-        }
-    }
-
-    #[test]
-    fn a_duplicate_pattern_returns_its_first_site() {
-        let mut hosts = hosts(&["example.org", "*.example.org"]);
-        assert_eq!(hosts.add(&"Example.Org.".parse().unwrap(), 5), Some(0));
-        assert_eq!(hosts.add(&"*.EXAMPLE.org".parse().unwrap(), 5), Some(1));
-    }
-
-    #[test]
-    fn the_error_of_an_invalid_host_shows_the_expected_syntax() {
-        for (text, message) in [
-            ("http://example.org", "without the scheme"),
-            ("example.org:80", "without a port"),
-            ("::1", "in brackets: \"[::1]\""),
-            ("[::g]", "an IPv6 address between"),
-            ("*", "remove `hosts`"),
-            ("www.*.org", "only as the first label"),
-            ("regex:(", "unclosed group"),
-            ("bücher.de", "xn--"),
-            ("", "expected a name"),
-            ("a..b", "expected a name"),
-            ("a b", "expected a name"),
-        ] {
-            let error = text.parse::<HostPattern>().unwrap_err();
-            assert!(error.contains(message), "{text}: {error}");
-        }
-    }
 }

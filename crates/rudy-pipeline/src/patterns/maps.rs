@@ -160,7 +160,9 @@ impl Setting for Key {
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {
         let template = Template::parse(value.text()?);
         let template = template.or_else(|(title, expected)| value.invalid(two_lines(title, expected)))?;
-        let depends = |piece: &Piece| matches!(piece, Piece::Rest | Piece::Group(_) | Piece::Map(_));
+        let depends = |piece: &Piece| {
+            matches!(piece, Piece::Rest | Piece::Group(_) | Piece::HostGroup(_) | Piece::Map(_))
+        };
         if template.as_fixed().is_some() || template.pieces().iter().any(depends) {
             let expected = "expected for example \"{cookie.tenant}\", \"{header.X-Env}\", \"{query.lang}\" or \"{host}\"";
             return value.invalid(two_lines("this is no part of a request", expected));

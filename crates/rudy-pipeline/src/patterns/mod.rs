@@ -2,6 +2,7 @@
 
 mod maps;
 mod path;
+mod target;
 pub mod template;
 
 pub use self::maps::{MapTable, Maps};

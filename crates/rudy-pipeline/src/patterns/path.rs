@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
@@ -11,6 +13,7 @@ use rudy_config::written_as_text;
 use rudy_message::semantics::path::RequestPath;
 
 use super::template::is_reserved;
+use crate::hosts::has_group;
 
 /// A pattern for the paths of a route.
 ///
@@ -30,6 +33,12 @@ impl Eq for PathPattern {}
 impl PartialEq for PathPattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
+    }
+}
+
+impl Hash for PathPattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
     }
 }
 
@@ -133,23 +142,22 @@ impl PathPattern {
     /// Returns whether the pattern is a regular expression with this group, by number or by name.
     #[must_use]
     pub fn has_group(&self, name: &str) -> bool {
-        let Kind::Regex(regex) = &self.kind else { return false };
-        match name.parse::<usize>() {
-            Ok(number) => number < regex.captures_len(),
-            Err(_) => regex.capture_names().flatten().any(|group| group == name),
-        }
+        matches!(&self.kind, Kind::Regex(regex) if has_group(regex.capture_names(), name))
     }
 
     /// Returns the part of a path that a group matches, encoded. `None` for a group that takes no part in the match.
     #[must_use]
     pub fn group(&self, path: &RequestPath<'_>, name: &str) -> Option<String> {
+        self.group_range(path, name).map(|range| path.encoded(range))
+    }
+
+    /// Returns where the part of a path is that a group matches, in its canonical form, as [`Self::group`].
+    #[must_use]
+    pub fn group_range(&self, path: &RequestPath<'_>, name: &str) -> Option<Range<usize>> {
         let Kind::Regex(regex) = &self.kind else { return None };
         let groups = regex.captures(path.as_bytes())?;
-        let group = match name.parse::<usize>() {
-            Ok(number) => groups.get(number),
-            Err(_) => groups.name(name),
-        };
-        Some(path.encoded(group?.range()))
+        let group = name.parse().map_or_else(|_| groups.name(name), |number| groups.get(number));
+        group.map(|group| group.range())
     }
 
     /// Returns whether this pattern certainly matches all paths that `other` matches. Compares globs by their text and their literal

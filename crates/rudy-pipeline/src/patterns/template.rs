@@ -4,19 +4,19 @@ use std::fmt;
 
 use http::{HeaderName, HeaderValue, header};
 use rudy_message::semantics::path::RequestPath;
-use rudy_message::semantics::percent::encode_query;
+use rudy_message::semantics::percent::{encode_component, encode_query};
 use rudy_service::{Client, Request};
 
 use super::{Maps, PathPattern};
-use crate::hosts::without_port;
+use crate::hosts::{HostPattern, Listeners, without_port};
 use crate::parts::{cookies, parameters};
 
 /// A text with placeholders.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Template(Vec<Piece>);
 
 /// A piece of the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Piece {
     /// A text without placeholders.
     Literal(String),
@@ -28,6 +28,8 @@ pub enum Piece {
     Query,
     /// The host without its port.
     Host,
+    /// A group of the regular expression for the hosts of the site.
+    HostGroup(String),
     /// A group of the regular expression of the route, encoded.
     Group(String),
     /// The method of the request.
@@ -47,7 +49,7 @@ pub enum Piece {
 }
 
 /// The placeholders of a target, for messages.
-pub const TARGET_PLACEHOLDERS: &str = "expected {path}, {rest}, {query} (with its question mark or `&`), {host}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
+pub const TARGET_PLACEHOLDERS: &str = "expected {path}, {rest}, {query} (with its question mark or `&`), {query.NAME}, {host}, {host.1}, {map.NAME}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
 
 /// Why a text is not a template: a title, and what was expected.
 pub type Invalid = (String, String);
@@ -64,6 +66,32 @@ pub struct Subject<'a> {
     pub client: &'a Client<'a>,
     /// The maps of the configuration.
     pub maps: &'a Maps,
+    /// The hosts of the sites.
+    pub listeners: &'a Listeners,
+}
+
+/// What defines the placeholders of a text.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// The paths of the route.
+    pub paths: &'a [PathPattern],
+    /// The hosts of the site.
+    pub hosts: &'a [HostPattern],
+    /// The maps of the configuration.
+    pub maps: &'a Maps,
+}
+
+/// Where a text is filled in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the value of a field.
+    Value,
+    /// In the path of a target.
+    Path,
+    /// In the query of a target, or after a question mark in a value.
+    Query,
+    /// In the host of a target.
+    Host,
 }
 
 /// A part of a text with placeholders.
@@ -131,8 +159,8 @@ impl Template {
         }
     }
 
-    /// Checks that the paths of a route, and the maps, define the placeholders.
-    pub fn check(&self, paths: &[PathPattern], maps: &Maps) -> Result<(), Invalid> {
+    /// Checks that the scope defines the placeholders.
+    pub fn check(&self, Scope { paths, hosts, maps }: Scope<'_>) -> Result<(), Invalid> {
         for piece in &self.0 {
             match piece {
                 Piece::Rest if !paths.iter().all(PathPattern::is_prefix) => {
@@ -142,6 +170,13 @@ impl Template {
                 Piece::Group(name) if !paths.iter().all(|path| path.has_group(name)) => {
                     let title = format!("{{{name}}} is no placeholder, and no group of the route's path");
                     return Err((title, TARGET_PLACEHOLDERS.to_owned()));
+                }
+                Piece::HostGroup(name)
+                    if hosts.is_empty() || !hosts.iter().all(|host| host.has_group(name)) =>
+                {
+                    let title = format!("{{host.{name}}} is no group of all hosts of the site");
+                    let expected = "expected hosts such as \"regex:^([a-z]+)[.]example[.]org$\"";
+                    return Err((title, expected.to_owned()));
                 }
                 Piece::Map(name) if !maps.contains(name) => {
                     let title = format!("there is no map `{name}`");
@@ -156,21 +191,87 @@ impl Template {
         Ok(())
     }
 
-    /// Fills in the placeholders of a target, which has none for header fields. Fails as [`Self::fill_value`].
+    /// Fills in the placeholders of a target, which has none for header fields.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::fill_value`], or if a part of the request cannot be where it would be in the target.
     pub fn fill(&self, subject: &Subject<'_>) -> Result<String, String> {
-        Ok(String::from_utf8_lossy(&self.fill_value(subject)?).into_owned())
+        let target = self.fill_in(subject, Place::Path)?;
+        let target = String::from_utf8_lossy(&target);
+        // After an empty part, two slashes would start a host that the client chooses.
+        let path = target.trim_start_matches('/');
+        let slashes = target.len() - path.len();
+        Ok(target[slashes.saturating_sub(1)..].to_owned())
     }
 
     /// Fills in the placeholders of the value of a field, which is bytes. Fails, with an explanation for the client, if the request has
     /// no valid host.
     pub fn fill_value(&self, subject: &Subject<'_>) -> Result<Vec<u8>, String> {
-        let (mut text, mut in_query) = (Vec::new(), false);
+        self.fill_in(subject, Place::Value)
+    }
+
+    fn fill_in(&self, subject: &Subject<'_>, start: Place) -> Result<Vec<u8>, String> {
+        let (mut text, mut place) = (Vec::new(), start);
         for piece in &self.0 {
-            piece.fill(subject, in_query, &mut text)?;
-            in_query |= matches!(piece, Piece::Literal(literal) if literal.contains('?'));
+            let is_first = text.is_empty();
+            if place == Place::Host && matches!(piece, Piece::Path | Piece::Query) {
+                place = Place::Path;
+            }
+            piece.fill(subject, place, &mut text)?;
+            if let Piece::Literal(literal) = piece {
+                place = place.after(literal, is_first);
+            }
         }
         Ok(text)
     }
+}
+
+impl Place {
+    /// Returns the place after a text. `is_first` is whether nothing is before it.
+    fn after(self, text: &str, is_first: bool) -> Self {
+        let authority = if is_first { text.split_once("://").map(|(_, after)| after) } else { None };
+        match self {
+            _ if text.contains('?') => Self::Query,
+            Self::Path if authority.is_some_and(|after| !after.contains('/')) => Self::Host,
+            Self::Host if text.contains('/') => Self::Path,
+            _ => self,
+        }
+    }
+
+    /// Returns a part of the path, which is encoded, as it is here.
+    fn of_path(self, part: &str) -> Result<String, String> {
+        match self {
+            Self::Value | Self::Path => Ok(part.to_owned()),
+            // A part of the path must not become another parameter, as in nginx.
+            Self::Query => Ok(encode_in_query(part)),
+            Self::Host => label(part),
+        }
+    }
+
+    /// Returns a parameter, which is decoded, as it is here.
+    fn of_parameter(self, value: Vec<u8>) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Value => Ok(value),
+            // A path would lead upwards.
+            Self::Path if matches!(&value[..], b"." | b"..") => {
+                Err("A parameter cannot be a part of the path.".to_owned())
+            }
+            Self::Path | Self::Query => Ok(encode_component(&value).into_bytes()),
+            Self::Host => label(&String::from_utf8_lossy(&value)).map(String::into_bytes),
+        }
+    }
+}
+
+/// Returns a text if it can be the beginning of a host name, so that what follows is the end of one.
+fn label(text: &str) -> Result<String, String> {
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    if text.split('.').all(is_label) {
+        return Ok(text.to_owned());
+    }
+    Err("A part of the request cannot be a part of a host name.".to_owned())
 }
 
 /// Returns whether a name in braces is a placeholder of every route, or no placeholder, so that a group cannot have it.
@@ -196,6 +297,7 @@ impl Piece {
                 ),
                 Some(("cookie", name)) => Self::Cookie(name.to_owned()),
                 Some(("query", name)) => Self::Parameter(name.to_owned()),
+                Some(("host", name)) => Self::HostGroup(name.to_owned()),
                 Some(("map", name)) => Self::Map(name.to_owned()),
                 _ if name.contains(['.', '-']) => {
                     return Err((format!("unknown placeholder {{{name}}}"), TARGET_PLACEHOLDERS.to_owned()));
@@ -205,32 +307,33 @@ impl Piece {
         })
     }
 
-    /// Appends the value. `in_query` is whether the text has a query already.
-    fn fill(&self, subject: &Subject<'_>, in_query: bool, text: &mut Vec<u8>) -> Result<(), String> {
-        let Subject { request, path, pattern, client, maps } = subject;
-        // A part of the path must not become another parameter, as in nginx.
-        let encoded = |part: &str| if in_query { encode_in_query(part) } else { part.to_owned() };
+    /// Appends the value.
+    fn fill(&self, subject: &Subject<'_>, place: Place, text: &mut Vec<u8>) -> Result<(), String> {
+        let Subject { request, path, pattern, client, maps, listeners } = subject;
         let mut push = |part: &str| text.extend_from_slice(part.as_bytes());
         match self {
             Self::Literal(literal) => push(literal),
-            Self::Path => push(&encoded(&path.encoded_from(0))),
+            Self::Path => push(&place.of_path(&path.encoded_from(0))?),
             Self::Rest => {
                 let rest = path.encoded_from(pattern.mount());
-                push(&encoded(rest.strip_prefix('/').unwrap_or(&rest)));
+                push(&place.of_path(rest.strip_prefix('/').unwrap_or(&rest))?);
             }
             Self::Query => {
                 if let Some(query) = request.uri().query() {
-                    push(if in_query { "&" } else { "?" });
+                    push(if place == Place::Query { "&" } else { "?" });
                     push(&encode_query(query));
                 }
             }
             Self::Host => push(valid_host(request)?),
+            Self::HostGroup(name) => {
+                push(&place.of_path(&listeners.host_group(request, client, name).unwrap_or_default())?);
+            }
             Self::Group(name) => {
                 let group = pattern.group(path, name).unwrap_or_default();
-                // Two slashes would start a host.
-                let starts_host = text.is_empty() || text.ends_with(b"/");
-                let group = if starts_host { group.trim_start_matches('/') } else { &group };
-                text.extend_from_slice(encoded(group).as_bytes());
+                // A folder has one slash.
+                let is_in_folder = text.is_empty() || text.ends_with(b"/");
+                let group = if is_in_folder { group.trim_start_matches('/') } else { &group };
+                text.extend_from_slice(place.of_path(group)?.as_bytes());
             }
             Self::Method => push(request.method().as_str()),
             Self::Scheme => push(client.scheme().as_str()),
@@ -246,9 +349,13 @@ impl Piece {
             }
             Self::Cookie(name) => text.extend_from_slice(cookies(request, name).next().unwrap_or_default()),
             Self::Parameter(name) => {
-                text.extend_from_slice(&parameters(request, name).next().unwrap_or_default());
+                let value = parameters(request, name).next().unwrap_or_default();
+                text.extend_from_slice(&place.of_parameter(value)?);
             }
-            Self::Map(name) => push(&encoded(maps.text(name, subject)?)),
+            Self::Map(name) => {
+                let mapped = maps.text(name, subject)?;
+                push(&if place == Place::Query { encode_in_query(mapped) } else { mapped.to_owned() });
+            }
         }
         Ok(())
     }
@@ -278,6 +385,7 @@ impl fmt::Display for Template {
             Piece::Rest => f.write_str("{rest}"),
             Piece::Query => f.write_str("{query}"),
             Piece::Host => f.write_str("{host}"),
+            Piece::HostGroup(name) => write!(f, "{{host.{name}}}"),
             Piece::Group(name) => write!(f, "{{{name}}}"),
             Piece::Method => f.write_str("{method}"),
             Piece::Scheme => f.write_str("{scheme}"),

@@ -246,6 +246,51 @@ fn a_page_of_another_route_is_served_by_that_route() {
 }
 
 #[test]
+fn files_to_try_are_made_of_groups_and_have_queries_for_other_routes() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().display();
+    for file in ["secret", "www/photo/ann.txt", "www/.hidden", "www/plain"] {
+        let file = folder.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "file").unwrap();
+    }
+    let app = app(&format!(
+        r"
+            [[site]]
+            [[site.route]]
+            path = '/app'
+            redirect = '/got{{query}}'
+            [[site.route]]
+            path = 'regex:^/user/([^/]+)/(?<kind>.+)$'
+            files = {{ root = '{root}/www', try_files = ['{{kind}}/{{1}}.txt', '/app?user={{1}}&kind={{kind}}{{query}}'] }}
+            [[site.route]]
+            path = 'regex:^/raw/.(.*)$'
+            files = {{ root = '{root}/www', try_files = '{{1}}' }}
+            [[site.route]]
+            path = '/[!r]**'
+            files = {{ root = '{root}/www', try_files = ['{{path}}', '/app?page={{path}}&id={{query.id}}'] }}
+        "
+    ));
+    for (method, target, status, location) in [
+        ("GET", "/user/ann/photo", 200, None),
+        ("GET", "/user/bob/photo?x=1", 307, Some("/got?user=bob&kind=photo&x=1")),
+        ("POST", "/user/bob/a%26b", 307, Some("/got?user=bob&kind=a%26b")),
+        ("GET", "/plain?id=1", 200, None),
+        ("GET", "/none?id=1%262&a=b", 307, Some("/got?page=/none&id=1%262")),
+        ("GET", "/raw/xplain", 200, None),
+        // A group is no way to what the path could not name.
+        ("GET", "/raw/x.hidden", 404, None),
+        ("GET", "/raw/x../secret", 404, None),
+        ("GET", "/raw/x", 404, None),
+        ("GET", "/raw/x/", 404, None),
+    ] {
+        let response = send(&app, method, "a.org", target);
+        let led = response.headers().get(header::LOCATION).map(|value| value.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), led), (status, location), "{method} {target}");
+    }
+}
+
+#[test]
 fn an_error_page_ignores_conditions_and_ranges_of_the_request() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().display();

@@ -16,6 +16,7 @@ use rudy_guard::{
 use rudy_mirror::{Mirror, MirrorTable};
 use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::compression::CompressionSetting;
+use rudy_pipeline::routing::template::Scope;
 use rudy_pipeline::routing::{Maps, PathPattern};
 use rudy_pipeline::{Resources, Step};
 
@@ -42,7 +43,8 @@ impl AllSites {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let (steps, location) = (&config.defaults.steps, &config.location);
-        steps.check((&[PathPattern::everything()], &config.maps), location, problems);
+        let scope = Scope { paths: &[PathPattern::everything()], hosts: &[], maps: &config.maps };
+        steps.check(scope, location, problems);
         let shared = Shared::new(resources, config, None);
         let admission =
             Admission::new(&steps.admission, &Admission::default(), &shared, location, problems).for_all();
@@ -89,7 +91,8 @@ impl<'c> SiteSteps<'c> {
         body_bytes_max: u64,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        site.steps.check((&[PathPattern::everything()], &config.maps), &site.location, problems);
+        let scope = Scope { paths: &[PathPattern::everything()], hosts: &site.hosts, maps: &config.maps };
+        site.steps.check(scope, &site.location, problems);
         problems.extend(site.caching.problem(&site.location));
         let pages = site.steps.pages(of_all.pages.as_ref(), &site.location, problems);
         let shared = Shared::new(resources, config, Some(site));
@@ -159,7 +162,8 @@ impl<'c> SiteSteps<'c> {
         settings: &EffectiveSettings<'_>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Arc<dyn Step>> {
-        route.steps.check((&route.paths, self.maps), &route.location, problems);
+        let scope = Scope { paths: &route.paths, hosts: &self.site.hosts, maps: self.maps };
+        route.steps.check(scope, &route.location, problems);
         problems.extend(route.caching.problem(&route.location));
         problems.extend(self.unmet_conditions(route));
         let pages = route.steps.pages(self.pages.as_ref(), &route.location, problems);

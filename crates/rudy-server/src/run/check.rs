@@ -17,6 +17,7 @@ use super::{conflicts, print};
 use crate::App;
 use crate::config::Config;
 use crate::config::tls::early_data_notice;
+use crate::named_pages;
 
 /// Prints the effective configuration, or all its problems.
 #[must_use]
@@ -104,7 +105,7 @@ fn make(config: &Config) -> (Result<(), Diagnostics>, Vec<String>) {
     let made = App::new(config, &resources).map(drop);
     let (tls, watched_files) = (resources.of::<TlsState>(), resources.of::<WatchedFiles>());
     let notices = tls.take_notices().into_iter().chain(watched_files.take_notices());
-    (made, notices.chain(early_data_notice(config)).collect())
+    (made, notices.chain(early_data_notice(config)).chain(named_pages::missing(config)).collect())
 }
 
 /// Reports logs that the user cannot open.

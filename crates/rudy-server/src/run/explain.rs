@@ -175,6 +175,7 @@ impl<'c> Explanation<'c> {
             pattern: found.pattern,
             client,
             maps: &self.routes.maps,
+            listeners: self.routes.router.listeners(),
         };
         rewrite.target(&subject).map(|(uri, _)| Some(uri))
     }

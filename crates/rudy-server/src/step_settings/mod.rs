@@ -14,7 +14,7 @@ use rudy_guard::{
 use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::field_changes::FieldChanges;
 use rudy_pipeline::media_types::{Charset, MediaTypeTable};
-use rudy_pipeline::routing::{Maps, PathPattern};
+use rudy_pipeline::routing::template::Scope;
 use rudy_units::{Size, Timeout};
 
 pub(crate) use self::admission::AdmissionTable;
@@ -125,16 +125,11 @@ impl StepsTable {
     }
 
     /// Reports invalid settings of a site or a route.
-    pub(crate) fn check(
-        &self,
-        defined: (&[PathPattern], &Maps),
-        location: &Location,
-        problems: &mut Vec<Problem>,
-    ) {
+    pub(crate) fn check(&self, scope: Scope<'_>, location: &Location, problems: &mut Vec<Problem>) {
         let tables =
             [("response_headers", &self.response_headers), ("request_headers", &self.request_headers)];
         for (key, changes) in tables {
-            problems.extend(changes.problems(defined, &location.key(key), key == "request_headers"));
+            problems.extend(changes.problems(scope, &location.key(key), key == "request_headers"));
         }
     }
 

@@ -72,6 +72,8 @@ a GET /teams/red?x=y => 200 GET /teams/red?x=y script=none query=team=red&x=y bo
 a GET /teams/red => 200 GET /teams/red script=none query=team=red body=0
 a GET /blog/12/title?x => 301 301... | location: /posts/12?x
 a GET /blog/title => 403 403...
+a GET /shops/red/x?y => 301 301... | location: https://red.example.org/x
+a GET /item.php?x=1&id=a%26b => 301 301... | location: /items/a%26b
 
 # return
 example.org GET /a?b => 301 301... | location: https://www.example.org/a?b
@@ -89,6 +91,12 @@ a GET /images/one.gif => 200 one | cache-control:
 a GET /images/none.gif => 200 default | cache-control: max-age=30
 a GET /maintained/a.html => 200 <p>maintained
 a GET /maintained/x?y => 200 GET /maintained/x?y...
+
+# try_files
+a GET /avatars/default/0 => 200 one
+a GET /a.html?x => 200 <p>a
+a GET /none?x=y => 200 proxied GET /app?q=/none&x=y...
+a POST /none => 200 proxied POST /app?q=/none...
 
 # try_files
 a GET /a.html => 200 <p>a

@@ -408,6 +408,14 @@ fn a_page_that_is_a_script_without_a_route_is_an_error() {
     load("", "try_files = ['{path}', 'x.php']").unwrap_err();
     load("[[site.route]]\npath = '*.php'\nrespond = 404", fallback).unwrap_err();
     load("", "fallback = 'index.php', serve_source = true").unwrap();
+    let error = load("", "try_files = ['{path}', '/app?q={path}']").unwrap_err();
+    assert!(error.contains("no route can take \"/app?q={path}\" of `try_files`"), "{error}");
+    load("[[site.route]]\npath = '/app'\nrespond = 404", "try_files = ['{path}', '/app?q={path}']").unwrap();
+    let error = load("", "try_files = ['{path}', '/app?q={paht}&{header.x}']").unwrap_err();
+    assert!(
+        error.contains("{header.x}") || error.contains("this placeholder is for header fields"),
+        "{error}"
+    );
     load("[[site.route]]\npath = '*.php'\nfastcgi = { address = '127.0.0.1:1' }", fallback).unwrap();
 }
 
