@@ -60,7 +60,7 @@ pub use load::{Load, Tally, succeeds};
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port, listen};
 pub use program::{
-    application, axe, flup, go_program, grpc, is_long, long, php_fpm, program, redbot, skip,
+    application, axe, flup, go_program, grpc, is_long, long, oidc_provider, php_fpm, program, redbot, skip,
     skip_unsupported, sslyze,
 };
 pub use random::Random;

@@ -84,6 +84,11 @@ pub fn application(name: &str) -> Option<PathBuf> {
     program_in("applications", name)
 }
 
+/// Returns the path of an `OpenID` provider with a login page, in the same way.
+pub fn oidc_provider() -> Option<PathBuf> {
+    program_in("oidc", "oidc-provider-mock")
+}
+
 /// Returns the path of the script of axe-core, which checks pages for accessibility, in the same way.
 pub fn axe() -> Option<PathBuf> {
     if !long() {

@@ -69,6 +69,9 @@ const APPLICATIONS: &[&str] = &[
     "grpcio==1.85.1",
 ];
 
+/// An `OpenID` provider with a login page. Its library removes what it uses in the next major version.
+const OIDC: &[&str] = &["oidc-provider-mock==0.3.4", "authlib==1.9.10"];
+
 /// A script that checks pages for accessibility.
 const AXE: &str = "axe-core@4.14.1";
 /// The tests of cache-tests.fyi.
@@ -84,9 +87,11 @@ const GO_PROGRAMS: [(&str, &str); 3] = [
     ("pebble-challtestsrv", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1"),
 ];
 
-/// Programs of Go for the long checks: the tests of HTTP/2 and of its header compression.
-const LONG_GO_PROGRAMS: [(&str, &str); 1] =
-    [("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible")];
+/// Programs of Go for the long checks: the tests of HTTP/2 and of its header compression, and an authorizer.
+const LONG_GO_PROGRAMS: [(&str, &str); 2] = [
+    ("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"),
+    ("oauth2-proxy", "github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6"),
+];
 
 /// A PHP application and its libraries. They are unpacked instead of installed, because the installation asks questions and
 /// configures web servers.
@@ -108,6 +113,7 @@ pub(crate) fn run(is_nightly: bool) -> Outcome {
         python(&workspace::environment("redbot"), REDBOT)?;
         python(&workspace::environment("sslyze"), SSLYZE)?;
         python(&workspace::environment("applications"), APPLICATIONS)?;
+        python(&workspace::environment("oidc"), OIDC)?;
         node(&workspace::environment("axe"), AXE)?;
         node(&workspace::environment("cache-tests"), CACHE_TESTS)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;

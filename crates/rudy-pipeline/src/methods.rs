@@ -1,4 +1,4 @@
-//! The responses for HTTP methods that a handler does not support, for all handlers.
+//! The responses for HTTP methods that a handler does not support, for all handlers, and the method by which rules decide.
 //!
 //! The state machine of HTTP accepts any token as a method (RFC 9110 §9.1), so that a gateway can pass on unknown ones.
 
@@ -61,6 +61,13 @@ const REGISTERED: [&str; 40] = [
 #[must_use]
 pub fn is_known(method: &Method) -> bool {
     REGISTERED.binary_search(&method.as_str()).is_ok()
+}
+
+/// Returns the method by which rules and authorizers decide: GET for a tunnel over HTTP/2 (RFC 8441), which clients of HTTP/1.1 open
+/// with GET, and which applications get as such. No other request has CONNECT.
+#[must_use]
+pub fn decisive(method: &Method) -> &Method {
+    if *method == Method::CONNECT { &Method::GET } else { method }
 }
 
 /// Returns the response of a read-only resource to methods other than GET and HEAD, and `None` for those two.

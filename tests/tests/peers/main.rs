@@ -23,6 +23,7 @@ mod handshakes;
 mod http2_client;
 mod lab;
 mod limits;
+mod logins;
 mod metrics;
 mod mirrors;
 mod paths;

@@ -11,6 +11,7 @@ use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
+use rudy_pipeline::methods::decisive;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::without_port;
 use rudy_service::{Client, Request};
@@ -104,7 +105,7 @@ impl Params<'_> {
     }
 
     fn encode_request(&self, params: &mut Encoder<'_>) {
-        params.push("REQUEST_METHOD", self.request.method().as_str().as_bytes());
+        params.push("REQUEST_METHOD", decisive(self.request.method()).as_str().as_bytes());
         params.push("QUERY_STRING", self.request.query().unwrap_or_default());
         let protocol = match self.request.version() {
             http::Version::HTTP_10 => "HTTP/1.0",

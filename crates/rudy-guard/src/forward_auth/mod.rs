@@ -14,6 +14,7 @@ use rudy_message::semantics::field::ChangeFields as _;
 use rudy_message::semantics::path::RequestPath;
 use rudy_message::semantics::percent::encode_query;
 use rudy_pipeline::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
+use rudy_pipeline::methods::decisive;
 use rudy_pipeline::own_fields::{remove_spellings, replace_field};
 use rudy_pipeline::request_state::{HasRequestState, Identity, REMOTE_USER};
 use rudy_pipeline::{Call, Decided, Flow, Handler as _, Kept, OwnedCall, Passage, ResponseStep, Start, Step};
@@ -79,7 +80,7 @@ impl ForwardAuth {
         let host = subrequest.head.get(&FORWARDED_HOST).unwrap_or_default();
         let scheme = client.scheme();
         let url = [scheme.as_str().as_bytes(), b"://", host, uri.as_bytes()].concat();
-        let method = request.method().as_str().as_bytes();
+        let method = decisive(request.method()).as_str().as_bytes();
         for (name, value) in [
             (&FORWARDED_METHOD, method),
             (&ORIGINAL_METHOD, method),

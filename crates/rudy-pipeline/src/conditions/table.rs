@@ -11,6 +11,7 @@ use rudy_config::{
 
 use super::Examined;
 use super::clients::AllowedClient;
+use crate::methods::decisive;
 use crate::parts::{self, CookieName};
 use crate::patterns::PathPattern;
 use crate::wildcard::Wildcard;
@@ -86,9 +87,8 @@ impl RequestConditions {
     pub fn are_met(&self, examined: &Examined<'_>, in_doubt: bool) -> bool {
         let Examined { request, path, .. } = examined;
         let Self { methods, paths, headers, cookies, query, scheme, certificate, not } = self;
-        methods
-            .as_ref()
-            .is_none_or(|methods| methods.as_slice().iter().any(|method| method.0 == *request.method()))
+        let method = decisive(request.method());
+        methods.as_ref().is_none_or(|methods| methods.as_slice().iter().any(|one| one.0 == *method))
             && paths
                 .as_ref()
                 .is_none_or(|paths| paths.as_slice().iter().any(|pattern| pattern.matches(path.as_bytes())))
@@ -179,6 +179,9 @@ impl FromStr for MethodName {
     fn from_str(text: &str) -> Result<Self, String> {
         let method = Method::from_str(text).ok().filter(|method| method.as_str() == text);
         match method {
+            Some(Method::CONNECT) => {
+                Err("no request matches CONNECT: a WebSocket is a GET, also over HTTP/2".to_owned())
+            }
             // Methods are case-sensitive (RFC 9110 §9.1).
             Some(method) if !text.contains(|letter: char| letter.is_ascii_lowercase()) => Ok(Self(method)),
             _ => Err("expected a method in capital letters, such as \"GET\"".to_owned()),

@@ -255,6 +255,34 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http11() {
     assert_eq!(connection.response(3).status, 405);
 }
 
+/// Rules by method are written for the GET of HTTP/1.1, in Rudy and in authorizers.
+#[test]
+fn a_websocket_over_http2_is_a_get_for_rules_and_authorizers() {
+    let (sender, questions) = mpsc::channel();
+    let authorizer = Upstream::serve(move |peer, request| {
+        let is_get = request.field("x-forwarded-method") == Some("GET");
+        peer.send(format!(
+            "HTTP/1.1 {}\r\nContent-Length: 0\r\n\r\n",
+            if is_get { "200 OK" } else { "401 No" }
+        ));
+        // Fails if the test has ended.
+        let _ = sender.send(request);
+    });
+    let (upstream, _heads) = upstream();
+    let server = Server::config(&format!(
+        "listen = ['127.0.0.1:0,h2c']\n[[site]]\nforward_auth = '{authorizer}'\n\
+         access = {{ allow = 'anyone', methods = 'GET' }}\n[[site.route]]\npath = '/*'\n\
+         when = {{ methods = 'GET' }}\nproxy = '{upstream}'\n"
+    ));
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.wait_for(kind::SETTINGS);
+    connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/refused"));
+    let (response, question) = (connection.response(1), questions.recv().expect("the authorizer runs"));
+    assert_eq!(response.status_and_text(), (403, "no"), "the application responds");
+    assert_eq!(question.field("x-original-method"), Some("GET"));
+    assert_eq!(question.field("sec-websocket-version"), Some("13"));
+}
+
 /// The header block of a request for a WebSocket over HTTP/2 (RFC 8441 §5).
 pub(crate) fn tunnel(path: &str) -> Vec<u8> {
     rudy_tests::http2::block(&[

@@ -264,6 +264,7 @@ fn settings_that_cannot_work_are_reported() {
         ("access = [{ allow = 'anyone', deny = 'anyone' }]", "both `allow` and `deny`"),
         ("access = [{ methods = 'GET' }]", "neither `allow` nor `deny`"),
         ("access = [{ allow = 'anyone', methods = 'get' }]", "a method in capital letters"),
+        ("access = [{ deny = 'anyone', methods = 'CONNECT' }]", "no request matches CONNECT"),
         ("access = [{ allow = 'anyone', headers = { 'a b' = '*' } }]", "is not a field name"),
         (
             "access = { deny = 'anyone', certificate = 'CN=bob,*' }",
