@@ -283,7 +283,7 @@ impl LocalTls {
             .expect("the provider supports them")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let site = TlsSite::new(settings, &keys).expect("consistent settings");
+        let site = TlsSite::new(&settings, &keys).expect("consistent settings");
         Self { site: Arc::new(site), client: Arc::new(client) }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Attributes {
     /// As in TOML.
     pub(crate) examples: Vec<String>,
     pub(crate) name: Option<LitStr>,
+    /// Other spellings of a word.
+    pub(crate) aliases: Vec<LitStr>,
     pub(crate) short: Option<Short>,
     pub(crate) what: Option<LitStr>,
     pub(crate) role: Role,
@@ -81,6 +83,7 @@ impl Attributes {
             "reason" => self.reason = Some(meta.value()?.parse()?),
             "example" => self.examples.push(toml_of(&meta.value()?.parse()?)),
             "name" => self.name = Some(meta.value()?.parse()?),
+            "alias" => self.aliases.push(meta.value()?.parse()?),
             "short" if meta.input.peek(syn::Token![=]) => {
                 self.short = Some(Short::Type(meta.value()?.parse()?));
             }

@@ -20,6 +20,7 @@
 //! - `location`: where the table is.
 //! - `skip`: no key.
 //! - `name = "..."`: the key or the word, if it is not that of the field or of the variant in kebab case.
+//! - `alias = "..."`: another spelling of the word. Several are allowed.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]

@@ -14,10 +14,10 @@ pub(crate) fn implement(input: &DeriveInput) -> syn::Result<TokenStream> {
         if !matches!(variant.fields, Fields::Unit) {
             return error(variant, "a word has no fields");
         }
-        let Attributes { doc, name, .. } = Attributes::of(&variant.attrs)?;
+        let Attributes { doc, name, aliases, .. } = Attributes::of(&variant.attrs)?;
         let text = name.map_or_else(|| kebab_case(&variant.ident), |name| name.value());
         variants.push(&variant.ident);
-        words.push(quote!(::rudy_config::Word { text: #text, doc: #doc }));
+        words.push(quote!(::rudy_config::Word { text: #text, aliases: &[#(#aliases),*], doc: #doc }));
     }
     Ok(quote! {
         impl ::rudy_config::Words for #name {

@@ -35,4 +35,4 @@ pub use rudy_config_derive::{Table, Words};
 pub use schema::json_schema;
 pub use shape::{Key, Kind, Member, Named, Shape, TableInfo, Word};
 pub use sources::Sources;
-pub use values::{Command, FilePath, Int, Maximum, OneOrMany};
+pub use values::{Command, FilePath, Int, Maximum, OneOrMany, WordList};

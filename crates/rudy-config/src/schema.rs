@@ -74,11 +74,13 @@ fn schema_of(shape: &'static Shape, definitions: &mut Map<String, Value>) -> Val
         Shape::Text { is_required: false } => json!({ "type": "string" }),
         Shape::Text { is_required: true } => json!({ "type": "string", "minLength": 1 }),
         Shape::Words(words) => {
-            let word = |word: &crate::shape::Word| match word.doc {
-                "" => json!({ "const": word.text }),
-                doc => json!({ "const": word.text, "description": doc }),
+            let word = |word: &'static crate::shape::Word| {
+                word.spellings().map(move |text| match word.doc {
+                    "" => json!({ "const": text }),
+                    doc => json!({ "const": text, "description": doc }),
+                })
             };
-            json!({ "oneOf": words.iter().map(word).collect::<Vec<_>>() })
+            json!({ "oneOf": words.iter().flat_map(word).collect::<Vec<_>>() })
         }
         Shape::Named(named) => {
             if !definitions.contains_key(named.name) {

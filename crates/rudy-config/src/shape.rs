@@ -41,8 +41,17 @@ pub enum Shape {
 pub struct Word {
     /// The word.
     pub text: &'static str,
+    /// Other spellings, as in other programs.
+    pub aliases: &'static [&'static str],
     /// What it means.
     pub doc: &'static str,
+}
+
+impl Word {
+    /// All spellings, its own first.
+    pub(crate) fn spellings(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.text).chain(self.aliases.iter().copied())
+    }
 }
 
 /// A notation that several keys have in common, such as that of a time.

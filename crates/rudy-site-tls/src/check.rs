@@ -1,5 +1,6 @@
 //! Checks whether certificates fit their site.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rudy_log::utc;
@@ -7,20 +8,39 @@ use rudy_pipeline::routing::HostPattern;
 use rudy_tls::Certificate;
 use rudy_units::counted;
 
-/// Reports a certificate that is not valid now, or not for a host of the site.
-pub(super) fn misfit(certificate: &Certificate, hosts: &[HostPattern], now: SystemTime) -> Option<String> {
+/// Reports a certificate that is not valid now, or not for a host of the site. One of several is valid for at least one host.
+pub(super) fn misfit(
+    certificate: &Certificate,
+    hosts: &[HostPattern],
+    is_alone: bool,
+    now: SystemTime,
+) -> Option<String> {
     if now > certificate.not_after {
         return Some(format!("the certificate has expired ({})", utc(certificate.not_after)));
     }
     if now < certificate.not_before {
         return Some(format!("the certificate is not valid before {}", utc(certificate.not_before)));
     }
-    let missing = hosts
-        .iter()
-        .find(|host| host.certificate_name().is_some_and(|name| !certificate.names.include(name.as_ref())))?;
+    let missing = hosts.iter().find(|host| !is_valid_for(certificate, host))?;
+    if !is_alone && hosts.iter().any(|host| is_valid_for(certificate, host)) {
+        return None;
+    }
     let names: Vec<_> = certificate.names.iter().collect();
     let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
     Some(format!("the certificate is not valid for {missing}, but for {names}"))
+}
+
+/// Returns a host of the site that none of the certificates is valid for.
+pub(super) fn host_without<'h>(
+    certificates: &[Arc<Certificate>],
+    hosts: &'h [HostPattern],
+) -> Option<&'h HostPattern> {
+    hosts.iter().find(|host| !certificates.iter().any(|certificate| is_valid_for(certificate, host)))
+}
+
+/// Hosts without one name are for any certificate.
+fn is_valid_for(certificate: &Certificate, host: &HostPattern) -> bool {
+    host.certificate_name().is_none_or(|name| certificate.names.include(name.as_ref()))
 }
 
 /// The remaining time of a certificate that was reported.

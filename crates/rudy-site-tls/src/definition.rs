@@ -10,10 +10,11 @@ use rudy_pipeline::routing::HostPattern;
 use rudy_system::watched_files::{Stamp, stamp};
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
+use super::algorithms::names;
 use super::made::MadeCertificate;
 use super::sources::Sources;
 use super::table::{CertificateSource, CertificateTable, TlsTable};
-use super::{check, files};
+use super::{check, files, sufficient};
 
 /// Where the TLS settings of a site come from.
 #[derive(Debug, Clone)]
@@ -57,6 +58,12 @@ impl Definition {
         self.hosts.iter().filter(|_| self.is_auto()).filter_map(HostPattern::certificate_name)
     }
 
+    /// Returns the problems of the table alone.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let of_table = self.table.problems(&self.location);
+        of_table.into_iter().chain(sufficient::problems(&self.table, &self.location)).collect()
+    }
+
     /// Reads or makes what the table names.
     pub(super) fn build(&self, sources: &Sources, now: SystemTime) -> Result<TlsSite, Vec<Problem>> {
         let (table, location) = (&self.table, &self.location);
@@ -71,13 +78,17 @@ impl Definition {
         }
         let settings = SiteSettings {
             certificates,
-            min_version: table.min_version.into(),
+            min_version: table.min_version().into(),
+            cipher_suites: names(table.cipher_suites.as_ref()),
+            groups: names(table.curves.as_ref()),
+            has_no_tickets: !table.has_tickets(),
             client_certificates: clients,
             key_log: sources.key_log(),
             http2: self.http2,
             early_data: table.early_data.then(|| sources.single_use_sessions()),
+            ..SiteSettings::default()
         };
-        TlsSite::new(settings, &sources.ticket_keys)
+        TlsSite::new(&settings, &sources.ticket_keys)
             .map_err(|error| vec![Problem::value(location, format!("invalid TLS settings: {error}"))])
     }
 
@@ -120,17 +131,42 @@ impl Definition {
         now: SystemTime,
         problems: &mut Vec<Problem>,
     ) -> Vec<Arc<Certificate>> {
-        let read = |(location, files): (Location, CertificateTable)| {
+        let files = self.table.files(&self.location);
+        // What one lacks, another may have.
+        let is_alone = files.len() == 1;
+        let mut certificates = Vec::new();
+        for (location, files) in &files {
             let paths = files.paths().map(Path::to_owned).collect();
-            let certificate = sources.shared(paths, || files::certificate(&files, &location))?;
-            match check::misfit(&certificate, &self.hosts, now) {
-                Some(why) => {
-                    Err(vec![*files::unusable(&files.certificate, &location.key("certificate"), why)])
-                }
-                None => Ok(certificate),
+            let read = sources.shared(paths, || files::certificate(files, location));
+            match read.and_then(|certificate| self.fitting(certificate, (location, files), is_alone, now)) {
+                Ok(certificate) => certificates.push(certificate),
+                Err(more) => problems.extend(more),
             }
-        };
-        let all = self.table.files(&self.location).into_iter().map(read);
-        all.filter_map(|certificate| certificate.map_err(|more| problems.extend(more)).ok()).collect()
+        }
+        if problems.is_empty() {
+            problems.extend(check::host_without(&certificates, &self.hosts).map(|host| {
+                let title = format!("no certificate is valid for {host}");
+                Problem::value(&self.location, title).label("needs one for each host")
+            }));
+        }
+        certificates
+    }
+
+    /// Returns a certificate from files if it fits the site.
+    fn fitting(
+        &self,
+        certificate: Arc<Certificate>,
+        (location, files): (&Location, &CertificateTable),
+        is_alone: bool,
+        now: SystemTime,
+    ) -> Result<Arc<Certificate>, Vec<Problem>> {
+        if let Some(why) = check::misfit(&certificate, &self.hosts, is_alone, now) {
+            return Err(vec![*files::unusable(&files.certificate, &location.key("certificate"), why)]);
+        }
+        let name = files.certificate.display();
+        match sufficient::misfit(&self.table, &self.location, certificate.key_type, name) {
+            Some(problem) => Err(vec![problem]),
+            None => Ok(certificate),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! TLS of sites: where their certificates come from, and whether they fit.
 
 pub mod acme;
+mod algorithms;
 mod authority;
 mod check;
 mod definition;
@@ -9,10 +10,12 @@ mod hsts;
 mod made;
 mod sources;
 mod state;
+mod sufficient;
 mod table;
 mod ticket_keys;
 mod watch;
 
+pub use self::algorithms::{CipherSuite, Curve};
 pub use self::authority::certificate_file as authority_file;
 pub use self::definition::Definition;
 pub use self::files::certificate_and_key;

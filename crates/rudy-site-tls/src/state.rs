@@ -108,7 +108,7 @@ pub fn site(
     problems: &mut Vec<Problem>,
 ) -> Option<Arc<ArcSwap<TlsSite>>> {
     let sources = &state.sources;
-    let (stamps, invalid) = (definition.stamps(sources), definition.table.problems(&definition.location));
+    let (stamps, invalid) = (definition.stamps(sources), definition.problems());
     let now = SystemTime::now();
     let built = if invalid.is_empty() { definition.build(sources, now) } else { Err(invalid) };
     match built {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-use rudy_config::{FilePath, Located, Location, OrOff, Problem, Table, Words, missing};
+use rudy_config::{FilePath, Located, Location, OrOff, Problem, Table, WordList, Words, missing};
+
+use super::algorithms::{CipherSuite, Curve};
 
 /// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
 /// files.
@@ -22,12 +24,24 @@ pub struct TlsTable {
     /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
     #[setting(example = "ocsp.der")]
     pub ocsp: Option<FilePath>,
-    /// Further certificates for the same names with keys of other types. A client receives the first that it supports:
-    /// ECDSA, Ed25519, RSA.
+    /// Further certificates, for other names or with keys of other types. A client receives one that is valid for the server name, and of
+    /// these the first that it supports: ECDSA, Ed25519, RSA.
     #[setting(example = [{ certificate = "rsa.pem", key = "rsa-key.pem" }])]
     pub certificates: Vec<Located<CertificateTable>>,
     /// Minimum protocol version: `1.2` or `1.3`. The default is `1.2`.
-    pub min_version: MinVersion,
+    #[setting(example = "1.3")]
+    pub min_version: Option<MinVersion>,
+    /// The cipher suites of all versions, the preferred one first, also in OpenSSL's spelling (`ECDHE-RSA-AES128-GCM-SHA256`) and as one text
+    /// with colons. A client that prefers `ChaCha20` gets it, if it is in the list. By default, all.
+    #[setting(example = ["TLS_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"])]
+    pub cipher_suites: Option<WordList<CipherSuite>>,
+    /// The curves and other groups for the exchange of keys, the preferred one first, also as one text with colons. The default is
+    /// X25519MLKEM768, X25519, secp256r1 and secp384r1, of which a client gets its own first one.
+    #[setting(example = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"])]
+    pub curves: Option<WordList<Curve>>,
+    /// Whether clients get session tickets, with which they return without a full handshake. The default is `true`.
+    #[setting(example = false)]
+    pub tickets: Option<bool>,
     /// Accepts early data (0-RTT) from clients that return: safe requests are answered without waiting for the handshake. The
     /// default is `false`.
     pub early_data: bool,
@@ -150,9 +164,48 @@ impl TlsTable {
         self.client_certificates.as_ref().and_then(OrOff::on)
     }
 
+    /// The minimum protocol version.
+    pub(super) fn min_version(&self) -> MinVersion {
+        self.min_version.unwrap_or_default()
+    }
+
+    /// Whether clients get session tickets.
+    pub(super) fn has_tickets(&self) -> bool {
+        self.tickets.unwrap_or(true)
+    }
+
+    /// Whether it is a source of certificates. Without, it has only settings for sites with tables of their own.
+    #[must_use]
+    pub fn has_certificates(&self) -> bool {
+        let files = [&self.certificate, &self.key, &self.ocsp];
+        self.source.is_some() || files.iter().any(|file| file.is_some()) || !self.certificates.is_empty()
+    }
+
+    /// Takes the settings that it lacks from the table for all sites. Returns their keys.
+    pub fn inherit(&mut self, of_all: &Self) -> impl Iterator<Item = &'static str> + use<> {
+        let taken = [
+            take(&mut self.client_certificates, of_all.client_certificates.as_ref()),
+            take(&mut self.min_version, of_all.min_version.as_ref()),
+            take(&mut self.cipher_suites, of_all.cipher_suites.as_ref()),
+            take(&mut self.curves, of_all.curves.as_ref()),
+            take(&mut self.tickets, of_all.tickets.as_ref()),
+        ];
+        Self::INHERITED.into_iter().zip(taken).filter(|(_, is_taken)| *is_taken).map(|(key, _)| key)
+    }
+
+    /// The keys of a site that its table takes from that for all sites.
+    pub const INHERITED: [&str; 5] =
+        ["tls.client_certificates", "tls.min_version", "tls.cipher_suites", "tls.curves", "tls.tickets"];
+
     /// Returns the problems that the schema cannot express.
     pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = self.problems_of_source(location);
+        if self.early_data && !self.has_tickets() {
+            let problem =
+                Problem::key(&location.key("early_data"), "`early_data` needs session tickets".to_owned());
+            let problem = problem.label("only clients that return with a ticket send early data");
+            problems.push(problem.also(&location.key("tickets"), "issues none"));
+        }
         if self.early_data && self.client_certificates().is_some() {
             let title = "`early_data` and `client_certificates` exclude each other";
             let problem = Problem::key(&location.key("early_data"), title.to_owned());
@@ -185,4 +238,13 @@ impl TlsTable {
             .map(|(key, _)| missing(&(), location, key))
             .collect()
     }
+}
+
+/// Sets a missing setting. Returns whether it was missing.
+fn take<T: Clone>(own: &mut Option<T>, of_all: Option<&T>) -> bool {
+    let is_taken = own.is_none() && of_all.is_some();
+    if is_taken {
+        *own = of_all.cloned();
+    }
+    is_taken
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
-use crate::client_hello::CHALLENGE_PROTOCOL;
-use crate::{Certificate, Policy, SiteSettings, TlsSite, sha256};
+use crate::{Certificate, SiteSettings, TlsSite};
 
 /// Creates the settings for the handshake of an authority, with a certificate for `name` that contains `digest`.
 ///
@@ -21,12 +20,8 @@ pub fn challenge_site(name: &str, digest: &[u8; 32]) -> Result<TlsSite, Box<dyn 
     certificate.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
     let pem = certificate.self_signed(&key)?.pem();
     let certificate = Certificate::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes())?;
-    let settings = SiteSettings { certificates: vec![Arc::new(certificate)], ..SiteSettings::default() };
-    let mut site = TlsSite::new(settings, &Arc::default())?;
-    let config = Arc::make_mut(&mut site.config);
-    config.alpn_protocols = vec![CHALLENGE_PROTOCOL.to_vec()];
-    config.send_tls13_tickets = 0;
-    site.config_for_chacha = site.config.clone();
-    site.policy = Policy(sha256(CHALLENGE_PROTOCOL));
-    Ok(site)
+    let certificates = vec![Arc::new(certificate)];
+    let settings =
+        SiteSettings { certificates, is_challenge: true, has_no_tickets: true, ..SiteSettings::default() };
+    Ok(TlsSite::new(&settings, &Arc::default())?)
 }

@@ -14,12 +14,15 @@ pub(crate) const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
 pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
 /// What a client states before the server has chosen its settings.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientHello {
     /// The server name (SNI), in lower case and without a dot at its end.
     pub server_name: Option<String>,
     /// Whether it prefers `ChaCha20` to AES: it is probably a phone without instructions for AES.
     pub prefers_chacha: bool,
+    /// The groups of key exchanges that it offers, by their numbers in the registry of IANA. Those for TLS 1.3 alone are from clients with
+    /// that version.
+    pub groups: Vec<u16>,
     /// Whether it is an authority that verifies the control of the name (RFC 8737): it offers that protocol only.
     pub is_challenge: bool,
 }
@@ -52,6 +55,12 @@ impl ClientHello {
                     return Ok(Some(Self {
                         server_name: hello.server_name().map(normalized),
                         prefers_chacha: prefers_chacha(hello.cipher_suites()),
+                        groups: hello
+                            .named_groups()
+                            .unwrap_or_default()
+                            .iter()
+                            .map(|group| u16::from(*group))
+                            .collect(),
                         is_challenge: hello
                             .alpn()
                             .is_some_and(|protocols| protocols.eq([CHALLENGE_PROTOCOL])),

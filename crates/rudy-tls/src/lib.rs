@@ -3,12 +3,14 @@
 //! rustls and aws-lc-rs implement the protocol and the cryptography. Only this crate and the clients over
 //! `rudy-request` use them.
 
+mod by_key_type;
 mod certificate;
 mod challenge;
 mod client;
 mod client_certificates;
 mod client_hello;
 mod client_verifier;
+mod configs;
 mod crypto;
 mod generate;
 mod handshake;
@@ -18,6 +20,7 @@ mod sections;
 mod session;
 mod single_use;
 mod site;
+mod site_settings;
 mod subject;
 mod tickets;
 
@@ -38,7 +41,8 @@ pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 pub use single_use::SingleUseSessions;
-pub use site::{SiteSettings, TlsSite, Version};
+pub use site::TlsSite;
+pub use site_settings::{SiteSettings, Version};
 pub use tickets::{Policy, TICKET_KEY_BYTES, TicketKey, TicketKeys, Ticketer};
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind, ProtocolVersion};
 
+use crate::crypto::cipher_name;
 use crate::{ClientCertificate, ClientHello, Tls, TlsSite};
 
 /// The maximum plaintext in a record (RFC 8446 §5.1).
@@ -193,17 +194,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-}
-
-/// Returns the name of the IANA registry, without the prefix that rustls gives suites of TLS 1.3.
-fn cipher_name(suite: rustls::CipherSuite) -> &'static str {
-    let name = suite.as_str().unwrap_or_default();
-    match name {
-        "TLS13_AES_128_GCM_SHA256" => "TLS_AES_128_GCM_SHA256",
-        "TLS13_AES_256_GCM_SHA384" => "TLS_AES_256_GCM_SHA384",
-        "TLS13_CHACHA20_POLY1305_SHA256" => "TLS_CHACHA20_POLY1305_SHA256",
-        name => name,
     }
 }
 

@@ -79,8 +79,8 @@ impl TicketKeys {
     }
 }
 
-/// The hash of everything that decides whether a client is accepted: the minimum version, and what client certificates
-/// are requested and used. A session of another policy is never resumed.
+/// The hash of everything that decides whether a client is accepted: the minimum version, cipher suites and groups, whether there are
+/// tickets, and what client certificates are requested and used. A session of another policy is never resumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policy(pub [u8; 32]);
 
@@ -88,7 +88,7 @@ pub struct Policy(pub [u8; 32]);
 ///
 /// The hash of the policy is authenticated with each ticket. A ticket from before a change of the policy, such as new
 /// authorities of client certificates, leads to a full handshake (CVE-2025-23419 is a server that does not check this).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Ticketer {
     keys: Arc<TicketKeys>,
     policy: Policy,

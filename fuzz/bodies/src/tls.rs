@@ -20,7 +20,7 @@ static SITE: LazyLock<(TlsSite, Arc<ClientConfig>)> = LazyLock::new(|| {
     let early_data = Some(SingleUseSessions::new());
     let settings =
         SiteSettings { certificates: vec![Arc::new(certificate)], early_data, ..SiteSettings::default() };
-    let site = TlsSite::new(settings, &keys);
+    let site = TlsSite::new(&settings, &keys);
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate")).expect("a valid one");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -40,7 +40,7 @@ fn returning(site: &TlsSite, config: &ClientConfig) -> Arc<ClientConfig> {
     let mut config = config.clone();
     config.resumption = Resumption::in_memory_sessions(1);
     let config = Arc::new(config);
-    let hello = ClientHello { server_name: None, prefers_chacha: false, is_challenge: false };
+    let hello = ClientHello::default();
     let (mut client, mut session) =
         (client(&config), Session::new(site, &hello).expect("consistent settings"));
     while client.is_handshaking() || client.wants_write() {
@@ -65,7 +65,7 @@ pub(crate) fn run(script: &[u8]) {
     let is_returning = script.first().is_some_and(|first| first % 2 == 1);
     let mut client = if is_returning { client(&returning(site, config)) } else { client(config) };
     let prefers_chacha = script.last().is_some_and(|last| last % 2 == 1);
-    let hello = ClientHello { server_name: None, prefers_chacha, is_challenge: false };
+    let hello = ClientHello { prefers_chacha, ..ClientHello::default() };
     let mut session = Session::new(site, &hello).expect("consistent settings");
     let (mut wire, mut rest, mut received, mut sent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut is_damaged = false;

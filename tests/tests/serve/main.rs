@@ -34,6 +34,7 @@ mod status;
 mod steps;
 mod stop;
 mod tls;
+mod tls_algorithms;
 mod tls_files;
 mod tls_packets;
 mod upgrade;

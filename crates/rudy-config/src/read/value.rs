@@ -13,7 +13,7 @@ use super::{Invalid, Reader, two_lines};
 use crate::diagnostics::Problem;
 use crate::location::Location;
 use crate::nearest::nearest;
-use crate::shape::TableInfo;
+use crate::shape::{TableInfo, Word};
 
 /// A value of a file, or the key of an entry.
 #[derive(Clone)]
@@ -213,14 +213,26 @@ impl<'r> Value<'r> {
             DeValue::Boolean(false) => ("off", self.type_name().to_owned()),
             _ => ("", self.type_name().to_owned()),
         };
-        let is_text = self.as_text().is_some();
-        let mut words = T::VALUES.iter().zip(T::WORDS);
-        if let Some((value, _)) = words.find(|(_, word)| is_text && word.text == text) {
-            return Ok(*value);
+        match word_of(text).filter(|_| self.as_text().is_some()) {
+            Some(value) => Ok(value),
+            None => self.no_word::<T>(text, &found),
         }
+    }
+
+    /// Reads a part of its text as a word of an enumeration.
+    ///
+    /// # Errors
+    ///
+    /// It is none of the words.
+    pub(crate) fn word_in<T: Words>(&self, part: &str) -> Result<T, Invalid> {
+        word_of(part).map_or_else(|| self.no_word(part, &format!("\"{}\"", visible(part))), Ok)
+    }
+
+    /// Reports that a text is none of the words.
+    fn no_word<T: Words>(&self, text: &str, found: &str) -> Result<T, Invalid> {
         let names: Vec<_> = T::WORDS.iter().map(|word| format!("\"{}\"", word.text)).collect();
         let title = format!("expected {}, found {found}", names.join(" or "));
-        let near = nearest(text, T::WORDS.iter().map(|word| word.text));
+        let near = nearest(text, T::WORDS.iter().flat_map(Word::spellings));
         let label = near.map(|near| format!("did you mean \"{near}\"?"));
         self.invalid(two_lines(title, label.unwrap_or_default()))
     }
@@ -335,4 +347,10 @@ impl<'r> Value<'r> {
             _ => self.expected(what),
         }
     }
+}
+
+/// Returns the value of a word, in any of its spellings.
+fn word_of<T: Words>(text: &str) -> Option<T> {
+    let mut words = T::VALUES.iter().zip(T::WORDS);
+    words.find(|(_, word)| word.spellings().any(|spelling| spelling == text)).map(|(value, _)| *value)
 }

@@ -73,7 +73,7 @@ impl Maximum {
 impl Setting for Maximum {
     const SHAPE: Shape = Shape::Either(&[
         &Shape::Integer { min: 1, max: u64::MAX },
-        &Shape::Words(&[Word { text: UNLIMITED, doc: "No limit." }]),
+        &Shape::Words(&[Word { text: UNLIMITED, aliases: &[], doc: "No limit." }]),
     ]);
 
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {

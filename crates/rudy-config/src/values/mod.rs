@@ -7,6 +7,6 @@ mod text;
 mod units;
 
 pub use int::{Int, Maximum};
-pub use list::OneOrMany;
+pub use list::{OneOrMany, WordList};
 pub use path::Command;
 pub use path::FilePath;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rudy_config::{Location, Sources, Table as _};
+use rudy_site_tls::TlsTable;
 use rudy_units::counted;
 
 use super::{Config, Route, Site, SiteDefaults};
@@ -37,7 +38,7 @@ struct Written {
 impl Setting {
     /// All settings for all sites.
     fn all() -> impl Iterator<Item = Self> {
-        let keys = SiteDefaults::TABLE.names().into_iter().chain(["tls.client_certificates"]);
+        let keys = SiteDefaults::TABLE.names().into_iter().chain(TlsTable::INHERITED);
         keys.filter_map(|key| {
             let combination = match key {
                 "response_headers" | "request_headers" | "error_pages" | "media_types" => {

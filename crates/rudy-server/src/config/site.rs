@@ -162,13 +162,15 @@ impl Site {
     pub(super) fn inherit(&mut self, config: &Config, sources: &mut Sources) {
         let SiteDefaults { tls, redirect_to_https, hsts, .. } = &config.defaults;
         let has_https = self.addresses().is_none_or(|addresses| addresses.iter().any(|address| address.tls));
-        let suitable = tls.as_ref().filter(|tls| has_https && self.may_have(tls, config));
+        let suitable =
+            tls.as_ref().filter(|tls| has_https && tls.has_certificates() && self.may_have(tls, config));
         let places = |key: &str| [&self.location, &config.location].map(|table| table.key(key));
         inherit(&mut self.tls, suitable, places("tls"), sources);
         if let Some(own) = &mut self.tls {
-            let clients = tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
-            let of_clients = places("tls").map(|table| table.key("client_certificates"));
-            inherit(&mut own.client_certificates, clients, of_clients, sources);
+            for key in tls.iter().flat_map(|tls| own.inherit(tls)) {
+                let [location, origin] = places(key);
+                sources.inherit(location, origin);
+            }
             inherit(
                 &mut self.redirect_to_https,
                 redirect_to_https.as_ref(),

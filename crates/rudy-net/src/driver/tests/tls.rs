@@ -79,7 +79,7 @@ impl Fixture {
             http2: true,
             ..SiteSettings::default()
         };
-        let site = Arc::new(TlsSite::new(settings, &keys).unwrap());
+        let site = Arc::new(TlsSite::new(&settings, &keys).unwrap());
         let harness = Harness::with_tls(limits, site, respond);
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(cert.der().to_vec())).unwrap();
