@@ -96,6 +96,8 @@ pub(crate) enum Redirect {
     Fixed(Arc<PreparedHead>, Bytes),
     /// A URL with placeholders.
     Template(StatusCode, Template),
+    /// A URL for a host that the path names, below this domain.
+    Host(StatusCode, Template, String),
 }
 
 impl Redirect {
@@ -113,7 +115,10 @@ impl Redirect {
         let template = template.map_err(problem)?;
         let status = table.status.code();
         if template.as_fixed().is_none() {
-            return Ok(Self::Template(status, template));
+            return Ok(match domain_of_groups(template.pieces()).map(str::to_owned) {
+                Some(domain) => Self::Host(status, template, domain),
+                None => Self::Template(status, template),
+            });
         }
         // `check` allows only visible ASCII, so this does not fail.
         let location = HeaderValue::from_str(&table.to).map_err(|_| problem(invalid_character()))?;
@@ -126,12 +131,18 @@ impl Redirect {
         if let Some(rejection) = reject_unknown_method(request) {
             return rejection;
         }
-        match self {
-            Self::Fixed(head, body) => Response::prepared(head.clone(), Body::Bytes(body.clone())),
-            Self::Template(status, template) => match location(template, subject) {
-                Ok(location) => redirection(*status, location),
-                Err(explanation) => pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation),
-            },
+        let (status, location) = match self {
+            Self::Fixed(head, body) => {
+                return Response::prepared(head.clone(), Body::Bytes(body.clone()));
+            }
+            Self::Template(status, template) => (status, location(template, subject)),
+            Self::Host(status, template, domain) => {
+                (status, location(template, subject).and_then(|location| below(domain, &location)))
+            }
+        };
+        match location {
+            Ok(location) => redirection(*status, location),
+            Err(explanation) => pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation),
         }
     }
 }
@@ -162,6 +173,38 @@ fn location(template: &Template, subject: &Subject<'_>) -> Result<HeaderValue, S
     HeaderValue::try_from(location).map_err(|_| "The Location header cannot hold the target.".to_owned())
 }
 
+/// Returns a location whose host is below a domain, and has only the characters of a name.
+fn below(domain: &str, location: &HeaderValue) -> Result<HeaderValue, String> {
+    let text = location.to_str().unwrap_or_default();
+    let authority = text.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = authority.split(ENDS).next().unwrap_or_default();
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let name = authority.strip_suffix(domain).filter(|name| name.bytes().all(is_letter));
+    name.map(|_| location.clone()).ok_or_else(|| "The path does not name a host.".to_owned())
+}
+
+/// What ends the host in a URL.
+const ENDS: [char; 3] = ['/', '?', '#'];
+
+/// Returns the domain below which groups of the path name the host: `.example.org` in `https://{1}.example.org/`.
+fn domain_of_groups(pieces: &[Piece]) -> Option<&str> {
+    let (mut has_group, mut domain) = (false, None);
+    for piece in pieces {
+        match piece {
+            Piece::Literal(text) => {
+                let text = text.split_once("://").map_or(&**text, |(_, rest)| rest);
+                domain = text.split(ENDS).next();
+                if text.contains(ENDS) {
+                    break;
+                }
+            }
+            Piece::Path | Piece::Query => break,
+            _ => (has_group, domain) = (has_group || matches!(piece, Piece::Group(_)), None),
+        }
+    }
+    domain.filter(|domain| has_group && domain.starts_with('.') && domain.len() > 1)
+}
+
 /// Checks that a client cannot choose the target host: it must be a literal, or the host of the request.
 pub(super) fn check_target(template: &Template, paths: &[PathPattern], maps: &Maps) -> Result<(), Invalid> {
     let pieces = template.pieces();
@@ -177,8 +220,8 @@ pub(super) fn check_target(template: &Template, paths: &[PathPattern], maps: &Ma
     }
     // A client could choose the host, or a path of another route, with them. The texts of a map are those of the operator.
     let is_of_fields = |piece: &Piece| {
-        use Piece::{Client, Cookie, Field, Method, Parameter, Scheme};
-        matches!(piece, Field(_) | Cookie(_) | Parameter(_) | Method | Scheme | Client)
+        use Piece::{Client, Cookie, Field, Method, Parameter, Scheme, UnixTime};
+        matches!(piece, Field(_) | Cookie(_) | Parameter(_) | Method | Scheme | Client | UnixTime)
     };
     if pieces.iter().any(is_of_fields) {
         return Err(("this placeholder is for header fields".to_owned(), TARGET_PLACEHOLDERS.to_owned()));
@@ -202,12 +245,12 @@ pub(super) fn check_target(template: &Template, paths: &[PathPattern], maps: &Ma
         let expected = "expected \"/...\", \"{path}...\", \"http://...\" or \"https://...\"".to_owned();
         return Err(("invalid target of a redirect".to_owned(), expected));
     };
-    check_authority(after_scheme, &pieces[1..])
+    check_authority(after_scheme, pieces)
 }
 
-/// Checks the part between scheme and path, in which only `{host}` is allowed.
+/// Checks the part between scheme and path, in which only `{host}` is allowed, and groups below a domain.
 fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Invalid> {
-    let ends = |text: &str| text.contains(['/', '?', '#']);
+    let ends = |text: &str| text.contains(ENDS);
     if after_scheme.contains('@') {
         return Err((
             "the URL contains a user name".to_owned(),
@@ -218,8 +261,10 @@ fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Invalid> 
     if ends(after_scheme) {
         return if after_scheme.starts_with(['/', '?', '#']) { Err(no_host()) } else { Ok(()) };
     }
-    for piece in pieces {
+    let has_domain = domain_of_groups(pieces).is_some();
+    for piece in &pieces[1..] {
         match piece {
+            Piece::Group(_) if has_domain => has_host = true,
             Piece::Literal(text) if ends(text) => break,
             Piece::Host | Piece::Map(_) | Piece::Literal(_) => has_host = true,
             // A path starts with a slash, and a query with a question mark, or it is empty.
@@ -302,6 +347,8 @@ mod tests {
                 "/user/caf%C3%A9/a%2Fb",
                 "/u/caf%C3%A9?page=a%2Fb",
             ),
+            ("regex:^/u/([^/]+)/(.*)$", "https://{1}.a.org/{2}", "/u/ann/x", "https://ann.a.org/x"),
+            ("regex:^/u/(.+)/(.+)/", "http://{1}--{2}.a.org:81", "/u/a.b/c/x", "http://a.b--c.a.org:81"),
         ] {
             assert_eq!(location(path, to, target, "a.org:8080").as_deref(), Ok(expected), "{to} {target}");
         }
@@ -323,6 +370,16 @@ mod tests {
             assert_eq!(location(path, to, target, "a.org").as_deref(), Ok(expected), "{to} {target}");
         }
         assert_eq!(location("/*", "/{rest}", "/../x", "a.org"), Err(StatusCode::BAD_REQUEST));
+        for group in
+            ["evil.org/x", "evil.org%3Fx", "evil.org%23x", "user@evil.org:80", "evil.org%2Fx", "a%20b", "%5c"]
+        {
+            let target = format!("/u/{group}");
+            assert_eq!(
+                location("regex:^/u/(.*)$", "https://{1}.a.org/", &target, "a.org"),
+                Err(StatusCode::BAD_REQUEST),
+                "{group}"
+            );
+        }
         for host in ["evil.org/x", "user@evil.org", ""] {
             assert_eq!(
                 location("/*", "https://{host}{path}", "/", host),
@@ -357,6 +414,15 @@ mod tests {
             ("regex:^/(a)$", "/{2}"),
             ("regex:^(/.*)$", "{1}"),
             ("regex:^/(.*)$", "https://{1}"),
+            ("regex:^/(.*)$", "https://{1}/.a.org"),
+            ("regex:^/(.*)$", "https://{1}?.a.org"),
+            ("regex:^/(.*)$", "https://{1}{path}"),
+            ("regex:^/(.*)$", "https://{1}."),
+            ("regex:^/(.*)$", "https://www.{1}"),
+            ("regex:^/(.*)$", "https://{1}a.org/"),
+            ("regex:^/(.*)$", "https://{1}.a.org{1}/"),
+            ("/*", "https://{rest}.a.org/"),
+            ("/*", "/{unix_time}"),
             ("/*", "/{header.Cookie}"),
         ] {
             assert!(redirect(path, to).is_err(), "{to}");
