@@ -50,30 +50,13 @@ impl RewriteTable {
     /// Returns the URI and the canonical path that a request is rewritten to.
     pub fn target(&self, subject: &Subject<'_>) -> Result<(Uri, RequestPath<'static>), String> {
         let template = Template::parse(&self.to).map_err(|(title, _)| title)?;
-        Rewrite(template).target(subject)
-    }
-}
-
-impl Rewrite {
-    fn target(&self, subject: &Subject<'_>) -> Result<(Uri, RequestPath<'static>), String> {
-        let uri = subject.request.uri();
-        let mut target = self.0.fill(subject)?;
-        if let (false, Some(query)) = (target.contains('?'), uri.query()) {
-            target = format!("{target}?{query}");
-        }
-        let path = RequestPath::parse(target.split('?').next().unwrap_or_default());
-        let path = path.map_err(|error| format!("Bad request: {error}."))?.into_owned();
-        let mut parts = uri.clone().into_parts();
-        parts.path_and_query =
-            Some(target.parse().map_err(|_| "The new path is not valid in a URL.".to_owned())?);
-        let uri = Uri::from_parts(parts).map_err(|error| error.to_string())?;
-        Ok((uri, path))
+        internal_redirect::rewritten(&template, subject)
     }
 }
 
 impl Handler for Rewrite {
     fn call(&self, mut request: Request<'_>, call: Call<'_>) -> Reply {
-        match self.target(&call.subject(&request)) {
+        match internal_redirect::rewritten(&self.0, &call.subject(&request)) {
             Ok((uri, path)) => {
                 internal_redirect::rewrite(&mut request, uri);
                 call.context.redirect(request, path)

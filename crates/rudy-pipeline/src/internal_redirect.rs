@@ -11,8 +11,10 @@ use http::header::{
 };
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, StatusCode, Uri};
+use rudy_message::semantics::path::RequestPath;
 use rudy_service::{Reply, Request, RequestBody, Response};
 
+use crate::patterns::template::{Subject, Template};
 use crate::request_state::{HasRequestState, HasResponseState};
 
 /// Maximum number of internal redirects for one request, as in nginx.
@@ -57,6 +59,26 @@ pub fn set_query(request: &mut Request<'_>, query: &str) -> Result<(), String> {
     parts.path_and_query = Some(target.parse().map_err(|_| "The new query is not valid.".to_owned())?);
     rewrite(request, Uri::from_parts(parts).map_err(|error| error.to_string())?);
     Ok(())
+}
+
+/// Returns the URI and the canonical path that a template leads to. The query of the request stays, unless the template has one.
+///
+/// # Errors
+///
+/// An explanation for the client: the request has no valid host, or the new path is not valid.
+pub fn rewritten(template: &Template, subject: &Subject<'_>) -> Result<(Uri, RequestPath<'static>), String> {
+    let uri = subject.request.uri();
+    let mut target = template.fill(subject)?;
+    if let (false, Some(query)) = (target.contains('?'), uri.query()) {
+        target = format!("{target}?{query}");
+    }
+    let path = RequestPath::parse(target.split('?').next().unwrap_or_default());
+    let path = path.map_err(|error| format!("Bad request: {error}."))?.into_owned();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query =
+        Some(target.parse().map_err(|_| "The new path is not valid in a URL.".to_owned())?);
+    let uri = Uri::from_parts(parts).map_err(|error| error.to_string())?;
+    Ok((uri, path))
 }
 
 /// Counts an internal redirect of a request; `None` after [`REDIRECTS_MAX`] of them.

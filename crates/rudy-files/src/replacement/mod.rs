@@ -21,6 +21,7 @@ use rudy_message::{Replacement, X_ACCEL_REDIRECT};
 use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::internal_redirect;
 use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::wildcard::Wildcard;
 use rudy_pipeline::{Context, Routes};
 use rudy_service::{Client, Request, Response};
 
@@ -32,6 +33,8 @@ use super::{Files, FilesError, FilesOptions, Folders};
 pub struct Replacements {
     folder: Option<SendfileFolder>,
     redirects: Vec<PathPattern>,
+    /// Fields of the app that stay after a redirect.
+    fields: Vec<Wildcard>,
 }
 
 /// The folder whose files an app may send.
@@ -125,13 +128,16 @@ impl Replacements {
         let problem =
             |error: FilesError| vec![Problem::value(&location.key("sendfile_root"), error.to_string())];
         let redirects = table.accel_redirect.as_ref().map_or(&[][..], OneOrMany::as_slice);
-        Ok(Self { folder: folder.map_err(problem)?, redirects: redirects.to_vec() })
+        let fields = table.accel_fields.as_ref().map_or(&[][..], OneOrMany::as_slice);
+        let fields =
+            fields.iter().filter_map(|pattern| pattern.as_str().to_ascii_lowercase().parse().ok()).collect();
+        Ok(Self { folder: folder.map_err(problem)?, redirects: redirects.to_vec(), fields })
     }
 
     /// No replacements are allowed.
     #[must_use]
     pub fn none() -> Self {
-        Self { folder: None, redirects: Vec::new() }
+        Self { folder: None, redirects: Vec::new(), fields: Vec::new() }
     }
 
     /// Whether the app may name nothing.
@@ -175,7 +181,7 @@ impl Replacements {
                 };
                 let redirected = response::without_useless_conditions(redirected, request, status);
                 let reply = Context::new(client, routes).reply(redirected);
-                Ok(response::of_route(reply.response().await, status, fields))
+                Ok(response::of_route(reply.response().await, status, fields, &self.fields))
             }
         }
     }

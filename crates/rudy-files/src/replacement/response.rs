@@ -7,6 +7,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use rudy_pipeline::internal_redirect::CONDITIONAL_FIELDS;
 use rudy_pipeline::request_state::HasResponseState;
+use rudy_pipeline::wildcard::Wildcard;
 use rudy_service::{Request, Response};
 
 /// Fields that depend on the file and its range, which an app cannot know.
@@ -59,9 +60,18 @@ pub(super) fn of_file(mut response: Response, status: StatusCode, fields: &Heade
     with_app_fields(response, status, fields, |name| !FILE_FIELDS.contains(name))
 }
 
-/// Adds the app's fields and status to the response of another route.
-pub(super) fn of_route(response: Response, status: StatusCode, fields: &HeaderMap) -> Response {
-    with_app_fields(response, status, fields, |name| ROUTE_FIELDS.contains(name))
+/// Adds the app's fields and status to the response of another route. `further` are the fields that the configuration lists.
+pub(super) fn of_route(
+    response: Response,
+    status: StatusCode,
+    fields: &HeaderMap,
+    further: &[Wildcard],
+) -> Response {
+    let is_listed = |name: &HeaderName| {
+        let name_bytes = name.as_str().as_bytes();
+        !FILE_FIELDS.contains(name) && further.iter().any(|pattern| pattern.matches(name_bytes, |_| true))
+    };
+    with_app_fields(response, status, fields, |name| ROUTE_FIELDS.contains(name) || is_listed(name))
 }
 
 fn with_app_fields(

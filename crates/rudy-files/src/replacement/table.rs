@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rudy_config::{FilePath, OneOrMany, Table};
 use rudy_pipeline::routing::PathPattern;
+use rudy_pipeline::wildcard::Wildcard;
 
 /// What an app may name instead of a response of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Table)]
@@ -19,6 +20,11 @@ pub struct ReplacementTable {
     /// away from the route. Other paths name files below `sendfile_root`.
     #[setting(example = "/protected/*")]
     pub accel_redirect: Option<OneOrMany<PathPattern>>,
+    /// Further fields of the app's response that the client gets with the response of the route, in place of those of the route. `*`
+    /// matches any characters. `Content-Type`, `Content-Disposition`, `Cache-Control`, `Expires`, `Accept-Ranges` and `Set-Cookie` need
+    /// no entry.
+    #[setting(example = "X-App-*")]
+    pub accel_fields: Option<OneOrMany<Wildcard>>,
 }
 
 impl ReplacementTable {

@@ -12,8 +12,9 @@ use rudy_message::semantics::path::RequestPath;
 use rudy_message::semantics::reason::reason_phrase;
 use rudy_pipeline::pages::{self, Form};
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
+use rudy_pipeline::routing::template::Template;
 use rudy_pipeline::routing::without_port;
-use rudy_pipeline::{Call, Context, Flow, Kept, Passage, ResponseStep, Step, internal_redirect};
+use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Step, internal_redirect};
 use rudy_service::{Reply, Request, Response};
 
 pub use self::table::ErrorPagesTable;
@@ -70,6 +71,8 @@ pub(crate) fn is_error(status: StatusCode) -> bool {
 enum Source {
     /// A path of the site, for which another request is made.
     Path(RequestPath<'static>),
+    /// A path of the site that responds instead, with its own status.
+    Rewrite(Template),
     /// The content of a file.
     File(Bytes),
     /// A template in the environment of all pages.
@@ -80,6 +83,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => write!(f, "that of {}", path.encoded_from(0)),
+            Self::Rewrite(to) => write!(f, "the response of {to}"),
             Self::File(content) => write!(f, "a file of {} bytes", content.len()),
             Self::Template(name) => write!(f, "the template {name}.j2"),
         }
@@ -108,11 +112,17 @@ impl Pages {
     }
 
     /// Returns the page for a failed response.
-    fn page(&self, failed: Response, kept: Request<'_>, context: Context<'_>) -> Reply {
+    fn page(&self, failed: Response, kept: Request<'_>, call: &Call<'_>) -> Reply {
         let Some((pages, source)) = self.find(failed.status()) else { return failed.into() };
         let explanation = failed.state().explanation.clone().unwrap_or_default();
         let page = match source {
-            Source::Path(path) => return context.page_of(failed, kept, path.clone()),
+            Source::Path(path) => return call.context.page_of(failed, kept, path.clone()),
+            Source::Rewrite(to) => {
+                return match internal_redirect::rewritten(to, &call.subject(&kept)) {
+                    Ok(target) => call.context.instead_of(failed, kept, target),
+                    Err(_) => failed.into(),
+                };
+            }
             // A client of an API cannot read a page.
             _ if Form::preferred(kept.headers()) == Form::Json => {
                 pages::of_form(Form::Json, failed.status(), &explanation)
@@ -155,10 +165,11 @@ pub struct ErrorPages {
 
 impl ErrorPages {
     fn replaces(&self, response: &Response) -> bool {
-        // The route that an internal redirect led to has its own pages, also if one of them failed.
+        // The route that an internal redirect led to has its own pages, also if one of them failed. An app that has named what is
+        // missing may have more to say.
         let state = response.state();
         is_error(response.status())
-            && !state.is_redirected
+            && (!state.is_redirected || state.is_replacement)
             && !state.has_page
             && (self.intercepts || state.explanation.is_some())
     }
@@ -194,6 +205,6 @@ impl ResponseStep for ErrorPages {
         let state = head.state_mut();
         state.counted.add(&kept.counted);
         state.login = kept.login.take().or(state.login.take());
-        self.pages.page(response, *head, call.context)
+        self.pages.page(response, *head, call)
     }
 }

@@ -6,6 +6,8 @@ use http::StatusCode;
 use rudy_config::{FilePath, Invalid, Location, Problem, Setting, Shape, Table, Value, two_lines};
 use rudy_message::semantics::path::RequestPath;
 
+use rudy_pipeline::routing::template::{Piece, Template};
+
 use super::folder::{read_folder, read_page};
 use super::{Pages, Source, Statuses};
 
@@ -27,6 +29,7 @@ struct PageSetting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PageTable {
     Path(String),
+    Rewrite(String),
     File(FilePath),
 }
 
@@ -71,7 +74,7 @@ impl ErrorPagesTable {
     pub fn paths_read(&self) -> impl Iterator<Item = &FilePath> {
         let files = self.pages.iter().filter_map(|setting| match &setting.page {
             PageTable::File(file) => Some(file),
-            PageTable::Path(_) => None,
+            PageTable::Path(_) | PageTable::Rewrite(_) => None,
         });
         self.folder.iter().chain(files)
     }
@@ -81,6 +84,7 @@ impl PageTable {
     fn source(&self, pages: &mut Pages) -> Result<Source, String> {
         match self {
             Self::File(file) => read_page(file, pages),
+            Self::Rewrite(to) => target(to).map(Source::Rewrite),
             Self::Path(path) => {
                 let path = RequestPath::parse(path).map_err(|error| error.to_string())?;
                 Ok(Source::Path(path.into_owned()))
@@ -108,11 +112,15 @@ impl Setting for Key {
 }
 
 impl Setting for PageTable {
-    const SHAPE: Shape = Shape::Either(&[&String::SHAPE, &FileTable::SHAPE]);
+    const SHAPE: Shape = Shape::Either(&[&String::SHAPE, &OtherPageTable::SHAPE]);
 
     fn read(value: &Value<'_>) -> Result<Self, Invalid> {
         if value.is_table() {
-            return value.table().map(|FileTable { file }| Self::File(file));
+            return match value.table()? {
+                OtherPageTable { file: Some(file), rewrite: None } => Ok(Self::File(file)),
+                OtherPageTable { file: None, rewrite: Some(to) } => Ok(Self::Rewrite(to)),
+                _ => value.invalid("an error page has either `file` or `rewrite`"),
+            };
         }
         let Some(path) = value.as_text() else {
             return value.expected("a path of the site (\"/not-found\") or { file = \"404.html\" }");
@@ -126,12 +134,26 @@ impl Setting for PageTable {
     }
 }
 
-/// A file as a page.
+/// A file as a page, or a path of the site that responds instead.
 #[derive(Table)]
-struct FileTable {
+struct OtherPageTable {
     /// The file, relative to the configuration file.
     #[setting(example = "404.html")]
-    file: FilePath,
+    file: Option<FilePath>,
+    /// Path of the site that responds instead, with its own status and fields, such as a redirect. `{path}`, `{query}` and `{host}` are
+    /// filled in. Without a question mark, the query of the request is kept.
+    #[setting(example = "/missing{path}")]
+    rewrite: Option<String>,
+}
+
+fn target(to: &str) -> Result<Template, String> {
+    let template = Template::parse(to).map_err(|(title, _)| title)?;
+    let is_known =
+        |piece: &Piece| matches!(piece, Piece::Literal(_) | Piece::Path | Piece::Query | Piece::Host);
+    if !to.starts_with('/') || !template.pieces().iter().all(is_known) {
+        return Err("expected a path of the site, with {path}, {query} or {host}".to_owned());
+    }
+    Ok(template)
 }
 
 /// What a key of the table leads to.

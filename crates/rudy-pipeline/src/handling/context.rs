@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::uri::Scheme;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, Uri, header};
 use http_body::Body as _;
 use rudy_message::semantics::path::{PathError, RequestPath};
 use rudy_message::{LazyHead, Rejection, RequestHead};
@@ -188,6 +188,22 @@ impl<'a> Context<'a> {
         match internal_redirect::for_page(request, failed.status()) {
             Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path))),
             // The error page itself has an error page: a loop.
+            None => failed.into(),
+        }
+    }
+
+    /// Responds to a failed request as another path of the site does, with its status.
+    pub fn instead_of(
+        self,
+        failed: Response,
+        request: Request<'_>,
+        (uri, path): (Uri, RequestPath<'static>),
+    ) -> Reply {
+        match internal_redirect::for_page(request, failed.status()) {
+            Some(mut next) => {
+                internal_redirect::rewrite(&mut next, uri);
+                self.route(next, Some(path))
+            }
             None => failed.into(),
         }
     }

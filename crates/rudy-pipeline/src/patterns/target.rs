@@ -59,7 +59,12 @@ impl Template {
                     return invalid("invalid character in the URL", expected);
                 }
                 // A client could choose the host, or a path of another route, with them.
-                Piece::Client | Piece::Cookie(_) | Piece::Field(_) | Piece::Method | Piece::Scheme => {
+                Piece::Client
+                | Piece::Cookie(_)
+                | Piece::Field(_)
+                | Piece::Method
+                | Piece::Scheme
+                | Piece::UnixTime => {
                     return invalid("this placeholder is for header fields", TARGET_PLACEHOLDERS);
                 }
                 _ => {}

@@ -1,6 +1,7 @@
 //! Texts with placeholders for parts of a request: the targets of redirects and rewrites, and the values of header fields.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use http::{HeaderName, HeaderValue, header};
 use rudy_message::semantics::path::RequestPath;
@@ -38,6 +39,8 @@ pub enum Piece {
     Scheme,
     /// The address of the client.
     Client,
+    /// The time in seconds since 1970, with milliseconds.
+    UnixTime,
     /// A header field of the request.
     Field(HeaderName),
     /// The first cookie of the request with this name.
@@ -290,6 +293,7 @@ impl Piece {
             "method" => Self::Method,
             "scheme" => Self::Scheme,
             "client" => Self::Client,
+            "unix_time" => Self::UnixTime,
             _ => match name.split_once('.') {
                 Some(("header", field)) => Self::Field(
                     HeaderName::try_from(field)
@@ -341,6 +345,10 @@ impl Piece {
                 Some(address) => push(&address.to_string()),
                 None => push("unix"),
             },
+            Self::UnixTime => {
+                let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                push(&format!("{}.{:03}", since.as_secs(), since.subsec_millis()));
+            }
             Self::Field(name) => {
                 let lines: Vec<_> =
                     request.headers().get_all(name).iter().map(HeaderValue::as_bytes).collect();
@@ -390,6 +398,7 @@ impl fmt::Display for Template {
             Piece::Method => f.write_str("{method}"),
             Piece::Scheme => f.write_str("{scheme}"),
             Piece::Client => f.write_str("{client}"),
+            Piece::UnixTime => f.write_str("{unix_time}"),
             Piece::Field(name) => write!(f, "{{header.{name}}}"),
             Piece::Cookie(name) => write!(f, "{{cookie.{name}}}"),
             Piece::Parameter(name) => write!(f, "{{query.{name}}}"),

@@ -28,7 +28,7 @@ pub struct StepsTable {
     /// Changes to the header fields of every response, errors and redirects too: a value sets a field, `false` removes it,
     /// `{ add = "..." }` adds a line, `{ default = "..." }` sets a field that the response lacks, and
     /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
-    /// `{method}`, `{scheme}`, `{client}` (its address), `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` (of the request) and `{map.NAME}`. The changes of a route come
+    /// `{method}`, `{scheme}`, `{client}` (its address), `{unix_time}`, `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` (of the request) and `{map.NAME}`. The changes of a route come
     /// after those of its site, and replace them for the same field. A value of `Cache-Control` or `Expires` that lets caches store a response
     /// is for successful ones (2xx and 304) only, except with `{ set = "...", always = true }`.
     #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]

@@ -75,7 +75,7 @@ pub(crate) fn check(page: &str, recipes: &str) {
         recipes.iter().map(|recipe| recipe.0).collect::<Vec<_>>(),
         "every block has a recipe"
     );
-    let ((folder, _app), upstream) = (prepare(), upstream());
+    let ((folder, _app), upstream) = (prepare(&FILES), upstream("proxied"));
     let mut faults_of_page = Vec::new();
     for ((heading, text), (_, exchanges)) in blocks.iter().zip(&recipes) {
         let text = installed(text, folder.path());
@@ -83,7 +83,7 @@ pub(crate) fn check(page: &str, recipes: &str) {
         let path = folder.write("rudy.toml", text.replace("UPSTREAM", &upstream.url()));
         let server = Server::build().arg("--config").arg(&path).start();
         assert!(!exchanges.is_empty(), "{heading} has requests");
-        let faults = exchanges.iter().filter_map(|exchange| fault(&server, exchange));
+        let faults = exchanges.iter().filter_map(|exchange| fault(&respond(&server, exchange), exchange));
         faults_of_page.extend(faults.map(|fault| format!("{heading}: {fault}")));
     }
     assert!(faults_of_page.is_empty(), "{}", faults_of_page.join("\n\n"));
@@ -105,26 +105,30 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     blocks
 }
 
-/// Creates the files, and sockets at which one app listens.
-fn prepare() -> (Folder, App) {
+/// Creates files in `/srv`, and sockets at which one app listens.
+pub(crate) fn prepare(files: &[(&str, &str)]) -> (Folder, App) {
     let folder = Folder::new();
-    folder.join("srv").add(&FILES);
+    folder.join("srv").add(files);
     let app = App::start(|mut peer| {
         while let Some(params) = peer.request() {
             let Some(length) = peer.body() else { return };
-            let [method, uri, query] =
-                ["REQUEST_METHOD", "REQUEST_URI", "QUERY_STRING"].map(|name| variable(&params, name));
+            let [method, uri, query, script_of_test] =
+                ["REQUEST_METHOD", "REQUEST_URI", "QUERY_STRING", "HTTP_SEND_APP"]
+                    .map(|name| variable(&params, name));
             let status = query.strip_prefix("status=").unwrap_or("200");
+            let (status, fields) = scripted(Some(script_of_test), uri, status);
             let script =
                 String::from_utf8_lossy(params.get("SCRIPT_FILENAME").unwrap_or_default()).into_owned();
             let script = script.rsplit_once("/srv/").map_or("none", |(_, script)| script);
-            let fields = ["REMOTE_USER", "X_CLIENT", "X_DEBUG", "X_FORWARDED_HOST"].map(|name| {
+            let seen = ["REMOTE_USER", "X_CLIENT", "X_DEBUG", "X_FORWARDED_HOST"].map(|name| {
                 let value = params.get(&format!("HTTP_{name}"));
                 value.map_or_else(String::new, |value| format!(" {name}={}", String::from_utf8_lossy(value)))
             });
+            let echo =
+                echoed(variable(&params, "HTTP_ECHO"), |name| Some(variable(&params, name).to_owned()));
             let text =
-                format!("{method} {uri} script={script} query={query} body={length}{}", fields.concat());
-            let head = format!("Status: {status}\r\nContent-Type: text/plain\r\nX-Path: app\r\n\r\n");
+                format!("{method} {uri} script={script} query={query} body={length}{}{echo}", seen.concat());
+            let head = format!("Status: {status}\r\nX-Path: app\r\n{fields}\r\n");
             peer.respond((head + &text).as_bytes());
         }
     });
@@ -135,8 +139,11 @@ fn prepare() -> (Folder, App) {
     (folder, app)
 }
 
-fn upstream() -> Upstream {
-    Upstream::start(|peer| {
+/// Starts an upstream that responds with its name and the request. A request can script the response, with the field `Send-NAME`, and
+/// have fields echoed that the upstream has received.
+pub(crate) fn upstream(name: &str) -> Upstream {
+    let name = name.to_owned();
+    Upstream::start(move |peer| {
         while let Some(request) = peer.request() {
             let line = request.head.lines().next().and_then(|line| line.strip_suffix(" HTTP/1.1"));
             let host = request.field("host").unwrap_or_default();
@@ -148,16 +155,45 @@ fn upstream() -> Upstream {
                 continue;
             }
             let user = request.field("remote-user").map_or_else(String::new, |user| format!(" by {user}"));
-            let mut text = format!("proxied {} for {host}{user}", line.unwrap_or_default());
+            let names = request.field("echo").unwrap_or_default();
+            let echo = echoed(names, |name| request.field(name).map(str::to_owned));
+            let mut text = format!("{name} {} for {host}{user}{echo}", line.unwrap_or_default());
             if request.target().ends_with("/large") {
                 text.push_str(&" more".repeat(500));
             }
+            let (status, fields) = scripted(request.field(&format!("send-{name}")), request.target(), "200");
             peer.send(format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{text}",
+                "HTTP/1.1 {status} OK\r\n{fields}Content-Length: {}\r\n\r\n{text}",
                 text.len()
             ));
         }
     })
+}
+
+/// Returns the status and the field lines of a script such as `404 ~ X-A: b ~ X-C: d`. One such as `/a 404` is for the target `/a` alone.
+fn scripted<'s>(script: Option<&'s str>, target: &str, status: &'s str) -> (&'s str, String) {
+    let script = match script.unwrap_or_default() {
+        "" => status,
+        script if script.starts_with('/') => script
+            .split_once(' ')
+            .and_then(|(only, script)| (only == target).then_some(script))
+            .unwrap_or(status),
+        script => script,
+    };
+    let mut parts = script.split(" ~ ");
+    let status = parts.next().unwrap_or(status);
+    let mut fields: String = parts.flat_map(|field| [field, "\r\n"]).collect();
+    if !fields.contains("Content-Type") {
+        fields.push_str("Content-Type: text/plain\r\n");
+    }
+    (status, fields)
+}
+
+fn echoed(names: &str, value: impl Fn(&str) -> Option<String>) -> String {
+    let names = names.split(' ').filter(|name| !name.is_empty());
+    names
+        .flat_map(|name| [" ".to_owned(), name.to_owned(), "=".to_owned(), value(name).unwrap_or_default()])
+        .collect()
 }
 
 /// Moves a configuration from `/` to a folder, and to a free port.
@@ -175,12 +211,11 @@ fn installed(text: &str, folder: &Path) -> String {
     format!("listen = \"127.0.0.1:0\"\n{text}")
 }
 
-/// Sends a request, and returns what is wrong with the response.
-fn fault(server: &Server, exchange: &Exchange) -> Option<String> {
-    let response = respond(server, exchange);
+/// Returns what is wrong with a response.
+pub(crate) fn fault(response: &Response, exchange: &Exchange) -> Option<String> {
     let field = |name| response.fields(name).collect::<Vec<_>>().join(", ");
     let wrong = exchange.fields.iter().find(|(name, value)| field(name) != *value);
-    let text = decoded(&response);
+    let text = decoded(response);
     let is_expected = response.status == exchange.status && wrong.is_none() && exchange.has_body(&text);
     (!is_expected).then(|| format!("{}\nexpected {wrong:?}, got\n{}\n{text}", exchange.line, response.head))
 }
@@ -195,14 +230,21 @@ fn decoded(response: &Response) -> String {
 }
 
 fn respond(server: &Server, exchange: &Exchange) -> Response {
+    let (host, request) = request(exchange);
+    let mut connection = Connection::open(server.address_of(usize::from(host.ends_with(":9000"))));
+    connection.send(&request);
+    connection.response()
+}
+
+/// Returns the host and the bytes of a request.
+pub(crate) fn request(exchange: &Exchange) -> (&str, Vec<u8>) {
     let parts: Vec<_> = exchange.request.split(' ').collect();
     let [host, method, target] = parts[..] else { panic!("{}: no host, method and target", exchange.line) };
     let fields: String = exchange.request_fields.iter().flat_map(|line| [line, "\r\n"]).collect();
     let length = fields.strip_prefix("Content-Length: ").filter(|_| !fields.contains("Expect"));
     let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
-    let listener = usize::from(host.ends_with(":9000"));
-    let mut connection = Connection::open(server.address_of(listener));
-    connection.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").as_bytes());
-    connection.send(&vec![b'x'; length.unwrap_or(0)]);
-    connection.response()
+    let name = host.strip_prefix("https://").unwrap_or(host);
+    let mut request = format!("{method} {target} HTTP/1.1\r\nHost: {name}\r\n{fields}\r\n").into_bytes();
+    request.extend(vec![b'x'; length.unwrap_or(0)]);
+    (host, request)
 }

@@ -172,3 +172,52 @@ fn pages_are_checked_at_the_start() {
         assert!(message.contains(expected), "{setting}: {message}");
     }
 }
+
+#[test]
+fn another_path_responds_instead_with_its_own_status_and_fields() {
+    let app = app(r#"
+        [[site]]
+        error_pages = { 404 = { rewrite = "/missing{path}" } }
+        intercept_errors = true
+        [[site.route]]
+        path = "/missing/moved"
+        redirect = "/new"
+        response_headers = { X-Path = "{path}{query}" }
+        [[site.route]]
+        path = "/missing/gone"
+        respond = 410
+        [[site.route]]
+        path = "/missing/**"
+        respond = 404
+        response_headers = { X-Path = "{path}{query}" }
+        [[site.route]]
+        path = "/found"
+        respond = 200
+    "#);
+    // A second failure is the response: there is no loop.
+    for (target, status, path) in [
+        ("/moved?a", 307, Some("/missing/moved?a")),
+        ("/gone", 410, None),
+        ("/none", 404, Some("/missing/none")),
+        ("/found", 200, None),
+    ] {
+        let response = send(&app, "http", target, &HTML);
+        assert_eq!(response.status(), status, "{target}");
+        let found = response.headers().get("x-path").map(|path| path.to_str().unwrap());
+        assert_eq!(found, path, "{target}");
+    }
+}
+
+#[test]
+fn a_page_that_is_neither_a_file_nor_a_path_is_an_error() {
+    for (page, expected) in [
+        ("{ rewrite = 'missing' }", "expected a path of the site"),
+        ("{ rewrite = '/{rest}' }", "expected a path of the site"),
+        ("{ rewrite = '/a', file = 'errors/404.html' }", "either `file` or `rewrite`"),
+        ("{}", "either `file` or `rewrite`"),
+    ] {
+        let text = format!("[[site]]\nroot = 'www'\nerror_pages = {{ 404 = {page} }}\n");
+        let problems = format!("{:?}", load(&text).err());
+        assert!(problems.contains(expected), "{page}: {problems}");
+    }
+}
