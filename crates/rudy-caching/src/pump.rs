@@ -36,7 +36,7 @@ pub(super) enum Source {
 impl Source {
     pub(super) fn new(body: Body) -> Self {
         match body {
-            Body::Empty => Self::Whole(Bytes::new()),
+            Body::Empty | Body::Silence => Self::Whole(Bytes::new()),
             Body::Bytes(bytes) => Self::Whole(bytes),
             Body::File(range) => {
                 Self::Stream(Box::new(std::collections::VecDeque::from([BodyPiece::File(range)])))

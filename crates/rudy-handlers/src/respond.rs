@@ -25,7 +25,7 @@ const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Debug, Clone, Table)]
 #[setting(default, short = StatusOrBody, what = "a status (404), a text or a table", example = { status = 404, body = "Gone." })]
 pub struct RespondTable {
-    /// Status of the response.
+    /// Status of the response. 444 sends nothing and ends the connection, or the stream of HTTP/2, as in nginx: for scanners and unknown hosts.
     #[setting(default = ok())]
     pub status: Status,
     /// Body of the response, as text. An error (400 or more) without `body` and `body_file` has the page of the server, and with
@@ -66,6 +66,9 @@ impl From<StatusOrBody> for RespondTable {
         }
     }
 }
+
+/// The status of nginx for no response.
+const SILENCE: Status = Int(444);
 
 /// Returns the default status.
 pub(super) fn ok() -> Status {
@@ -136,7 +139,13 @@ impl Respond {
             }
         }
         let has_body = table.body.is_some() || table.body_file.is_some();
-        let page_fields = (is_error(status) && !has_body).then(|| {
+        let is_silent = table.status == SILENCE;
+        if is_silent && (has_body || !fields.is_empty()) {
+            let problem =
+                Problem::value(&location.key("status"), "444 ends the connection without a response");
+            problems.push(problem.label("remove the body and the headers, or use another status"));
+        }
+        let page_fields = (is_error(status) && !has_body && !is_silent).then(|| {
             let mut fields = fields.clone();
             fields.remove(header::CONTENT_TYPE);
             fields
@@ -151,7 +160,9 @@ impl Respond {
     /// Responds to a request. A success is a read-only resource; any other status applies to all registered methods, because a page
     /// that is gone is gone for POST too.
     pub(crate) fn respond(&self, request: &Request<'_>) -> Response {
-        let rejection = if self.head.status().is_success() {
+        let rejection = if self.is_silent() {
+            None
+        } else if self.head.status().is_success() {
             respond_unless_read(request)
         } else {
             reject_unknown_method(request)
@@ -166,8 +177,16 @@ impl Respond {
 
     /// Returns the response to GET and HEAD.
     pub(crate) fn response(&self) -> Response {
-        let body = if self.body.is_empty() { Body::Empty } else { Body::Bytes(self.body.clone()) };
+        let body = match () {
+            () if self.is_silent() => Body::Silence,
+            () if self.body.is_empty() => Body::Empty,
+            () => Body::Bytes(self.body.clone()),
+        };
         Response::prepared(self.head.clone(), body)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.head.status().as_u16() == SILENCE.as_u16()
     }
 }
 

@@ -261,7 +261,7 @@ pub(super) async fn collect(body: Body, max: u64, memory: &mut Memory) -> Result
         return Err(NotReceived::NoMemory);
     }
     let mut stream = match body {
-        Body::Empty => return Ok(Bytes::new()),
+        Body::Empty | Body::Silence => return Ok(Bytes::new()),
         Body::Bytes(bytes) => return Ok(bytes),
         Body::File(range) => return read(range).await.map_err(|_| NotReceived::Incomplete),
         Body::Stream(stream) => stream,

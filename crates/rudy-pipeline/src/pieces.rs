@@ -38,7 +38,7 @@ impl<H: Send> BodyStream for Pieces<H> {
                 range.length -= first.length;
                 BodyPiece::File(first)
             }
-            Body::Empty | Body::Bytes(_) | Body::File(_) => return Poll::Ready(None),
+            Body::Empty | Body::Silence | Body::Bytes(_) | Body::File(_) => return Poll::Ready(None),
         };
         Poll::Ready(Some(Ok(piece)))
     }

@@ -22,6 +22,8 @@ pub const GATHERED_BYTES: usize = 16 * 1024;
 pub enum Body {
     /// No body.
     Empty,
+    /// No body and no response: the connection ends, or the stream of HTTP/2. The status is for the log.
+    Silence,
     /// The whole body, in memory.
     Bytes(Bytes),
     /// A range of a file, sent by the kernel if the transport allows it.
@@ -36,7 +38,7 @@ impl Body {
     #[inline]
     pub fn length(&self) -> Option<u64> {
         match self {
-            Self::Empty => Some(0),
+            Self::Empty | Self::Silence => Some(0),
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(range) => Some(range.length),
             Self::Stream(stream) => stream.length(),
@@ -48,7 +50,7 @@ impl Body {
     #[inline]
     pub fn is_small(&self) -> bool {
         match self {
-            Self::Empty => true,
+            Self::Empty | Self::Silence => true,
             Self::Bytes(bytes) => bytes.len() <= GATHERED_BYTES,
             Self::File(_) | Self::Stream(_) => false,
         }
@@ -66,7 +68,7 @@ impl Body {
             Self::File(range) => {
                 Some(BodyPiece::File(FileRange { start: range.start + start, length, ..range.clone() }))
             }
-            Self::Empty | Self::Stream(_) => None,
+            Self::Empty | Self::Silence | Self::Stream(_) => None,
         }
     }
 }

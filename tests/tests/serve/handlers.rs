@@ -166,3 +166,36 @@ fn a_reload_does_not_reopen_files() {
         server.reload("the configuration was reloaded");
     }
 }
+
+/// Responses that were pipelined before are sent, and the log has a line.
+#[test]
+fn a_status_of_444_ends_the_connection_without_a_response() {
+    const SITE: &str = "listen = ['127.0.0.1:0,h2c']\naccess_log = 'access.log'\nerror_pages = { 444 = '/ok' }\nintercept_errors = true\n\
+        [[site]]\nresponse_headers = { X-Own = 'own' }\n\
+        [[site.route]]\npath = '/ok'\nrespond = 'ok'\n[[site.route]]\npath = '/*'\nrespond = 444\n";
+    for model in engines() {
+        let server = Server::build().config(SITE).engine(model).start();
+        for request in [
+            "GET /x HTTP/1.1\r\nHost: a\r\n\r\n",
+            "HEAD /x HTTP/1.0\r\n\r\n",
+            "BREW /x HTTP/1.1\r\nHost: a\r\n\r\n",
+            "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+            "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /ok HTTP/1.1\r\nHost: a\r\n\r\n",
+        ] {
+            assert_eq!(server.exchange(request.as_bytes()), b"", "{model} {request}");
+        }
+        let mut connection =
+            server.send("GET /ok HTTP/1.1\r\nHost: a\r\n\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(connection.response().text(), "ok", "{model}");
+        assert_eq!(connection.read_to_end(), b"", "{model}");
+        let lines = crate::logs::lines(&server.path().join("access.log"), 7);
+        assert_eq!(lines.iter().filter(|line| line.contains("\" 444 ")).count(), 6, "{lines:?}");
+    }
+    let server = Server::config(SITE);
+    let mut connection = Http2Connection::connect(server.address());
+    connection.request(1, "POST", "/x", &[], false);
+    connection.request(3, "GET", "/ok", &[], true);
+    let responses = connection.responses(&[1, 3]);
+    assert_eq!((responses[0].status, responses[0].reset), (0, Some(8)), "CANCEL");
+    assert_eq!((responses[1].status, &responses[1].body[..]), (200, &b"ok"[..]));
+}

@@ -11,7 +11,7 @@ fn config(access_log: &str, more: &str) -> String {
 }
 
 /// The lines of the log, once there are as many.
-fn lines(path: &Path, count: usize) -> Vec<String> {
+pub(crate) fn lines(path: &Path, count: usize) -> Vec<String> {
     let text = Path::new("/").wait_until(path, |text| text.lines().count() >= count);
     text.lines().map(str::to_owned).collect()
 }

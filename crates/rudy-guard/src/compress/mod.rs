@@ -96,7 +96,9 @@ impl Compressor {
         let body = match &response.body {
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
             Body::File(file) => Body::File(file.clone()),
-            Body::Empty | Body::Stream(_) => return self.stream(response, coding, is_head).into(),
+            Body::Empty | Body::Silence | Body::Stream(_) => {
+                return self.stream(response, coding, is_head).into();
+            }
         };
         Reply::Later(Box::pin(async move {
             let compress = variants.compress(body, coding, self.level(coding), &self.streams);

@@ -15,7 +15,7 @@ use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
 use rudy_pipeline::routing::template::Template;
 use rudy_pipeline::routing::without_port;
 use rudy_pipeline::{Call, Flow, Kept, Passage, ResponseStep, Step, internal_redirect};
-use rudy_service::{Reply, Request, Response};
+use rudy_service::{Body, Reply, Request, Response};
 
 pub use self::table::ErrorPagesTable;
 
@@ -170,6 +170,7 @@ impl ErrorPages {
         let state = response.state();
         is_error(response.status())
             && (!state.is_redirected || state.is_replacement)
+            && !matches!(response.body, Body::Silence)
             && !state.has_page
             && (self.intercepts || state.explanation.is_some())
     }

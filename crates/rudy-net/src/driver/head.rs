@@ -251,6 +251,10 @@ impl<S: ServiceSource> Connection<S> {
         date: &DateLine,
         out: &mut BytesMut,
     ) -> StatusCode {
+        if matches!(response.body, Body::Silence) {
+            self.machine.end_without_response();
+            return response.status();
+        }
         match upload {
             Some(upload) if upload.is_body_dropped() => self.machine.ignore_body(),
             // The service still reads the body; after the response head, 100 Continue would be too late.
@@ -284,6 +288,7 @@ impl<S: ServiceSource> Connection<S> {
     /// Encodes a body that is small and in memory, or that is not sent. Returns its length.
     pub(super) fn encode_small_body(&mut self, body: &Body, now: Instant, out: &mut BytesMut) -> Option<u64> {
         let whole: &[u8] = match body {
+            Body::Silence => return Some(0),
             _ if !self.machine.sends_body() => &[],
             Body::Empty => &[],
             Body::Bytes(bytes) if bytes.len() <= GATHERED_BYTES => bytes,

@@ -58,7 +58,7 @@ impl Pump {
     /// Sets the body of the response whose head was framed last.
     pub(crate) fn set_body(&mut self, body: Body) {
         match body {
-            Body::Empty => {}
+            Body::Empty | Body::Silence => {}
             Body::Bytes(bytes) => self.set_rest(RawPiece::Bytes(bytes)),
             Body::File(range) => self.set_rest(RawPiece::File(range)),
             Body::Stream(stream) => self.stream = Some(stream),

@@ -279,7 +279,7 @@ impl Source {
     fn new(body: Body) -> Self {
         let mut source = Self::end();
         match body {
-            Body::Empty => {}
+            Body::Empty | Body::Silence => {}
             Body::Bytes(bytes) => source.put_back(Input::Bytes(bytes)),
             Body::File(file) => source.put_back(Input::File(FileInput::new(file))),
             Body::Stream(stream) => source.stream = Some(stream),

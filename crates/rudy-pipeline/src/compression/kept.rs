@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash, V: Clone, W: Weighter<K, V> + Clone + Default> KeptVa
                 let _encoder = encoders.try_acquire().map_err(io::Error::other)?;
                 whole::file(file, coding, level).await
             }
-            Body::Empty | Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
+            Body::Empty | Body::Silence | Body::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }

@@ -168,7 +168,7 @@ fn with_head<T>(text: &str, then: impl FnOnce(RequestHead<'_>) -> T) -> Option<T
 fn seen(response: Response) -> (u16, HeaderMap, Bytes) {
     let (status, fields) = (response.status().as_u16(), response.headers().clone());
     let body = match response.body {
-        Body::Empty => Bytes::new(),
+        Body::Empty | Body::Silence => Bytes::new(),
         Body::Bytes(bytes) => bytes,
         Body::File(range) => format!("{} from {}", range.length, range.start).into(),
         Body::Stream(_) => Bytes::from_static(b"a stream"),

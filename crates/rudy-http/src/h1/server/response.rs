@@ -166,6 +166,12 @@ impl ServerConnection {
         Ok(())
     }
 
+    /// Ends the connection instead of a response.
+    pub fn end_without_response(&mut self) {
+        self.request.keep_alive = false;
+        self.sending = Sending::Close;
+    }
+
     /// Makes the response to a rejected request due: the caller [begins](Self::begin) it, and the connection closes after it.
     /// Returns `false` if a response has begun. Then the caller must close the connection.
     #[must_use]

@@ -86,8 +86,15 @@ impl Http2 {
         // Interim responses are sent before, and HTTP/2 has no change of protocol (RFC 9113 §8.6).
         let is_valid = !response.status().is_informational() && response.upgrade.is_none();
         let response = if is_valid { *response } else { internal_error() };
-        self.machine.begin(stream, response.head.encodable(), response.body.length(), date, out);
         Self::record_begin(exchange.record.as_mut(), response.status());
+        if matches!(response.body, Body::Silence) {
+            self.drop_upload(&mut exchange, out);
+            // Not REFUSED_STREAM, after which clients send the request again (RFC 9113 §8.7).
+            self.machine.reset(stream, ErrorCode::CANCEL, now, out);
+            self.encoded.extend(exchange.record.take());
+            return None;
+        }
+        self.machine.begin(stream, response.head.encodable(), response.body.length(), date, out);
         let encoded_bytes = match &response.body {
             _ if !self.machine.is_in_body(stream) => Some(0),
             Body::Bytes(bytes)
