@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_pipeline::exchange::note;
+use rudy_pipeline::exchange::{self, Notes, note, noted_fields};
 use rudy_service::{Observer, poll_time};
 
 use super::failure::{Cause, Failure};
@@ -94,10 +94,20 @@ impl<C: Connection> Upstream<C> {
             start.attempt += 1;
             let checkout = request.checkout(selection, start).await?;
             let mut exchange = request.begin(checkout, take(upload), start)?;
+            let logged = exchange::logged(request.observer());
+            if logged.is_some_and(|logged| logged.upstream_end) {
+                request.observer().cloned().into_iter().for_each(|observer| exchange.note_end(observer));
+            }
             let (failure, response) = match exchange.head().await {
                 Ok(response) => {
                     let status = R::Protocol::status(&response);
                     note(request.observer(), |notes| notes.upstream_responded(status, poll_time()));
+                    if let Some(names) =
+                        logged.map(|logged| &logged.upstream_fields).filter(|it| !it.is_empty())
+                    {
+                        let fields = noted_fields(names, |name| R::Protocol::field(&response, name));
+                        note(request.observer(), |notes| notes.upstream_fields = fields);
+                    }
                     let Some(status) = status.filter(|status| request.rejects(*status)) else {
                         return Ok((response, exchange));
                     };
@@ -107,7 +117,10 @@ impl<C: Connection> Upstream<C> {
             };
             request.log_attempt(start, &failure);
             match self.body_for_retry(request, &mut exchange, &failure, start, selection) {
-                Some(body) => *upload = body,
+                Some(body) => {
+                    note(request.observer(), Notes::upstream_tried);
+                    *upload = body;
+                }
                 None => return response.map(|response| (response, exchange)).ok_or(failure),
             }
             if failure.cause.is_response() {

@@ -141,7 +141,9 @@ impl<C: Connection> Upstream<C> {
                             return Poll::Ready(Err(CheckoutError::QueueTimeout(*timeout).into()));
                         }
                     },
-                    Step::Connecting(member, connect) => match ready!(connect.as_mut().poll(cx)) {
+                    Step::Connecting(member, connect) => match ready!(connect.as_mut().poll(cx))
+                        .inspect_err(|error| note_failure(observer, error))
+                    {
                         // Try another member.
                         Err(_) if failed_connects + 1 < self.pool.member_count() => {
                             failed_connects += 1;
@@ -259,6 +261,13 @@ fn note_attempt<C: Connection, E>(
         }
     });
     *is_noted = true;
+}
+
+/// Notes the address that accepts no connection.
+fn note_failure(observer: Option<&Arc<dyn Observer>>, error: &CheckoutError) {
+    if let CheckoutError::Connect(endpoint, _) = error {
+        note(observer, |notes| notes.upstream_failed(endpoint.clone().into()));
+    }
 }
 
 /// Uses the pooled connection if there is one and it is open; otherwise returns its permit.

@@ -23,6 +23,12 @@ pub(super) struct Record {
     pub(super) began: Option<Instant>,
     pub(super) status: Option<StatusCode>,
     pub(super) body_bytes: u64,
+    /// Bytes of the response as sent.
+    pub(super) sent_bytes: u64,
+    /// Bytes of earlier responses that are sent with this one, and counted in [`Self::sent_bytes`].
+    pub(super) earlier_bytes: u64,
+    /// Bytes of the request body that are only framing.
+    pub(super) request_framing_bytes: u64,
     /// `None` with an observer, and if the request does not wait.
     pub(super) unobserved: Option<Unobserved>,
 }
@@ -51,7 +57,19 @@ impl Unobserved {
 impl Record {
     pub(super) fn new(observer: Option<Arc<dyn Observer>>, received: Instant) -> Self {
         let (entry, began, status, unobserved) = (None, None, None, None);
-        Self { observer, entry, received, began, status, body_bytes: 0, unobserved }
+        let (body_bytes, sent_bytes, earlier_bytes, request_framing_bytes) = (0, 0, 0, 0);
+        Self {
+            observer,
+            entry,
+            received,
+            began,
+            status,
+            body_bytes,
+            sent_bytes,
+            earlier_bytes,
+            request_framing_bytes,
+            unobserved,
+        }
     }
 
     /// Creates the record of a request that was passed to the service.
@@ -102,7 +120,15 @@ impl Record {
     pub(super) fn outcome(&self, end_reason: EndReason) -> ExchangeOutcome {
         let duration = self.received.elapsed();
         let wait = self.began.map_or(duration, |began| began.saturating_duration_since(self.received));
-        ExchangeOutcome { status: self.status, body_bytes: self.body_bytes, wait, duration, end_reason }
+        ExchangeOutcome {
+            status: self.status,
+            body_bytes: self.body_bytes,
+            sent_bytes: self.sent_bytes.saturating_sub(self.earlier_bytes),
+            request_framing_bytes: self.request_framing_bytes,
+            wait,
+            duration,
+            end_reason,
+        }
     }
 }
 
