@@ -123,7 +123,10 @@ impl<C: Connection> Upstream<C> {
     ) -> impl Future<Output = Result<Checkout<C>, E>> + 'a {
         let mut step = Step::Begin;
         let mut failed_connects = 0;
-        let mut poll = move |cx: &mut Context<'_>| -> Poll<Result<Checkout<C>, E>> {
+        // The observer is an argument, so that the future stores it once.
+        let mut poll = move |cx: &mut Context<'_>,
+                             observer: Option<&Arc<dyn Observer>>|
+              -> Poll<Result<Checkout<C>, E>> {
             loop {
                 let pooled = match &mut step {
                     Step::Begin => match self.request(selection)? {
@@ -170,7 +173,7 @@ impl<C: Connection> Upstream<C> {
         };
         let mut is_noted = false;
         poll_fn(move |cx| {
-            let mut polled = poll(cx);
+            let mut polled = poll(cx, observer);
             note_attempt(observer, &mut is_noted, &mut polled);
             polled
         })
@@ -266,7 +269,7 @@ fn note_attempt<C: Connection, E>(
 /// Notes the address that accepts no connection.
 fn note_failure(observer: Option<&Arc<dyn Observer>>, error: &CheckoutError) {
     if let CheckoutError::Connect(endpoint, _) = error {
-        note(observer, |notes| notes.upstream_failed(endpoint.clone().into()));
+        note(observer, |notes| notes.upstream_failed(&endpoint.clone().into()));
     }
 }
 

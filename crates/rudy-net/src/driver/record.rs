@@ -8,6 +8,8 @@ use rudy_message::RequestHead;
 use rudy_service::{Client, EndReason, ExchangeOutcome, Forwarded, Observer, Service, ServiceSource};
 
 use super::Connection;
+use super::poll_context::PollContext;
+use super::upload::Upload;
 use crate::active::ActiveEntry;
 use crate::timers::Timer;
 use crate::{ExchangePhase, Worker};
@@ -87,6 +89,15 @@ impl Record {
         // Saves the call of the clock without an observer.
         if self.observer.is_some() {
             self.began = Some(Instant::now());
+        }
+    }
+
+    /// Counts the bytes of a poll.
+    pub(super) fn add_progress(&mut self, poll_cx: &PollContext<'_, '_>, upload: Option<&Upload>) {
+        self.body_bytes += poll_cx.body_bytes;
+        self.sent_bytes += poll_cx.sent_bytes;
+        if let Some(upload) = upload {
+            self.request_framing_bytes = upload.framing_bytes();
         }
     }
 

@@ -63,7 +63,7 @@ impl Notes {
     }
 
     /// Notes that the request could not be sent to this address.
-    pub fn upstream_failed(&mut self, address: UpstreamName) {
+    pub fn upstream_failed(&mut self, address: &UpstreamName) {
         self.tried.iter_mut().for_each(|tried| tried.push((address.clone(), None)));
     }
 

@@ -55,7 +55,7 @@ macro_rules! fields {
             /// `response.NAME`: a field of the response.
             Response(HeaderName),
             /// `upstream.NAME`: a field of the upstream's response.
-            UpstreamField(HeaderName),
+            OfUpstream(HeaderName),
         }
 
         impl Field {
@@ -73,7 +73,7 @@ macro_rules! fields {
             pub(super) fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)+
-                    Self::Header(name) | Self::Response(name) | Self::UpstreamField(name) => name.as_str(),
+                    Self::Header(name) | Self::Response(name) | Self::OfUpstream(name) => name.as_str(),
                 }
             }
         }
@@ -132,9 +132,11 @@ fields! {
 const SECRET: [HeaderName; 4] =
     [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION, header::SET_COOKIE];
 
-/// What the names of fields in messages begin with.
-const IN_MESSAGES: [(&str, fn(HeaderName) -> Field); 3] =
-    [("header.", Field::Header), ("response.", Field::Response), ("upstream.", Field::UpstreamField)];
+/// What the names of fields in messages begin with, and the fields of such names.
+type InMessage = (&'static str, fn(HeaderName) -> Field);
+
+const IN_MESSAGES: [InMessage; 3] =
+    [("header.", Field::Header), ("response.", Field::Response), ("upstream.", Field::OfUpstream)];
 
 impl Field {
     /// Parses a name.
@@ -176,7 +178,7 @@ impl Field {
     pub(super) fn add_to(&self, logged: &mut LoggedParts) {
         match self {
             Self::Response(name) => logged.response_fields = with(&logged.response_fields, name),
-            Self::UpstreamField(name) => logged.upstream_fields = with(&logged.upstream_fields, name),
+            Self::OfUpstream(name) => logged.upstream_fields = with(&logged.upstream_fields, name),
             Self::UpstreamAddresses | Self::UpstreamStatuses => logged.attempts = true,
             Self::UpstreamResponse => logged.upstream_end = true,
             _ => {}
@@ -236,7 +238,7 @@ impl Field {
                 list = url.as_deref().map(|value| masking.addresses_in(value));
                 list.as_deref().map(Value::Text)
             }
-            Self::Response(name) | Self::UpstreamField(name) => {
+            Self::Response(name) | Self::OfUpstream(name) => {
                 let fields = self.noted_fields(notes);
                 url = noted_field(fields, name).map(|value| masking.query_of(value));
                 url.as_deref().map(Value::Text)

@@ -97,7 +97,7 @@ impl fmt::Display for Template {
             Piece::Literal(text) => f.write_str(text),
             Piece::Field { field: Field::Header(name), .. } => write!(f, "{{header.{name}}}"),
             Piece::Field { field: Field::Response(name), .. } => write!(f, "{{response.{name}}}"),
-            Piece::Field { field: Field::UpstreamField(name), .. } => write!(f, "{{upstream.{name}}}"),
+            Piece::Field { field: Field::OfUpstream(name), .. } => write!(f, "{{upstream.{name}}}"),
             Piece::Field { field, .. } => write!(f, "{{{}}}", field.name()),
         })
     }
