@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode;
+
 /// The name of a parameter or a cookie in the settings, or the start of names: `utm_*`. It matches every spelling that an application may
 /// read as this name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,24 +56,11 @@ pub(crate) fn variable_name(name: &[u8]) -> Cow<'_, [u8]> {
         return Cow::Borrowed(name);
     }
     let plus_decoded: Vec<u8> = name.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    let decoded = decode(&plus_decoded);
+    let decoded = Cow::from(percent_decode(&plus_decoded));
     let name = decoded.trim_ascii_start();
     let end = name.iter().position(|byte| matches!(byte, b'[' | 0)).unwrap_or(name.len());
     let plain = |byte: &u8| if matches!(byte, b' ' | b'.') { b'_' } else { byte.to_ascii_lowercase() };
     name[..end].iter().map(plain).collect::<Vec<_>>().into()
-}
-
-/// Decodes what is percent-encoded, and leaves other percent signs as they are.
-fn decode(text: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let (mut decoded, mut at) = (Vec::with_capacity(text.len()), 0);
-    while let Some(byte) = text.get(at) {
-        let escaped = digit(at + 1).zip(digit(at + 2)).filter(|_| *byte == b'%');
-        let value = escaped.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-        decoded.push(value.unwrap_or(*byte));
-        at += if value.is_some() { 3 } else { 1 };
-    }
-    decoded
 }
 
 #[cfg(test)]

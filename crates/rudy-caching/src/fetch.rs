@@ -18,6 +18,7 @@ use super::pump::{self, Source};
 use super::purge::TAG_FIELDS;
 use super::store::OpenStore;
 use super::subject::{Subject, varies_by_client};
+use super::table::RUDY_CACHE_CONTROL;
 use super::waiting::{First, Waiting, passing_interim};
 use super::{Shared, now, reply};
 
@@ -83,7 +84,7 @@ impl Fetch {
                 }
             };
             let is_answer = is_conditional || response.status() != StatusCode::NOT_MODIFIED;
-            let response = if is_answer { response } else { self.unrequested() };
+            let response = declare_freshness(if is_answer { response } else { self.unrequested() });
             let received =
                 Received { response, exchange: Exchange { requested_at, received_at: now() }, epoch };
             if self.fits(&received) {
@@ -390,4 +391,18 @@ fn sized_view(response: &Response) -> http::Response<()> {
         view.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     view
+}
+
+/// Adds how long an application lets this server use the response, unless the application has a field of its own for this cache.
+fn declare_freshness(mut response: Response) -> Response {
+    if let Some(expires) = response.take(|state| &mut state.expires)
+        && response.header(&RUDY_CACHE_CONTROL).is_none()
+    {
+        let seconds = expires.seconds(now().unix_seconds());
+        let directive = if seconds == 0 { "no-store".to_owned() } else { format!("max-age={seconds}") };
+        if let Ok(directive) = HeaderValue::try_from(directive) {
+            response.headers_mut().insert(RUDY_CACHE_CONTROL, directive);
+        }
+    }
+    response
 }

@@ -18,13 +18,11 @@ use tokio::sync::watch;
 
 use super::flights::{Incoming, Progress};
 use super::subject::public_vary;
+use super::table::RUDY_CACHE_CONTROL;
 
 /// Fields for this cache only. `CDN-Cache-Control` is passed on: another cache may be on the way.
-const PRIVATE_FIELDS: [HeaderName; 3] = [
-    HeaderName::from_static("rudy-cache-control"),
-    HeaderName::from_static("surrogate-key"),
-    HeaderName::from_static("cache-tag"),
-];
+const PRIVATE_FIELDS: [HeaderName; 3] =
+    [RUDY_CACHE_CONTROL, HeaderName::from_static("surrogate-key"), HeaderName::from_static("cache-tag")];
 
 /// Fields that describe the content, which a 304 does not have (RFC 9110 §15.4.5).
 const CONTENT_FIELDS: [HeaderName; 4] =

@@ -17,8 +17,10 @@ const HEURISTIC_MAX: Seconds = Seconds::new(7 * 24 * 3600);
 const WAIT: Duration = Duration::from_secs(5);
 
 /// The targets of directives for this cache only, the most specific one first (RFC 9213).
-const TARGETS: [HeaderName; 2] =
-    [HeaderName::from_static("rudy-cache-control"), HeaderName::from_static("cdn-cache-control")];
+const TARGETS: [HeaderName; 2] = [RUDY_CACHE_CONTROL, HeaderName::from_static("cdn-cache-control")];
+
+/// The field for this cache alone.
+pub(super) const RUDY_CACHE_CONTROL: HeaderName = HeaderName::from_static("rudy-cache-control");
 
 /// Caches responses of apps and upstreams: `true`, or a table. `false` disables the cache of the site for a route.
 #[derive(Debug, Clone, PartialEq, Eq, Table)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_pipeline::exchange::note;
+use rudy_pipeline::exchange::{self, Notes, note, noted_fields};
 use rudy_service::{Observer, poll_time};
 
 use super::failure::{Cause, Failure};
@@ -94,10 +94,14 @@ impl<C: Connection> Upstream<C> {
             start.attempt += 1;
             let checkout = request.checkout(selection, start).await?;
             let mut exchange = request.begin(checkout, take(upload), start)?;
+            if exchange::logged(request.observer()).is_some_and(|logged| logged.upstream_end) {
+                request.observer().cloned().into_iter().for_each(|observer| exchange.note_end(observer));
+            }
             let (failure, response) = match exchange.head().await {
                 Ok(response) => {
                     let status = R::Protocol::status(&response);
                     note(request.observer(), |notes| notes.upstream_responded(status, poll_time()));
+                    note_fields::<R::Protocol>(request.observer(), &response);
                     let Some(status) = status.filter(|status| request.rejects(*status)) else {
                         return Ok((response, exchange));
                     };
@@ -107,7 +111,10 @@ impl<C: Connection> Upstream<C> {
             };
             request.log_attempt(start, &failure);
             match self.body_for_retry(request, &mut exchange, &failure, start, selection) {
-                Some(body) => *upload = body,
+                Some(body) => {
+                    note(request.observer(), Notes::upstream_tried);
+                    *upload = body;
+                }
                 None => return response.map(|response| (response, exchange)).ok_or(failure),
             }
             if failure.cause.is_response() {
@@ -148,5 +155,14 @@ impl<C: Connection> Upstream<C> {
         let is_retried =
             exchange.can_repeat() && request.is_possible(member, failure) && self.retries.allows(&failed);
         if is_retried { exchange.take_upload() } else { None }
+    }
+}
+
+/// Notes the fields of a response that logs show.
+fn note_fields<P: Protocol>(observer: Option<&Arc<dyn Observer>>, head: &P::Head) {
+    let names = exchange::logged(observer).map(|logged| &logged.upstream_fields);
+    if let Some(names) = names.filter(|names| !names.is_empty()) {
+        let fields = noted_fields(names, |name| P::field(head, name));
+        note(observer, |notes| notes.upstream_fields = fields);
     }
 }

@@ -123,7 +123,10 @@ impl<C: Connection> Upstream<C> {
     ) -> impl Future<Output = Result<Checkout<C>, E>> + 'a {
         let mut step = Step::Begin;
         let mut failed_connects = 0;
-        let mut poll = move |cx: &mut Context<'_>| -> Poll<Result<Checkout<C>, E>> {
+        // The observer is an argument, so that the future stores it once.
+        let mut poll = move |cx: &mut Context<'_>,
+                             observer: Option<&Arc<dyn Observer>>|
+              -> Poll<Result<Checkout<C>, E>> {
             loop {
                 let pooled = match &mut step {
                     Step::Begin => match self.request(selection)? {
@@ -141,7 +144,9 @@ impl<C: Connection> Upstream<C> {
                             return Poll::Ready(Err(CheckoutError::QueueTimeout(*timeout).into()));
                         }
                     },
-                    Step::Connecting(member, connect) => match ready!(connect.as_mut().poll(cx)) {
+                    Step::Connecting(member, connect) => match ready!(connect.as_mut().poll(cx))
+                        .inspect_err(|error| note_failure(observer, error))
+                    {
                         // Try another member.
                         Err(_) if failed_connects + 1 < self.pool.member_count() => {
                             failed_connects += 1;
@@ -168,7 +173,7 @@ impl<C: Connection> Upstream<C> {
         };
         let mut is_noted = false;
         poll_fn(move |cx| {
-            let mut polled = poll(cx);
+            let mut polled = poll(cx, observer);
             note_attempt(observer, &mut is_noted, &mut polled);
             polled
         })
@@ -259,6 +264,13 @@ fn note_attempt<C: Connection, E>(
         }
     });
     *is_noted = true;
+}
+
+/// Notes the address that accepts no connection.
+fn note_failure(observer: Option<&Arc<dyn Observer>>, error: &CheckoutError) {
+    if let CheckoutError::Connect(endpoint, _) = error {
+        note(observer, |notes| notes.upstream_failed(&endpoint.clone().into()));
+    }
 }
 
 /// Uses the pooled connection if there is one and it is open; otherwise returns its permit.

@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 use std::mem;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use rudy_pipeline::exchange::note;
-use rudy_service::{Deadline, Piped, poll_time};
+use rudy_service::{Deadline, Observer, Piped, poll_time};
 
 use super::failure::{Attempt, Cause, Failure, Phase, ProtocolCause};
 use super::{Checkout, Connection, SendError, Sending, Upload};
@@ -53,6 +54,9 @@ pub trait Protocol: Send + Sized + 'static {
 
     /// Returns the status in a head. `None` for a redirect within the server.
     fn status(head: &Self::Head) -> Option<StatusCode>;
+
+    /// Returns the first line of a field in a head.
+    fn field<'a>(head: &'a Self::Head, name: &HeaderName) -> Option<&'a [u8]>;
 
     /// Returns why there is no head although the response has ended.
     fn missing_head(&mut self) -> Self::Cause;
@@ -142,6 +146,8 @@ pub struct Exchange<P: Protocol> {
     timeouts: Timeouts,
     /// When the upstream times out; set while the exchange waits for it.
     deadline: Option<Deadline>,
+    /// The observer of the exchange with the client, if logs show when this one ends.
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl<P: Protocol> Exchange<P> {
@@ -161,7 +167,13 @@ impl<P: Protocol> Exchange<P> {
             protocol,
             timeouts,
             deadline: None,
+            observer: None,
         })
+    }
+
+    /// Notes the end of the exchange for this observer.
+    pub fn note_end(&mut self, observer: Arc<dyn Observer>) {
+        self.observer = Some(observer);
     }
 
     /// Returns the id of the member.
@@ -343,6 +355,9 @@ impl<P: Protocol> Exchange<P> {
     fn close(&mut self) -> Option<Checkout<P::Connection>> {
         let checkout = self.checkout.take()?;
         self.protocol.end();
+        if let Some(observer) = self.observer.take() {
+            note(Some(&observer), |notes| notes.upstream_ended(poll_time()));
+        }
         Some(checkout)
     }
 }

@@ -19,6 +19,7 @@ mod endpoint;
 pub mod error;
 mod exchange;
 mod failure;
+mod instructions;
 mod name;
 #[cfg(test)]
 mod plain;
@@ -57,6 +58,7 @@ pub use self::endpoint::Endpoint;
 pub use self::error::{CheckoutError, Description};
 pub use self::exchange::{Exchange, Protocol, Received, Timeouts};
 pub use self::failure::{Attempt, Cause, Failure, Phase, ProtocolCause, with_proxy_status};
+pub use self::instructions::follow;
 pub use self::name::Name;
 pub use self::name::{background_runtime, list_addresses, look_up_all, unresolved_line};
 pub use self::read::{READ_BYTES, poll_decode, with_buffer};

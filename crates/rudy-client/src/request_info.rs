@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use http::{Method, Uri};
 use rudy_log::ErrorLog;
+use rudy_message::Replacement;
 use rudy_pipeline::network::client_subject;
 use rudy_service::Peer;
+use rudy_units::visible;
 
 use super::{Failure, ProtocolCause};
 
@@ -35,6 +37,18 @@ impl RequestInfo {
         } else {
             let member = failure.member().map_or_else(|| self.upstream.to_string(), ToString::to_string);
             log.recurring_error((&*failure.kind(), &*member), &line);
+        }
+    }
+}
+
+impl RequestInfo {
+    /// Logs fields of a response that this server ignores, because their values are invalid.
+    pub fn log_ignored(&self, invalid: &[Replacement]) {
+        for Replacement { name, value } in invalid {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            let line =
+                format!("{self}: {name} is ignored, because \"{}\" is no valid value", visible(&value));
+            self.log.iter().for_each(|log| log.recurring_error((name.as_str(), &*self.upstream), &line));
         }
     }
 }

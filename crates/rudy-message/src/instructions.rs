@@ -3,6 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use crate::FieldLine;
+use crate::syntax::parse_digits;
 
 /// The field of nginx that names a replacement by the path of a URI.
 pub static X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
@@ -22,8 +23,43 @@ const PREFIX: &[u8] = b"x-accel-";
 pub struct Instructions {
     /// Whether the body is passed on at once (`X-Accel-Buffering: no`).
     pub is_unbuffered: bool,
+    /// Bytes per second of the response (`X-Accel-Limit-Rate`); 0 without a limit.
+    pub rate: Option<u64>,
+    /// The charset of a text (`X-Accel-Charset`).
+    pub charset: Option<Box<str>>,
+    /// How long a cache of this server may use the response (`X-Accel-Expires`).
+    pub expires: Option<Expires>,
     /// What to send instead of the response.
     pub replacement: Option<Replacement>,
+    /// The fields whose values are invalid.
+    pub invalid: Vec<Replacement>,
+}
+
+/// How long a response is fresh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expires {
+    /// A number of seconds. A response with 0 is not stored.
+    In(u64),
+    /// Until this Unix time.
+    At(u64),
+}
+
+impl Expires {
+    fn parse(value: &[u8]) -> Option<Self> {
+        match value {
+            [b'@', time @ ..] => parse_digits(time).map(Self::At),
+            seconds => parse_digits(seconds).map(Self::In),
+        }
+    }
+
+    /// Returns for how many seconds the response is fresh at this Unix time.
+    #[must_use]
+    pub fn seconds(self, now: u64) -> u64 {
+        match self {
+            Self::In(seconds) => seconds,
+            Self::At(time) => time.saturating_sub(now),
+        }
+    }
 }
 
 /// What an application names instead of a response of its own.
@@ -46,9 +82,33 @@ impl Instructions {
         is_instruction
     }
 
+    /// Sets what a field instructs. The first valid line of each counts. Returns `false` if the value is invalid.
+    fn set(&mut self, line: &FieldLine<'_>) -> bool {
+        let is = |name: &str| line.name.eq_ignore_ascii_case(name.as_bytes());
+        if is("x-accel-limit-rate") {
+            self.rate = self.rate.or(parse_digits(line.value));
+            return self.rate.is_some();
+        }
+        if is("x-accel-charset") {
+            self.charset = self.charset.take().or_else(|| parse_charset(line.value));
+            return self.charset.is_some();
+        }
+        if is("x-accel-expires") {
+            self.expires = self.expires.or_else(|| Expires::parse(line.value));
+            return self.expires.is_some();
+        }
+        let is_no = line.value.eq_ignore_ascii_case(b"no");
+        let is_buffering = is("x-accel-buffering");
+        self.is_unbuffered |= is_buffering && is_no;
+        !is_buffering || is_no || line.value.eq_ignore_ascii_case(b"yes")
+    }
+
     fn add(&mut self, line: &FieldLine<'_>) {
-        if line.name.eq_ignore_ascii_case(b"x-accel-buffering") {
-            self.is_unbuffered |= line.value.eq_ignore_ascii_case(b"no");
+        if !self.set(line)
+            && let (Ok(name), Ok(value)) =
+                (HeaderName::from_bytes(line.name), HeaderValue::from_bytes(line.value))
+        {
+            self.invalid.push(Replacement { name, value });
         }
         let Some(rank) = rank(line.name) else { return };
         // Of several, the first line of the first of the fields counts.
@@ -59,6 +119,13 @@ impl Instructions {
             self.replacement = Some(Replacement { name: REPLACEMENTS[rank].clone(), value });
         }
     }
+}
+
+/// Returns the name of a charset (RFC 2978 §2.3).
+fn parse_charset(value: &[u8]) -> Option<Box<str>> {
+    let is_valid = !value.is_empty()
+        && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'+-^_`{}~.:".contains(byte));
+    str::from_utf8(value).ok().filter(|_| is_valid).map(Into::into)
 }
 
 fn is_name(name: &[u8]) -> bool {
@@ -100,5 +167,30 @@ mod tests {
             let named = named.map(|found| (found.name.as_str(), found.value.to_str().unwrap()));
             assert_eq!((found.is_unbuffered, named), (is_unbuffered, replacement), "{lines:?}");
         }
+    }
+
+    #[test]
+    fn the_first_valid_value_of_an_instruction_counts_and_others_are_invalid() {
+        for (name, value, expected, invalid) in [
+            ("X-Accel-Limit-Rate", "1000", (Some(1000), None, None), 0),
+            ("x-accel-limit-rate", "1k", (None, None, None), 1),
+            ("x-accel-limit-rate", "", (None, None, None), 1),
+            ("X-Accel-Charset", "iso-8859-1", (None, Some("iso-8859-1"), None), 0),
+            ("x-accel-charset", "a b", (None, None, None), 1),
+            ("X-Accel-Expires", "0", (None, None, Some(Expires::In(0))), 0),
+            ("x-accel-expires", "@1700000000", (None, None, Some(Expires::At(1_700_000_000))), 0),
+            ("x-accel-expires", "-1", (None, None, None), 1),
+            ("x-accel-expires", "@", (None, None, None), 1),
+            ("x-accel-buffering", "yes", (None, None, None), 0),
+            ("x-accel-buffering", "on", (None, None, None), 1),
+            ("x-accel-mapping", "/=/", (None, None, None), 0),
+        ] {
+            let mut found = None;
+            assert!(Instructions::take(&mut found, &FieldLine::new(name.as_bytes(), value.as_bytes())));
+            let found = found.unwrap_or_default();
+            let values = (found.rate, found.charset.as_deref(), found.expires);
+            assert_eq!((values, found.invalid.len()), (expected, invalid), "{name}: {value}");
+        }
+        assert_eq!([Expires::In(5), Expires::At(90), Expires::At(107)].map(|it| it.seconds(100)), [5, 0, 7]);
     }
 }

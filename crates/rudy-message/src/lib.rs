@@ -34,7 +34,7 @@ pub mod text;
 
 pub use body::{BodyLength, Framing, LengthError, has_no_content};
 pub use date_line::DateLine;
-pub use instructions::{Instructions, Replacement, X_ACCEL_REDIRECT};
+pub use instructions::{Expires, Instructions, Replacement, X_ACCEL_REDIRECT};
 pub use lazy_head::LazyHead;
 pub use limits::MessageLimits;
 pub use malformed::Malformed;

@@ -176,6 +176,12 @@ impl<'a> RequestHead<'a> {
         RequestHead { bytes: HeadBytes::Owned(self.bytes.to_shared()), ..self }
     }
 
+    /// Returns the size of the head with its empty line: as it was received, or as HTTP/1.1 has it if it came over HTTP/2.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns the method, which can be any token.
     #[must_use]
     #[inline]

@@ -19,6 +19,7 @@ pub mod media_types;
 pub mod methods;
 pub mod network;
 pub mod own_fields;
+pub mod pacing;
 pub mod pages;
 pub mod parts;
 mod patterns;

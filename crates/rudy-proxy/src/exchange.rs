@@ -4,8 +4,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{HeaderValue, SEC_WEBSOCKET_ACCEPT};
+use http::{HeaderName, StatusCode};
 use rudy_client::{self, Checkout, Endpoint, Protocol, Received, RequestInfo, Start, Upload};
 use rudy_http::h1::client::{Fault, ResponseEvent};
 use rudy_message::client::RequestHead;
@@ -160,6 +160,10 @@ impl Protocol for Http {
 
     fn status(head: &Head) -> Option<StatusCode> {
         Some(head.status())
+    }
+
+    fn field<'a>(head: &'a Head, name: &HeaderName) -> Option<&'a [u8]> {
+        head.fields.get(name)
     }
 
     fn poll_receive(

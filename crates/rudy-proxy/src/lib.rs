@@ -69,6 +69,7 @@ use rudy_message::semantics::field::KnownField;
 use rudy_message::{BodyLength, LazyHead};
 use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
+use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::{Call, Handler, Start, pages};
 use rudy_service::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_system::watched_files::WatchedFiles;
@@ -185,6 +186,8 @@ struct ProxyRequest {
     observer: Option<Arc<dyn Observer>>,
     /// What a replacement of the response needs, if the upstreams may name one.
     origin: Option<Box<Origin>>,
+    /// Whether a cache sends the request, for all that wait for the response.
+    is_in_flight: bool,
 }
 
 impl Handler for Proxy {
@@ -215,9 +218,10 @@ impl Handler for Proxy {
         }
         let request = call.detach(request);
         let origin = (!self.0.replacements.is_empty()).then(|| Box::new(Origin::new(&request, &call)));
+        let is_in_flight = request.state().is_in_flight;
         let (head, body) = request.into_parts();
         // In a box of its own: the future would be too large for the free blocks that the allocator caches.
-        let request = Box::new(ProxyRequest { origin, ..self.prepare(head, offer, &call) });
+        let request = Box::new(ProxyRequest { origin, is_in_flight, ..self.prepare(head, offer, &call) });
         // By reference: the future of a method that takes `self` would store it twice.
         Reply::Later(Box::pin(async move { request.respond(body).await }))
     }
@@ -348,6 +352,7 @@ impl Proxy {
             handshake,
             observer: client.observer.get().cloned(),
             origin: None,
+            is_in_flight: false,
         }
     }
 
@@ -422,7 +427,12 @@ impl ProxyRequest {
             return Box::pin(self.replace(received)).await;
         }
         let limit = shared.table.response_buffer.0;
-        response::into_response(received, head.method(), self.shared.buffers(), limit, || self.info())
+        let instructions = received.0.instructions.take();
+        let is_unbuffered = instructions.as_ref().is_some_and(|instructions| instructions.is_unbuffered);
+        let limit = if is_unbuffered { 0 } else { limit };
+        let response =
+            response::into_response(received, head.method(), self.shared.buffers(), limit, || self.info())?;
+        Ok(self.follow(instructions.as_deref(), response))
     }
 
     /// Sends the request with this head, and waits for that of the response.
@@ -512,6 +522,7 @@ mod tests {
             handshake: None,
             observer: None,
             origin: None,
+            is_in_flight: false,
         });
         let future = async move { request.respond(RequestBody::empty()).await };
         let sizes = [size_of_val(&future), size_of::<ProxyRequest>(), size_of::<Exchange>()];

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use rudy_client::follow;
 use rudy_files::replacement::{Replaced, ReplacementError};
+use rudy_message::Instructions;
 use rudy_pipeline::internal_redirect::copy_head;
 use rudy_pipeline::{Call, Context, Routes};
 use rudy_service::{Client, Request, Response};
@@ -27,6 +29,12 @@ impl Origin {
 }
 
 impl ProxyRequest {
+    /// Changes a response as the upstream instructs.
+    pub(super) fn follow(&self, instructions: Option<&Instructions>, response: Response) -> Response {
+        let Some(instructions) = instructions else { return response };
+        follow(instructions, response, self.is_in_flight, || self.info())
+    }
+
     /// Responds with what the upstream names.
     pub(super) async fn replace(
         &self,
@@ -43,6 +51,7 @@ impl ProxyRequest {
             }
             None => Err(ReplacementError::disabled(replacement)),
         };
-        response.map_err(|error| Cause::from(HttpCause::from(error)).into())
+        let response = response.map_err(|error| Cause::from(HttpCause::from(error)))?;
+        Ok(self.follow(head.instructions.as_deref(), response))
     }
 }

@@ -26,9 +26,8 @@ pub(super) fn into_response(
     limit: u64,
     info: impl FnOnce() -> RequestInfo,
 ) -> Result<Response, Failure> {
-    let Head { fields, length, instructions, .. } = head;
+    let Head { fields, length, .. } = head;
     let mut response = Response::with_head(fields);
-    let is_unbuffered = instructions.is_some_and(|instructions| instructions.is_unbuffered);
     if has_no_body(method, response.status()) {
         exchange.discard();
         response.body = Body::Stream(Box::new(HeadOnlyBody { length }));
@@ -36,7 +35,7 @@ pub(super) fn into_response(
     }
     let buffer = || {
         let is_live = is_of_events(&response);
-        (Buffer::new(buffers, Some(if is_unbuffered || is_live { 0 } else { limit })), is_live)
+        (Buffer::new(buffers, Some(if is_live { 0 } else { limit })), is_live)
     };
     response.body = body(exchange, length, buffer, info)?;
     Ok(response)

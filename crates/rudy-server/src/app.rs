@@ -18,7 +18,7 @@ use rudy_log::ErrorLog;
 use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_mirror::Fetch;
 use rudy_pipeline::client_address::{TrustedProxies, set_forwarded_host};
-use rudy_pipeline::exchange::{self, Observers, RequestIdTable};
+use rudy_pipeline::exchange::{self, LoggedParts, Observers, RequestIdTable};
 use rudy_pipeline::network::client_subject;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
 use rudy_proxy::{Proxy, ProxyPools};
@@ -68,7 +68,7 @@ impl App {
             recorders: Vec::new(),
             request_id: config.request_id.clone().and_then(RequestIdTable::if_on),
             are_listed: activity.switch().clone(),
-            response_fields: Arc::default(),
+            logged: LoggedParts::default(),
         };
         if config.counts_requests() {
             let metrics = resources.of::<Metrics>();
@@ -99,7 +99,7 @@ impl App {
     #[must_use]
     pub fn with_access_logs(mut self, logs: AccessLogs) -> Self {
         let observers = self.observers_mut();
-        observers.response_fields = logs.response_fields();
+        observers.logged = logs.logged_parts();
         observers.recorders.push(Arc::new(logs));
         self
     }
@@ -128,7 +128,7 @@ impl App {
 
     /// Notes the fields of the response that logs show.
     fn with_noted_fields(&self, reply: Reply, client: &Client<'_>) -> Reply {
-        let names = &self.routes.observers.response_fields;
+        let names = &self.routes.observers.logged.response_fields;
         let observer = client.observer.get().filter(|_| !names.is_empty());
         let Some((observer, names)) = observer.cloned().zip(Some(names.clone())) else { return reply };
         reply.map(move |response| {
@@ -260,7 +260,7 @@ impl Service for App {
             response = grpc::without_page(response, media_type);
         }
         if let Some(observer) = client.observer.get() {
-            exchange::note_response(observer, &self.routes.observers.response_fields, &response);
+            exchange::note_response(observer, &self.routes.observers.logged.response_fields, &response);
         }
         Some(response)
     }

@@ -199,10 +199,7 @@ impl Response {
     /// Returns the value of the first header field with this name.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&[u8]> {
-        match &self.head {
-            Head::Received(received) => ChangeFields::get(received, name),
-            _ => self.headers().get(name).map(HeaderValue::as_bytes),
-        }
+        self.head.get(name)
     }
 
     /// Sets the status. Replaces another head with its fields.
@@ -213,11 +210,7 @@ impl Response {
     /// Returns the header fields.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
-        match &self.head {
-            Head::Fields(_, headers) => headers,
-            Head::Prepared(prepared) => prepared.headers(),
-            Head::Received(received) => received.headers(),
-        }
+        self.head.headers()
     }
 
     /// Returns the header fields, mutable. Replaces another head with its fields, so change the fields before
@@ -273,6 +266,25 @@ impl Head {
     #[inline]
     pub fn status(&self) -> StatusCode {
         self.encodable().status()
+    }
+
+    /// As [`Response::header`].
+    #[must_use]
+    pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        match self {
+            Self::Received(received) => ChangeFields::get(received, name),
+            Self::Fields(..) | Self::Prepared(_) => self.headers().get(name).map(HeaderValue::as_bytes),
+        }
+    }
+
+    /// As [`Response::headers`].
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        match self {
+            Self::Fields(_, headers) => headers,
+            Self::Prepared(prepared) => prepared.headers(),
+            Self::Received(received) => received.headers(),
+        }
     }
 
     /// As [`Response::set_status`].

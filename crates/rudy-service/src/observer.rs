@@ -25,6 +25,10 @@ pub struct ExchangeOutcome {
     /// Bytes of the response body without framing. For an aborted response this includes bytes that were
     /// ready but not sent.
     pub body_bytes: u64,
+    /// Bytes of the response as sent: its head and its body with their framing, before TLS.
+    pub sent_bytes: u64,
+    /// Bytes of the request body that are only framing: the sizes of chunks, and trailers.
+    pub request_framing_bytes: u64,
     /// Time from the complete request head to the first byte of the response.
     pub wait: Duration,
     /// Time from the complete request head to the last byte of the response.

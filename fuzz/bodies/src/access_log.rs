@@ -48,6 +48,8 @@ fn line_of(head: &RequestHead<'_>, format: &Format) -> String {
     let outcome = ExchangeOutcome {
         status: Some(StatusCode::OK),
         body_bytes: 0,
+        sent_bytes: 0,
+        request_framing_bytes: 0,
         wait,
         duration,
         end_reason: EndReason::Completed,

@@ -192,7 +192,7 @@ fn a_status_of_444_ends_the_connection_without_a_response() {
         assert_eq!(lines.iter().filter(|line| line.contains("\" 444 ")).count(), 6, "{lines:?}");
     }
     let server = Server::config(SITE);
-    let mut connection = Http2Connection::connect(server.address());
+    let mut connection = Http2Connection::open(server.address(), &[]);
     connection.request(1, "POST", "/x", &[], false);
     connection.request(3, "GET", "/ok", &[], true);
     let responses = connection.responses(&[1, 3]);

@@ -21,6 +21,7 @@ mod limits;
 mod listeners;
 mod live;
 mod local_redirect;
+mod log_fields;
 mod logs;
 mod machine;
 mod metrics;

@@ -263,9 +263,9 @@ fn the_access_log_is_the_same_for_cached_and_uncached_files() {
     let server = Server::build().files(&[("a.txt", b"text")]);
     let server = server.args(["--json-log", "--access-log"]).arg(&log).start();
     let request = b"GET /a.txt?b HTTP/1.1\r\nHost: localhost\r\nReferer: one\r\nReferer: two\r\nUser-Agent: me\r\nConnection: close\r\n\r\n";
-    for _ in 0..2 {
-        assert!(server.exchange(request).ends_with(b"\r\n\r\ntext"));
-    }
+    let responses = [server.exchange(request), server.exchange(request)];
+    assert!(responses.iter().all(|response| response.ends_with(b"\r\n\r\ntext")));
+    let sent = responses[0].len();
     let text = folder.wait_until("access.log", |text| text.lines().count() == 2);
     for line in text.lines() {
         let mut line: Value = serde_json::from_str(line).expect("a line is JSON");
@@ -275,7 +275,7 @@ fn the_access_log_is_the_same_for_cached_and_uncached_files() {
         let expected = serde_json::json!({
             "client": "127.0.0.1", "method": "GET", "target": "/a.txt?b", "path": "/a.txt", "version": "HTTP/1.1",
             "host": "localhost", "referer": "one", "user_agent": "me", "site": "IP addresses", "route": "/*", "status": 200,
-            "body_bytes": 4, "ended": "complete",
+            "body_bytes": 4, "received_bytes": request.len(), "sent_bytes": sent, "ended": "complete",
         });
         assert_eq!(line, expected);
     }

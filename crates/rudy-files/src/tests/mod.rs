@@ -159,7 +159,7 @@ fn write(folder: &TempDir, path: &str, content: &str, age: Duration) {
 
 async fn collect(body: Body) -> Vec<u8> {
     match body {
-        Body::Empty => Vec::new(),
+        Body::Empty | Body::Silence => Vec::new(),
         Body::Bytes(bytes) => bytes.to_vec(),
         Body::File(range) => read(&range),
         Body::Stream(mut stream) => {

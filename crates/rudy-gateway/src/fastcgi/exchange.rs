@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use rudy_client::{self, BodyCoding, Checkout, Protocol, Received, Sending, Timeouts, Upload};
 use rudy_fastcgi::cgi::{Head, HeadDecoder, ResponseKind};
 use rudy_fastcgi::gateway::Event;
@@ -69,6 +69,10 @@ impl Protocol for Records {
             ResponseKind::Document(status) => Some(status),
             ResponseKind::LocalRedirect(_) => None,
         }
+    }
+
+    fn field<'a>(head: &'a Head, name: &HeaderName) -> Option<&'a [u8]> {
+        head.fields.get(name)
     }
 
     fn poll_receive(

@@ -48,14 +48,16 @@ use std::sync::Arc;
 use http::StatusCode;
 use http_body::Body as _;
 use rudy_client::buffer::Buffers;
-use rudy_client::{Upload, is_incremental, may_be_endless};
+use rudy_client::{Upload, follow, is_incremental, may_be_endless};
 use rudy_config::{Location, Problem};
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_files::replacement::{Replaced, Replacements};
 use rudy_files::{Folders, Kind};
+use rudy_message::Instructions;
 use rudy_message::semantics::path::{PathBelow, PathError};
 use rudy_pipeline::methods::APP_METHODS;
+use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::PathPattern;
 use rudy_pipeline::{Call, Context, Handler, Resources, Routes, Start, internal_redirect, pages};
 use rudy_service::{Client, Reply, Request, RequestBody, Response};
@@ -319,7 +321,10 @@ impl AppRequest {
             .await?;
         match self.read_head(app_response) {
             Continuation::PassOn(app_response) => {
-                app_response.into_response(request.method(), &shared.buffers, shared.response_buffer)
+                let instructions = app_response.head.instructions.clone();
+                let (method, limit) = (request.method(), shared.response_buffer);
+                let response = app_response.into_response(method, &shared.buffers, limit)?;
+                Ok(self.follow(instructions.as_deref(), response))
             }
             Continuation::Replace(response) => response.await,
         }
@@ -351,7 +356,17 @@ impl AppRequest {
         let (replaced, fields) = (Replaced { request, client, routes }, head.fields.to_map());
         let Some(replacement) = head.replacement() else { return Ok(Response::new(status)) };
         let response = shared.replacements.respond(replaced, replacement, status, &fields).await;
-        response.map_err(|error| AppCause::from(error).into())
+        let response = response.map_err(AppCause::from)?;
+        Ok(self.follow(head.instructions.as_deref(), response))
+    }
+
+    /// Changes a response as the app instructs.
+    fn follow(&self, instructions: Option<&Instructions>, response: Response) -> Response {
+        let (Self { shared, request, client, .. }, Some(instructions)) = (self, instructions) else {
+            return response;
+        };
+        let is_in_flight = request.state().is_in_flight;
+        follow(instructions, response, is_in_flight, || shared.app.info(request, client.address()))
     }
 
     /// Returns whether to store the body before a connection to the app is used. A body without a length may

@@ -21,6 +21,7 @@ use http::StatusCode;
 use rudy_admin::LimitStatus;
 use rudy_config::{Location, OneOrMany, OrOff, Problem};
 use rudy_pipeline::Step;
+use rudy_pipeline::pacing::Rate;
 use rudy_pipeline::registry::Registry;
 
 use self::applied::{Applied, Limit, Limited};
@@ -205,7 +206,7 @@ fn at<L>(position: Position, limits: &[(Position, Applied<L>)]) -> Vec<Applied<L
 /// Returns the step that paces responses.
 #[must_use]
 pub fn bandwidth(table: &BandwidthTable) -> Arc<dyn Step> {
-    Arc::new(Bandwidth { bytes_per_second: table.rate.0, after: table.after.0 })
+    Arc::new(Bandwidth(Rate { bytes_per_second: table.rate.0, after: table.after.0 }))
 }
 
 /// Finds lists that are too long, limits that have the same name and other settings, and those of a login that does not exist.

@@ -43,6 +43,18 @@ pub fn with_charset(media_type: &str, charset: Option<&str>) -> HeaderValue {
     value.unwrap_or(HeaderValue::from_static("application/octet-stream"))
 }
 
+/// Returns a media type with this charset instead of its own. `None` if it is no text.
+#[must_use]
+pub fn with_other_charset(media_type: &str, charset: &str) -> Option<HeaderValue> {
+    let mut parameters = media_type.split(';').map(str::trim);
+    let essence = parameters.next()?;
+    let is_charset = |parameter: &&str| parameter.to_ascii_lowercase().starts_with("charset=");
+    let kept = parameters.filter(|parameter| !is_charset(parameter));
+    let value = kept.fold(essence.to_owned(), |value, parameter| value + "; " + parameter);
+    let value = HeaderValue::try_from(format!("{value}; charset={charset}")).ok();
+    value.filter(|_| wants_charset(&essence.to_ascii_lowercase()))
+}
+
 /// Whether content of this media type, with or without parameters, usually compresses well: text, and the few binary formats
 /// without compression. Images, videos, archives and WOFF fonts are already compressed.
 #[must_use]
@@ -110,6 +122,20 @@ fn wants_charset(essence: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_charset_is_only_for_text() {
+        for (media_type, expected) in [
+            ("text/html", Some("text/html; charset=koi8-r")),
+            ("Text/Plain;Charset=utf-8; format=flowed", Some("Text/Plain; format=flowed; charset=koi8-r")),
+            ("text/xml", None),
+            ("image/png", None),
+            ("", None),
+        ] {
+            let value = with_other_charset(media_type, "koi8-r");
+            assert_eq!(value.as_ref().map(|value| value.to_str().unwrap()), expected, "{media_type}");
+        }
+    }
 
     #[test]
     fn a_name_determines_the_media_type() {

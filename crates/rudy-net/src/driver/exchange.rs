@@ -427,7 +427,7 @@ impl Details {
     /// Records the bytes framed and sent in a poll.
     fn record_progress(&mut self, poll_cx: &PollContext<'_, '_>) {
         if let Some(record) = &mut self.record {
-            record.body_bytes += poll_cx.body_bytes;
+            record.add_progress(poll_cx, self.input.upload.as_deref());
         }
         if poll_cx.sent_bytes > 0 {
             self.input.record_write(poll_cx.now);

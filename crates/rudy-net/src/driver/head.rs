@@ -86,6 +86,8 @@ impl<S: ServiceSource> Connection<S> {
                 }
             }
             if matches!(self.machine.phase(), Phase::Close | Phase::Upgrade) {
+                // Those of requests that get no response.
+                records.drain(..).for_each(|mut record| record.finish(EndReason::Completed));
                 return Poll::Ready(State::Close(CloseMode::Linger));
             }
             if matches!(batch_end, BatchEnd::OutputFull) || budget.is_spent() {
@@ -214,6 +216,7 @@ impl<S: ServiceSource> Connection<S> {
         let (length, now) = (head.body_length(), batch.now);
         let (reply, upload, mut record) =
             self.dispatch(service, head, place, |connection| connection.attach_body(length, now))?;
+        record.earlier_bytes = batch.out.len() as u64;
         let mut response = match reply.unwrap_or_else(|| self.internal_error().into()) {
             Reply::Now(response) => response,
             Reply::Later(future) => {
@@ -231,6 +234,7 @@ impl<S: ServiceSource> Connection<S> {
             record.body_bytes = body_bytes;
             batch.budget.spend(body_bytes);
             if record.observer.is_some() {
+                record.sent_bytes = batch.out.len() as u64;
                 batch.records.push(record);
             }
             return Ok(None);

@@ -8,6 +8,8 @@ use rudy_message::RequestHead;
 use rudy_service::{Client, EndReason, ExchangeOutcome, Forwarded, Observer, Service, ServiceSource};
 
 use super::Connection;
+use super::poll_context::PollContext;
+use super::upload::Upload;
 use crate::active::ActiveEntry;
 use crate::timers::Timer;
 use crate::{ExchangePhase, Worker};
@@ -23,6 +25,12 @@ pub(super) struct Record {
     pub(super) began: Option<Instant>,
     pub(super) status: Option<StatusCode>,
     pub(super) body_bytes: u64,
+    /// Bytes of the response as sent.
+    pub(super) sent_bytes: u64,
+    /// Bytes of earlier responses that are sent with this one, and counted in [`Self::sent_bytes`].
+    pub(super) earlier_bytes: u64,
+    /// Bytes of the request body that are only framing.
+    pub(super) request_framing_bytes: u64,
     /// `None` with an observer, and if the request does not wait.
     pub(super) unobserved: Option<Unobserved>,
 }
@@ -51,7 +59,19 @@ impl Unobserved {
 impl Record {
     pub(super) fn new(observer: Option<Arc<dyn Observer>>, received: Instant) -> Self {
         let (entry, began, status, unobserved) = (None, None, None, None);
-        Self { observer, entry, received, began, status, body_bytes: 0, unobserved }
+        let (body_bytes, sent_bytes, earlier_bytes, request_framing_bytes) = (0, 0, 0, 0);
+        Self {
+            observer,
+            entry,
+            received,
+            began,
+            status,
+            body_bytes,
+            sent_bytes,
+            earlier_bytes,
+            request_framing_bytes,
+            unobserved,
+        }
     }
 
     /// Creates the record of a request that was passed to the service.
@@ -69,6 +89,15 @@ impl Record {
         // Saves the call of the clock without an observer.
         if self.observer.is_some() {
             self.began = Some(Instant::now());
+        }
+    }
+
+    /// Counts the bytes of a poll.
+    pub(super) fn add_progress(&mut self, poll_cx: &PollContext<'_, '_>, upload: Option<&Upload>) {
+        self.body_bytes += poll_cx.body_bytes;
+        self.sent_bytes += poll_cx.sent_bytes;
+        if let Some(upload) = upload {
+            self.request_framing_bytes = upload.framing_bytes();
         }
     }
 
@@ -102,7 +131,15 @@ impl Record {
     pub(super) fn outcome(&self, end_reason: EndReason) -> ExchangeOutcome {
         let duration = self.received.elapsed();
         let wait = self.began.map_or(duration, |began| began.saturating_duration_since(self.received));
-        ExchangeOutcome { status: self.status, body_bytes: self.body_bytes, wait, duration, end_reason }
+        ExchangeOutcome {
+            status: self.status,
+            body_bytes: self.body_bytes,
+            sent_bytes: self.sent_bytes.saturating_sub(self.earlier_bytes),
+            request_framing_bytes: self.request_framing_bytes,
+            wait,
+            duration,
+            end_reason,
+        }
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Upload {
     is_finished: bool,
     /// Whether the upload waits for the service to request the next piece.
     is_paused: bool,
+    /// The number of received bytes that are not of the body itself.
+    framing_bytes: u64,
 }
 
 /// The reason why a body stays incomplete.
@@ -35,7 +37,8 @@ impl Upload {
     /// Creates a body and its upload. `length` is the value of `Content-Length`.
     pub(super) fn new(length: Option<u64>) -> (RequestBody, Option<Self>) {
         let (body, sender) = RequestBody::pair(length);
-        (body, Some(Self { sender, pace: Pace::default(), is_finished: false, is_paused: false }))
+        let (pace, is_finished, is_paused, framing_bytes) = (Pace::default(), false, false, 0);
+        (body, Some(Self { sender, pace, is_finished, is_paused, framing_bytes }))
     }
 
     /// Whether the service has dropped the body.
@@ -51,6 +54,11 @@ impl Upload {
     /// Whether the upload waits for the service to request the next piece.
     pub(super) fn is_paused(&self) -> bool {
         self.is_paused
+    }
+
+    /// Returns the number of received bytes that are not of the body itself.
+    pub(super) fn framing_bytes(&self) -> u64 {
+        self.framing_bytes
     }
 
     /// Returns when the peer is too slow in sending the body.
@@ -86,7 +94,7 @@ impl Upload {
             if poll_cx.budget.is_spent() {
                 return poll_cx.yield_now();
             }
-            match connection.poll_body_event(poll_cx) {
+            match connection.poll_body_event(poll_cx, &mut self.framing_bytes) {
                 Poll::Pending => {
                     self.pace.start_waiting(poll_cx.now);
                     return Poll::Pending;
@@ -130,13 +138,16 @@ impl UploadFault {
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// Returns the next piece of the body, from the machine's buffer or the socket.
+    /// Returns the next piece of the body, from the machine's buffer or the socket. Counts the bytes around it.
     fn poll_body_event(
         &mut self,
         poll_cx: &mut PollContext<'_, '_>,
+        framing_bytes: &mut u64,
     ) -> Poll<Result<Event<'static>, UploadFault>> {
         let (limits, now) = (&self.info.limits.http, poll_cx.now);
+        let mut available = self.machine.buffered_bytes();
         if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Rejected)? {
+            *framing_bytes += framing_of(&event, available - self.machine.buffered_bytes());
             return Poll::Ready(Ok(event));
         }
         let mut scratch = Scratch::borrow();
@@ -150,10 +161,18 @@ impl<S: ServiceSource> Connection<S> {
                 Poll::Ready(_) => return Poll::Ready(Err(UploadFault::PeerGone)),
             }
             poll_cx.received(buffer.filled().len() as u64);
+            available += buffer.filled().len();
             let event = self.machine.receive(buffer.filled(), now, limits);
             if let Some(event) = event.map_err(UploadFault::Rejected)? {
+                *framing_bytes += framing_of(&event, available - self.machine.buffered_bytes());
                 return Poll::Ready(Ok(event.into_owned()));
             }
         }
     }
+}
+
+/// Returns how many of the bytes that were used up for an event are not of the body itself.
+fn framing_of(event: &Event<'_>, used: usize) -> u64 {
+    let body_bytes = if let Event::Body(piece) = event { piece.len() } else { 0 };
+    used.saturating_sub(body_bytes) as u64
 }

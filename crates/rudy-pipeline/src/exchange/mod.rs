@@ -16,7 +16,9 @@ use parking_lot::{Mutex, MutexGuard};
 use rudy_message::RequestHead;
 use rudy_service::{Client, ExchangeOutcome, Observer, Response};
 
-pub use self::notes::{Notes, OwnCounters, RouteName, UpstreamName, UpstreamNote};
+pub use self::notes::{
+    LoggedParts, NotedFields, Notes, OwnCounters, RouteName, UpstreamName, UpstreamNote, noted_field,
+};
 use self::request_id::RequestId;
 pub use self::request_id::RequestIdTable;
 pub use self::request_info::RequestInfo;
@@ -30,8 +32,8 @@ pub struct Observers {
     pub request_id: Option<RequestIdTable>,
     /// Whether reports list the active requests.
     pub are_listed: Arc<AtomicBool>,
-    /// The fields of responses that logs show.
-    pub response_fields: Arc<[HeaderName]>,
+    /// What logs show beyond what is always noted.
+    pub logged: LoggedParts,
 }
 
 /// Uses records of exchanges: a log, or counters.
@@ -114,7 +116,7 @@ impl Observers {
                 ..Client::new(client.peer, client.connection_number, client.request_number)
             },
             request_body_bytes: AtomicU64::new(0),
-            notes: Mutex::default(),
+            notes: Mutex::new(Notes { tried: self.logged.attempts.then(Vec::new), ..Notes::default() }),
         })
     }
 }
@@ -140,10 +142,20 @@ pub fn note(observer: Option<&Arc<dyn Observer>>, change: impl FnOnce(&mut Notes
 
 /// Adds the first lines of these fields of the response to the record of an exchange.
 pub fn note_response(observer: &Arc<dyn Observer>, names: &[HeaderName], response: &Response) {
-    note(Some(observer), |notes| {
-        let fields = names.iter().filter_map(|name| Some((name.clone(), response.header(name)?.into())));
-        notes.response_fields = fields.collect();
-    });
+    note(Some(observer), |notes| notes.response_fields = noted_fields(names, |name| response.header(name)));
+}
+
+/// Returns the first lines of these fields.
+pub fn noted_fields<'a>(
+    names: &[HeaderName],
+    value: impl Fn(&HeaderName) -> Option<&'a [u8]>,
+) -> NotedFields {
+    names.iter().filter_map(|name| Some((name.clone(), value(name)?.into()))).collect()
+}
+
+/// Returns what logs show of an exchange beyond what is always noted, if it has a record.
+pub fn logged(observer: Option<&Arc<dyn Observer>>) -> Option<&LoggedParts> {
+    observer.and_then(of).map(|record| &record.observers.logged)
 }
 
 /// Returns the route that the request has reached.

@@ -23,7 +23,27 @@ pub struct Notes {
     /// The limit that has rejected or delayed the request.
     pub limit: Option<Box<str>>,
     /// The fields of the response that logs show.
-    pub response_fields: Vec<(HeaderName, Box<[u8]>)>,
+    pub response_fields: NotedFields,
+    /// The fields of the upstream's response that logs show.
+    pub upstream_fields: NotedFields,
+    /// The addresses of the attempts before the last one, and the statuses of their responses. `None` if no log shows them.
+    pub tried: Option<Vec<(UpstreamName, Option<StatusCode>)>>,
+}
+
+/// The first lines of fields.
+pub type NotedFields = Vec<(HeaderName, Box<[u8]>)>;
+
+/// What logs show of exchanges, and costs something to note.
+#[derive(Debug, Clone, Default)]
+pub struct LoggedParts {
+    /// The fields of responses.
+    pub response_fields: Arc<[HeaderName]>,
+    /// The fields of responses as upstreams and apps send them.
+    pub upstream_fields: Arc<[HeaderName]>,
+    /// Whether all attempts are noted.
+    pub attempts: bool,
+    /// Whether the end of an upstream's response is noted.
+    pub upstream_end: bool,
 }
 
 impl Notes {
@@ -35,10 +55,23 @@ impl Notes {
             requested: now,
             connected: None,
             responded: None,
+            ended: None,
             status: None,
         });
         upstream.attempts += 1;
-        (upstream.connected, upstream.responded, upstream.status) = (None, None, None);
+        (upstream.connected, upstream.responded, upstream.ended, upstream.status) = (None, None, None, None);
+    }
+
+    /// Notes that the request could not be sent to this address.
+    pub fn upstream_failed(&mut self, address: &UpstreamName) {
+        self.tried.iter_mut().for_each(|tried| tried.push((address.clone(), None)));
+    }
+
+    /// Notes that another attempt follows the one so far.
+    pub fn upstream_tried(&mut self) {
+        if let (Some(tried), Some(upstream)) = (&mut self.tried, &self.upstream) {
+            tried.extend(upstream.attempt());
+        }
     }
 
     /// Notes that the request has a connection to this address.
@@ -66,11 +99,22 @@ impl Notes {
         }
     }
 
-    /// Returns the first line of a response field that logs show.
-    #[must_use]
-    pub fn response_field(&self, name: &HeaderName) -> Option<&[u8]> {
-        self.response_fields.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+    /// Notes that the whole response has arrived, or that the rest is not read.
+    pub fn upstream_ended(&mut self, now: Instant) {
+        self.upstream.iter_mut().for_each(|upstream| upstream.ended = Some(now));
     }
+
+    /// Returns the addresses of all attempts, and the statuses of the responses. Without those before the last one if no log shows them.
+    pub fn all_attempts(&self) -> impl Iterator<Item = (UpstreamName, Option<StatusCode>)> {
+        let last = self.upstream.as_ref().and_then(UpstreamNote::attempt);
+        self.tried.iter().flatten().cloned().chain(last)
+    }
+}
+
+/// Returns the first line of a field that logs show.
+#[must_use]
+pub fn noted_field<'a>(fields: &'a NotedFields, name: &HeaderName) -> Option<&'a [u8]> {
+    fields.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
 }
 
 /// The request to an upstream or app.
@@ -86,6 +130,8 @@ pub struct UpstreamNote {
     connected: Option<Instant>,
     /// When the head of the response had arrived.
     responded: Option<Instant>,
+    /// When the response had ended, if logs show it.
+    ended: Option<Instant>,
     /// The status in this head, which steps and the server may change. `None` for a redirect within the server.
     pub status: Option<StatusCode>,
 }
@@ -95,6 +141,23 @@ impl UpstreamNote {
     #[must_use]
     pub fn connect_time(&self) -> Option<Duration> {
         Some(self.connected?.saturating_duration_since(self.requested))
+    }
+
+    /// Returns the address of the last attempt, if it had a connection, and the status of its response.
+    fn attempt(&self) -> Option<(UpstreamName, Option<StatusCode>)> {
+        self.connected.and(self.address.clone()).map(|address| (address, self.status))
+    }
+
+    /// Returns the time from the first attempt to the head of the response.
+    #[must_use]
+    pub fn head_time(&self) -> Option<Duration> {
+        Some(self.responded?.saturating_duration_since(self.requested))
+    }
+
+    /// Returns the time from the first attempt to the end of the response.
+    #[must_use]
+    pub fn response_time(&self) -> Option<Duration> {
+        Some(self.ended?.saturating_duration_since(self.requested))
     }
 
     /// Returns the time from the connection to the head of the response.

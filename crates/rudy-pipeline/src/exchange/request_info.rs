@@ -22,6 +22,7 @@ pub enum RequestInfo {
 pub struct Copied {
     method: Method,
     version: Version,
+    head_bytes: usize,
     /// The target, the path and the fields, concatenated.
     bytes: Vec<u8>,
     target_end: usize,
@@ -59,8 +60,8 @@ impl Copied {
                 fields.push((wanted.clone(), copy(value)));
             }
         }
-        let (method, version) = (head.method().clone(), head.version());
-        Self { method, version, bytes, target_end, path_end, fields }
+        let (method, version, head_bytes) = (head.method().clone(), head.version(), head.size());
+        Self { method, version, head_bytes, bytes, target_end, path_end, fields }
     }
 }
 
@@ -86,6 +87,16 @@ impl RequestInfo {
             Self::Copied(copied) => copied.version,
             Self::Shared(head) => head.version(),
         }
+    }
+
+    /// Returns the size of the head.
+    #[must_use]
+    pub fn head_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Copied(copied) => copied.head_bytes,
+            Self::Shared(head) => head.size(),
+        };
+        bytes as u64
     }
 
     /// Returns the target as the client sent it.

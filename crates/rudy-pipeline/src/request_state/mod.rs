@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
+use rudy_message::Expires;
 use rudy_service::{Request, Response};
 
 pub use self::facts::{Counted, KeyUrl, Resource, Storing, Variables};
@@ -134,6 +135,10 @@ pub struct ResponseState {
     pub is_redirected: bool,
     /// Whether an application has named its content for this request, after a check of access: no cache may store it.
     pub is_replacement: bool,
+    /// Whether the application has chosen the bytes per second.
+    pub has_own_rate: bool,
+    /// How long a cache of this server may use the response, if the application says so to the server in front of it.
+    pub expires: Option<Expires>,
     /// The whole content of a stored response with this body.
     pub content: Option<StoredContent>,
     /// Where it is being stored.

@@ -1,8 +1,12 @@
 //! The fields of a line, by name.
 
+use std::sync::Arc;
+
 use http::{HeaderName, StatusCode, Version, header};
 use rudy_message::semantics::path::RequestPath;
-use rudy_pipeline::exchange::{Finished, RequestInfo, UpstreamNote};
+use rudy_pipeline::exchange::{
+    Finished, LoggedParts, NotedFields, Notes, RequestInfo, UpstreamNote, noted_field,
+};
 use rudy_service::{EndReason, Peer};
 
 use super::masking::Masking;
@@ -50,10 +54,12 @@ macro_rules! fields {
             Header(HeaderName),
             /// `response.NAME`: a field of the response.
             Response(HeaderName),
+            /// `upstream.NAME`: a field of the upstream's response.
+            OfUpstream(HeaderName),
         }
 
         impl Field {
-            /// The names without those of request and response fields.
+            /// The names without those of fields in messages.
             pub(super) const NAMES: &[&str] = &[$($name),+];
 
             fn named(name: &str) -> Option<Self> {
@@ -63,11 +69,11 @@ macro_rules! fields {
                 }
             }
 
-            /// Returns the name, without the prefixes `header.` and `response.`.
+            /// Returns the name, without the prefix of a field in a message.
             pub(super) fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)+
-                    Self::Header(name) | Self::Response(name) => name.as_str(),
+                    Self::Header(name) | Self::Response(name) | Self::OfUpstream(name) => name.as_str(),
                 }
             }
         }
@@ -104,13 +110,19 @@ fields! {
     "attempts": Attempts,
     "upstream_connect_us": UpstreamConnect,
     "upstream_wait_us": UpstreamWait,
+    "upstream_head_us": UpstreamHead,
+    "upstream_response_us": UpstreamResponse,
     "upstream_status": UpstreamStatus,
+    "upstream_addresses": UpstreamAddresses,
+    "upstream_statuses": UpstreamStatuses,
     "cache": Cache,
     "limit": Limit,
     "rejected": Rejected,
     "status": Status,
     "request_body_bytes": RequestBodyBytes,
     "body_bytes": BodyBytes,
+    "received_bytes": ReceivedBytes,
+    "sent_bytes": SentBytes,
     "duration_us": Duration,
     "wait_us": Wait,
     "ended": Ended,
@@ -120,6 +132,12 @@ fields! {
 const SECRET: [HeaderName; 4] =
     [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION, header::SET_COOKIE];
 
+/// What the names of fields in messages begin with, and the fields of such names.
+type InMessage = (&'static str, fn(HeaderName) -> Field);
+
+const IN_MESSAGES: [InMessage; 3] =
+    [("header.", Field::Header), ("response.", Field::Response), ("upstream.", Field::OfUpstream)];
+
 impl Field {
     /// Parses a name.
     ///
@@ -127,12 +145,12 @@ impl Field {
     ///
     /// Why there is no such field.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
-        let request = name.strip_prefix("header.").map(|field| (field, Self::Header as fn(_) -> _));
-        let response = || name.strip_prefix("response.").map(|field| (field, Self::Response as fn(_) -> _));
-        let Some((field, variant)) = request.or_else(response) else {
+        let in_message =
+            IN_MESSAGES.iter().find_map(|(prefix, variant)| Some((name.strip_prefix(prefix)?, variant)));
+        let Some((field, variant)) = in_message else {
             return Self::named(name).ok_or_else(|| {
                 format!(
-                    "no field is named {{{name}}}; expected header.NAME, response.NAME or one of: {}",
+                    "no field is named {{{name}}}; expected header.NAME, response.NAME, upstream.NAME or one of: {}",
                     Self::NAMES.join(", ")
                 )
             });
@@ -153,6 +171,17 @@ impl Field {
             Self::Traceparent => Some(TRACEPARENT.clone()),
             Self::Header(name) => Some(name.clone()),
             _ => None,
+        }
+    }
+
+    /// Adds what must be noted for the value.
+    pub(super) fn add_to(&self, logged: &mut LoggedParts) {
+        match self {
+            Self::Response(name) => logged.response_fields = with(&logged.response_fields, name),
+            Self::OfUpstream(name) => logged.upstream_fields = with(&logged.upstream_fields, name),
+            Self::UpstreamAddresses | Self::UpstreamStatuses => logged.attempts = true,
+            Self::UpstreamResponse => logged.upstream_end = true,
+            _ => {}
         }
     }
 
@@ -209,8 +238,9 @@ impl Field {
                 list = url.as_deref().map(|value| masking.addresses_in(value));
                 list.as_deref().map(Value::Text)
             }
-            Self::Response(name) => {
-                url = notes.response_field(name).map(|value| masking.query_of(value));
+            Self::Response(name) | Self::OfUpstream(name) => {
+                let fields = self.noted_fields(notes);
+                url = noted_field(fields, name).map(|value| masking.query_of(value));
                 url.as_deref().map(Value::Text)
             }
             Self::Traceparent => {
@@ -231,6 +261,12 @@ impl Field {
             Self::Attempts => upstream.map(|upstream| Value::Number(upstream.attempts.into())),
             Self::UpstreamConnect => upstream_time(upstream, UpstreamNote::connect_time),
             Self::UpstreamWait => upstream_time(upstream, UpstreamNote::wait_time),
+            Self::UpstreamHead => upstream_time(upstream, UpstreamNote::head_time),
+            Self::UpstreamResponse => upstream_time(upstream, UpstreamNote::response_time),
+            Self::UpstreamAddresses | Self::UpstreamStatuses => {
+                address = self.of_attempts(notes);
+                address.as_ref().map(|list| Value::Text(list.as_bytes()))
+            }
             Self::UpstreamStatus => upstream.and_then(|upstream| upstream.status).map(Value::Status),
             Self::Cache => notes.cache.map(|status| Value::Text(status.as_bytes())),
             Self::Limit => notes.limit.as_deref().map(|limit| Value::Text(limit.as_bytes())),
@@ -238,11 +274,36 @@ impl Field {
             Self::Status => outcome.status.map(Value::Status),
             Self::RequestBodyBytes => Some(Value::Number(exchange.request_body_bytes)),
             Self::BodyBytes => Some(Value::Number(outcome.body_bytes)),
+            Self::ReceivedBytes => request.map(|request| {
+                let body_bytes = exchange.request_body_bytes + outcome.request_framing_bytes;
+                Value::Number(request.head_bytes() + body_bytes)
+            }),
+            // Unknown for a connection that was rejected.
+            Self::SentBytes => request.map(|_| Value::Number(outcome.sent_bytes)),
             Self::Duration => Some(Value::Number(micros(outcome.duration))),
             Self::Wait => Some(Value::Number(micros(outcome.wait))),
             Self::Ended => Some(Value::Text(ended_word(outcome.end_reason).as_bytes())),
         };
         put(value);
+    }
+
+    fn noted_fields<'a>(&self, notes: &'a Notes) -> &'a NotedFields {
+        if matches!(self, Self::Response(_)) { &notes.response_fields } else { &notes.upstream_fields }
+    }
+
+    /// Whether the value is a list with a member for each attempt.
+    pub(super) fn is_of_attempts(&self) -> bool {
+        matches!(self, Self::UpstreamAddresses | Self::UpstreamStatuses)
+    }
+
+    /// Returns the addresses or the statuses of all attempts, with commas between them.
+    fn of_attempts(&self, notes: &Notes) -> Option<String> {
+        let texts = notes.all_attempts().map(|(address, status)| match status {
+            _ if *self == Self::UpstreamAddresses => address.to_string(),
+            Some(status) => status.as_str().to_owned(),
+            None => "-".to_owned(),
+        });
+        Some(texts.collect::<Vec<_>>().join(",")).filter(|list| !list.is_empty())
     }
 
     fn tls_value<'a>(&self, exchange: &Finished<'a>) -> Option<Value<'a>> {
@@ -259,6 +320,12 @@ impl Field {
             _ => Some(Value::Text(tls.version.as_bytes())),
         }
     }
+}
+
+/// Returns the names with another one.
+fn with(names: &[HeaderName], name: &HeaderName) -> Arc<[HeaderName]> {
+    let others = names.iter().filter(|known| *known != name);
+    others.chain([name]).cloned().collect()
 }
 
 fn upstream_time<'a>(

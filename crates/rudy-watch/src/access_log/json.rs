@@ -8,7 +8,7 @@ use super::field::{Field, Source, Value};
 use super::{put_address, put_number};
 
 /// The members of an object, in order.
-pub(super) const MEMBERS: [Field; 36] = [
+pub(super) const MEMBERS: [Field; 41] = [
     Field::Time,
     Field::Client,
     Field::ClientPort,
@@ -35,13 +35,18 @@ pub(super) const MEMBERS: [Field; 36] = [
     Field::Attempts,
     Field::UpstreamConnect,
     Field::UpstreamWait,
+    Field::UpstreamResponse,
     Field::UpstreamStatus,
+    Field::UpstreamAddresses,
+    Field::UpstreamStatuses,
     Field::Cache,
     Field::Limit,
     Field::Rejected,
     Field::Status,
     Field::RequestBodyBytes,
     Field::BodyBytes,
+    Field::ReceivedBytes,
+    Field::SentBytes,
     Field::Duration,
     Field::Wait,
     Field::Ended,
@@ -54,6 +59,8 @@ pub(super) fn write(source: &Source<'_>, sample: u32, line: &mut Vec<u8>) {
             // Most requests have no body.
             Some(Value::Number(0)) if *field == Field::RequestBodyBytes => {}
             Some(Value::Text([])) if *field == Field::Site => {}
+            // Other members have the address and the status of a single attempt.
+            Some(Value::Text(list)) if field.is_of_attempts() && !list.contains(&b',') => {}
             Some(value) => put_member(field.name(), &value, line),
             None if *field == Field::Status => put(line, [",\"status\":null"]),
             None => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use rudy_log::ErrorLog;
-use rudy_pipeline::exchange::{Finished, Recorder, RouteName};
+use rudy_pipeline::exchange::{Finished, LoggedParts, Recorder, RouteName};
 use rudy_service::{Client, ExchangeOutcome};
 
 use super::{AccessLog, AccessLogOptions};
@@ -23,7 +23,6 @@ struct Open {
     /// The places of those of the sites, in their order.
     sites: Vec<Option<usize>>,
     request_fields: Box<[HeaderName]>,
-    response_fields: Arc<[HeaderName]>,
 }
 
 /// Which logs there are.
@@ -61,14 +60,15 @@ impl AccessLogs {
             return Ok(None);
         }
         let request_fields = distinct(logs.iter().flat_map(AccessLog::request_fields)).into();
-        let response_fields = distinct(logs.iter().flat_map(AccessLog::response_fields)).into();
-        Ok(Some(Self(Arc::new(Open { logs, server, sites, request_fields, response_fields }))))
+        Ok(Some(Self(Arc::new(Open { logs, server, sites, request_fields }))))
     }
 
-    /// Returns the response fields that lines contain.
+    /// Returns what must be noted for the lines.
     #[must_use]
-    pub fn response_fields(&self) -> Arc<[HeaderName]> {
-        self.0.response_fields.clone()
+    pub fn logged_parts(&self) -> LoggedParts {
+        let mut logged = LoggedParts::default();
+        self.0.logs.iter().for_each(|log| log.add_to(&mut logged));
+        logged
     }
 
     /// Returns the log of the exchanges with a route; without a route, that of the server.

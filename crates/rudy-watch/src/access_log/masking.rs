@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
+use percent_encoding::percent_decode;
 use rudy_config::{OneOrMany, Table};
 use rudy_message::semantics::forwarded::Node;
 use rudy_pipeline::network::masked;
@@ -75,27 +76,9 @@ impl Masking {
     }
 
     fn hides(&self, name: &[u8]) -> bool {
-        let name = decoded(name);
+        let name = Cow::from(percent_decode(name));
         self.query.iter().any(|hidden| hidden.as_bytes().eq_ignore_ascii_case(&name))
     }
-}
-
-/// Decodes escapes. What is none stays.
-fn decoded(mut text: &[u8]) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let mut decoded = Vec::with_capacity(text.len());
-    while let [byte, rest @ ..] = text {
-        let escape = match rest {
-            [high, low, after @ ..] if *byte == b'%' => {
-                digit(*high).zip(digit(*low)).map(|pair| (pair, after))
-            }
-            _ => None,
-        };
-        let (byte, rest) = escape.map_or((*byte, rest), |((high, low), after)| (high << 4 | low, after));
-        decoded.push(byte);
-        text = rest;
-    }
-    decoded
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use rudy_log::{
 };
 use rudy_message::RequestHead;
 use rudy_pipeline::digits::{write_ip, write_number};
-use rudy_pipeline::exchange::{Finished, Notes, RequestInfo};
+use rudy_pipeline::exchange::{Finished, LoggedParts, Notes, RequestInfo};
 use rudy_service::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
@@ -78,18 +78,18 @@ written_as_text!(Format, "a format (\"combined\")", {
 });
 
 impl Format {
-    /// Returns the request fields that lines contain.
-    fn request_fields(&self) -> Vec<HeaderName> {
-        match self {
-            Self::Line(template) => template.request_fields(),
-            Self::Json => json::MEMBERS.iter().filter_map(Field::request_field).collect(),
-        }
+    /// Returns the fields that lines contain.
+    fn fields(&self) -> impl Iterator<Item = &Field> {
+        let (template, members) = match self {
+            Self::Line(template) => (Some(template), &[][..]),
+            Self::Json => (None, &json::MEMBERS[..]),
+        };
+        template.into_iter().flat_map(Template::fields).chain(members)
     }
 
-    /// Returns the response fields that lines contain.
-    fn response_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        let template = if let Self::Line(template) = self { Some(template) } else { None };
-        template.into_iter().flat_map(Template::response_fields)
+    /// Returns the request fields that lines contain.
+    fn request_fields(&self) -> Vec<HeaderName> {
+        self.fields().filter_map(Field::request_field).collect()
     }
 
     /// Returns the line that replaces dropped ones.
@@ -217,9 +217,9 @@ impl AccessLog {
         &self.0.request_fields
     }
 
-    /// Returns the response fields that lines contain.
-    pub fn response_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        self.0.options.format.response_fields()
+    /// Adds what must be noted for the lines.
+    fn add_to(&self, logged: &mut LoggedParts) {
+        self.0.options.format.fields().for_each(|field| field.add_to(logged));
     }
 
     /// Opens the file again after it was renamed or removed. Lines queued so far go to the old file.

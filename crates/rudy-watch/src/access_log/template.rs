@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
-use http::{HeaderName, StatusCode};
+use http::StatusCode;
 use rudy_pipeline::routing::template::{Part, split};
 
 use super::field::{Field, Source, Value};
@@ -38,20 +38,11 @@ impl Template {
         COMBINED.parse().expect("all fields of the combined format exist")
     }
 
-    /// Returns the request fields that values are read from.
-    pub(super) fn request_fields(&self) -> Vec<HeaderName> {
-        let fields = self.0.iter().filter_map(|piece| match piece {
-            Piece::Literal(_) => None,
-            Piece::Field { field, .. } => field.request_field(),
-        });
-        fields.collect()
-    }
-
-    /// Returns the response fields that values are read from.
-    pub(super) fn response_fields(&self) -> impl Iterator<Item = &HeaderName> {
+    /// Returns the fields in it.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
         self.0.iter().filter_map(|piece| match piece {
-            Piece::Field { field: Field::Response(name), .. } => Some(name),
-            Piece::Field { .. } | Piece::Literal(_) => None,
+            Piece::Field { field, .. } => Some(field),
+            Piece::Literal(_) => None,
         })
     }
 
@@ -106,6 +97,7 @@ impl fmt::Display for Template {
             Piece::Literal(text) => f.write_str(text),
             Piece::Field { field: Field::Header(name), .. } => write!(f, "{{header.{name}}}"),
             Piece::Field { field: Field::Response(name), .. } => write!(f, "{{response.{name}}}"),
+            Piece::Field { field: Field::OfUpstream(name), .. } => write!(f, "{{upstream.{name}}}"),
             Piece::Field { field, .. } => write!(f, "{{{}}}", field.name()),
         })
     }

@@ -17,6 +17,8 @@ fn outcome() -> ExchangeOutcome {
     ExchangeOutcome {
         status: Some(StatusCode::OK),
         body_bytes: 512,
+        sent_bytes: 700,
+        request_framing_bytes: 0,
         wait: Duration::from_micros(790),
         duration: Duration::from_micros(812),
         end_reason: EndReason::Completed,
@@ -119,7 +121,7 @@ fn a_line_has_all_columns_of_an_exchange() {
         "{\"time\":\"T\",\"client\":\"192.0.2.7\",\"client_port\":5000,\"connection\":7,\"method\":\"GET\",\
          \"target\":\"/a?b=c\",\"path\":\"/a\",\"version\":\"HTTP/1.1\",\"host\":\"example.org\",\
          \"referer\":\"https://example.org/\",\"user_agent\":\"curl/8\",\"status\":200,\"body_bytes\":512,\
-         \"duration_us\":812,\"wait_us\":790,\"ended\":\"complete\"}\n"
+         \"received_bytes\":93,\"sent_bytes\":700,\"duration_us\":812,\"wait_us\":790,\"ended\":\"complete\"}\n"
     );
 }
 
@@ -307,6 +309,10 @@ fn a_line_shows_the_notes_of_steps_and_handlers() {
     for (template, expected) in [
         ("{user}|\"{user}\"", "Ada\\x20L|\"Ada L\""),
         ("{site}{route} {upstream} {attempts} {cache}", "example.org/api/* 10.0.0.2:80 2 miss"),
+        (
+            "{upstream_head_us} {upstream_response_us} {upstream_addresses} {upstream_statuses} {upstream.server}",
+            "320 - 10.0.0.2:80 502 -",
+        ),
         ("{path} {target} {scheme} {header.x-a} {referer}", "/api/x /api/x?y http - -"),
         ("{tls} {tls_group} {client_port} {} {x", "- - 1 {} {x"),
     ] {
@@ -346,6 +352,7 @@ fn a_format_without_fields_or_with_secrets_is_rejected() {
         ("{header.Authorization}", "is a secret"),
         ("{header.cookie}", "is a secret"),
         ("{response.Set-Cookie}", "is a secret"),
+        ("{upstream.set-cookie}", "is a secret"),
         ("{response.}", "not a field name"),
         ("{client}\n", "without control characters"),
     ] {

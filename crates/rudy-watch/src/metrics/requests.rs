@@ -267,6 +267,8 @@ mod tests {
         let outcome = ExchangeOutcome {
             status: StatusCode::from_u16(status).ok(),
             body_bytes: 10,
+            sent_bytes: 150,
+            request_framing_bytes: 0,
             wait: duration,
             duration,
             end_reason: EndReason::Completed,

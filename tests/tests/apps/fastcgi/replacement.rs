@@ -36,3 +36,29 @@ fn a_listed_path_is_served_by_its_route_with_the_fields_of_the_app() {
     }
     assert_eq!(server.get("/protected/b.txt").status, 404);
 }
+
+#[test]
+fn the_charset_and_the_freshness_of_an_app_are_honoured() {
+    let app = App::start(|mut peer| {
+        while peer.request().is_some() {
+            peer.body();
+            let fields = "Content-Type: text/html\r\nX-Accel-Charset: koi8-r\r\nX-Accel-Expires: 60\r\nX-Accel-Limit-Rate: x";
+            peer.respond(format!("{fields}\r\nCache-Control: no-store\r\n\r\nof-app").as_bytes());
+        }
+    });
+    let address = &app;
+    let mut server = Server::config(&format!(
+        "listen = ['127.0.0.1:0']\n[cache]\npath = 'cache'\n[[site]]\n[[site.route]]\npath = '/*'\n\
+         fastcgi = {{ address = '{address}' }}\ncache = true\n"
+    ));
+    for is_hit in [false, true] {
+        let response = server.get("/a");
+        assert_eq!(
+            (response.text(), response.field("content-type")),
+            ("of-app", Some("text/html; charset=koi8-r"))
+        );
+        let status = response.field("cache-status").unwrap_or_default();
+        assert_eq!(status.contains("hit") || status.contains("collapsed"), is_hit, "{status}");
+    }
+    server.wait_for_line("x-accel-limit-rate is ignored, because \"x\" is no valid value");
+}

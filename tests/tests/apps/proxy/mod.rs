@@ -11,6 +11,7 @@ mod http11_required;
 mod http2;
 mod http2_faults;
 mod http2_websocket;
+mod instructions;
 mod proxy_protocol;
 mod replacement;
 mod resolver;

@@ -86,6 +86,7 @@ impl Http2 {
         // Interim responses are sent before, and HTTP/2 has no change of protocol (RFC 9113 §8.6).
         let is_valid = !response.status().is_informational() && response.upgrade.is_none();
         let response = if is_valid { *response } else { internal_error() };
+        let before = out.len();
         Self::record_begin(exchange.record.as_mut(), response.status());
         if matches!(response.body, Body::Silence) {
             self.drop_upload(&mut exchange, out);
@@ -104,6 +105,9 @@ impl Http2 {
             }
             _ => None,
         };
+        if let Some(record) = &mut exchange.record {
+            record.sent_bytes += (out.len() - before) as u64;
+        }
         let Some(body_bytes) = encoded_bytes else {
             if let Phase::Body(pump) = &mut exchange.phase {
                 pump.set_body(response.body);
@@ -183,7 +187,7 @@ impl Http2 {
         while out.len() < GATHERED_BYTES && !poll_cx.budget.is_spent() {
             let at = self.next_to_send()?;
             let exchange = &mut self.exchanges[at];
-            let (stream, before) = (exchange.stream, poll_cx.body_bytes);
+            let (stream, before, start) = (exchange.stream, poll_cx.body_bytes, out.len());
             let Phase::Body(pump) = &mut exchange.phase else { return None };
             let mut framing = StreamFraming { machine: &mut self.machine, stream };
             let filled = pump.fill(&mut framing, poll_cx, out);
@@ -192,6 +196,8 @@ impl Http2 {
             self.turn = exchange.served;
             if let Some(record) = &mut exchange.record {
                 record.body_bytes += framed;
+                let raw = if let Ok(Filled::Ready(Some(raw))) = &filled { raw.length() } else { 0 };
+                record.sent_bytes += (out.len() - start) as u64 + raw;
             }
             if framed > 0 || !matches!(filled, Ok(Filled::Blocked)) {
                 exchange.pace.record_bytes(framed, poll_cx.now);

@@ -72,8 +72,10 @@ impl Http2 {
             exchange.phase = Phase::Response(response);
             return self.add(exchange, turn);
         }
+        let before = turn.out.len();
         self.machine.reject(stream, rejection, (turn.date, turn.now), turn.out);
         if let Some(mut record) = exchange.record {
+            record.sent_bytes += (turn.out.len() - before) as u64;
             record.begin(rejection.status());
             self.encoded.push(record);
         }
