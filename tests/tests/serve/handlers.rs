@@ -170,7 +170,7 @@ fn a_reload_does_not_reopen_files() {
 /// Responses that were pipelined before are sent, and the log has a line.
 #[test]
 fn a_status_of_444_ends_the_connection_without_a_response() {
-    const SITE: &str = "listen = ['127.0.0.1:0,h2c']\naccess_log = 'access.log'\nerror_pages = { 444 = '/ok' }\nintercept_errors = true\n\
+    const SITE: &str = "listen = ['127.0.0.1:0']\naccess_log = 'access.log'\nerror_pages = { 444 = '/ok' }\nintercept_errors = true\n\
         [[site]]\nresponse_headers = { X-Own = 'own' }\n\
         [[site.route]]\npath = '/ok'\nrespond = 'ok'\n[[site.route]]\npath = '/*'\nrespond = 444\n";
     for model in engines() {
@@ -188,10 +188,12 @@ fn a_status_of_444_ends_the_connection_without_a_response() {
             server.send("GET /ok HTTP/1.1\r\nHost: a\r\n\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(connection.response().text(), "ok", "{model}");
         assert_eq!(connection.read_to_end(), b"", "{model}");
-        let lines = crate::logs::lines(&server.path().join("access.log"), 7);
-        assert_eq!(lines.iter().filter(|line| line.contains("\" 444 ")).count(), 6, "{lines:?}");
+        // Engines with few threads may end a connection after the first response.
+        let lines = crate::logs::lines(&server.path().join("access.log"), 6);
+        let are_silent = lines.iter().all(|line| line.contains(" /x ") == line.contains("\" 444 "));
+        assert!(are_silent, "{model} {lines:?}");
     }
-    let server = Server::config(SITE);
+    let server = Server::config(&SITE.replace(":0'", ":0,h2c'"));
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.request(1, "POST", "/x", &[], false);
     connection.request(3, "GET", "/ok", &[], true);
