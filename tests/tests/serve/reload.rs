@@ -302,3 +302,18 @@ fn rewrite_at_once(folder: &Path, text: &str) {
     folder.write("rudy.new", text);
     fs::rename(folder.join("rudy.new"), folder.join("rudy.toml")).expect("a temp folder can be written");
 }
+
+/// The server reports in two places, and a command ends with the first report.
+#[test]
+fn each_reload_command_gets_its_own_result() {
+    let server = Server::config("listen = '127.0.0.1:0'\n[[site]]\nroot = '.'\n");
+    let valid = server.path().read("rudy.toml");
+    for round in 0..20 {
+        server.path().write("rudy.toml", "listen = 1\n");
+        let rejected = server.rudy(&["reload"]).failed_with(1);
+        assert!(rejected.contains(KEPT), "{round}: {rejected}");
+        server.path().write("rudy.toml", &valid);
+        let accepted = server.rudy(&["reload"]).succeeded();
+        assert!(accepted.contains(TAKEN_OVER), "{round}: {accepted}");
+    }
+}

@@ -4,15 +4,13 @@
 //! The socket is in the folder of the admin sockets, where no other user can take its name, and in the abstract namespace, for servers
 //! that do not see the folder.
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::process;
 
 use rudy_admin::{OUTCOME_BYTES_MAX, outcome_address, outcome_file_name, safe_folders};
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, connect, send, socket_with};
 use rustix::process::geteuid;
 
 use super::signals::Signals;
@@ -25,35 +23,31 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
         Err(text) => ('-', text),
     };
     let text = &text[..text.floor_char_boundary(OUTCOME_BYTES_MAX - 1)];
-    for pid in [Some(process::id()), signals.predecessor_pid()].into_iter().flatten() {
-        let message = format!("{mark}{text}");
+    let message = format!("{mark}{text}");
+    let pids = [Some(process::id()), signals.predecessor_pid()];
+    // Before the first result is sent: a command ends with it, and the next one must not get the second for its own.
+    let sockets: Vec<_> = pids.into_iter().flatten().flat_map(sockets).collect();
+    for socket in sockets {
         // Usually no command is waiting. The result is also in the log.
-        let _ = outcome_address(pid).and_then(|address| send_outcome(&address, &message));
-        for folder in safe_folders(geteuid().as_raw()) {
-            let _ = send_to_file(&folder.join(outcome_file_name(pid)), &message);
-        }
+        let _ = send(&socket, message.as_bytes(), SendFlags::NOSIGNAL);
     }
 }
 
-/// Sends without waiting, and only to root and our own user.
-fn send_to_file(path: &Path, text: &str) -> io::Result<()> {
-    let mut stream = rudy_socket::file::connect(path)?;
-    stream.set_nonblocking(true)?;
-    let listener = socket_peercred(&stream)?.uid;
-    if listener.is_root() || listener == geteuid() {
-        stream.write_all(text.as_bytes())?;
-    }
-    Ok(())
-}
-
-/// Sends without waiting, and only to root and our own user, because any user can listen on any abstract name.
-fn send_outcome(address: &SocketAddrUnix, text: &str) -> io::Result<()> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    connect(&socket, address)?;
-    let listener = socket_peercred(&socket)?.uid;
-    if listener.is_root() || listener == geteuid() {
-        send(&socket, text.as_bytes(), SendFlags::NOSIGNAL)?;
-    }
-    Ok(())
+/// Connects to the sockets on which root or our own user waits for the result of a process. Any user can listen on an abstract name.
+fn sockets(pid: u32) -> impl Iterator<Item = OwnedFd> {
+    let by_name = outcome_address(pid).and_then(|address| {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        connect(&socket, &address)?;
+        Ok(socket)
+    });
+    let in_folders = safe_folders(geteuid().as_raw()).map(move |folder| {
+        let stream = rudy_socket::file::connect(&folder.join(outcome_file_name(pid)))?;
+        stream.set_nonblocking(true)?;
+        Ok(OwnedFd::from(stream))
+    });
+    let is_ours = |socket: &OwnedFd| {
+        socket_peercred(socket).is_ok_and(|listener| listener.uid.is_root() || listener.uid == geteuid())
+    };
+    [by_name].into_iter().chain(in_folders).filter_map(io::Result::ok).filter(is_ours)
 }
