@@ -120,6 +120,10 @@ impl<'r, H> RouteMatch<'r, H> {
     pub fn path_on_other_route(&self, path: &RequestPath<'_>, file: &str) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
+        // This route has the request for its own path, also after another one has passed it on.
+        if target.as_bytes() == path.as_bytes() {
+            return None;
+        }
         let (number, _) = self.site.first(target.as_bytes(), self.id.met.into())?;
         (self.id.route != InSite::Listed(number)).then_some(target)
     }

@@ -291,6 +291,43 @@ fn files_to_try_are_made_of_groups_and_have_queries_for_other_routes() {
 }
 
 #[test]
+fn files_of_several_folders_come_before_an_application() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().display();
+    for file in ["one/a.svg", "two/a.svg", "two/b.svg", "two/index.html"] {
+        let file = folder.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, file.to_string_lossy().len().to_string()).unwrap();
+    }
+    let app = app(&format!(
+        r"
+            [[site]]
+            [[site.route]]
+            path = 'regex:\.svg$'
+            files = {{ root = '{root}/one', next_route = true }}
+            [[site.route]]
+            path = '/*'
+            files = {{ root = '{root}/two', next_route = true }}
+            [[site.route]]
+            path = '/*'
+            redirect = '/app'
+        "
+    ));
+    for (method, target, status) in [
+        ("GET", "/a.svg", 200),
+        ("GET", "/b.svg", 200),
+        ("GET", "/", 200),
+        ("GET", "/c.svg", 307),
+        ("POST", "/a.svg", 307),
+        ("PUT", "/b.svg", 307),
+        ("POST", "/", 307),
+        ("POST", "/c", 307),
+    ] {
+        assert_eq!(send(&app, method, "a.org", target).status().as_u16(), status, "{method} {target}");
+    }
+}
+
+#[test]
 fn an_error_page_ignores_conditions_and_ranges_of_the_request() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().display();
