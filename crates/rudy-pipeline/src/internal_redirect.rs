@@ -54,11 +54,17 @@ pub fn rewrite(request: &mut Request<'_>, uri: Uri) {
 ///
 /// A query cannot contain a character.
 pub fn set_query(request: &mut Request<'_>, query: &str) -> Result<(), String> {
-    let mut parts = request.uri().clone().into_parts();
     let target = format!("{}{query}", request.uri().path());
-    parts.path_and_query = Some(target.parse().map_err(|_| "The new query is not valid.".to_owned())?);
-    rewrite(request, Uri::from_parts(parts).map_err(|error| error.to_string())?);
+    let uri = with_target(request.uri(), &target).ok_or_else(|| "The new query is not valid.".to_owned())?;
+    rewrite(request, uri);
     Ok(())
+}
+
+/// Returns a URI with another path and query. `None` if they are not valid.
+fn with_target(uri: &Uri, target: &str) -> Option<Uri> {
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(target.parse::<PathAndQuery>().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// Returns the URI and the canonical path that a template leads to. The query of the request stays, unless the template has one.
@@ -74,10 +80,7 @@ pub fn rewritten(template: &Template, subject: &Subject<'_>) -> Result<(Uri, Req
     }
     let path = RequestPath::parse(target.split('?').next().unwrap_or_default());
     let path = path.map_err(|error| format!("Bad request: {error}."))?.into_owned();
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query =
-        Some(target.parse().map_err(|_| "The new path is not valid in a URL.".to_owned())?);
-    let uri = Uri::from_parts(parts).map_err(|error| error.to_string())?;
+    let uri = with_target(uri, &target).ok_or_else(|| "The new path is not valid in a URL.".to_owned())?;
     Ok((uri, path))
 }
 
@@ -94,10 +97,8 @@ pub fn same_request(mut request: Request<'_>) -> Option<Request<'_>> {
 pub fn for_target(request: &Request<'_>, target: &str) -> Option<Request<'static>> {
     let mut other = copy_head(request);
     // Invalid targets were rejected when the response was parsed.
-    let target: PathAndQuery = target.parse().ok()?;
-    let mut uri = other.uri().clone().into_parts();
-    uri.path_and_query = Some(target);
-    other.set_uri(Uri::from_parts(uri).ok()?);
+    let uri = with_target(other.uri(), target)?;
+    other.set_uri(uri);
     let state = other.state_mut();
     *state = std::mem::take(state).for_target();
     without_body(other).map(Request::into_owned)

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod head_tests;
 #[cfg(test)]
+mod other_route_tests;
+#[cfg(test)]
 mod step_tests;
 #[cfg(test)]
 mod tests;

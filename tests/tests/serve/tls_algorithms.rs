@@ -27,19 +27,21 @@ const RSA: [&str; 3] = ["-newkey", "rsa:2048", "-nodes"];
 
 const ALERT: &str = "alert handshake failure";
 
+/// A server of `a.test` with this setting of `tls`, and of `b.test` without.
+fn two_sites(setting: &str) -> Option<(PathBuf, Certificates, Server)> {
+    let (openssl, certificates) = (program("openssl")?, Certificates::for_host("a", "a.test")?);
+    certificates.signed("b", "b.test", Valid::Now);
+    let [a, b] = ["a", "b"].map(|name| certificates.settings(name));
+    let sites = [site("a", &format!("{a}, {setting}")), site("b", &b)].concat();
+    let server = Server::config(&format!("listen = ['127.0.0.1:0,tls']\n{sites}"));
+    Some((openssl, certificates, server))
+}
+
 #[test]
 fn a_site_has_the_suites_of_its_list() {
-    let (Some(openssl), Some(certificates)) = (program("openssl"), Certificates::for_host("a", "a.test"))
-    else {
-        return;
-    };
-    let a = certificates.settings("a");
-    certificates.signed("b", "b.test", Valid::Now);
-    let b = certificates.settings("b");
     let list =
         "cipher_suites = 'TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:ECDHE-ECDSA-AES256-GCM-SHA384'";
-    let sites = [site("a", &format!("{a}, {list}")), site("b", &b)].concat();
-    let server = Server::config(&format!("listen = ['127.0.0.1:0,tls']\n{sites}"));
+    let Some((openssl, _certificates, server)) = two_sites(list) else { return };
     let chacha = "TLS_CHACHA20_POLY1305_SHA256";
     let aes = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
     for (name, arguments, expected) in [
@@ -58,16 +60,8 @@ fn a_site_has_the_suites_of_its_list() {
 
 #[test]
 fn a_site_has_the_curves_of_its_list_in_their_order() {
-    let (Some(openssl), Some(certificates)) = (program("openssl"), Certificates::for_host("a", "a.test"))
-    else {
-        return;
-    };
-    let a = certificates.settings("a");
-    certificates.signed("b", "b.test", Valid::Now);
-    let b = certificates.settings("b");
     let list = "curves = ['X25519MLKEM768', 'secp384r1', 'X25519']";
-    let sites = [site("a", &format!("{a}, {list}")), site("b", &b)].concat();
-    let server = Server::config(&format!("listen = ['127.0.0.1:0,tls']\n{sites}"));
+    let Some((openssl, _certificates, server)) = two_sites(list) else { return };
     for version in ["-tls1_3", "-tls1_2"] {
         for (name, groups, expected) in [
             ("a.test", "X25519:P-384", "Server Temp Key: ECDH, secp384r1"),
@@ -84,15 +78,7 @@ fn a_site_has_the_curves_of_its_list_in_their_order() {
 
 #[test]
 fn a_site_without_tickets_issues_none_and_resumes_no_session() {
-    let (Some(openssl), Some(certificates)) = (program("openssl"), Certificates::for_host("a", "a.test"))
-    else {
-        return;
-    };
-    let a = certificates.settings("a");
-    certificates.signed("b", "b.test", Valid::Now);
-    let b = certificates.settings("b");
-    let sites = [site("a", &format!("{a}, tickets = false")), site("b", &b)].concat();
-    let server = Server::config(&format!("listen = ['127.0.0.1:0,tls']\n{sites}"));
+    let Some((openssl, certificates, server)) = two_sites("tickets = false") else { return };
     for version in ["-tls1_3", "-tls1_2"] {
         for (name, has_ticket) in [("a.test", false), ("b.test", true)] {
             let text = visit(&openssl, &server, name, &[version]);
