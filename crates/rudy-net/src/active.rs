@@ -88,7 +88,11 @@ impl fmt::Debug for ActiveExchange {
 
 /// The table of a worker. Its lock is held for a few instructions by the worker, and for a batch by a reader.
 #[derive(Debug, Default)]
-pub(crate) struct ActiveExchanges(Mutex<Vec<Arc<ActiveExchange>>>);
+pub(crate) struct ActiveExchanges {
+    all: Mutex<Vec<Arc<ActiveExchange>>>,
+    /// The number of exchanges that an operator has ended.
+    kills: AtomicU64,
+}
 
 impl ActiveExchanges {
     /// Returns all exchanges. Those that begin or end meanwhile may be missing.
@@ -97,7 +101,7 @@ impl ActiveExchanges {
         let mut end = usize::MAX;
         // From the end: a removal moves the last one to the front, so none that remains is missed, but one may be met twice.
         while end > 0 {
-            let exchanges = self.0.lock();
+            let exchanges = self.all.lock();
             let last = end.min(exchanges.len());
             end = last.saturating_sub(BATCH);
             all.extend(exchanges[end..last].iter().cloned());
@@ -109,12 +113,18 @@ impl ActiveExchanges {
 
     /// Ends an exchange if it is in this table. Returns the timer of its connection, which must be woken.
     pub(crate) fn kill(&self, exchange: &Arc<ActiveExchange>) -> Option<u32> {
-        let exchanges = self.0.lock();
+        let exchanges = self.all.lock();
         let known = exchanges.get(exchange.index.load(Ordering::Relaxed))?;
         if !Arc::ptr_eq(known, exchange) || exchange.is_killed.swap(true, Ordering::Release) {
             return None;
         }
+        self.kills.fetch_add(1, Ordering::Release);
         Some(exchange.timer)
+    }
+
+    /// Returns the number of exchanges that an operator has ended so far.
+    pub(crate) fn kills(&self) -> u64 {
+        self.kills.load(Ordering::Acquire)
     }
 }
 
@@ -132,7 +142,7 @@ impl ActiveEntry {
         since: Instant,
         timer: u32,
     ) -> Self {
-        let mut exchanges = table.0.lock();
+        let mut exchanges = table.all.lock();
         let exchange = Arc::new(ActiveExchange {
             observer,
             since,
@@ -171,7 +181,7 @@ impl ActiveEntry {
 
 impl Drop for ActiveEntry {
     fn drop(&mut self) {
-        let mut exchanges = self.table.0.lock();
+        let mut exchanges = self.table.all.lock();
         let index = self.exchange.index.load(Ordering::Relaxed);
         // An entry is in its table until it is dropped.
         if index < exchanges.len() {
@@ -228,7 +238,7 @@ mod tests {
         let mut expected: Vec<_> = entries.iter().map(|entry| entry.exchange.timer as usize).collect();
         expected.sort_unstable();
         assert_eq!(numbers(&table), expected);
-        assert!(table.0.lock().capacity() <= 2 * BATCH, "{}", table.0.lock().capacity());
+        assert!(table.all.lock().capacity() <= 2 * BATCH, "{}", table.all.lock().capacity());
         drop(entries);
         assert!(numbers(&table).is_empty());
     }

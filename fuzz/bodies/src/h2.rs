@@ -169,6 +169,10 @@ impl Driver {
                 self.events.push(format!("{stream} {code}"));
                 self.open.remove(&stream);
             }
+            Event::Window { stream } => {
+                self.end_body(None);
+                self.events.push(format!("{stream} has a window"));
+            }
             Event::Priority { stream, priority } => {
                 self.end_body(None);
                 self.events.push(format!("{stream} {priority:?}"));

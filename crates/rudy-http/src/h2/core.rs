@@ -173,8 +173,13 @@ impl Core {
         self.updates.give_back(UPDATES_FOR_DATA, 0);
     }
 
-    /// Applies new settings of the peer, and acknowledges them.
-    pub(super) fn set_peer(&mut self, peer: PeerSettings, out: &mut BytesMut) -> Result<(), ConnectionError> {
+    /// Applies new settings of the peer, and acknowledges them. Returns whether a stream had no window, and has one now.
+    pub(super) fn set_peer(
+        &mut self,
+        peer: PeerSettings,
+        out: &mut BytesMut,
+    ) -> Result<bool, ConnectionError> {
+        let mut opens = false;
         let change = i64::from(peer.initial_window) - i64::from(self.peer.initial_window);
         self.peer = peer;
         if self.table == PeerTable::Default && peer.header_table_bytes_min < DEFAULT_TABLE_BYTES {
@@ -182,13 +187,15 @@ impl Core {
         }
         if change != 0 {
             for stream in self.streams.iter_mut() {
+                let had_none = stream.send_window.available() == 0;
                 stream.send_window.change(change).map_err(|_| {
                     ConnectionError::new(ErrorCode::FLOW_CONTROL_ERROR, "a setting makes a window too large")
                 })?;
+                opens |= had_none && stream.send_window.available() > 0;
             }
         }
         put_settings_ack(out);
-        Ok(())
+        Ok(opens)
     }
 
     /// Begins a header block, which [`end_block`](super::frame::end_block) completes. Returns its position.

@@ -165,7 +165,7 @@ impl Handler<'_> {
                 self.exchanges.remove(&stream);
                 self.seen.resets.push((stream, code));
             }
-            Event::Priority { .. } => {}
+            Event::Priority { .. } | Event::Window { .. } => {}
         }
     }
 

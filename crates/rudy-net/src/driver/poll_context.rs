@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
@@ -78,6 +78,19 @@ pub(crate) struct PollContext<'a, 'b> {
 impl<'a, 'b> PollContext<'a, 'b> {
     pub(crate) fn new(cx: &'a mut Context<'b>, counters: &'a Counters, budget: &'a Budget) -> Self {
         Self { cx, now: budget.now(), counters, due: None, budget, sent_bytes: 0, body_bytes: 0 }
+    }
+
+    /// Polls a part of the connection, such as a stream, which is woken by itself. Also returns when to poll the part without a wake-up.
+    pub(crate) fn poll_part<R>(
+        &mut self,
+        waker: &Waker,
+        poll: impl FnOnce(&mut PollContext<'_, '_>) -> R,
+    ) -> (R, Option<Instant>) {
+        let mut part = PollContext { cx: &mut Context::from_waker(waker), due: None, ..*self };
+        let polled = poll(&mut part);
+        let due = part.due;
+        (self.sent_bytes, self.body_bytes) = (part.sent_bytes, part.body_bytes);
+        (polled, due)
     }
 
     /// Counts framed bytes of a body.

@@ -99,7 +99,7 @@ fn add(event: Event<'_>, outcome: &mut Outcome) {
             }
         }
         Event::End { stream, trailers } => outcome.end(stream, trailers.as_ref()),
-        Event::Priority { .. } => {}
+        Event::Priority { .. } | Event::Window { .. } => {}
     }
 }
 

@@ -249,6 +249,7 @@ impl Pair {
                     message.is_whole = true;
                     stream
                 }
+                h2::Event::Window { .. } => continue,
                 other => panic!("{other:?}"),
             };
             if self.requests[&stream].is_whole {

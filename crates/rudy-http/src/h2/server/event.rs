@@ -51,6 +51,11 @@ pub enum Event<'a> {
         /// What is wrong with the request; `None` if the client has cancelled it.
         reason: Option<&'static str>,
     },
+    /// The client accepts more of a body, after it had no window.
+    Window {
+        /// The stream; 0 for all streams.
+        stream: u32,
+    },
     /// The client has changed the priority of a response (RFC 9218 §7.1).
     Priority {
         /// The stream.

@@ -113,8 +113,8 @@ impl ServerConnection {
         let (since, wait) = match self.partial_since {
             Some(since) => (since, limits.head_timeout),
             None if !self.is_idle() => {
-                let draining = self.core.streams.iter().filter_map(|stream| stream.draining);
-                return draining.map(|draining| draining.since + limits.head_timeout).min();
+                let draining = self.core.streams.draining();
+                return draining.map(|(_, draining)| draining.since + limits.head_timeout).min();
             }
             None if self.requests == 0 => (self.idle_since, limits.first_request_timeout),
             None => (self.idle_since, limits.idle_timeout),

@@ -12,6 +12,7 @@ use crate::h2::body::Piece;
 use crate::h2::core::Turn;
 use crate::h2::frame::{PREFACE, flag, put_ping};
 use crate::h2::reader::{BLOCK_BYTES_FACTOR, Frame};
+use crate::h2::stream::Stream;
 use crate::h2::{ConnectionError, ErrorCode, Priority};
 
 /// RFC 7540 §5.3.1: all that is left of the priorities of that RFC.
@@ -145,7 +146,10 @@ impl ServerConnection {
             Frame::Settings(payload) => {
                 let mut peer = self.core.peer;
                 peer.apply(payload)?;
-                self.core.set_peer(peer, turn.out)?;
+                if self.core.set_peer(peer, turn.out)? {
+                    self.core.count_frame(&turn.limits.http2, turn.now)?;
+                    return Ok(Some(Step::Event(Event::Window { stream: 0 })));
+                }
             }
             Frame::PriorityUpdate { stream, value } => {
                 let priority = Priority::parse(value);
@@ -219,8 +223,11 @@ impl ServerConnection {
             return self.fail_stream(stream, fault, turn).map(Step::Event);
         }
         self.core.count_update(&turn.limits.http2, turn.now)?;
+        let has_no_window = |stream: &Stream| stream.send_window.available() == 0;
+        let opens = self.core.streams.get(stream).is_some_and(has_no_window);
         match self.core.window_update(stream, increment)? {
             Some(code) => self.fail_stream(stream, (code, "an invalid WINDOW_UPDATE"), turn).map(Step::Event),
+            None if opens => Ok(Step::Event(Event::Window { stream })),
             None => Ok(Step::Nothing),
         }
     }

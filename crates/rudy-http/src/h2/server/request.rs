@@ -13,7 +13,7 @@ use super::{ServerConnection, Shutdown};
 use crate::Limits;
 use crate::h2::body::{Piece, Received, WRONG_LENGTH};
 use crate::h2::core::Turn;
-use crate::h2::stream::{Receiving, Sending, Stream};
+use crate::h2::stream::{Draining, Receiving, Sending, Stream};
 use crate::h2::window::SendWindow;
 use crate::h2::{ConnectionError, ErrorCode};
 
@@ -117,11 +117,9 @@ impl ServerConnection {
     /// broken pipe); NO_ERROR shows that it is complete (RFC 9113 §8.1).
     pub fn expire(&mut self, now: Instant, limits: &Limits, out: &mut BytesMut) {
         let is_ending = self.shutdown == Shutdown::Final;
-        let is_late = |stream: &Stream| {
-            stream.draining.is_some_and(|draining| is_ending || draining.since + limits.head_timeout <= now)
-        };
-        let late = self.core.streams.iter().filter(|stream| is_late(stream)).map(|stream| stream.id);
-        for id in late.collect::<Vec<_>>() {
+        let is_late = |draining: Draining| is_ending || draining.since + limits.head_timeout <= now;
+        let late = self.core.streams.draining().filter(|(_, draining)| is_late(*draining));
+        for (id, _) in late.collect::<Vec<_>>() {
             self.reset(id, ErrorCode::NO_ERROR, now, out);
         }
     }

@@ -11,7 +11,7 @@ use super::ServerConnection;
 use super::response_head::{encode_date, encode_head};
 use crate::h2::ErrorCode;
 use crate::h2::frame::end_block;
-use crate::h2::stream::{Draining, Receiving, Sending};
+use crate::h2::stream::{Receiving, Sending, Stream};
 use crate::hpack::encode_stateless;
 
 impl ServerConnection {
@@ -88,6 +88,12 @@ impl ServerConnection {
         self.core.window(stream)
     }
 
+    /// Whether the client accepts more of any body now.
+    #[must_use]
+    pub fn has_window(&self) -> bool {
+        self.core.send_window.available() > 0
+    }
+
     /// Encodes the frame before bytes of a body that the caller sends itself. Returns how many of the `length` bytes follow: at
     /// least 1 if there is a [window](Self::window). With the last byte of a known length, the stream ends.
     ///
@@ -130,12 +136,12 @@ impl ServerConnection {
     /// Closes a stream whose response is encoded. The rest of its request is discarded: a reset would be correct (RFC 9113 §8.1),
     /// but some clients then drop the response.
     pub fn close(&mut self, stream: u32, now: Instant) {
-        if let Some(state) = self.core.streams.get_mut(stream) {
-            if state.receiving != Receiving::Ended && state.sending == Sending::Ended {
-                state.draining = Some(Draining { since: now, from: state.received });
-            }
-            self.core.close_if_ended(stream);
+        let is_early =
+            |state: &Stream| state.receiving != Receiving::Ended && state.sending == Sending::Ended;
+        if self.core.streams.get(stream).is_some_and(is_early) {
+            self.core.streams.drain(stream, now);
         }
+        self.core.close_if_ended(stream);
         self.note_idle(now);
     }
 

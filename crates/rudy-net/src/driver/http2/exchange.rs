@@ -1,7 +1,8 @@
 //! A request and its response on one stream.
 
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -12,6 +13,8 @@ use rudy_http::h2::{Priority, ServerConnection};
 use rudy_message::{BodyLength, Rejection, RequestHead};
 use rudy_service::{BodySender, RequestBody, RequestBodyError, Response, ServiceSource};
 
+use super::schedule::Entry;
+use super::wakes::StreamWaker;
 use crate::ExchangePhase;
 use crate::driver::Connection;
 use crate::driver::poll_context::PollContext;
@@ -24,8 +27,18 @@ pub(super) struct Exchange {
     pub(super) priority: Priority,
     /// The turn in which the exchange was served last, among those of its urgency.
     pub(super) served: u64,
-    /// Whether the body cannot go on before the next poll.
-    pub(super) is_blocked: bool,
+    /// Wakes the exchange, once it is stored.
+    pub(super) waker: Option<Arc<StreamWaker>>,
+    /// When the service or the body is polled without a wake-up.
+    pub(super) due: Option<Instant>,
+    /// Whether the service is polled next.
+    pub(super) is_scheduled: bool,
+    /// Whether the body is among those that are sent next.
+    pub(super) is_queued: bool,
+    /// Whether the exchange has changed in this poll.
+    pub(super) is_changed: bool,
+    /// Whether the body has been polled since it could not be sent.
+    pub(super) reads_ahead: bool,
     pub(super) phase: Phase,
     pub(super) upload: Option<Box<Upload>>,
     pub(super) record: Option<Record>,
@@ -58,8 +71,24 @@ impl Exchange {
     ) -> Self {
         let unobserved = record.unobserved.take();
         let record = Some(record).filter(|record| record.observer.is_some());
-        let (served, is_blocked, pace) = (0, false, Pace::default());
-        Self { stream, priority, served, is_blocked, phase, upload, record, unobserved, pace }
+        let (served, waker, due, pace) = (0, None, None, Pace::default());
+        let (is_scheduled, is_queued, is_changed, reads_ahead) = (false, false, false, false);
+        Self {
+            stream,
+            priority,
+            served,
+            waker,
+            due,
+            is_scheduled,
+            is_queued,
+            is_changed,
+            reads_ahead,
+            phase,
+            upload,
+            record,
+            unobserved,
+            pace,
+        }
     }
 
     /// Shows the exchange in reports, because one is made or its response takes time.
@@ -67,6 +96,16 @@ impl Exchange {
         if let Some(unobserved) = self.unobserved.take() {
             self.record = unobserved.observe(connection);
         }
+    }
+
+    /// Returns the place of the body among those that are sent next.
+    pub(super) fn entry(&self) -> Entry {
+        Entry::new(self.stream, self.priority, self.served)
+    }
+
+    /// Returns the waker of the exchange.
+    pub(super) fn waker(&self) -> Waker {
+        self.waker.clone().map_or_else(|| Waker::noop().clone(), Waker::from)
     }
 
     /// Returns what the exchange waits for.
@@ -81,6 +120,31 @@ impl Exchange {
         }
     }
 
+    /// Shows other threads what the exchange waits for.
+    pub(super) fn show<S: ServiceSource>(&mut self, connection: &Connection<S>) {
+        let phase = self.waits_for();
+        if let Some(record) = &mut self.record {
+            record.wait(phase, &connection.context.worker, &connection.timer);
+        }
+    }
+
+    /// Takes the response that is ready. Its body comes next.
+    pub(super) fn take_response(&mut self) -> Option<Response> {
+        let body = Phase::Body(Pump::default());
+        match std::mem::replace(&mut self.phase, body) {
+            Phase::Response(response) => Some(*response),
+            phase => {
+                self.phase = phase;
+                None
+            }
+        }
+    }
+
+    /// Whether the response that is ready takes time.
+    pub(super) fn response_takes_time(&self) -> bool {
+        matches!(&self.phase, Phase::Response(response) if response.takes_time())
+    }
+
     /// Whether an operator has ended the exchange.
     pub(super) fn is_killed(&self) -> bool {
         self.record.as_ref().is_some_and(Record::is_killed)
@@ -91,6 +155,17 @@ impl Exchange {
         let rate = self.pace.rate_deadline(limits.rate_grace, limits.send_rate_min);
         let stall = self.pace.stall_deadline(limits.send_stall_timeout);
         rate.into_iter().chain(stall).min()
+    }
+
+    /// Returns when the client is too slow in sending the body.
+    pub(super) fn upload_deadline(&self, limits: &Limits) -> Option<Instant> {
+        self.upload.as_ref().and_then(|upload| upload.deadline(limits))
+    }
+
+    /// Returns when the exchange goes on without a wake-up.
+    pub(super) fn next_due(&self, limits: &Limits) -> Option<Instant> {
+        let deadlines = [self.due, self.window_deadline(limits), self.upload_deadline(limits)];
+        deadlines.into_iter().flatten().min()
     }
 }
 
@@ -229,7 +304,7 @@ impl Upload {
     }
 
     /// Returns when the client is too slow in sending the body.
-    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+    fn deadline(&self, limits: &Limits) -> Option<Instant> {
         if self.is_finished() {
             None
         } else {

@@ -112,27 +112,26 @@ impl Http2 {
                 Event::End { stream, trailers } => {
                     if let Some(upload) = self.upload(stream) {
                         upload.receive_end(trailers, now);
+                        self.exchanges.schedule(stream);
                     }
                 }
                 Event::Reset { stream, reason, .. } => {
                     self.drop_exchange(connection, stream, reason, &mut turn);
                 }
+                Event::Window { stream: 0 } => {
+                    let all = self.exchanges.streams(|exchange| exchange.pace.is_waiting());
+                    all.into_iter().for_each(|stream| self.exchanges.queue_waiting(stream));
+                }
+                Event::Window { stream } => self.exchanges.queue_waiting(stream),
                 Event::Priority { stream, priority } => {
-                    if let Some(at) = self.position(stream) {
-                        self.exchanges[at].priority = priority;
-                    }
+                    self.exchanges.reorder(stream, |exchange| exchange.priority = priority);
                 }
             }
         }
     }
 
-    pub(super) fn position(&self, stream: u32) -> Option<usize> {
-        self.exchanges.binary_search_by_key(&stream, |exchange| exchange.stream).ok()
-    }
-
     fn upload(&mut self, stream: u32) -> Option<&mut Upload> {
-        let at = self.position(stream)?;
-        self.exchanges[at].upload.as_deref_mut().filter(|upload| !upload.is_finished())
+        self.exchanges.get_mut(stream)?.upload.as_deref_mut().filter(|upload| !upload.is_finished())
     }
 
     fn begin_exchange<S: ServiceSource>(
@@ -161,13 +160,11 @@ impl Http2 {
     }
 
     /// Adds an exchange. If its response is known, begins it.
-    pub(super) fn add(&mut self, exchange: Exchange, turn: &mut Turn<'_>) {
+    pub(super) fn add(&mut self, mut exchange: Exchange, turn: &mut Turn<'_>) {
         // While the client does not read, responses do not accumulate.
-        let exchange =
-            if self.may_encode(turn.out) { self.begin_response(exchange, turn) } else { Some(exchange) };
-        if let Some(exchange) = exchange {
-            let at = self.exchanges.partition_point(|other| other.stream < exchange.stream);
-            self.exchanges.insert(at, exchange);
+        let is_sent = self.may_encode(turn.out) && self.begin_response(&mut exchange, turn);
+        if !is_sent {
+            self.exchanges.insert(exchange);
         }
     }
 
@@ -181,6 +178,7 @@ impl Http2 {
         if ends {
             upload.receive_end(None, turn.now);
         }
+        self.exchanges.schedule(stream);
     }
 
     /// Drops an exchange whose stream has been reset. `reason` is what the client did wrong.
@@ -191,7 +189,7 @@ impl Http2 {
         reason: Option<&'static str>,
         turn: &mut Turn<'_>,
     ) {
-        let exchange = self.position(stream).map(|at| self.exchanges.remove(at));
+        let exchange = self.exchanges.remove(stream);
         if let Some(reason) = reason {
             connection.context.worker.counters.rejected.add(1);
             if exchange.is_none() {

@@ -5,6 +5,7 @@
 //! bounds what a connection stores.
 
 mod exchange;
+mod exchanges;
 mod framing;
 mod input;
 mod output;
@@ -12,6 +13,7 @@ mod reject;
 mod schedule;
 mod start;
 mod stored;
+mod wakes;
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -20,7 +22,7 @@ use bytes::BytesMut;
 use rudy_http::h2::{ConnectionError, ServerConnection};
 use rudy_service::{EndReason, ServiceSource};
 
-use self::exchange::Exchange;
+use self::exchanges::Exchanges;
 use self::stored::StoredBytes;
 pub use self::stored::http2_stored_bytes;
 use super::output::Output;
@@ -41,12 +43,17 @@ const QUEUED_BYTES_MAX: usize = 256 * 1024;
 pub(super) struct Http2 {
     machine: ServerConnection,
     output: Output,
-    /// The streams whose responses are not sent yet, in the order of their numbers.
-    exchanges: Vec<Exchange>,
+    exchanges: Exchanges,
     /// The records of responses that are encoded, but not sent.
     encoded: Vec<Record>,
     /// The number of frames that bodies were given, to serve them in turn.
     turn: u64,
+    /// The number of exchanges of the worker that an operator had ended at the last poll.
+    kills: u64,
+    /// Whether bodies wait for the window of the connection.
+    is_out_of_window: bool,
+    /// Whether the exchanges know that the server stops.
+    is_stopping: bool,
     stored: StoredBytes,
     /// Whether nothing is read, because all connections store too much of request bodies.
     is_paused: bool,
@@ -98,7 +105,7 @@ impl Http2 {
         let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         let mut scratch = Scratch::borrow_at(now);
         self.begin_shutdown(connection, now, &mut scratch);
-        self.end_killed(now, &mut scratch.out);
+        self.end_killed(worker.active.kills(), now, &mut scratch.out);
         let driven = self.drive(connection, &mut poll_cx, &mut scratch);
         match driven.and_then(|()| self.check_deadlines(connection, &mut poll_cx, &mut scratch)) {
             Ok(()) => self.wait(connection, &mut poll_cx, &mut scratch),
@@ -145,6 +152,9 @@ impl Http2 {
             let uploads = self.exchanges.iter_mut().filter_map(|exchange| exchange.upload.as_mut());
             uploads.for_each(|upload| upload.stop_waiting(poll_cx.now));
         }
+        if room > 0 && self.is_paused {
+            self.exchanges.schedule_all(|exchange| exchange.upload.is_some());
+        }
         self.is_paused = room == 0;
         if self.output.queued_bytes() > QUEUED_BYTES_MAX { 0 } else { room }
     }
@@ -189,29 +199,18 @@ impl Http2 {
             }));
         }
         if !is_sent || !self.is_idle() {
-            self.show_exchanges(connection);
-            connection.timer.is_unobserved = self.exchanges.iter().any(|one| one.unobserved.is_some());
+            connection.timer.is_unobserved = self.exchanges.has_unobserved;
             connection.timer.set(poll_cx.due, poll_cx.cx.waker());
             return Poll::Pending;
         }
         self.machine.free();
-        self.exchanges = Vec::new();
+        self.exchanges = Exchanges::default();
         self.encoded = Vec::new();
         if connection.timer.set_idle(poll_cx.due, poll_cx.cx.waker()) && !connection.io.has_unread() {
             // The connection has been evicted.
             return Poll::Ready(State::Close(self.say_goodbye(connection, poll_cx, scratch)));
         }
         Poll::Pending
-    }
-
-    /// Shows other threads what the exchanges wait for.
-    fn show_exchanges<S: ServiceSource>(&mut self, connection: &Connection<S>) {
-        for exchange in &mut self.exchanges {
-            let phase = exchange.waits_for();
-            if let Some(record) = &mut exchange.record {
-                record.wait(phase, &connection.context.worker, &connection.timer);
-            }
-        }
     }
 
     /// Sends GOAWAY, if the socket has room for it, and closes the connection.
@@ -255,7 +254,7 @@ impl Http2 {
 
     fn end(&mut self, end_reason: EndReason) {
         self.output.finish_earlier(end_reason);
-        let records = self.exchanges.drain(..).filter_map(|mut exchange| exchange.record.take());
+        let records = self.exchanges.take().into_iter().filter_map(|mut exchange| exchange.record.take());
         self.encoded.drain(..).chain(records).for_each(|mut record| record.finish(end_reason));
     }
 }

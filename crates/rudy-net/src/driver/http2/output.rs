@@ -1,11 +1,12 @@
 //! Sends responses.
 
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
 use rudy_http::h2::ErrorCode;
-use rudy_service::{Body, EndReason, GATHERED_BYTES, ServiceSource};
+use rudy_service::{Body, EndReason, GATHERED_BYTES, Observer, ServiceSource};
 
 use super::exchange::{Exchange, Phase};
 use super::framing::StreamFraming;
@@ -14,7 +15,7 @@ use super::{Fault, Http2};
 use crate::driver::input::PEER_CHECK_INTERVAL;
 use crate::driver::output::RawPiece;
 use crate::driver::poll_context::PollContext;
-use crate::driver::pump::{Filled, Pump};
+use crate::driver::pump::Filled;
 use crate::driver::{Connection, internal_error};
 use crate::scratch::Scratch;
 use crate::transport::{PeerClose, peer_close};
@@ -28,72 +29,85 @@ impl Http2 {
         !self.output.has_queued() && out.len() < OUTPUT_FULL_BYTES
     }
 
-    /// Polls the services that have not responded, and gives them what has arrived of their bodies.
+    /// Polls the services that have woken, and gives them what has arrived of their bodies.
     pub(super) fn poll_services<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) {
-        let (out, accepts_interim) = (&mut scratch.out, !self.output.is_blocked());
-        let is_stopping = connection.context.worker.is_stopping();
         let has_question = connection.context.worker.timers.has_question();
-        for exchange in &mut self.exchanges {
-            let stream = exchange.stream;
+        if has_question || connection.context.worker.is_stopping() && !self.is_stopping {
+            self.is_stopping = connection.context.worker.is_stopping();
+            self.exchanges.schedule_all(|_| true);
+        }
+        for stream in self.exchanges.take_scheduled(poll_cx.cx.waker(), poll_cx.now) {
+            let Some(exchange) = self.exchanges.begin_poll(stream) else { continue };
             if has_question {
                 exchange.observe(connection);
             }
             let asking = exchange.record.as_ref().filter(|_| has_question);
             let asking = asking.and_then(|record| record.observer.clone());
-            if let Some(upload) = &mut exchange.upload {
-                let passed_on = upload.poll(stream, !self.is_paused, &mut self.machine, poll_cx, out);
-                if passed_on > 0 {
-                    self.machine.pass_on(stream, passed_on, out);
-                }
+            let waker = exchange.waker();
+            let (has_response, due) = poll_cx
+                .poll_part(&waker, |poll_cx| self.poll_service(stream, asking, poll_cx, &mut scratch.out));
+            let Some(exchange) = self.exchanges.get_mut(stream) else { continue };
+            exchange.due = due;
+            if has_response && exchange.response_takes_time() {
+                exchange.observe(connection);
             }
-            match &mut exchange.phase {
-                Phase::Handler(future) => {
-                    let (response, interim) =
-                        poll_cx.poll_handler(accepts_interim, asking, |cx| future.as_mut().poll(cx));
-                    for (status, fields) in interim {
-                        let _is_sent = self.machine.encode_interim(stream, status, &fields, out);
-                    }
-                    let response = match response {
-                        Ok(Poll::Pending) => continue,
-                        Ok(Poll::Ready(response)) => response,
-                        Err(_) => internal_error(),
-                    };
-                    if response.takes_time() {
-                        exchange.observe(connection);
-                    }
-                    exchange.phase = Phase::Response(Box::new(response));
-                }
-                Phase::Body(pump) if is_stopping && pump.is_live() => pump.end_body(),
-                Phase::Response(_) | Phase::Body(_) | Phase::Sent => {}
+            if has_response || matches!(exchange.phase, Phase::Body(_)) {
+                self.exchanges.go_on(stream);
             }
         }
     }
 
-    /// Encodes the head of a response, and all of it if it is small. Returns the exchange if its body is left to send.
-    pub(super) fn begin_response(&mut self, mut exchange: Exchange, turn: &mut Turn<'_>) -> Option<Exchange> {
-        let Turn { now, date, budget, ref mut out } = *turn;
-        let (stream, phase) =
-            (exchange.stream, std::mem::replace(&mut exchange.phase, Phase::Body(Pump::default())));
-        let Phase::Response(response) = phase else {
-            exchange.phase = phase;
-            return Some(exchange);
+    /// Gives a service what has arrived of its body, and polls it unless it has responded. Returns whether it responds now.
+    fn poll_service(
+        &mut self,
+        stream: u32,
+        asking: Option<Arc<dyn Observer>>,
+        poll_cx: &mut PollContext<'_, '_>,
+        out: &mut BytesMut,
+    ) -> bool {
+        let accepts_interim = !self.output.is_blocked();
+        let Some(exchange) = self.exchanges.get_mut(stream) else { return false };
+        if let Some(upload) = &mut exchange.upload {
+            let passed_on = upload.poll(stream, !self.is_paused, &mut self.machine, poll_cx, out);
+            if passed_on > 0 {
+                self.machine.pass_on(stream, passed_on, out);
+            }
+        }
+        let Phase::Handler(future) = &mut exchange.phase else { return false };
+        let (polled, interim) = poll_cx.poll_handler(accepts_interim, asking, |cx| future.as_mut().poll(cx));
+        for (status, fields) in interim {
+            let _is_sent = self.machine.encode_interim(stream, status, &fields, out);
+        }
+        let response = match polled {
+            Ok(Poll::Pending) => return false,
+            Ok(Poll::Ready(response)) => response,
+            Err(_) => internal_error(),
         };
+        exchange.phase = Phase::Response(Box::new(response));
+        true
+    }
+
+    /// Encodes the head of a response that is ready, and all of it if it is small. Returns whether nothing is left to send.
+    pub(super) fn begin_response(&mut self, exchange: &mut Exchange, turn: &mut Turn<'_>) -> bool {
+        let Turn { now, date, budget, ref mut out } = *turn;
+        let stream = exchange.stream;
+        let Some(response) = exchange.take_response() else { return false };
         // Interim responses are sent before, and HTTP/2 has no change of protocol (RFC 9113 §8.6).
         let is_valid = !response.status().is_informational() && response.upgrade.is_none();
-        let response = if is_valid { *response } else { internal_error() };
+        let response = if is_valid { response } else { internal_error() };
         let before = out.len();
         Self::record_begin(exchange.record.as_mut(), response.status());
         if matches!(response.body, Body::Silence) {
-            self.drop_upload(&mut exchange, out);
+            self.drop_upload(exchange, out);
             // Not REFUSED_STREAM, after which clients send the request again (RFC 9113 §8.7).
             self.machine.reset(stream, ErrorCode::CANCEL, now, out);
             self.encoded.extend(exchange.record.take());
-            return None;
+            return true;
         }
         self.machine.begin(stream, response.head.encodable(), response.body.length(), date, out);
         let encoded_bytes = match &response.body {
@@ -112,16 +126,16 @@ impl Http2 {
             if let Phase::Body(pump) = &mut exchange.phase {
                 pump.set_body(response.body);
             }
-            return Some(exchange);
+            return false;
         };
         budget.spend(body_bytes);
-        self.drop_upload(&mut exchange, out);
+        self.drop_upload(exchange, out);
         self.machine.close(stream, now);
         if let Some(mut record) = exchange.record.take() {
             record.body_bytes += body_bytes;
             self.encoded.push(record);
         }
-        None
+        true
     }
 
     /// Sends what is encoded, and encodes more as long as the client reads.
@@ -131,8 +145,7 @@ impl Http2 {
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
-        let sent_before = poll_cx.sent_bytes;
-        self.exchanges.iter_mut().for_each(|exchange| exchange.is_blocked = false);
+        let (sent_before, was_blocked) = (poll_cx.sent_bytes, self.output.has_queued());
         loop {
             let raw = if self.output.has_queued() {
                 None
@@ -161,7 +174,7 @@ impl Http2 {
         {
             *last_sign = poll_cx.now;
         }
-        self.poll_blocked(poll_cx, &mut scratch.out);
+        self.read_ahead(was_blocked, poll_cx, &mut scratch.out);
         Ok(())
     }
 
@@ -169,15 +182,11 @@ impl Http2 {
     fn begin_responses(&mut self, poll_cx: &PollContext<'_, '_>, scratch: &mut Scratch) {
         let Scratch { out, date, .. } = scratch;
         let turn = &mut Turn { now: poll_cx.now, date, budget: poll_cx.budget, out };
-        while let Some(at) =
-            self.exchanges.iter().position(|exchange| matches!(exchange.phase, Phase::Response(_)))
+        while self.may_encode(turn.out)
+            && let Some(mut exchange) = self.exchanges.take_response()
         {
-            if !self.may_encode(turn.out) {
-                return;
-            }
-            let exchange = self.exchanges.remove(at);
-            if let Some(exchange) = self.begin_response(exchange, turn) {
-                self.exchanges.insert(at, exchange);
+            if !self.begin_response(&mut exchange, turn) {
+                self.exchanges.insert(exchange);
             }
         }
     }
@@ -185,54 +194,81 @@ impl Http2 {
     /// Frames data of bodies in the order of their priorities, up to a piece that bypasses the buffer.
     fn fill(&mut self, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) -> Option<RawPiece> {
         while out.len() < GATHERED_BYTES && !poll_cx.budget.is_spent() {
-            let at = self.next_to_send()?;
-            let exchange = &mut self.exchanges[at];
-            let (stream, before, start) = (exchange.stream, poll_cx.body_bytes, out.len());
-            let Phase::Body(pump) = &mut exchange.phase else { return None };
-            let mut framing = StreamFraming { machine: &mut self.machine, stream };
-            let filled = pump.fill(&mut framing, poll_cx, out);
-            let framed = poll_cx.body_bytes - before;
-            exchange.served = exchange.served.max(self.turn) + 1;
-            self.turn = exchange.served;
-            if let Some(record) = &mut exchange.record {
-                record.body_bytes += framed;
-                let raw = if let Ok(Filled::Ready(Some(raw))) = &filled { raw.length() } else { 0 };
-                record.sent_bytes += (out.len() - start) as u64 + raw;
-            }
-            if framed > 0 || !matches!(filled, Ok(Filled::Blocked)) {
-                exchange.pace.record_bytes(framed, poll_cx.now);
-            }
-            let raw = match filled {
-                Ok(Filled::Ready(raw)) => raw,
-                Ok(Filled::Idle) => {
-                    exchange.is_blocked = true;
-                    None
+            let stream = self.exchanges.next_body()?;
+            match self.fill_from(stream, poll_cx, out) {
+                Ok(Filled::Ready(None)) => {}
+                Ok(Filled::Ready(raw)) => return raw,
+                Ok(Filled::Blocked) if !self.machine.has_window() => {
+                    self.wait_for_window(poll_cx.now);
+                    return None;
                 }
-                Ok(Filled::Blocked) => {
-                    exchange.pace.start_waiting(poll_cx.now);
-                    exchange.is_blocked = true;
-                    None
-                }
-                Err(end_reason) => {
-                    self.abort(at, end_reason, poll_cx.now, out);
-                    continue;
-                }
-            };
-            if !self.machine.is_in_body(stream) {
-                self.exchanges[at].phase = Phase::Sent;
-            }
-            if raw.is_some() {
-                return raw;
+                Ok(Filled::Blocked | Filled::Idle) => self.exchanges.dequeue(stream),
+                Err(end_reason) => self.abort(stream, end_reason, poll_cx.now, out),
             }
         }
         None
     }
 
+    /// Frames data of a body.
+    fn fill_from(
+        &mut self,
+        stream: u32,
+        poll_cx: &mut PollContext<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Result<Filled, EndReason> {
+        let Some(exchange) = self.exchanges.begin_poll(stream) else { return Ok(Filled::Idle) };
+        let waker = exchange.waker();
+        let Phase::Body(pump) = &mut exchange.phase else { return Ok(Filled::Idle) };
+        if self.is_stopping && pump.is_live() {
+            pump.end_body();
+        }
+        let (before, start) = (poll_cx.body_bytes, out.len());
+        let mut framing = StreamFraming { machine: &mut self.machine, stream };
+        let (filled, due) = poll_cx.poll_part(&waker, |poll_cx| pump.fill(&mut framing, poll_cx, out));
+        let framed = poll_cx.body_bytes - before;
+        exchange.due = due;
+        self.is_out_of_window &= framed == 0;
+        if let Some(record) = &mut exchange.record {
+            record.body_bytes += framed;
+            let raw = if let Ok(Filled::Ready(Some(raw))) = &filled { raw.length() } else { 0 };
+            record.sent_bytes += (out.len() - start) as u64 + raw;
+        }
+        match filled {
+            Ok(Filled::Blocked) => {
+                if framed > 0 {
+                    exchange.pace.record_bytes(framed, poll_cx.now);
+                }
+                exchange.pace.start_waiting(poll_cx.now);
+            }
+            _ => exchange.pace.record_bytes(framed, poll_cx.now),
+        }
+        let turn = exchange.served.max(self.turn) + 1;
+        self.turn = turn;
+        if self.machine.is_in_body(stream) {
+            self.exchanges.reorder(stream, |exchange| exchange.served = turn);
+        } else if filled.is_ok() {
+            exchange.phase = Phase::Sent;
+            self.exchanges.go_on(stream);
+        }
+        filled
+    }
+
+    /// The bodies that can be sent wait for the window of the connection, from when it is used up, or from when they are ready.
+    fn wait_for_window(&mut self, now: Instant) {
+        let was_out = std::mem::replace(&mut self.is_out_of_window, true);
+        let streams = if was_out { self.exchanges.changed() } else { self.exchanges.queued() };
+        for stream in streams {
+            if let Some(exchange) = self.exchanges.get_mut(stream).filter(|exchange| exchange.is_queued) {
+                exchange.pace.start_waiting(now);
+                self.exchanges.change(stream);
+            }
+        }
+    }
+
     /// Closes the streams whose responses the kernel has.
     fn close_sent(&mut self, now: Instant, out: &mut BytesMut) {
-        let is_sent = |exchange: &mut Exchange| matches!(exchange.phase, Phase::Sent);
-        let sent: Vec<_> = self.exchanges.extract_if(.., is_sent).collect();
-        for mut exchange in sent {
+        for stream in self.exchanges.take_encoded() {
+            let Some(mut exchange) = self.exchanges.remove(stream) else { continue };
             self.drop_upload(&mut exchange, out);
             self.machine.close(exchange.stream, now);
             self.encoded.extend(exchange.record.take());
@@ -248,39 +284,48 @@ impl Http2 {
     }
 
     /// Resets a stream whose response cannot be completed.
-    fn abort(&mut self, at: usize, end_reason: EndReason, now: Instant, out: &mut BytesMut) {
-        let mut exchange = self.exchanges.remove(at);
+    fn abort(&mut self, stream: u32, end_reason: EndReason, now: Instant, out: &mut BytesMut) {
+        let Some(mut exchange) = self.exchanges.remove(stream) else { return };
         self.drop_upload(&mut exchange, out);
         let code = match end_reason {
             EndReason::PeerStalled | EndReason::Killed => ErrorCode::CANCEL,
             _ => ErrorCode::INTERNAL_ERROR,
         };
-        self.machine.reset(exchange.stream, code, now, out);
+        self.machine.reset(stream, code, now, out);
         if let Some(mut record) = exchange.record.take() {
             record.finish(end_reason);
         }
     }
 
     /// Resets the streams whose exchanges an operator has ended.
-    pub(super) fn end_killed(&mut self, now: Instant, out: &mut BytesMut) {
-        while let Some(at) = self.exchanges.iter().position(Exchange::is_killed) {
-            self.abort(at, EndReason::Killed, now, out);
+    pub(super) fn end_killed(&mut self, kills: u64, now: Instant, out: &mut BytesMut) {
+        if std::mem::replace(&mut self.kills, kills) != kills {
+            for stream in self.exchanges.streams(Exchange::is_killed) {
+                self.abort(stream, EndReason::Killed, now, out);
+            }
         }
     }
 
-    /// Lets bodies that cannot be sent read ahead from their sources, or give up the client.
-    fn poll_blocked(&mut self, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) {
+    /// Lets bodies that cannot be sent read ahead from their sources, or give up the client: those that have changed, and all when the
+    /// client stops to read.
+    fn read_ahead(&mut self, was_blocked: bool, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) {
         let is_blocked = self.output.has_queued();
-        let mut at = 0;
-        while let Some(exchange) = self.exchanges.get_mut(at) {
-            let without_window = exchange.pace.is_waiting();
-            if let Phase::Body(pump) = &mut exchange.phase
-                && (is_blocked || without_window && exchange.is_blocked)
-                && let Poll::Ready(Err(end_reason)) = pump.poll_blocked(poll_cx)
-            {
-                self.abort(at, end_reason, poll_cx.now, out);
-            } else {
-                at += 1;
+        let mut streams = self.exchanges.changed();
+        if is_blocked && !was_blocked {
+            streams.extend(self.exchanges.queued());
+        }
+        for stream in streams {
+            let Some(exchange) = self.exchanges.get_mut(stream) else { continue };
+            if exchange.reads_ahead || !(is_blocked || exchange.pace.is_waiting()) {
+                continue;
+            }
+            let waker = exchange.waker();
+            let Phase::Body(pump) = &mut exchange.phase else { continue };
+            let (polled, due) = poll_cx.poll_part(&waker, |poll_cx| pump.poll_blocked(poll_cx));
+            (exchange.due, exchange.reads_ahead) = (due, true);
+            self.exchanges.change(stream);
+            if let Poll::Ready(Err(end_reason)) = polled {
+                self.abort(stream, end_reason, poll_cx.now, out);
             }
         }
     }
@@ -310,13 +355,10 @@ impl Http2 {
             }
             poll_cx.wake_at([now + PEER_CHECK_INTERVAL]);
         }
-        self.reject_slow_uploads(connection, &limits, poll_cx, scratch);
-        let mut at = 0;
-        while let Some(exchange) = self.exchanges.get(at) {
-            if is_past(exchange.window_deadline(&limits.http)) {
-                self.abort(at, EndReason::PeerStalled, now, &mut scratch.out);
-            } else {
-                at += 1;
+        if self.exchanges.is_due(now) {
+            self.reject_slow_uploads(connection, &limits, poll_cx, scratch);
+            for stream in self.exchanges.streams(|exchange| is_past(exchange.window_deadline(&limits.http))) {
+                self.abort(stream, EndReason::PeerStalled, now, &mut scratch.out);
             }
         }
         if is_past(self.shutdown_due) {
@@ -332,11 +374,8 @@ impl Http2 {
         if !scratch.out.is_empty() {
             self.write(connection, poll_cx, scratch)?;
         }
-        let of_exchanges = self.exchanges.iter().flat_map(|exchange| {
-            let upload = exchange.upload.as_ref().and_then(|upload| upload.deadline(&limits.http));
-            upload.into_iter().chain(exchange.window_deadline(&limits.http))
-        });
-        poll_cx.wake_at(of_exchanges);
+        let due = self.exchanges.settle(&limits.http, now, |exchange| exchange.show(connection));
+        poll_cx.wake_at(due);
         poll_cx.wake_at(self.half_closed.map(|since| since + limits.http.half_close_timeout));
         poll_cx.wake_at(self.output.deadline(&limits.http));
         poll_cx.wake_at(frame_deadline);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use rudy_http::Limits;
 use rudy_http::h2::{ErrorCode, Priority};
 use rudy_message::Rejection;
 use rudy_service::{EndReason, Response, ServiceSource};
@@ -47,13 +46,13 @@ impl Http2 {
         poll_cx: &mut PollContext<'_, '_>,
         turn: &mut Turn<'_>,
     ) {
-        let Some(at) = self.position(stream) else { return };
         // Without an upload, this is more of a body that is rejected already.
-        let Some(mut upload) = self.exchanges[at].upload.take() else { return };
+        let upload = self.exchanges.get_mut(stream).and_then(|exchange| exchange.upload.take());
+        let Some(mut upload) = upload else { return };
         connection.context.worker.counters.rejected.add(1);
         upload.fail(body_error(rejection));
         self.machine.pass_on(stream, upload.stored_bytes(), turn.out);
-        let mut exchange = self.exchanges.remove(at);
+        let Some(mut exchange) = self.exchanges.remove(stream) else { return };
         let response = match exchange.phase {
             Phase::Handler(future) => self.response_to_rejected(connection, future, rejection, poll_cx),
             Phase::Response(response) => Some(response),
@@ -110,12 +109,10 @@ impl Http2 {
         scratch: &mut Scratch,
     ) {
         let now = poll_cx.now;
-        let is_slow = |exchange: &Exchange, limits: &Limits| {
-            let deadline = exchange.upload.as_ref().and_then(|upload| upload.deadline(limits));
-            deadline.is_some_and(|deadline| deadline <= now)
+        let is_slow = |exchange: &Exchange| {
+            exchange.upload_deadline(&limits.http).is_some_and(|deadline| deadline <= now)
         };
-        let slow = self.exchanges.iter().filter(|exchange| is_slow(exchange, &limits.http));
-        let slow: Vec<_> = slow.map(|exchange| exchange.stream).collect();
+        let slow = self.exchanges.streams(is_slow);
         let Scratch { out, date, .. } = scratch;
         for stream in slow {
             let rejected = (stream, Rejection::BodyTooSlow);

@@ -7,6 +7,7 @@ use rudy_service::{Service, ServiceSource};
 use socket2::SockRef;
 
 use super::Http2;
+use super::exchanges::Exchanges;
 use super::stored::StoredBytes;
 use crate::driver::output::Output;
 use crate::driver::{Connection, State};
@@ -33,9 +34,12 @@ impl<S: ServiceSource> Connection<S> {
         State::Http2(Box::new(Http2 {
             machine,
             output,
-            exchanges: Vec::new(),
+            exchanges: Exchanges::default(),
             encoded: Vec::new(),
             turn: 0,
+            kills: self.context.worker.active.kills(),
+            is_out_of_window: false,
+            is_stopping: false,
             stored: StoredBytes::default(),
             is_paused: false,
             unread: unread.to_vec(),

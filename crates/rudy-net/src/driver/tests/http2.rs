@@ -23,7 +23,7 @@ use crate::transport::unacknowledged;
 /// Types and flags of frames (RFC 9113 §6).
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
 pub(super) const PING: u8 = 6;
 pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
@@ -91,6 +91,11 @@ impl Pair {
         let error = self.client.read_to_end(&mut self.received).err();
         assert!(error.is_none_or(|error| error.kind() == io::ErrorKind::WouldBlock));
         is_open
+    }
+
+    /// Whether the connection was woken since the last call.
+    pub(super) fn is_woken(&self) -> bool {
+        self.wakes.0.swap(0, Ordering::Relaxed) > 0
     }
 
     fn poll(&mut self) {

@@ -11,6 +11,7 @@ mod stored;
 mod tls;
 mod toy;
 mod transport;
+mod wakes;
 
 use rudy_service::{ExchangeOutcome, Reply, Request};
 

@@ -127,6 +127,7 @@ impl Client {
             Event::End { stream, trailers: Some(fields) } => format!("{stream} end {fields:?}"),
             Event::Reset { stream, code, reason: None } => format!("{stream} cancelled {code}"),
             Event::Reset { stream, code, reason: Some(_) } => format!("{stream} failed {code}"),
+            Event::Window { stream } => format!("{stream} has a window"),
             Event::Priority { stream, priority } => format!("{stream} urgency {}", priority.urgency),
             Event::Data { .. } => unreachable!(),
         });

@@ -308,7 +308,8 @@ impl Driver {
                 assert!(was_open || reason.is_some());
                 *newest = (*newest).max(*stream);
             }
-            Event::Rejected { stream, .. } | Event::Priority { stream, .. } => {
+            Event::Window { stream: 0 } => {}
+            Event::Rejected { stream, .. } | Event::Priority { stream, .. } | Event::Window { stream } => {
                 assert!(requests.contains_key(stream));
             }
         }
