@@ -35,6 +35,8 @@ pub(crate) struct Scratch {
     pub(crate) machine: Option<Box<ServerConnection>>,
     /// The request head that is decoded, in HTTP/2.
     pub(crate) head: HeadBuffers,
+    /// A piece of a body, in frames or in records. Empty at first.
+    pub(crate) piece: Box<[u8]>,
 }
 
 impl Scratch {
@@ -46,6 +48,7 @@ impl Scratch {
             date_due: Instant::now() + DATE_AGE_MAX,
             machine: None,
             head: HeadBuffers::default(),
+            piece: Box::default(),
         }
     }
 
@@ -62,10 +65,7 @@ impl Scratch {
 
     /// Returns the input buffer, enlarged to `bytes` if it is smaller.
     pub(crate) fn input_at_least(&mut self, bytes: usize) -> &mut [u8] {
-        if self.input.len() < bytes {
-            self.input = vec![0; bytes].into_boxed_slice();
-        }
-        &mut self.input
+        at_least(&mut self.input, bytes)
     }
 
     /// Like [`Self::borrow`], with the date updated to `now`.
@@ -77,6 +77,14 @@ impl Scratch {
         }
         scratch
     }
+}
+
+/// Enlarges a buffer to `bytes` if it is smaller.
+pub(crate) fn at_least(buffer: &mut Box<[u8]>, bytes: usize) -> &mut [u8] {
+    if buffer.len() < bytes {
+        *buffer = vec![0; bytes].into_boxed_slice();
+    }
+    buffer
 }
 
 /// Borrowed buffers. Dropping them returns them to the thread.

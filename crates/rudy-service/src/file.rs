@@ -24,8 +24,17 @@ const READ_BYTES: usize = 128 * 1024;
 /// [`io::ErrorKind::WouldBlock`] if the first byte is not cached, or if the file system cannot report it.
 /// Other errors come from the file system.
 pub fn read_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let read = match read_if_cached(&file, buffer, offset) {
-        Err(Errno::OPNOTSUPP) if is_in_memory(&file) => rustix::io::pread(&file, buffer, offset),
+    read_cached_into(file, &mut [IoSliceMut::new(buffer)], offset)
+}
+
+/// Like [`read_cached`], into several buffers.
+///
+/// # Errors
+///
+/// As those of [`read_cached`].
+pub fn read_cached_into(file: impl AsFd, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    let read = match rustix::io::preadv2(&file, buffers, offset, ReadWriteFlags::NOWAIT) {
+        Err(Errno::OPNOTSUPP) if is_in_memory(&file) => rustix::io::preadv(&file, buffers, offset),
         Err(Errno::OPNOTSUPP) => Err(Errno::AGAIN),
         read => read,
     };

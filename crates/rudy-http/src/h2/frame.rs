@@ -5,14 +5,14 @@ use bytes::{BufMut, BytesMut};
 use super::ErrorCode;
 
 /// The size of the head of a frame.
-pub(super) const HEAD_BYTES: usize = 9;
+pub const HEAD_BYTES: usize = 9;
 
 /// The maximum size of a payload that this side accepts: the default of SETTINGS_MAX_FRAME_SIZE, which no peer may exceed.
 /// It is also the maximum that this side sends: larger frames save nothing, and delay streams of a higher priority.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// The maximum size of the data that this side sends in a frame: with its head, the frame fits a TLS record of 16 KiB.
-pub(super) const DATA_BYTES_MAX: usize = PAYLOAD_BYTES_MAX - HEAD_BYTES;
+pub const DATA_BYTES_MAX: usize = PAYLOAD_BYTES_MAX - HEAD_BYTES;
 
 /// What a client sends first (RFC 9113 §3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

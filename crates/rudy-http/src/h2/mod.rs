@@ -23,7 +23,7 @@ mod stream;
 mod window;
 
 pub use error::{ConnectionError, ErrorCode};
-pub use frame::PREFACE;
+pub use frame::{DATA_BYTES_MAX, HEAD_BYTES, PREFACE};
 pub use priority::Priority;
 pub use server::{Event, HeadBuffers, ServerConnection};
 

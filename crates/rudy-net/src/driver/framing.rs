@@ -7,6 +7,17 @@ use http::HeaderMap;
 use rudy_http::h1::ServerConnection;
 use rudy_message::LengthError;
 
+/// The layout of frames.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    /// The size of the head of a frame.
+    pub(crate) head_bytes: usize,
+    /// The maximum size of the data in a frame.
+    pub(crate) data_bytes: usize,
+    /// The maximum number of frames at once.
+    pub(crate) frames: usize,
+}
+
 /// The framing of a response whose head is encoded.
 pub(crate) trait Framing {
     /// Returns how many bytes of the body the peer accepts now. When the window grows, the connection is
@@ -15,10 +26,10 @@ pub(crate) trait Framing {
         u64::MAX
     }
 
-    /// Whether other bodies share the connection. A frame must not begin then before its bytes are there: a file that shrinks would
-    /// end the connection.
-    fn is_shared(&self) -> bool {
-        false
+    /// Returns the layout of frames, if other bodies share the connection. A frame must not begin then before its bytes are there: a
+    /// file that shrinks would end the connection.
+    fn layout(&self) -> Option<Layout> {
+        None
     }
 
     /// Whether the end of the body is encoded, or the response has no body.

@@ -8,6 +8,7 @@
 
 mod dispatch;
 mod exchange;
+mod frames;
 mod framing;
 mod head;
 mod http2;

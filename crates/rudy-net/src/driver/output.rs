@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Instant;
@@ -12,8 +11,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use rudy_http::Limits;
 use rudy_http::h1::Pace;
 use rudy_service::file::{is_cached, read_into_cache};
-use rudy_service::{EndReason, FileRange, GATHERED_BYTES, Piped};
+use rudy_service::{EndReason, FileRange, Piped};
 
+use super::frames::Frames;
 use super::poll_context::PollContext;
 use super::record::Record;
 use crate::transport::Stream;
@@ -55,6 +55,8 @@ pub(crate) enum RawPiece {
     File(FileRange),
     /// It is never split.
     Pipe(Piped),
+    /// Frames that are complete. They are never split.
+    Frames(Frames),
 }
 
 impl Output {
@@ -185,6 +187,7 @@ impl Output {
 impl Backlog {
     /// Adds framed bytes, and a piece to send after them.
     fn push(&mut self, framed: &mut BytesMut, raw: Option<RawPiece>) {
+        let raw = raw.map(RawPiece::store);
         match self.queue.back_mut() {
             _ if framed.is_empty() && raw.is_none() => return,
             Some(last) if last.raw.is_none() => {
@@ -220,6 +223,7 @@ impl RawPiece {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File(range) => range.length,
             Self::Pipe(piped) => piped.length(),
+            Self::Frames(frames) => frames.remaining() as u64,
         }
     }
 
@@ -235,7 +239,15 @@ impl RawPiece {
                 range.length -= length;
                 Self::File(first)
             }
-            Self::Pipe(_) => std::mem::replace(self, Self::Bytes(Bytes::new())),
+            Self::Pipe(_) | Self::Frames(_) => std::mem::replace(self, Self::Bytes(Bytes::new())),
+        }
+    }
+
+    /// Frees the buffer of the thread.
+    fn store(self) -> Self {
+        match self {
+            Self::Frames(frames) => Self::Bytes(frames.store()),
+            other => other,
         }
     }
 }
@@ -268,6 +280,7 @@ fn poll_segment(
     loop {
         let sent = match raw {
             Some(RawPiece::Bytes(bytes)) => ready!(poll_write_with(io, poll_cx, framed, bytes))?,
+            Some(RawPiece::Frames(frames)) => ready!(poll_write_with(io, poll_cx, framed, frames))?,
             Some(RawPiece::File(range)) if framed.is_empty() => ready!(poll_file(io, poll_cx, range))?,
             Some(RawPiece::Pipe(piped)) if framed.is_empty() => {
                 ready!(io.poll_send_piped(poll_cx.cx, piped)).map_err(|_| EndReason::PeerGone)? as u64
@@ -296,19 +309,19 @@ fn poll_write(
     })
 }
 
-/// Writes framed bytes together with `bytes`.
+/// Writes framed bytes together with those of a piece.
 fn poll_write_with(
     io: &mut Stream,
     poll_cx: &mut PollContext<'_, '_>,
     framed: &mut BytesMut,
-    bytes: &mut Bytes,
+    piece: &mut impl Buf,
 ) -> Poll<Result<u64, EndReason>> {
-    let slices = [IoSlice::new(framed), IoSlice::new(bytes)];
+    let slices = [IoSlice::new(framed), IoSlice::new(piece.chunk())];
     let slices = if framed.is_empty() { &slices[1..] } else { &slices[..] };
     let written = ready!(io.poll_write(poll_cx.cx, slices, false)).map_err(|_| EndReason::PeerGone)?;
     let written_framed = written.min(framed.len());
     framed.advance(written_framed);
-    bytes.advance(written - written_framed);
+    piece.advance(written - written_framed);
     Poll::Ready(Ok(written as u64))
 }
 
@@ -335,21 +348,8 @@ fn poll_file(
     Poll::Ready(Ok(sent))
 }
 
-/// Reads the first bytes of a piece of a file that is cached, for a frame that does not end the connection if this fails.
-pub(super) fn read_piece(range: &FileRange, length: u64) -> Result<Bytes, EndReason> {
-    let length = usize::try_from(length).map_or(GATHERED_BYTES, |length| length.min(GATHERED_BYTES));
-    let mut bytes = vec![0; length];
-    match range.file.read_exact_at(&mut bytes, range.start) {
-        Ok(()) if !range.has_shrunk() => Ok(bytes.into()),
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            range.log_failure(&error);
-            Err(EndReason::Aborted)
-        }
-        Ok(()) | Err(_) => Err(shrunk(range)),
-    }
-}
-
-fn shrunk(range: &FileRange) -> EndReason {
+/// Logs that a file has become shorter.
+pub(super) fn shrunk(range: &FileRange) -> EndReason {
     range.log_failure(&"it became shorter while it was sent; replace a file by renaming a new one over it");
     EndReason::Aborted
 }

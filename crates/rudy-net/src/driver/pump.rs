@@ -9,8 +9,9 @@ use bytes::BytesMut;
 use rudy_message::LengthError;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, EndReason, GATHERED_BYTES};
 
-use super::framing::Framing;
-use super::output::{Output, RawPiece, Reading, poll_cached, read_piece};
+use super::frames::Frames;
+use super::framing::{Framing, Layout};
+use super::output::{Output, RawPiece, Reading, poll_cached};
 use super::poll_context::PollContext;
 use crate::transport::Stream;
 
@@ -28,6 +29,42 @@ struct Unframed {
     raw: RawPiece,
     /// Reads the next part of a file into the page cache.
     reading: Option<Reading>,
+    /// Whether a part of the file was sent, before which it was as long as expected.
+    has_begun: bool,
+}
+
+impl Unframed {
+    /// Copies the start of the piece into frames, at most `bytes`, and removes it. Returns its size; `None` if it is read from a disk.
+    fn copy(
+        &mut self,
+        bytes: usize,
+        frames: &mut Frames,
+        poll_cx: &mut PollContext<'_, '_>,
+    ) -> Result<Option<usize>, EndReason> {
+        let RawPiece::File(range) = &mut self.raw else {
+            if let RawPiece::Bytes(data) = &mut self.raw {
+                frames.copy(&data.split_to(bytes));
+            }
+            return Ok(Some(bytes));
+        };
+        let is_first = !self.has_begun;
+        let mut read = None;
+        if self.reading.is_none() {
+            read = frames.read(range, bytes, (false, is_first))?;
+        }
+        if read.is_none()
+            && let Poll::Ready(cached) = poll_cached(range, bytes as u64, &mut self.reading, poll_cx)?
+        {
+            let cached = usize::try_from(cached).unwrap_or(bytes).min(bytes);
+            read = frames.read(range, cached, (true, is_first))?;
+        }
+        if let Some(read) = read {
+            self.has_begun = true;
+            range.start += read as u64;
+            range.length -= read as u64;
+        }
+        Ok(read)
+    }
 }
 
 /// A body that has failed, while the data before the failure is sent.
@@ -67,7 +104,7 @@ impl Pump {
 
     fn set_rest(&mut self, raw: RawPiece) {
         if raw.length() > 0 {
-            self.rest = Some(Box::new(Unframed { raw, reading: None }));
+            self.rest = Some(Box::new(Unframed { raw, reading: None, has_begun: false }));
         }
     }
 
@@ -176,13 +213,13 @@ impl Pump {
             }
             if let Some(rest) = &mut self.rest {
                 let mut length = rest.raw.length().min(max);
+                if let Some(layout) = framing.layout() {
+                    return self.frame_piece(layout, length, framing, poll_cx, out);
+                }
                 if let RawPiece::File(range) = &rest.raw {
                     match poll_cached(range, length, &mut rest.reading, poll_cx)? {
                         Poll::Ready(cached) => length = cached.min(max),
                         Poll::Pending => return Ok(Filled::Idle),
-                    }
-                    if framing.is_shared() {
-                        return self.frame_copy(length, framing, poll_cx, out);
                     }
                 }
                 return self.frame_rest(length, framing, poll_cx, out);
@@ -222,24 +259,28 @@ impl Pump {
         Ok(Filled::Ready(Some(first)))
     }
 
-    /// Frames the first bytes of a file, which are read first.
-    fn frame_copy(
+    /// Copies the next bytes of a large piece or of a file into frames.
+    fn frame_piece(
         &mut self,
+        layout: Layout,
         length: u64,
         framing: &mut impl Framing,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
-        let Some(Unframed { raw: RawPiece::File(range), .. }) = self.rest.as_deref_mut() else {
+        let Some(rest) = self.rest.as_deref_mut() else { return Ok(Filled::Ready(None)) };
+        if poll_cx.budget.bytes() < layout.data_bytes as u64 {
+            // Not worth a frame.
+            poll_cx.budget.spend(u64::MAX);
             return Ok(Filled::Ready(None));
-        };
-        let mut first = RawPiece::Bytes(read_piece(range, length)?);
-        let framed = framing.begin_raw(first.length(), out).map_err(length_error)?;
-        poll_cx.framed(framed);
-        range.start += framed;
-        range.length -= framed;
+        }
+        let mut frames = Frames::new(layout);
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(frames.data_bytes_max());
+        let Some(copied) = rest.copy(length, &mut frames, poll_cx)? else { return Ok(Filled::Idle) };
+        frames.begin(copied, out, |bytes, out| framing.begin_raw(bytes, out)).map_err(length_error)?;
+        poll_cx.framed(copied as u64);
         self.rest.take_if(|rest| rest.raw.length() == 0);
-        Ok(Filled::Ready(Some(first.split_to(framed))))
+        Ok(Filled::Ready(Some(RawPiece::Frames(frames))))
     }
 
     /// Frames a small piece, and stores a large one.

@@ -15,14 +15,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use bytes::BytesMut;
 use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, Tls};
 use tokio::io::ReadBuf;
 
 use self::handshake::Handshake;
 pub(crate) use self::handshake::PlainHttp;
 pub(crate) use self::handshakes::{Handshakes, Unfinished};
-use self::record_size::RecordSize;
-use crate::scratch::Scratch;
+use self::record_size::{BATCH_BYTES_MAX, FIRST_BYTES, RecordSize};
+use crate::scratch::{Scratch, at_least};
 use crate::transport::{ChooseSite, PARTIAL_READ_BYTES, Stream, Transport};
 use crate::yield_now::yield_now;
 
@@ -31,6 +32,9 @@ const INPUT_BYTES_MIN: usize = 2 * RECORD_BYTES_MAX;
 
 /// The maximum size of a record with its header: in TLS 1.2, 2048 bytes more than the plaintext (RFC 5246 §6.2.3).
 const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAINTEXT_BYTES_MAX + 2048;
+
+/// The maximum size of the records that are encrypted and sent at once, of which the first ones may be small.
+const RECORDS_BYTES_MAX: usize = BATCH_BYTES_MAX + (BATCH_BYTES_MAX / FIRST_BYTES) * RECORD_OVERHEAD_BYTES;
 
 /// The size of the messages of a handshake that a response follows: two tickets, or the reply to early data.
 const MESSAGES_BYTES_MAX: usize = 2048;
@@ -104,19 +108,44 @@ impl TlsStream {
         Poll::Ready(Ok(if read == 0 { 0 } else { before + read }))
     }
 
-    /// Encrypts `plaintext` as one record and sends it. The connection keeps what the socket does not accept.
-    fn poll_record(
+    /// Encrypts the first `limit` bytes of the slices. Returns the size of the records in `buffer`.
+    fn encrypt(
         &mut self,
-        cx: &mut Context<'_>,
-        plaintext: &[u8],
-        scratch: &mut [u8],
-        more: bool,
-    ) -> io::Result<()> {
+        slices: &[IoSlice<'_>],
+        limit: usize,
+        gathered: &mut BytesMut,
+        buffer: &mut Box<[u8]>,
+    ) -> io::Result<usize> {
         let State::Established(session, _) = &mut self.state else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let length = session.send(&mut self.received, plaintext, scratch).map_err(io::Error::other)?;
-        let records = &scratch[..length];
+        let (now, mut left, mut encrypted) = (Instant::now(), limit, 0);
+        let mut slices = slices.iter().map(|slice| &**slice);
+        let mut slice = slices.next().unwrap_or_default();
+        while left > 0 {
+            let size = self.record_size.get(now).min(left);
+            gathered.clear();
+            while slice.len() + gathered.len() < size {
+                gathered.extend_from_slice(slice);
+                slice = slices.next().unwrap_or_default();
+            }
+            let (last, rest) = slice.split_at(size - gathered.len());
+            slice = rest;
+            let mut record = last;
+            if !gathered.is_empty() {
+                gathered.extend_from_slice(last);
+                record = &gathered[..];
+            }
+            let room = &mut at_least(buffer, RECORDS_BYTES_MAX)[encrypted..];
+            encrypted += session.send(&mut self.received, record, room).map_err(io::Error::other)?;
+            self.record_size.sent(size);
+            left -= size;
+        }
+        Ok(encrypted)
+    }
+
+    /// Sends records. The connection keeps what the socket does not accept.
+    fn poll_records(&mut self, cx: &mut Context<'_>, mut records: &[u8], more: bool) -> io::Result<()> {
         if !self.unsent.is_empty() {
             self.unsent.extend_from_slice(records);
             return match self.poll_unsent(cx, more) {
@@ -124,14 +153,15 @@ impl TlsStream {
                 Poll::Pending => Ok(()),
             };
         }
-        let mut sent = 0;
-        while sent < length {
-            match self.io.poll_write(cx, &[IoSlice::new(&records[sent..])], more) {
-                Poll::Ready(written) => sent += written?,
+        let all_bytes = records.len();
+        while !records.is_empty() {
+            match self.io.poll_write(cx, &[IoSlice::new(records)], more) {
+                Poll::Ready(written) => records = &records[written?..],
                 Poll::Pending => break,
             }
         }
-        self.unsent = records[sent..].to_vec();
+        self.record_size.left(records.len(), all_bytes);
+        self.unsent = records.to_vec();
         Ok(())
     }
 }
@@ -242,20 +272,13 @@ impl Transport for TlsStream {
             ready!(self.poll_unsent(cx, true))?;
         }
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        // What is left of those messages is copied.
+        let most = if self.unsent.is_empty() { self.record_size.batch() } else { RECORD_PLAINTEXT_BYTES_MAX };
+        let limit = total.min(most);
         let mut scratch = Scratch::borrow();
-        let Scratch { input, out, .. } = &mut *scratch;
-        let limit = self.record_size.get(Instant::now()).min(input.len() - RECORD_OVERHEAD_BYTES).min(total);
-        let record = match slices.first() {
-            Some(first) if first.len() >= limit => &first[..limit],
-            _ => {
-                for slice in slices {
-                    out.extend_from_slice(&slice[..slice.len().min(limit - out.len())]);
-                }
-                &out[..]
-            }
-        };
-        self.poll_record(cx, record, input, more || limit < total)?;
-        self.record_size.sent(limit);
+        let Scratch { out, piece, .. } = &mut *scratch;
+        let encrypted = self.encrypt(slices, limit, out, piece)?;
+        self.poll_records(cx, &piece[..encrypted], more || limit < total)?;
         Poll::Ready(Ok(limit))
     }
 
@@ -273,11 +296,12 @@ impl Transport for TlsStream {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_unsent(cx, true))?;
         let mut scratch = Scratch::borrow();
-        let room = length.min(scratch.input.len());
-        let read = file.read_at(&mut scratch.input[..room], offset)?;
+        let room = length.min(self.record_size.batch());
+        let piece = &mut at_least(&mut scratch.piece, BATCH_BYTES_MAX)[..room];
+        let read = file.read_at(piece, offset)?;
         let mut sent = 0;
         while sent < read && self.unsent.is_empty() {
-            let slices = [IoSlice::new(&scratch.input[sent..read])];
+            let slices = [IoSlice::new(&piece[sent..read])];
             sent += ready!(self.poll_write(cx, &slices, read < length))?;
         }
         Poll::Ready(Ok(sent))

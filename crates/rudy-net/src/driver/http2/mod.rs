@@ -54,6 +54,9 @@ pub(super) struct Http2 {
     is_out_of_window: bool,
     /// Whether the exchanges know that the server stops.
     is_stopping: bool,
+    /// How many frames with a large piece are sent at once: twice as many as the last time, since the client has accepted those. So a slow
+    /// client makes the connection store at most as much as the kernel.
+    frames: usize,
     stored: StoredBytes,
     /// Whether nothing is read, because all connections store too much of request bodies.
     is_paused: bool,

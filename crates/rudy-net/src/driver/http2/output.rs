@@ -5,13 +5,14 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rudy_http::h2::ErrorCode;
+use rudy_http::h2::{DATA_BYTES_MAX, ErrorCode};
 use rudy_service::{Body, EndReason, GATHERED_BYTES, Observer, ServiceSource};
 
 use super::exchange::{Exchange, Phase};
 use super::framing::StreamFraming;
 use super::input::Turn;
 use super::{Fault, Http2};
+use crate::driver::frames::FRAMES_MAX;
 use crate::driver::input::PEER_CHECK_INTERVAL;
 use crate::driver::output::RawPiece;
 use crate::driver::poll_context::PollContext;
@@ -157,10 +158,15 @@ impl Http2 {
             if !has_output {
                 break;
             }
+            let piece_bytes = raw.as_ref().map_or(0, RawPiece::length);
             let sent = self.output.poll(&mut connection.io, poll_cx, &mut scratch.out, raw)?;
             if sent.is_pending() {
+                self.frames = 1;
                 self.output.add_earlier(std::mem::take(&mut self.encoded));
                 break;
+            }
+            if piece_bytes >= (self.frames * DATA_BYTES_MAX) as u64 {
+                self.frames = (2 * self.frames).min(FRAMES_MAX);
             }
             self.output.release();
             self.close_sent(poll_cx.now, &mut scratch.out);
@@ -223,7 +229,7 @@ impl Http2 {
             pump.end_body();
         }
         let (before, start) = (poll_cx.body_bytes, out.len());
-        let mut framing = StreamFraming { machine: &mut self.machine, stream };
+        let mut framing = StreamFraming { machine: &mut self.machine, stream, frames: self.frames };
         let (filled, due) = poll_cx.poll_part(&waker, |poll_cx| pump.fill(&mut framing, poll_cx, out));
         let framed = poll_cx.body_bytes - before;
         exchange.due = due;

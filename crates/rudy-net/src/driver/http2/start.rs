@@ -40,6 +40,7 @@ impl<S: ServiceSource> Connection<S> {
             kills: self.context.worker.active.kills(),
             is_out_of_window: false,
             is_stopping: false,
+            frames: 1,
             stored: StoredBytes::default(),
             is_paused: false,
             unread: unread.to_vec(),

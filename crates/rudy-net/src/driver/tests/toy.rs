@@ -17,7 +17,7 @@ use rudy_service::{Body, EndReason};
 use tokio::io::ReadBuf;
 
 use crate::Counters;
-use crate::driver::framing::Framing;
+use crate::driver::framing::{Framing, Layout};
 use crate::driver::output::{Output, RawPiece};
 use crate::driver::poll_context::{Budget, PollContext};
 use crate::driver::pump::{Filled, Pump};
@@ -70,8 +70,9 @@ impl Framing for Frames<'_> {
         *self.window
     }
 
-    fn is_shared(&self) -> bool {
-        true
+    fn layout(&self) -> Option<Layout> {
+        let data_bytes = usize::try_from(FRAME_BYTES).unwrap();
+        Some(Layout { head_bytes: 6, data_bytes, frames: 1 })
     }
 
     fn has_ended(&self) -> bool {
