@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -24,6 +23,9 @@ use crate::scratch::Scratch;
 /// A read of fewer bytes costs more than its bytes, and should complete something. A packet of a client has more, unless it is
 /// the end of a message.
 pub(crate) const PARTIAL_READ_BYTES: usize = 256;
+
+/// A piece that is copied: a record of TLS.
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// A byte stream with the operations that a server needs. Its descriptor is that of the socket.
 pub trait Transport: AsFd + Send + Sync {
@@ -88,26 +90,25 @@ pub trait Transport: AsFd + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a piece of `file`. `Ok(0)` means the end of the file. For a socket the kernel sends the bytes. A
-    /// session, which transforms the bytes, reads and writes them.
+    /// Returns how much of a large piece to copy for one [write](Self::poll_write), since a session transforms the bytes. `None` for a
+    /// socket, to which the kernel sends files.
+    fn piece_bytes(&self) -> Option<usize> {
+        Some(PIECE_BYTES)
+    }
+
+    /// Sends a piece of `file`. `Ok(0)` means the end of the file. Only a transport without [`Self::piece_bytes`] can.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or the socket or the session is broken.
+    /// The file cannot be read, the socket is broken, or the transport is a session.
     fn poll_send_file(
         &mut self,
-        cx: &mut Context<'_>,
-        file: &File,
-        offset: u64,
-        length: usize,
+        _cx: &mut Context<'_>,
+        _file: &File,
+        _offset: u64,
+        _length: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut scratch = Scratch::borrow();
-        let room = length.min(scratch.input.len());
-        let read = file.read_at(&mut scratch.input[..room], offset)?;
-        if read == 0 {
-            return Poll::Ready(Ok(0));
-        }
-        self.poll_write(cx, &[io::IoSlice::new(&scratch.input[..read])], read < length)
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
     /// Sends bytes of a pipe, which are left in it otherwise. Only a [plain socket](Stream::plain_socket) can.
@@ -378,6 +379,10 @@ macro_rules! socket {
                 more: bool,
             ) -> Poll<io::Result<usize>> {
                 poll_send(self, cx, slices, more)
+            }
+
+            fn piece_bytes(&self) -> Option<usize> {
+                None
             }
 
             fn poll_send_file(

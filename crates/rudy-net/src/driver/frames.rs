@@ -30,14 +30,15 @@ impl Frames {
 
     /// Returns the maximum size of the data.
     pub(super) fn data_bytes_max(&self) -> usize {
-        self.layout.frames.min(FRAMES_MAX) * self.layout.data_bytes
+        self.layout.frames * self.layout.data_bytes
     }
 
     /// Returns the places of `bytes` of data.
     fn places(&mut self, mut bytes: usize) -> [&mut [u8]; FRAMES_MAX] {
         let Layout { head_bytes, data_bytes, .. } = self.layout;
         let frame_bytes = head_bytes + data_bytes;
-        let mut frames = at_least(&mut self.scratch.piece, FRAMES_MAX * frame_bytes).chunks_mut(frame_bytes);
+        let room = at_least(&mut self.scratch.piece, self.layout.frames * frame_bytes);
+        let mut frames = room.chunks_mut(frame_bytes);
         std::array::from_fn(|_| {
             let frame = frames.next().unwrap_or_default();
             let length = bytes.min(data_bytes);
@@ -76,15 +77,13 @@ impl Frames {
                 Err(EndReason::Aborted)
             }
             Ok(read) => {
-                // Between the first piece and the last one, a change goes unnoticed, as in one call of `sendfile`.
-                let is_checked = is_first || read < bytes || read as u64 == range.length;
-                let has_shrunk = read == 0 || is_checked && range.has_shrunk();
+                let has_shrunk = read == 0 || has_shrunk(range, read as u64, is_first);
                 if has_shrunk { Err(shrunk(range)) } else { Ok(Some(read)) }
             }
         }
     }
 
-    /// Writes the heads of the frames with `bytes` of data. `begin` appends the head for so many bytes.
+    /// Writes the heads of the frames with `bytes` of data, or what precedes data without frames. `begin` appends the head for so many bytes.
     pub(super) fn begin(
         &mut self,
         mut bytes: usize,
@@ -92,8 +91,11 @@ impl Frames {
         mut begin: impl FnMut(u64, &mut BytesMut) -> Result<u64, LengthError>,
     ) -> Result<(), LengthError> {
         let Layout { head_bytes, data_bytes, .. } = self.layout;
-        let (before, frame_bytes) = (out.len(), head_bytes + data_bytes);
-        let buffer = at_least(&mut self.scratch.piece, FRAMES_MAX * frame_bytes);
+        let (before, buffer) = (out.len(), &mut self.scratch.piece);
+        if head_bytes == 0 {
+            self.end = bytes;
+            return begin(bytes as u64, out).map(|_| ());
+        }
         while bytes > 0 {
             let length = bytes.min(data_bytes);
             let begun = begin(length as u64, out);
@@ -113,6 +115,12 @@ impl Frames {
     pub(super) fn store(&self) -> Bytes {
         Bytes::copy_from_slice(self.chunk())
     }
+}
+
+/// Whether a file has become shorter. Checked only with its first bytes and its last ones: between them, a change goes unnoticed, as in one
+/// call of `sendfile`.
+pub(super) fn has_shrunk(range: &FileRange, next_bytes: u64, is_first: bool) -> bool {
+    (is_first || next_bytes == range.length) && range.has_shrunk()
 }
 
 impl Buf for Frames {

@@ -7,10 +7,10 @@ use http::HeaderMap;
 use rudy_http::h1::ServerConnection;
 use rudy_message::LengthError;
 
-/// The layout of frames.
+/// The layout of a piece that is copied before it is sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
-    /// The size of the head of a frame.
+    /// The size of the head of a frame; 0 without frames.
     pub(crate) head_bytes: usize,
     /// The maximum size of the data in a frame.
     pub(crate) data_bytes: usize,
@@ -24,12 +24,6 @@ pub(crate) trait Framing {
     /// polled again.
     fn window(&self) -> u64 {
         u64::MAX
-    }
-
-    /// Returns the layout of frames, if other bodies share the connection. A frame must not begin then before its bytes are there: a
-    /// file that shrinks would end the connection.
-    fn layout(&self) -> Option<Layout> {
-        None
     }
 
     /// Whether the end of the body is encoded, or the response has no body.

@@ -208,7 +208,7 @@ impl Backlog {
         while let Some(Segment { framed, raw }) = self.queue.front_mut() {
             // The file may have left the page cache while it waited for the client.
             if let Some(RawPiece::File(range)) = raw {
-                ready!(poll_cached(range, range.length, &mut self.reading, poll_cx))?;
+                ready!(poll_cached(range, range.length, &mut self.reading, false, poll_cx))?;
             }
             ready!(poll_segment(io, poll_cx, framed, raw))?;
             self.queue.pop_front();
@@ -253,14 +253,17 @@ impl RawPiece {
 }
 
 /// Waits until a piece of a file can be sent without waiting for a disk, which would block every connection
-/// of the core. Ready with the number of bytes: `length`, or the length of the finished read.
+/// of the core. Ready with the number of bytes: `length`, or the length of the finished read. `follows` is whether the bytes before the piece
+/// were cached, so that its first page is.
 pub(super) fn poll_cached(
     range: &FileRange,
     length: u64,
     reading: &mut Option<Reading>,
+    follows: bool,
     poll_cx: &mut PollContext<'_, '_>,
 ) -> Poll<Result<u64, EndReason>> {
-    if reading.is_none() && is_cached(&range.file, range.start, length) {
+    let start = if follows { range.start + length.saturating_sub(1) } else { range.start };
+    if reading.is_none() && is_cached(&range.file, start, range.start + length - start) {
         return Poll::Ready(Ok(length));
     }
     let (future, length) = reading
@@ -325,8 +328,7 @@ fn poll_write_with(
     Poll::Ready(Ok(written as u64))
 }
 
-/// Sends a piece of a file. Aborts the response if the file has shrunk. A change between this check and the kernel's read goes
-/// unnoticed.
+/// Sends a piece of a file. Aborts the response if the file has become shorter than the piece.
 fn poll_file(
     io: &mut Stream,
     poll_cx: &mut PollContext<'_, '_>,
@@ -335,7 +337,7 @@ fn poll_file(
     let length = usize::try_from(range.length).unwrap_or(usize::MAX);
     let sent = ready!(io.poll_send_file(poll_cx.cx, &range.file, range.start, length));
     let sent = match sent.map_err(|error| (file_error_reason(&error), error)) {
-        Ok(sent) if sent > 0 && !range.has_shrunk() => sent as u64,
+        Ok(sent) if sent > 0 => sent as u64,
         Ok(_) => return Poll::Ready(Err(shrunk(range))),
         Err((EndReason::Aborted, error)) => {
             range.log_failure(&error);

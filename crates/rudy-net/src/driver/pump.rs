@@ -9,9 +9,9 @@ use bytes::BytesMut;
 use rudy_message::LengthError;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, EndReason, GATHERED_BYTES};
 
-use super::frames::Frames;
+use super::frames::{Frames, has_shrunk};
 use super::framing::{Framing, Layout};
-use super::output::{Output, RawPiece, Reading, poll_cached};
+use super::output::{Output, RawPiece, Reading, poll_cached, shrunk};
 use super::poll_context::PollContext;
 use crate::transport::Stream;
 
@@ -29,7 +29,7 @@ struct Unframed {
     raw: RawPiece,
     /// Reads the next part of a file into the page cache.
     reading: Option<Reading>,
-    /// Whether a part of the file was sent, before which it was as long as expected.
+    /// Whether a part was sent.
     has_begun: bool,
 }
 
@@ -53,7 +53,7 @@ impl Unframed {
             read = frames.read(range, bytes, (false, is_first))?;
         }
         if read.is_none()
-            && let Poll::Ready(cached) = poll_cached(range, bytes as u64, &mut self.reading, poll_cx)?
+            && let Poll::Ready(cached) = poll_cached(range, bytes as u64, &mut self.reading, false, poll_cx)?
         {
             let cached = usize::try_from(cached).unwrap_or(bytes).min(bytes);
             read = frames.read(range, cached, (true, is_first))?;
@@ -147,7 +147,9 @@ impl Pump {
             if raw.is_some() {
                 continue;
             }
-            match self.fill(framing, poll_cx, out) {
+            let piece = io.piece_bytes();
+            let layout = piece.map(|data_bytes| Layout { head_bytes: 0, data_bytes, frames: 1 });
+            match self.fill(framing, layout, poll_cx, out) {
                 Ok(Filled::Ready(behind)) => raw = behind,
                 Ok(filled) => {
                     if output.poll(io, poll_cx, out, None)?.is_pending() || matches!(filled, Filled::Blocked)
@@ -191,7 +193,7 @@ impl Pump {
     }
 
     /// Frames available data of the body in `out`: up to [`GATHERED_BYTES`], or up to a piece that bypasses
-    /// the buffer. Call this after everything before has been sent.
+    /// the buffer. With `layout`, files are copied, and other large pieces if there are frames. Call this after everything before has been sent.
     ///
     /// # Errors
     ///
@@ -199,6 +201,7 @@ impl Pump {
     pub(crate) fn fill(
         &mut self,
         framing: &mut impl Framing,
+        layout: Option<Layout>,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
@@ -212,14 +215,18 @@ impl Pump {
                 return Ok(Filled::Blocked);
             }
             if let Some(rest) = &mut self.rest {
-                let mut length = rest.raw.length().min(max);
-                if let Some(layout) = framing.layout() {
-                    return self.frame_piece(layout, length, framing, poll_cx, out);
+                let is_file = matches!(rest.raw, RawPiece::File(_));
+                if let Some(layout) = layout.filter(|layout| is_file || layout.head_bytes > 0) {
+                    return self.frame_piece(layout, framing, poll_cx, out);
                 }
+                let mut length = rest.raw.length().min(max);
                 if let RawPiece::File(range) = &rest.raw {
-                    match poll_cached(range, length, &mut rest.reading, poll_cx)? {
+                    match poll_cached(range, length, &mut rest.reading, rest.has_begun, poll_cx)? {
                         Poll::Ready(cached) => length = cached.min(max),
                         Poll::Pending => return Ok(Filled::Idle),
+                    }
+                    if has_shrunk(range, length, !rest.has_begun) {
+                        return Err(shrunk(range));
                     }
                 }
                 return self.frame_rest(length, framing, poll_cx, out);
@@ -247,30 +254,31 @@ impl Pump {
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
-        let Some(rest) = self.rest.take() else { return Ok(Filled::Ready(None)) };
-        let mut raw = rest.raw;
+        let Some(rest) = &mut self.rest else { return Ok(Filled::Ready(None)) };
         let framed = framing.begin_raw(length, out).map_err(length_error)?;
         poll_cx.framed(framed);
-        if framed == raw.length() {
-            return Ok(Filled::Ready(Some(raw)));
+        rest.has_begun = true;
+        if framed == rest.raw.length() {
+            return Ok(Filled::Ready(self.rest.take().map(|rest| rest.raw)));
         }
-        let first = raw.split_to(framed);
-        self.set_rest(raw);
-        Ok(Filled::Ready(Some(first)))
+        Ok(Filled::Ready(Some(rest.raw.split_to(framed))))
     }
 
     /// Copies the next bytes of a large piece or of a file into frames.
     fn frame_piece(
         &mut self,
         layout: Layout,
-        length: u64,
         framing: &mut impl Framing,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
         let Some(rest) = self.rest.as_deref_mut() else { return Ok(Filled::Ready(None)) };
-        if poll_cx.budget.bytes() < layout.data_bytes as u64 {
-            // Not worth a frame.
+        let (mut length, frame) = (rest.raw.length().min(framing.window()), layout.data_bytes as u64);
+        if length > poll_cx.budget.bytes() {
+            // Whole frames: smaller ones are not worth their cost.
+            length = length.min(poll_cx.budget.bytes() / frame * frame);
+        }
+        if length == 0 {
             poll_cx.budget.spend(u64::MAX);
             return Ok(Filled::Ready(None));
         }

@@ -128,6 +128,10 @@ impl<S: Socket> Transport for Mailbox<S> {
         Poll::Ready(stop_writing(&*self.socket))
     }
 
+    fn piece_bytes(&self) -> Option<usize> {
+        None
+    }
+
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,

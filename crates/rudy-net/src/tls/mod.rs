@@ -7,10 +7,8 @@ mod handshake;
 mod handshakes;
 mod record_size;
 
-use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -286,25 +284,8 @@ impl Transport for TlsStream {
         self.poll_unsent(cx, false)
     }
 
-    /// Reads a piece of the file, and sends it in records, until the socket is full.
-    fn poll_send_file(
-        &mut self,
-        cx: &mut Context<'_>,
-        file: &File,
-        offset: u64,
-        length: usize,
-    ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_unsent(cx, true))?;
-        let mut scratch = Scratch::borrow();
-        let room = length.min(self.record_size.batch());
-        let piece = &mut at_least(&mut scratch.piece, BATCH_BYTES_MAX)[..room];
-        let read = file.read_at(piece, offset)?;
-        let mut sent = 0;
-        while sent < read && self.unsent.is_empty() {
-            let slices = [IoSlice::new(&piece[sent..read])];
-            sent += ready!(self.poll_write(cx, &slices, read < length))?;
-        }
-        Poll::Ready(Ok(sent))
+    fn piece_bytes(&self) -> Option<usize> {
+        Some(self.record_size.batch())
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

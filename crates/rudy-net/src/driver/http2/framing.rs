@@ -4,27 +4,20 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::HeaderMap;
-use rudy_http::h2::{DATA_BYTES_MAX, HEAD_BYTES, ServerConnection};
+use rudy_http::h2::ServerConnection;
 use rudy_message::LengthError;
 
-use crate::driver::framing::{Framing, Layout};
+use crate::driver::framing::Framing;
 
 /// The response on a stream.
 pub(super) struct StreamFraming<'a> {
     pub(super) machine: &'a mut ServerConnection,
     pub(super) stream: u32,
-    /// The maximum number of frames at once.
-    pub(super) frames: usize,
 }
 
 impl Framing for StreamFraming<'_> {
     fn window(&self) -> u64 {
         self.machine.window(self.stream)
-    }
-
-    fn layout(&self) -> Option<Layout> {
-        let (head_bytes, data_bytes) = (HEAD_BYTES, DATA_BYTES_MAX);
-        Some(Layout { head_bytes, data_bytes, frames: self.frames })
     }
 
     fn has_ended(&self) -> bool {

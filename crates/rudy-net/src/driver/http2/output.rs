@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rudy_http::h2::{DATA_BYTES_MAX, ErrorCode};
+use rudy_http::h2::{DATA_BYTES_MAX, ErrorCode, HEAD_BYTES};
 use rudy_service::{Body, EndReason, GATHERED_BYTES, Observer, ServiceSource};
 
 use super::exchange::{Exchange, Phase};
@@ -13,6 +13,7 @@ use super::framing::StreamFraming;
 use super::input::Turn;
 use super::{Fault, Http2};
 use crate::driver::frames::FRAMES_MAX;
+use crate::driver::framing::Layout;
 use crate::driver::input::PEER_CHECK_INTERVAL;
 use crate::driver::output::RawPiece;
 use crate::driver::poll_context::PollContext;
@@ -229,8 +230,11 @@ impl Http2 {
             pump.end_body();
         }
         let (before, start) = (poll_cx.body_bytes, out.len());
-        let mut framing = StreamFraming { machine: &mut self.machine, stream, frames: self.frames };
-        let (filled, due) = poll_cx.poll_part(&waker, |poll_cx| pump.fill(&mut framing, poll_cx, out));
+        let mut framing = StreamFraming { machine: &mut self.machine, stream };
+        // A frame must not begin before its bytes are there: a file that shrinks would end the connection.
+        let layout = Layout { head_bytes: HEAD_BYTES, data_bytes: DATA_BYTES_MAX, frames: self.frames };
+        let (filled, due) =
+            poll_cx.poll_part(&waker, |poll_cx| pump.fill(&mut framing, Some(layout), poll_cx, out));
         let framed = poll_cx.body_bytes - before;
         exchange.due = due;
         self.is_out_of_window &= framed == 0;

@@ -30,6 +30,8 @@ pub(super) const RESET: u8 = b'R';
 /// Maximum length of a payload.
 const FRAME_BYTES: u64 = 16 * 1024;
 
+const LAYOUT: Layout = Layout { head_bytes: 6, data_bytes: 16 * 1024, frames: 1 };
+
 /// The side that sends bodies.
 pub(super) struct Toy {
     io: Stream,
@@ -68,11 +70,6 @@ impl Frames<'_> {
 impl Framing for Frames<'_> {
     fn window(&self) -> u64 {
         *self.window
-    }
-
-    fn layout(&self) -> Option<Layout> {
-        let data_bytes = usize::try_from(FRAME_BYTES).unwrap();
-        Some(Layout { head_bytes: 6, data_bytes, frames: 1 })
     }
 
     fn has_ended(&self) -> bool {
@@ -123,7 +120,7 @@ impl ToyStream {
         let before = poll_cx.body_bytes;
         let Self { number, window, has_ended, .. } = self;
         let mut frames = Frames { number: *number, window, has_ended };
-        let filled = self.pump.fill(&mut frames, poll_cx, out)?;
+        let filled = self.pump.fill(&mut frames, Some(LAYOUT), poll_cx, out)?;
         let framed = poll_cx.body_bytes - before;
         if framed > 0 || !matches!(filled, Filled::Blocked) {
             self.pace.record_bytes(framed, poll_cx.now);
