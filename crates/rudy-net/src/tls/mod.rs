@@ -32,7 +32,10 @@ const INPUT_BYTES_MIN: usize = 2 * RECORD_BYTES_MAX;
 const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAINTEXT_BYTES_MAX + 2048;
 
 /// The maximum size of the records that are encrypted and sent at once, of which the first ones may be small.
-const RECORDS_BYTES_MAX: usize = BATCH_BYTES_MAX + (BATCH_BYTES_MAX / FIRST_BYTES) * RECORD_OVERHEAD_BYTES;
+const RECORDS_BYTES_MAX: usize = SENT_BYTES_MAX + (SENT_BYTES_MAX / FIRST_BYTES) * RECORD_OVERHEAD_BYTES;
+
+/// The maximum size of the plaintext that is sent at once.
+const SENT_BYTES_MAX: usize = BATCH_BYTES_MAX + RECORD_PLAINTEXT_BYTES_MAX;
 
 /// The size of the messages of a handshake that a response follows: two tickets, or the reply to early data.
 const MESSAGES_BYTES_MAX: usize = 2048;
@@ -272,7 +275,8 @@ impl Transport for TlsStream {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         // What is left of those messages is copied.
         let most = if self.unsent.is_empty() { self.record_size.batch() } else { RECORD_PLAINTEXT_BYTES_MAX };
-        let limit = total.min(most);
+        // A rest of less than a record is not worth a call.
+        let limit = if total < most + RECORD_PLAINTEXT_BYTES_MAX { total } else { most };
         let mut scratch = Scratch::borrow();
         let Scratch { out, piece, .. } = &mut *scratch;
         let encrypted = self.encrypt(slices, limit, out, piece)?;

@@ -124,8 +124,13 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 
 /// Encodes the head of a request.
 pub(super) fn head(method: &str) -> BytesMut {
+    head_for(method, "/")
+}
+
+pub(super) fn head_for(method: &str, path: &str) -> BytesMut {
     let mut block = BytesMut::new();
-    for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "a"), (":path", "/")] {
+    for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "a.test"), (":path", path)]
+    {
         encode_stateless(name.as_bytes(), value.as_bytes(), &mut block);
     }
     block

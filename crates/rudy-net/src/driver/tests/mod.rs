@@ -1,5 +1,6 @@
 //! Unit tests of the driver.
 
+mod calls;
 mod closing;
 mod fairness;
 mod harness;

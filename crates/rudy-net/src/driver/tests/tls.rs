@@ -22,14 +22,14 @@ use crate::timers::TimerFd;
 use crate::tls::TlsStream;
 use crate::transport::unacknowledged;
 
-const LARGE_BYTES: usize = 700_000;
+pub(super) const LARGE_BYTES: usize = 700_000;
 
 type TlsClient = StreamOwned<ClientConnection, UnixStream>;
 
 /// A server with one site, `a.test`, and the settings of its clients.
-struct Fixture {
-    harness: Harness,
-    client: Arc<ClientConfig>,
+pub(super) struct Fixture {
+    pub(super) harness: Harness,
+    pub(super) client: Arc<ClientConfig>,
 }
 
 fn respond(request: Request, client: &Client<'_>) -> Reply {
@@ -67,7 +67,7 @@ fn respond(request: Request, client: &Client<'_>) -> Reply {
 }
 
 impl Fixture {
-    fn new(limits: Limits, versions: &[&'static rustls::SupportedProtocolVersion]) -> Self {
+    pub(super) fn new(limits: Limits, versions: &[&'static rustls::SupportedProtocolVersion]) -> Self {
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).unwrap();
         let certificate =
@@ -103,7 +103,8 @@ impl Fixture {
     }
 }
 
-const BOTH: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
+pub(super) const BOTH: &[&rustls::SupportedProtocolVersion] =
+    &[&rustls::version::TLS13, &rustls::version::TLS12];
 const TLS12: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12];
 
 fn get(path: &str) -> String {
