@@ -111,7 +111,9 @@ impl Exchanges {
         if let Some(wakes) = &self.wakes {
             let mut woken = Vec::new();
             wakes.take(connection, &mut woken);
-            woken.into_iter().for_each(|stream| self.schedule(stream));
+            for stream in woken {
+                self.schedule(stream);
+            }
         }
         if self.is_due(now) {
             self.schedule_all(|exchange| exchange.due.is_some_and(|due| due <= now));

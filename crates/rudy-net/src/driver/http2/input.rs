@@ -120,7 +120,9 @@ impl Http2 {
                 }
                 Event::Window { stream: 0 } => {
                     let all = self.exchanges.streams(|exchange| exchange.pace.is_waiting());
-                    all.into_iter().for_each(|stream| self.exchanges.queue_waiting(stream));
+                    for stream in all {
+                        self.exchanges.queue_waiting(stream);
+                    }
                 }
                 Event::Window { stream } => self.exchanges.queue_waiting(stream),
                 Event::Priority { stream, priority } => {

@@ -69,7 +69,9 @@ mod tests {
             let priority = Priority { urgency: *urgency, incremental: *incremental };
             Entry::new(stream, priority, turns.get(&stream).copied().unwrap_or(0))
         };
-        bodies.iter().for_each(|(stream, ..)| queue.insert(entry(*stream, &turns)));
+        for (stream, ..) in bodies {
+            queue.insert(entry(*stream, &turns));
+        }
         let serve = |turn| {
             let stream = queue.next(|stream| turns.get(&stream).copied().unwrap_or(0)).unwrap();
             queue.remove(entry(stream, &turns));
