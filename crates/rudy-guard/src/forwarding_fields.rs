@@ -1,5 +1,7 @@
 //! The fields that only proxies set. Applications trust them: they read the address of the client, a host, a scheme, a path or a
-//! certificate there. So those of clients are removed, and those of trusted proxies stay.
+//! certificate there. So those of clients are removed, and those of trusted proxies stay, except for the host: it becomes that of the request
+//! if it is trusted. Otherwise many proxies pass on what their clients have sent, and an application may make it a part of its links, also in
+//! responses that a cache stores.
 //!
 //! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
 //! `request_headers` sets comes after it.
@@ -55,6 +57,9 @@ const STARTS: NameStarts = NameStarts::of(&PREFIXES).union(NameStarts::of(&NAMES
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// The field that no application receives from a proxy.
+const HOST: &[u8] = b"x-forwarded-host";
+
 /// Removes the fields, unless the peer is a trusted proxy.
 #[derive(Debug)]
 pub struct WithoutForwardingFields {
@@ -97,7 +102,8 @@ impl Step for WithoutForwardingFields {
 /// spellings are removed from requests of trusted proxies, too: a proxy replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its
 /// client, which is the same variable for CGI and WSGI.
 fn remove(request: &mut Request<'_>, is_trusted: bool, named: Option<&HeaderName>) {
-    let removed = request.remove_if(|name| is_removed(name, named) && !(is_trusted && is_dashed(name)));
+    let stays = |name: &[u8]| is_trusted && is_dashed(name) && !name.eq_ignore_ascii_case(HOST);
+    let removed = request.remove_if(|name| is_removed(name, named) && !stays(name));
     let of_proxies = |name: &HeaderName| !resembles_framing(name.as_str().as_bytes());
     if let Some(name) = removed.into_iter().find(of_proxies) {
         request.state_mut().came_through_proxy = Some(name);
@@ -180,6 +186,7 @@ mod tests {
             "x_real_ip",
             "x.real_ip",
             "x-forwarded-port",
+            "x-forwarded-host",
             "x-forwarded-prefix",
             "x-forwarded-ssl",
             "x-forwarded-server",
@@ -195,7 +202,7 @@ mod tests {
             "client-cert-chain",
         ] {
             assert!(left(&[name], false).is_empty(), "{name}");
-            let is_kept = !name.contains(['_', '.']);
+            let is_kept = !name.contains(['_', '.']) && name != "x-forwarded-host";
             assert_eq!(left(&[name], true).len(), usize::from(is_kept), "{name}");
         }
         for name in PREFIXES.into_iter().chain(NAMES) {
