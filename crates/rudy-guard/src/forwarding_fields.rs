@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
+use http_body::Body as _;
 use rudy_message::semantics::field::NameStarts;
 use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::own_fields::is_same_variable;
@@ -89,6 +90,10 @@ impl Step for WithoutForwardingFields {
                 replace_list(request, client);
             }
         }
+        if !request.body().is_end_stream() {
+            let body = std::mem::take(request.body_mut());
+            *request.body_mut() = body.without_trailers_named(is_never_trailer);
+        }
         Flow::Continue
     }
 
@@ -96,6 +101,13 @@ impl Step for WithoutForwardingFields {
     fn describe(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Whether a field is removed from trailers, also from those of a trusted proxy, which may pass on the trailers of its client: some applications
+/// merge them into the fields.
+fn is_never_trailer(name: &HeaderName) -> bool {
+    let name = name.as_str().as_bytes();
+    is_of_proxies(name) || resembles_framing(name)
 }
 
 /// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other
