@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HOST, RANGE, UPGRADE, VARY};
+use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, COOKIE, HOST, RANGE, TE, UPGRADE, VARY};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Uri};
 use http_body::Body as _;
 use rudy_cache::{Key, Policy, VariableName};
 use rudy_message::semantics::negotiation::preferred_language;
+use rudy_message::syntax::members;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_service::{Client, Observer, Request};
 
 use super::table::{CacheTable, names};
+
+/// The parameters of a connection.
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// A field of no request: its value is what the response depends on besides the URL and the fields in `Vary`.
 static KEY_FIELD: HeaderName = HeaderName::from_static("rudy-cache-key");
@@ -99,6 +103,7 @@ impl KeyRules {
         let fields = request.headers();
         // The method is checked by the decisions. The page of an error depends on the error.
         fields.contains_key(UPGRADE)
+            || names_fields(fields)
             || !request.body().is_end_stream()
             || request.state().error_page_for.is_some()
             || self.has_bypass_cookie(fields)
@@ -216,7 +221,7 @@ pub(super) fn public_vary(fields: &mut HeaderMap) {
 /// Whether a response depends on fields that the proxy sets itself, so that those of the client are not what the origin received.
 pub(super) fn varies_by_client(response: &HeaderMap) -> bool {
     let lines = response.get_all(VARY).iter();
-    let mut names = lines.flat_map(|line| rudy_message::syntax::members(line.as_bytes()));
+    let mut names = lines.flat_map(|line| members(line.as_bytes()));
     names.any(|name| {
         let name = name.to_ascii_lowercase();
         ["forwarded", "via", "x-real-ip"].iter().any(|own| name == own.as_bytes())
@@ -225,11 +230,20 @@ pub(super) fn varies_by_client(response: &HeaderMap) -> bool {
     })
 }
 
+/// Whether `Connection` names a field of the request. A proxy does not pass it on (RFC 9110 §7.6.1), so a response that is selected by the
+/// field was made without it: a client could store that of one language for the clients of another one.
+fn names_fields(fields: &HeaderMap) -> bool {
+    let lines = fields.get_all(CONNECTION).iter();
+    let names = lines.flat_map(|line| members(line.as_bytes()));
+    let mut names = names.filter_map(|name| HeaderName::from_bytes(name).ok());
+    names.any(|name| fields.contains_key(&name) && ![TE, KEEP_ALIVE].contains(&name))
+}
+
 /// Whether the client forbids to store the response (RFC 9111 §5.2.1.5).
 fn has_no_store(fields: &HeaderMap) -> bool {
     let lines = fields.get_all(http::header::CACHE_CONTROL).iter();
-    let mut members = lines.flat_map(|line| rudy_message::syntax::members(line.as_bytes()));
-    members.any(|member| member.eq_ignore_ascii_case(b"no-store"))
+    let mut directives = lines.flat_map(|line| members(line.as_bytes()));
+    directives.any(|member| member.eq_ignore_ascii_case(b"no-store"))
 }
 
 /// Iterates over the cookies in a line, each `name=value` (RFC 6265 §4.2.1).

@@ -1,5 +1,7 @@
 //! The fields that only proxies set. Applications trust them: they read the address of the client, a host, a scheme, a path or a
-//! certificate there. So those of clients are removed, and those of trusted proxies stay.
+//! certificate there. So those of clients are removed, and those of trusted proxies stay, except for the host: it becomes that of the request
+//! if it is trusted. Otherwise many proxies pass on what their clients have sent, and an application may make it a part of its links, also in
+//! responses that a cache stores.
 //!
 //! Access rules come before this step, because `loopback` looks for these fields. What an authorizer, `forward_auth` or
 //! `request_headers` sets comes after it.
@@ -7,6 +9,7 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
+use http_body::Body as _;
 use rudy_message::semantics::field::NameStarts;
 use rudy_pipeline::client_address::TrustedProxies;
 use rudy_pipeline::own_fields::is_same_variable;
@@ -55,6 +58,9 @@ const STARTS: NameStarts = NameStarts::of(&PREFIXES).union(NameStarts::of(&NAMES
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// The field that no application receives from a proxy.
+const HOST: &[u8] = b"x-forwarded-host";
+
 /// Removes the fields, unless the peer is a trusted proxy.
 #[derive(Debug)]
 pub struct WithoutForwardingFields {
@@ -84,6 +90,10 @@ impl Step for WithoutForwardingFields {
                 replace_list(request, client);
             }
         }
+        if !request.body().is_end_stream() {
+            let body = std::mem::take(request.body_mut());
+            *request.body_mut() = body.without_trailers_named(is_never_trailer);
+        }
         Flow::Continue
     }
 
@@ -93,11 +103,19 @@ impl Step for WithoutForwardingFields {
     }
 }
 
+/// Whether a field is removed from trailers, also from those of a trusted proxy, which may pass on the trailers of its client: some applications
+/// merge them into the fields.
+fn is_never_trailer(name: &HeaderName) -> bool {
+    let name = name.as_str().as_bytes();
+    is_of_proxies(name) || resembles_framing(name)
+}
+
 /// Removes the fields, and notes that the request had some. Also removes other spellings of the fields that frame a message. Other
 /// spellings are removed from requests of trusted proxies, too: a proxy replaces `X-Real-IP`, but may pass on the `X_Real_IP` of its
 /// client, which is the same variable for CGI and WSGI.
 fn remove(request: &mut Request<'_>, is_trusted: bool, named: Option<&HeaderName>) {
-    let removed = request.remove_if(|name| is_removed(name, named) && !(is_trusted && is_dashed(name)));
+    let stays = |name: &[u8]| is_trusted && is_dashed(name) && !name.eq_ignore_ascii_case(HOST);
+    let removed = request.remove_if(|name| is_removed(name, named) && !stays(name));
     let of_proxies = |name: &HeaderName| !resembles_framing(name.as_str().as_bytes());
     if let Some(name) = removed.into_iter().find(of_proxies) {
         request.state_mut().came_through_proxy = Some(name);
@@ -180,6 +198,7 @@ mod tests {
             "x_real_ip",
             "x.real_ip",
             "x-forwarded-port",
+            "x-forwarded-host",
             "x-forwarded-prefix",
             "x-forwarded-ssl",
             "x-forwarded-server",
@@ -195,7 +214,7 @@ mod tests {
             "client-cert-chain",
         ] {
             assert!(left(&[name], false).is_empty(), "{name}");
-            let is_kept = !name.contains(['_', '.']);
+            let is_kept = !name.contains(['_', '.']) && name != "x-forwarded-host";
             assert_eq!(left(&[name], true).len(), usize::from(is_kept), "{name}");
         }
         for name in PREFIXES.into_iter().chain(NAMES) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
@@ -32,8 +32,33 @@ enum BodySource {
         remaining: Option<u64>,
         /// How much more the service accepts; [`u64::MAX`] without a limit, because handlers store a body while they wait.
         most: u64,
-        discards_trailers: bool,
+        trailers: Trailers,
     },
+}
+
+/// Which trailers the service gets.
+#[derive(Debug, Clone, Copy)]
+enum Trailers {
+    All,
+    Without(fn(&HeaderName) -> bool),
+    None,
+}
+
+impl Trailers {
+    /// Returns what is left of these. `None` without any.
+    fn of(self, mut fields: HeaderMap) -> Option<HeaderMap> {
+        match self {
+            Self::All => {}
+            Self::Without(is_discarded) => {
+                let discarded: Vec<_> = fields.keys().filter(|name| is_discarded(name)).cloned().collect();
+                for name in discarded {
+                    fields.remove(name);
+                }
+            }
+            Self::None => return None,
+        }
+        (!fields.is_empty()).then_some(fields)
+    }
 }
 
 impl RequestBody {
@@ -58,7 +83,7 @@ impl RequestBody {
             slot: slot.clone(),
             remaining: length,
             most: u64::MAX,
-            discards_trailers: false,
+            trailers: Trailers::All,
         };
         (Self(source), BodySender(slot))
     }
@@ -85,8 +110,17 @@ impl RequestBody {
     /// Returns the body without its trailers.
     #[must_use]
     pub fn without_trailers(mut self) -> Self {
-        if let BodySource::Connection { discards_trailers, .. } = &mut self.0 {
-            *discards_trailers = true;
+        if let BodySource::Connection { trailers, .. } = &mut self.0 {
+            *trailers = Trailers::None;
+        }
+        self
+    }
+
+    /// Returns the body without the trailers with some names.
+    #[must_use]
+    pub fn without_trailers_named(mut self, is_discarded: fn(&HeaderName) -> bool) -> Self {
+        if let BodySource::Connection { trailers: trailers @ Trailers::All, .. } = &mut self.0 {
+            *trailers = Trailers::Without(is_discarded);
         }
         self
     }
@@ -114,10 +148,8 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        let (slot, remaining, most, discards_trailers) = match &mut self.0 {
-            BodySource::Connection { slot, remaining, most, discards_trailers } => {
-                (slot, remaining, most, *discards_trailers)
-            }
+        let (slot, remaining, most, passed) = match &mut self.0 {
+            BodySource::Connection { slot, remaining, most, trailers } => (slot, remaining, most, *trailers),
             whole_or_empty => {
                 let BodySource::Whole(bytes) = std::mem::take(whole_or_empty) else {
                     return Poll::Ready(None);
@@ -144,7 +176,7 @@ impl Body for RequestBody {
             self.0 = BodySource::Empty;
             return Poll::Ready(match end {
                 Ok(trailers) => {
-                    trailers.filter(|_| !discards_trailers).map(|fields| Ok(Frame::trailers(fields)))
+                    trailers.and_then(|fields| passed.of(fields)).map(|fields| Ok(Frame::trailers(fields)))
                 }
                 Err(error) => Some(Err(error)),
             });

@@ -5,12 +5,14 @@
 
 use std::fs::{self, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// How long a socket that refuses connections is taken for one whose process has bound it and does not listen yet.
@@ -40,7 +42,7 @@ pub fn bind(path: &Path, mode: Option<u32>, backlog: i32) -> Result<(UnixListene
     let file = SocketFile::at(path)?;
     if let Some(mode) = mode {
         // Before `listen`, so that no client can connect with the wrong permissions.
-        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        set_mode(path, mode)?;
     }
     socket.listen(backlog)?;
     Ok((socket.into(), file))
@@ -119,11 +121,10 @@ impl SocketFile {
     ///
     /// The file does not exist, or its permissions cannot be set.
     pub fn adopt(path: &Path, mode: Option<u32>) -> io::Result<Self> {
-        let file = Self::at(path)?;
         if let Some(mode) = mode {
-            fs::set_permissions(path, Permissions::from_mode(mode))?;
+            set_mode(path, mode)?;
         }
-        Ok(file)
+        Self::at(path)
     }
 
     /// Keeps the file, for another process that listens on the same socket.
@@ -186,6 +187,18 @@ fn inspect(path: &Path) -> io::Result<ExistingFile> {
     }
 }
 
+/// Sets the permissions of a socket, and of no other file: root may bind it in a folder of another user, who can replace it by a link.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fstat(&file)?;
+    // A second name can be a hard link to the socket of another program.
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket || stat.st_nlink != 1 {
+        return Err(io::Error::other("another file has replaced the socket; choose a folder of Rudy's user"));
+    }
+    // `fchmod` rejects a descriptor that is not open for reading, and before Linux 6.6 `fchmodat` follows links.
+    fs::set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))
+}
+
 fn new_socket() -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -194,6 +207,8 @@ fn new_socket() -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
     use super::*;
@@ -256,6 +271,22 @@ mod tests {
         fs::write(&path, "text").expect("a temp folder can hold a file");
         assert!(matches!(bind(&path, None, 1), Err(BindError::NotASocket)));
         assert_eq!(fs::read(&path).expect("the file exists"), b"text");
+    }
+
+    #[test]
+    fn only_the_permissions_of_a_socket_are_set() {
+        let folder = folder();
+        let path = |name| folder.path().join(name);
+        fs::write(path("secret"), "text").expect("a temp folder can hold a file");
+        fs::set_permissions(path("secret"), Permissions::from_mode(0o600)).expect("the file is ours");
+        symlink(path("secret"), path("link")).expect("a temp folder can hold a link");
+        let _listener = UnixListener::bind(path("other")).expect("the path is free");
+        fs::hard_link(path("other"), path("hard link")).expect("a temp folder can hold a link");
+        for name in ["secret", "link", "hard link"] {
+            SocketFile::adopt(&path(name), Some(0o666)).expect_err(name);
+        }
+        let mode = fs::metadata(path("secret")).expect("the file exists").mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

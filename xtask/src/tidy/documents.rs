@@ -1,4 +1,4 @@
-//! Rules for documents: every dependency has a reason, and every link works.
+//! Rules for documents: every dependency has a reason, every link works, and every claim about security has a test.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,6 +9,9 @@ use crate::workspace;
 
 /// The document with the reason for each direct dependency.
 const DEPENDENCIES: &str = "docs/dependencies.md";
+
+/// The document with a test for each claim.
+const SECURITY: &str = "SECURITY.md";
 
 /// Returns direct dependencies without a row in [`DEPENDENCIES`], and rows without a dependency.
 pub(super) fn dependencies(graph: &Graph, documents: &[File]) -> Vec<String> {
@@ -43,6 +46,54 @@ pub(super) fn dead_links(documents: &[File]) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Returns the claims of [`SECURITY`] without a test: the rows in which the column `test` names none as ``[`name`](file)``, or one that
+/// is not a function in the file.
+pub(super) fn untested_claims(documents: &[File], sources: &[File]) -> Vec<String> {
+    let Some(document) = documents.iter().find(|file| file.path == SECURITY) else {
+        return vec![format!("{SECURITY} is missing")];
+    };
+    let mut problems = Vec::new();
+    for (line, cell) in column(&document.text, "test") {
+        let mut tests = named_tests(cell).peekable();
+        if tests.peek().is_none() {
+            problems.push(format!("{SECURITY}:{line}: name the test, as in [`name`](file)"));
+        }
+        for (name, path) in tests {
+            let function = format!("fn {name}(");
+            if !sources.iter().any(|file| file.path == path && file.text.contains(&function)) {
+                problems.push(format!("{SECURITY}:{line}: {path} has no function {name}"));
+            }
+        }
+    }
+    problems
+}
+
+/// Returns the cells of a column in all tables of a document, each with its line.
+fn column<'t>(text: &'t str, name: &str) -> impl Iterator<Item = (usize, &'t str)> {
+    let mut index = None;
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        let Some(row) = line.strip_prefix('|') else {
+            index = None;
+            return None;
+        };
+        let mut cells = row.split('|').map(str::trim);
+        let Some(at) = index else {
+            // The head of a table. One without the column has none of its cells.
+            index = Some(cells.position(|cell| cell == name).unwrap_or(usize::MAX));
+            return None;
+        };
+        cells.nth(at).filter(|cell| !cell.starts_with('-')).map(|cell| (number + 1, cell))
+    })
+}
+
+/// Returns the tests that a cell names, each with its file: ``[`name`](file)``.
+fn named_tests(cell: &str) -> impl Iterator<Item = (&str, &str)> {
+    cell.split("[`").skip(1).filter_map(|rest| {
+        let (name, rest) = rest.split_once("`](")?;
+        Some((name, rest.split_once(')')?.0))
+    })
 }
 
 /// Returns the name at the beginning of a table row: ``| `bytes` | …``.
@@ -86,6 +137,20 @@ mod tests {
     fn a_dead_link_is_reported() {
         let documents = [file("docs/a.md", "[x](../Cargo.toml)\n[y](Cargo.toml)\n")];
         assert_eq!(dead_links(&documents), ["docs/a.md:2: Cargo.toml does not exist"]);
+    }
+
+    #[test]
+    fn a_claim_without_a_test_is_reported() {
+        let claims = "| claim | test |\n|---|---|\n| a | [`one`](t.rs), [`two`](u.rs) |\n| b | [`on`](t.rs) |\n\
+                      | c | `one` |\n| d | [`one`](u.rs) |\n\n| other | key |\n|---|---|\n| a | b |\n";
+        let sources = [file("t.rs", "fn one() {}"), file("u.rs", "fn two() {}")];
+        let problems = untested_claims(&[file(SECURITY, claims)], &sources);
+        let expected = [
+            "SECURITY.md:4: t.rs has no function on",
+            "SECURITY.md:5: name the test, as in [`name`](file)",
+            "SECURITY.md:6: u.rs has no function one",
+        ];
+        assert_eq!(problems, expected);
     }
 
     #[test]

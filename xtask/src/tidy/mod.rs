@@ -37,6 +37,7 @@ pub(crate) fn run() -> Outcome {
         ("banned crates stay out", deny::bans(&workspace::tree("normal,build,dev")?, &rules)?),
         ("crates are from crates.io", deny::sources(&metadata)?),
         ("every relative link works", documents::dead_links(&documents)),
+        ("every claim about security has a test", documents::untested_claims(&documents, &sources)),
     ];
     let mut found = 0;
     for (rule, problems) in checks {

@@ -3,7 +3,9 @@
 use rudy_tests::prelude::*;
 
 use crate::cache::faults::files;
-use crate::cache::{Origin, begin, begin_with, config, config_in, get, handled, hit, request, upgrade};
+use crate::cache::{
+    Origin, begin, begin_with, config, config_in, get, handled, hit, request, server, upgrade,
+};
 
 /// An origin whose responses have bodies of this many bytes.
 fn origin_of(bytes: usize) -> Origin {
@@ -88,6 +90,24 @@ fn the_folder_works_for_another_user_and_in_the_sandbox() {
         }
     }
     assert_eq!(origin.count(), 1 + if geteuid().is_root() { 2 } else { 1 }, "all of them use the folder");
+}
+
+#[test]
+fn only_the_user_of_the_server_can_read_what_is_stored() {
+    let origin = Origin::start(|_, _| format!("Cache-Control: max-age=60|{}", "x".repeat(200_000)));
+    let server = server(&origin.upstream, "true");
+    hit(&server, "/a", &[]);
+    let mut folders = vec![server.path().join("cache")];
+    let mut bodies = 0;
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).expect("a folder of the store").flatten().map(|entry| entry.path()) {
+            let metadata = fs::symlink_metadata(&path).expect("no file is removed");
+            assert_eq!(metadata.permissions().mode() & 0o077, 0, "{}", path.display());
+            bodies += usize::from(metadata.len() > 200_000);
+            folders.extend(metadata.is_dir().then_some(path));
+        }
+    }
+    assert_eq!(bodies, 1, "the response is among them");
 }
 
 #[test]

@@ -249,6 +249,22 @@ fn the_fields_in_vary_select_the_response() {
 }
 
 #[test]
+fn a_field_that_the_origin_does_not_receive_selects_no_response() {
+    let origin = Origin::start(|request, _| {
+        let language = request.field("accept-language").unwrap_or("none");
+        format!("Cache-Control: max-age=60\nVary: Accept-Language|{language}")
+    });
+    let server = server(&origin.upstream, "true");
+    let hidden = get(&server, "/a", &["Accept-Language: de", "Connection: Accept-Language"]);
+    assert_eq!((hidden.text(), handled(&hidden).as_str()), ("none", "bypass"));
+    assert_eq!(get(&server, "/a", &["Accept-Language: de"]).text(), "de");
+    // What clients usually name there is no reason to pass the cache.
+    let usual =
+        ["Accept-Language: de", "Connection: keep-alive, TE", "TE: trailers", "Keep-Alive: timeout=5"];
+    hit(&server, "/a", &usual);
+}
+
+#[test]
 fn the_origin_sees_one_spelling_of_accepted_codings() {
     let origin = Origin::start(|request, _| {
         let accepted = request.field("accept-encoding").unwrap_or("-");

@@ -164,6 +164,25 @@ fn fields_of_a_trusted_proxy_are_continued() {
 }
 
 #[test]
+fn the_host_that_a_proxy_reports_reaches_the_upstream_only_if_it_is_trusted() {
+    for (trust, given, expected) in [
+        ("", "b", "a"),
+        ("trust_forwarded_host = true", "b", "b"),
+        // The proxy appends its own to that of the client.
+        ("trust_forwarded_host = true", "evil, b", "b"),
+    ] {
+        let (upstream, requests) = recorder(FINE);
+        let server = proxy_with(&upstream, &format!("trusted_proxies = \"127.0.0.1\"\n{trust}"), "");
+        let forwarded = format!("X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: {given}");
+        let request = format!("GET /app/ HTTP/1.1\r\nHost: a\r\n{forwarded}\r\n\r\n");
+        let received = forward(&server, &requests, &request);
+        for name in ["host", "x-forwarded-host"] {
+            assert_eq!(received.field(name), Some(expected), "{trust} {given}: {name}");
+        }
+    }
+}
+
+#[test]
 fn requests_over_http2_reach_an_upstream_over_http11() {
     let (upstream, requests) = recorder(FINE);
     let server = proxy(&upstream, "");

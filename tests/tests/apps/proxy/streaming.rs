@@ -2,7 +2,7 @@
 
 use rudy_tests::prelude::*;
 
-use crate::proxy::{proxy, proxy_with, recorder};
+use crate::proxy::{FINE, proxy, proxy_with, recorder};
 
 #[test]
 fn each_piece_of_a_response_is_passed_on_at_once() {
@@ -44,6 +44,20 @@ fn trailers_pass_in_both_directions() {
     let response = connection.response(1);
     assert_eq!(response.text(), "ok");
     assert_eq!(response.trailers, [("x-sum".to_owned(), "1".to_owned())]);
+}
+
+#[test]
+fn trailers_have_no_fields_that_only_proxies_set_or_that_resemble_framing() {
+    let (upstream, requests) = recorder(FINE);
+    for top in ["", "trusted_proxies = \"127.0.0.1\""] {
+        let server = proxy_with(&upstream, top, "");
+        let mut connection = server.send(
+            b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Forwarded-For: 10.0.0.1\r\n\
+              X-Check: 2\r\nx_real_ip: 10.0.0.1\r\nTransfer_Encoding: chunked\r\nForwarded: for=10.0.0.1\r\n\r\n",
+        );
+        assert_eq!(connection.response().text(), "fine");
+        assert_eq!(requests.recv().expect("the upstream runs").trailers, "x-check: 2\r\n", "{top}");
+    }
 }
 
 #[test]
