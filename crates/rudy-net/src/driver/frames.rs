@@ -83,7 +83,7 @@ impl Frames {
         }
     }
 
-    /// Writes the heads of the frames with `bytes` of data, or what precedes data without frames. `begin` appends the head for so many bytes.
+    /// Writes the heads of the frames with `bytes` of data, or what precedes data without frames. `begin` appends the head for this number of bytes.
     pub(super) fn begin(
         &mut self,
         mut bytes: usize,
