@@ -2,6 +2,7 @@
 //! wait, and wake the connection with each packet.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -11,10 +12,53 @@ use rudy_http::Limits;
 use super::exchange::{Exchange, Phase};
 use super::schedule::SendQueue;
 use super::wakes::{StreamWaker, Wakes};
+use crate::scratch::Scratch;
+
+/// The exchanges of a connection. It borrows the lists of its thread when it is polled, and returns them when it is idle.
+#[derive(Default)]
+pub(super) struct Lent(Option<Box<Exchanges>>);
+
+impl Lent {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|exchanges| exchanges.all.is_empty())
+    }
+
+    /// Borrows the lists, unless the connection has them.
+    pub(super) fn borrow_from(&mut self, scratch: &mut Scratch) {
+        self.0.get_or_insert_with(|| scratch.exchanges.take().unwrap_or_default());
+    }
+
+    /// Returns the lists, which are empty.
+    pub(super) fn return_to(&mut self, scratch: &mut Scratch) {
+        if let Some(mut exchanges) = self.0.take() {
+            exchanges.reset();
+            scratch.exchanges = Some(exchanges);
+        }
+    }
+
+    /// Removes all exchanges.
+    pub(super) fn take(&mut self) -> Vec<Exchange> {
+        self.0.as_mut().map(|exchanges| std::mem::take(&mut **exchanges).all).unwrap_or_default()
+    }
+}
+
+impl Deref for Lent {
+    type Target = Exchanges;
+
+    fn deref(&self) -> &Exchanges {
+        self.0.as_deref().expect("each poll begins with a borrow")
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Exchanges {
+        self.0.as_deref_mut().expect("each poll begins with a borrow")
+    }
+}
 
 /// The exchanges whose responses are not sent.
 #[derive(Default)]
-pub(super) struct Exchanges {
+pub(crate) struct Exchanges {
     /// In the order of their streams.
     all: Vec<Exchange>,
     wakes: Option<Arc<Wakes>>,
@@ -35,8 +79,13 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+    /// Forgets what concerns the exchanges of a connection, all of which have ended. Their wakers may live on.
+    fn reset(&mut self) {
+        for streams in [&mut self.scheduled, &mut self.encoded, &mut self.changed] {
+            streams.clear();
+        }
+        self.responses.clear();
+        (self.wakes, self.bodies, self.due, self.has_unobserved) = (None, SendQueue::default(), None, false);
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
@@ -46,11 +95,6 @@ impl Exchanges {
     /// Returns the streams of these exchanges.
     pub(super) fn streams(&self, is_meant: impl Fn(&Exchange) -> bool) -> Vec<u32> {
         self.all.iter().filter(|exchange| is_meant(exchange)).map(|exchange| exchange.stream).collect()
-    }
-
-    /// Removes all.
-    pub(super) fn take(&mut self) -> Vec<Exchange> {
-        std::mem::take(self).all
     }
 
     fn position(&self, stream: u32) -> Option<usize> {
@@ -204,9 +248,10 @@ impl Exchanges {
         self.bodies.streams().collect()
     }
 
-    /// Returns the streams that have changed in this poll.
-    pub(super) fn changed(&self) -> Vec<u32> {
-        self.changed.clone()
+    /// Returns the streams of these exchanges, of those that have changed in this poll.
+    pub(super) fn changed(&self, is_meant: impl Fn(&Exchange) -> bool) -> Vec<u32> {
+        let is_meant = |stream: &u32| self.position(*stream).is_some_and(|at| is_meant(&self.all[at]));
+        self.changed.iter().copied().filter(is_meant).collect()
     }
 
     /// Whether an exchange may be due.

@@ -266,9 +266,13 @@ impl Http2 {
     /// The bodies that can be sent wait for the window of the connection, from when it is used up, or from when they are ready.
     fn wait_for_window(&mut self, now: Instant) {
         let was_out = std::mem::replace(&mut self.is_out_of_window, true);
-        let streams = if was_out { self.exchanges.changed() } else { self.exchanges.queued() };
+        let streams = if was_out {
+            self.exchanges.changed(|exchange| exchange.is_queued)
+        } else {
+            self.exchanges.queued()
+        };
         for stream in streams {
-            if let Some(exchange) = self.exchanges.get_mut(stream).filter(|exchange| exchange.is_queued) {
+            if let Some(exchange) = self.exchanges.get_mut(stream) {
                 exchange.pace.start_waiting(now);
                 self.exchanges.change(stream);
             }
@@ -320,15 +324,14 @@ impl Http2 {
     /// client stops to read.
     fn read_ahead(&mut self, was_blocked: bool, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) {
         let is_blocked = self.output.has_queued();
-        let mut streams = self.exchanges.changed();
+        let waits = |exchange: &Exchange| is_blocked || exchange.pace.is_waiting();
+        let mut streams = self.exchanges.changed(waits);
         if is_blocked && !was_blocked {
             streams.extend(self.exchanges.queued());
         }
         for stream in streams {
-            let Some(exchange) = self.exchanges.get_mut(stream) else { continue };
-            if exchange.reads_ahead || !(is_blocked || exchange.pace.is_waiting()) {
-                continue;
-            }
+            let exchange = self.exchanges.get_mut(stream).filter(|exchange| !exchange.reads_ahead);
+            let Some(exchange) = exchange else { continue };
             let waker = exchange.waker();
             let Phase::Body(pump) = &mut exchange.phase else { continue };
             let (polled, due) = poll_cx.poll_part(&waker, |poll_cx| pump.poll_blocked(poll_cx));
