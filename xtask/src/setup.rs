@@ -205,7 +205,7 @@ fn privileged() -> Option<Vec<&'static str>> {
 }
 
 /// Installs packages into a virtual environment. The file `installed` marks a complete installation.
-fn python(environment: &Path, packages: &[&str]) -> Outcome {
+pub(crate) fn python(environment: &Path, packages: &[&str]) -> Outcome {
     if environment.join("installed").exists() {
         return Ok(());
     }
