@@ -25,6 +25,11 @@ pub(super) fn time() -> Outcome<String> {
     git(&["log", "--max-count=1", "--format=%ct"])
 }
 
+/// Returns the committed files that match these patterns of git, one in a line.
+pub(super) fn files(patterns: &[&str]) -> Outcome<String> {
+    git(&[&["ls-files", "--"], patterns].concat())
+}
+
 fn git(arguments: &[&str]) -> Outcome<String> {
     let mut git = Command::new("git");
     let output = command::output(git.current_dir(workspace::root()).args(arguments))?;
