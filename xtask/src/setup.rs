@@ -127,7 +127,7 @@ pub(crate) fn run(is_nightly: bool) -> Outcome {
 
 /// Installs the missing ones of these programs, each with its Debian package.
 pub(crate) fn programs(programs: &[(&str, &'static str)]) -> Outcome {
-    packages(&missing(programs))
+    packages(&not_installed(programs))
 }
 
 fn packages(missing: &[&str]) -> Outcome {
@@ -166,9 +166,9 @@ fn packages(missing: &[&str]) -> Outcome {
 }
 
 fn missing_packages(is_nightly: bool) -> Vec<&'static str> {
-    let mut missing = self::missing(PROGRAMS);
+    let mut missing = not_installed(PROGRAMS);
     if is_nightly {
-        missing.extend(self::missing(NIGHTLY_PROGRAMS));
+        missing.extend(not_installed(NIGHTLY_PROGRAMS));
     }
     // An Apache module, not a program: it starts FastCGI apps.
     if !Path::new("/usr/lib/apache2/modules/mod_fcgid.so").exists() {
@@ -195,8 +195,12 @@ fn missing_packages(is_nightly: bool) -> Vec<&'static str> {
     missing
 }
 
-fn missing(programs: &[(&str, &'static str)]) -> Vec<&'static str> {
-    programs.iter().filter(|(program, _)| command::find(program).is_none()).map(|(_, package)| *package).collect()
+fn not_installed(programs: &[(&str, &'static str)]) -> Vec<&'static str> {
+    programs
+        .iter()
+        .filter(|(program, _)| command::find(program).is_none())
+        .map(|(_, package)| *package)
+        .collect()
 }
 
 /// Returns the prefix for a command that needs root; `None` if there is no way.

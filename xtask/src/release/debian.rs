@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::tree::{self, Layout};
 use super::facts;
+use super::tree::{self, Layout};
 use crate::steps::Run;
 use crate::{Outcome, command, setup, workspace};
 
@@ -32,7 +32,9 @@ pub(super) fn run(_: &mut Run) -> Outcome {
     let version = format!("{}-{REVISION}", facts::VERSION);
     for (processor, architecture) in ARCHITECTURES {
         let package = package(processor, architecture, &version)?;
-        command::run(Command::new("lintian").args(["--fail-on=error,warning", "--tag-display-limit=0"]).arg(package))?;
+        command::run(
+            Command::new("lintian").args(["--fail-on=error,warning", "--tag-display-limit=0"]).arg(package),
+        )?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::{Outcome, command, workspace};
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the folder with the files of the release.
-pub(super) fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     workspace::target().join("release-files")
 }
 

@@ -6,6 +6,8 @@ mod facts;
 mod rpm;
 mod tree;
 
+pub(crate) use facts::folder;
+
 use crate::Outcome;
 use crate::steps::{Run, Step};
 

@@ -48,5 +48,7 @@ fn build(tree: &Path, processor: &str) -> Outcome {
     ] {
         build.args(["--define", &definition]);
     }
-    command::run(build.arg(workspace::root().join("packaging/rudy.spec")).env("SOURCE_DATE_EPOCH", facts::time()?))
+    command::run(
+        build.arg(workspace::root().join("packaging/rudy.spec")).env("SOURCE_DATE_EPOCH", facts::time()?),
+    )
 }

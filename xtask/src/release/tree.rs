@@ -116,4 +116,3 @@ fn generated(folder: &Path, layout: &Layout) -> Outcome {
     }
     Ok(())
 }
-
