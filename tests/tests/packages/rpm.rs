@@ -3,7 +3,8 @@
 use rudy_tests::prelude::*;
 
 use crate::system::{
-    GET, RELEASE, assert_same_files, assert_serves, boot, files, start_id, without_a_failed_request,
+    GET, RELEASE, assert_same_files, assert_serves, boot, files, main_process, start_id,
+    without_a_failed_request,
 };
 
 #[test]
@@ -15,12 +16,10 @@ fn the_package_serves_at_once_and_an_upgrade_fails_no_request() {
     rpm(&format!("--install {RELEASE}/rudy-*.x86_64.rpm"));
     assert_serves(&machine);
     assert_eq!(rpm("--verify rudy").trim(), "");
-    let (id, process) = (start_id(&machine), machine.run("systemctl show -P MainPID rudy"));
+    let (id, process) = (start_id(&machine), main_process(&machine));
     without_a_failed_request(&machine, || {
         rpm(&format!("--upgrade --force {RELEASE}/rudy-*.x86_64.rpm"));
-        wait_until("the new process is the main one", || {
-            machine.shell("systemctl show -P MainPID rudy").1 != process
-        });
+        wait_until("the new process is the main one", || main_process(&machine) != process);
     });
     assert_eq!(start_id(&machine), id, "the service has restarted");
     rpm("--erase rudy");

@@ -81,6 +81,11 @@ pub(crate) fn start_id(machine: &Machine) -> String {
     machine.run("systemctl show --property InvocationID --value rudy")
 }
 
+/// Returns the process id of the server.
+pub(crate) fn main_process(machine: &Machine) -> String {
+    machine.run("systemctl show --property MainPID --value rudy")
+}
+
 /// Requests the page again and again while `change` runs, and asserts that no request fails.
 pub(crate) fn without_a_failed_request(machine: &Machine, change: impl FnOnce()) {
     machine.run(&format!(
