@@ -1,10 +1,12 @@
-//! Development tasks of this repository: `cargo xtask quick | test | nightly | soak | tidy | setup`.
+//! Development tasks of this repository: `cargo xtask quick | test | nightly | soak | release | tidy | setup`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool prints")]
 
 mod command;
 mod nightly;
+mod packages;
 mod quick;
+mod release;
 mod setup;
 mod soak;
 mod steps;
@@ -60,6 +62,15 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Makes everything that a release has, in `target/release-files`: static programs, packages, images
+    #[command(
+        after_help = "Examples:\n  cargo xtask release\n  cargo xtask release debian      only this part, with the programs of an earlier run"
+    )]
+    Release {
+        /// Make only these parts
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(release::names()))]
+        parts: Vec<String>,
+    },
     /// Checks project rules: layers, sockets, file lengths, words, documents
     Tidy,
     /// Installs the programs that the tests need, or lists those it cannot install
@@ -73,6 +84,7 @@ fn main() -> ExitCode {
         Task::Nightly { parts } => nightly::run(&parts),
         Task::Soak { cache: true, minutes, seed } => soak::run_cache(minutes, seed),
         Task::Soak { cache: false, minutes, seed } => soak::run(minutes, seed),
+        Task::Release { parts } => release::run(&parts),
         Task::Tidy => tidy::run(),
         Task::Setup => setup::run(true),
     };

@@ -1,6 +1,6 @@
 //! The upgrade as seen by the old process: starts the new process, sends it the sockets, and monitors it.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{self, PathBuf};
@@ -35,18 +35,8 @@ pub(in crate::run) struct CommandLine {
 
 impl CommandLine {
     pub(in crate::run) fn current() -> io::Result<Self> {
-        let program = path::absolute(OsStr::from_bytes(path_of_exec().to_bytes()))?;
-        Ok(Self { program, arguments: env::args_os().collect() })
-    }
-}
-
-/// Returns the path as given to exec. (rustix searches for `getauxval` at run time, where a static program has none.)
-fn path_of_exec() -> &'static CStr {
-    // SAFETY: getauxval(3) has no preconditions. The kernel puts a string for `AT_EXECFN` on the stack of each process.
-    #[expect(unsafe_code, reason = "no crate offers it for static programs")]
-    unsafe {
-        let path = libc::getauxval(libc::AT_EXECFN) as *const std::ffi::c_char;
-        if path.is_null() { c"" } else { CStr::from_ptr(path) }
+        let program = PathBuf::from(std::ffi::OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()));
+        Ok(Self { program: path::absolute(program)?, arguments: env::args_os().collect() })
     }
 }
 
