@@ -2,17 +2,26 @@
 
 mod binaries;
 mod facts;
+mod image;
 
 use crate::Outcome;
 use crate::steps::{Run, Step};
 
 /// In this order: a part uses the files of those before it.
-const PARTS: &[Step] = &[Step {
-    name: "binaries",
-    budget_s: 1500,
-    run: binaries::run,
-    remedy: "`cargo xtask release binaries` runs only this part",
-}];
+const PARTS: &[Step] = &[
+    Step {
+        name: "binaries",
+        budget_s: 1500,
+        run: binaries::run,
+        remedy: "`cargo xtask release binaries` runs only this part",
+    },
+    Step {
+        name: "image",
+        budget_s: 60,
+        run: image::run,
+        remedy: "`cargo xtask release image` runs only this part, with the programs of an earlier run",
+    },
+];
 
 /// Returns the names of the parts.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
