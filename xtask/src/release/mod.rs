@@ -1,6 +1,8 @@
 //! Makes everything that a release has, in `target/release-files`: the same commit gives the same bytes.
 
+mod archive;
 mod binaries;
+mod chart;
 mod facts;
 mod image;
 
@@ -20,6 +22,12 @@ const PARTS: &[Step] = &[
         budget_s: 60,
         run: image::run,
         remedy: "`cargo xtask release image` runs only this part, with the programs of an earlier run",
+    },
+    Step {
+        name: "chart",
+        budget_s: 5,
+        run: chart::run,
+        remedy: "`cargo xtask release chart` runs only this part",
     },
 ];
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::layout::pack;
+use crate::release::archive::pack;
 use crate::release::binaries;
 use crate::{Outcome, command, setup, workspace};
 
@@ -26,8 +26,10 @@ const FILES: &[(&str, &str)] = &[
 
 /// Writable folders, with their owner and mode. The first ones are the user's, and so is a volume that Docker creates for them. The admin
 /// socket is in `/tmp`.
-const FOLDERS: &[(&str, &str, &[&str])] =
-    &[(USER, "0700", &["var/cache/rudy", "var/lib/rudy", "var/log/rudy"]), ("0", "1777", &["tmp", "var/tmp"])];
+const FOLDERS: &[(&str, &str, &[&str])] = &[
+    (USER, "0700", &["var/cache/rudy", "var/lib/rudy", "var/log/rudy"]),
+    ("0", "1777", &["tmp", "var/tmp"]),
+];
 
 /// Returns the path of a file with the certificates of all public authorities.
 pub(super) fn authorities() -> Outcome<PathBuf> {
@@ -57,12 +59,6 @@ pub(super) fn make(folder: &Path, processor: &str, authorities: &Path) -> Outcom
         pack(&layer, &root, owner, mode, folders)?;
     }
     Ok(layer)
-}
-
-/// Compresses a file, and removes it.
-pub(super) fn compress(file: &Path) -> Outcome<PathBuf> {
-    command::run(Command::new("gzip").args(["--no-name", "--best"]).arg(file))?;
-    Ok(file.with_extension("tar.gz"))
 }
 
 fn copy(source: &Path, path: &Path) -> Outcome {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::release::facts;
+use crate::release::{archive, facts};
 use crate::{Outcome, command};
 
 pub(super) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -74,12 +74,10 @@ impl Layout {
             names.push("manifest.json".to_owned());
         }
         names.extend([&image].into_iter().chain(others).map(|blob| path(blob)));
-        let archive = facts::folder().join(format!("rudy-{version}-{kind}.tar"));
-        if archive.exists() {
-            fs::remove_file(&archive).map_err(|error| format!("{}: {error}", archive.display()))?;
-        }
+        let file = facts::folder().join(format!("rudy-{version}-{kind}.tar"));
+        archive::begin(&file)?;
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        pack(&archive, &self.folder, "0", "u=rw,go=r", &names)
+        archive::pack(&file, &self.folder, "0", "u=rw,go=r", &names)
     }
 
     fn write(&self, name: &str, value: &Value) -> Outcome<PathBuf> {
@@ -94,16 +92,6 @@ pub(super) fn digest(file: &Path) -> Outcome<String> {
     let line = command::output(Command::new("sha256sum").arg(file))?;
     let digest = line.split_whitespace().next().ok_or("sha256sum printed nothing")?;
     Ok(format!("sha256:{digest}"))
-}
-
-/// Appends these files and folders of a folder to an archive, which is created if it is missing.
-pub(super) fn pack(archive: &Path, folder: &Path, owner: &str, mode: &str, names: &[&str]) -> Outcome {
-    let mut tar = Command::new("tar");
-    tar.args(["--append", "--format=ustar", "--sort=name", "--numeric-owner"]);
-    tar.args([format!("--mtime=@{}", facts::time()?), format!("--mode={mode}")]);
-    tar.args([format!("--owner={owner}"), format!("--group={owner}")]);
-    tar.arg("--file").arg(archive).arg("--directory").arg(folder);
-    command::run(tar.args(names))
 }
 
 /// Returns where a blob is in its layout.
