@@ -1,6 +1,7 @@
 //! Images as container runtimes run them: without Docker and its daemon.
 
 use rudy_tests::prelude::*;
+use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// An image that was unpacked, with the configuration for a runtime.

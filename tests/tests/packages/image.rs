@@ -75,6 +75,7 @@ fn the_image_for_arm64_serves_a_page_on_an_emulator() {
         root = root.display()
     );
     let mut server = Server::build().through_shell(&serve).start();
-    assert_contains!(server.get("/").text(), "/srv/www/index.html");
+    let page = server.get("/");
+    assert_contains!(page.text(), "/srv/www/index.html");
     assert!(server.stop().ends_with("notice: stopped"));
 }

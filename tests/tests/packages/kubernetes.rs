@@ -142,8 +142,9 @@ fn pods_are_ready_and_serve_their_sites() {
         [(manifests("rudy.yaml"), "<p>Hello"), (default, "/srv/www/index"), (all, "text")]
     {
         let Some(container) = start(&tools.documents(&manifests)) else { return };
-        assert_contains!(container.get(8080, "/").text(), page);
-        assert_contains!(container.get(8081, "/metrics").text(), "rudy_connections");
+        let (index, metrics) = (container.get(8080, "/"), container.get(8081, "/metrics"));
+        assert_contains!(index.text(), page);
+        assert_contains!(metrics.text(), "rudy_connections");
         assert_eq!(container.get(8080, "/healthz").status, 404, "the public address does not have it");
         container.run(&["/usr/bin/rudy", "status"]).succeeded();
         container.stop();
@@ -152,7 +153,7 @@ fn pods_are_ready_and_serve_their_sites() {
 
 /// Starts the container of the deployment in these manifests, as the kubelet does, and probes it. `None` if the test is skipped.
 fn start(manifests: &[Value]) -> Option<Container> {
-    let of_kind = |kind: &str| manifests.iter().filter(move |manifest| manifest["kind"] == kind);
+    let of_kind = |kind: &'static str| manifests.iter().filter(move |manifest| manifest["kind"] == kind);
     let pod = &of_kind("Deployment").next().expect("there is a deployment")["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let mut bundle = Bundle::unpack(&released(&format!("rudy-{VERSION}-image-x86_64.tar"))?, "amd64")?;

@@ -19,7 +19,7 @@ const FILES: &[(&str, &str)] = &[
     ("packaging/image/group", "etc/group"),
     ("packaging/image/passwd", "etc/passwd"),
     ("packaging/image/rudy.toml", "etc/rudy/rudy.toml"),
-    ("packaging/www/index.html", "srv/www/index.html"),
+    ("packaging/image/index.html", "srv/www/index.html"),
     ("LICENSE-APACHE", "usr/share/doc/rudy/LICENSE-APACHE"),
     ("LICENSE-MIT", "usr/share/doc/rudy/LICENSE-MIT"),
 ];
