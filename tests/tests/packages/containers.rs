@@ -120,8 +120,10 @@ impl Container {
 
     /// Sends a GET to a port in its network.
     pub(crate) fn get(&self, port: u16, target: &str) -> Response {
+        let first = &self.first;
+        // In a thread of its own, which alone enters the network.
         let request = || {
-            let network = File::open(format!("/proc/{}/ns/net", self.first)).expect("the container runs");
+            let network = File::open(format!("/proc/{first}/ns/net")).expect("the container runs");
             let kind = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(network.as_fd(), kind).expect("root can enter a network");
             let mut connection = Connection::open(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));

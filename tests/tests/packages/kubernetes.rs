@@ -123,7 +123,7 @@ fn values_that_would_have_no_effect_are_errors() {
         ("replica: 3", "'replica' not allowed"),
         ("ingress: { enabled: true }", "/ingress/hosts"),
         ("gateway: { enabled: true }", "/gateway/parentRefs"),
-        ("sites: { a.conf: '' }", "/sites"),
+        ("sites: { a.conf: '' }", "'a.conf' does not match"),
         ("service: { port: 0 }", "/service/port"),
     ];
     for (values, part) in cases {
