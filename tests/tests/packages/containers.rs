@@ -114,7 +114,8 @@ pub(crate) struct Container {
 impl Container {
     /// Runs a command in it.
     pub(crate) fn run(&self, command: &[&str]) -> Output {
-        let arguments = [&["exec", &self.runtime.name], command].concat();
+        // Otherwise, crun runs it as root.
+        let arguments = [&["exec", "--user", "65532:65532", &self.runtime.name], command].concat();
         Output::of(&mut self.runtime.command(&arguments))
     }
 
