@@ -62,8 +62,8 @@ pub use machine::Machine;
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port, listen};
 pub use program::{
-    application, axe, flup, go_program, grpc, is_long, long, oidc_provider, php_fpm, program, redbot, skip,
-    skip_unsupported, sslyze,
+    application, axe, flup, go_program, grpc, is_long, kubernetes_program, long, oidc_provider, php_fpm,
+    program, redbot, skip, skip_unsupported, sslyze,
 };
 pub use random::Random;
 pub use response::Response;

@@ -8,6 +8,7 @@ use std::thread;
 /// Programs of the long checks only, because their packages take minutes to install. The list in `xtask/src/setup.rs` is the same.
 const NIGHTLY: &[&str] = &[
     "chromium",
+    "crun",
     "escript",
     "h2load",
     "h2o",
@@ -17,9 +18,13 @@ const NIGHTLY: &[&str] = &[
     "php",
     "prometheus",
     "promtool",
+    "qemu-aarch64-static",
+    "runc",
+    "skopeo",
     "slowhttptest",
     "systemd-nspawn",
     "testssl",
+    "umoci",
 ];
 
 /// Returns from a test that lacks what it needs: a condition that is true, such as [`long()`].
@@ -105,6 +110,11 @@ pub fn axe() -> Option<PathBuf> {
 /// Returns the path of a Python with gRPC, in the same way.
 pub fn grpc() -> Option<PathBuf> {
     program_in("applications", "python")
+}
+
+/// Returns the path of a program or a schema in the virtual environment for manifests of Kubernetes, in the same way.
+pub fn kubernetes_program(name: &str) -> Option<PathBuf> {
+    program_in("kubernetes", name)
 }
 
 /// Returns the path of a program in a virtual environment of the same name.

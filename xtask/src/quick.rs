@@ -53,8 +53,11 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy/", &["tools::cli", "tools::manual"]),
     ("crates/rudy/src/running/", &["serve::admin", "serve::status"]),
     ("docs/", &["serve::recipes"]),
+    ("docs/kubernetes/", &["measure::shares", "packages::kubernetes"]),
     ("examples/weblog/", &["apps::weblog"]),
     ("libraries/", &["apps::weblog"]),
+    ("packaging/helm/", &["packages::kubernetes"]),
+    ("packaging/image/", &["packages::image"]),
 ];
 
 const TESTS: Step = Step {

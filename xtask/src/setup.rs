@@ -32,10 +32,10 @@ const PROGRAMS: &[(&str, &str)] = &[
 
 /// Programs of the long checks only.
 const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
-    ("c++", "g++"),                          // builds libFuzzer
-    ("h2load", "nghttp2-client"),            // compared with `rudy bench`
-    ("nghttpd", "nghttp2-server"),           // HTTP/2 server
-    ("h2o", "h2o"),                          // HTTP/2 server
+    ("c++", "g++"),                              // builds libFuzzer
+    ("h2load", "nghttp2-client"),                // compared with `rudy bench`
+    ("nghttpd", "nghttp2-server"),               // HTTP/2 server
+    ("h2o", "h2o"),                              // HTTP/2 server
     ("npm", "npm"),   // installs axe-core and the tests of HTTP caches, through a mirror too
     ("mvn", "maven"), // builds a project through a mirror
     ("escript", "erlang-base"), // runs the Erlang servers of the lab
@@ -46,6 +46,11 @@ const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"), // renders the reports of the lab
     ("promtool", "prometheus"), // checks and scrapes metrics
     ("systemd-nspawn", "systemd-container"), // boots systemd with the packaged unit
+    ("skopeo", "skopeo"), // selects an image
+    ("umoci", "umoci"), // unpacks an image
+    ("crun", "crun"), // runs an image
+    ("runc", "runc"), // runs an image
+    ("qemu-aarch64-static", "qemu-user-static"), // runs programs for another processor
 ];
 
 /// Debian's Python, which has a `venv` package. Another one in `PATH` may lack it.
@@ -72,6 +77,12 @@ const APPLICATIONS: &[&str] = &[
 /// An `OpenID` provider with a login page. Its library removes what it uses in the next major version.
 const OIDC: &[&str] = &["oidc-provider-mock==0.3.4", "authlib==1.9.10"];
 
+/// The schemas of Kubernetes, and a program that validates manifests with them.
+const KUBERNETES: &[&str] = &["kubernetes-validate==1.37.0"];
+
+/// The schemas of the Gateway API, which is not part of Kubernetes.
+const GATEWAY_API: &str = "sigs.k8s.io/gateway-api@v1.6.3";
+
 /// A script that checks pages for accessibility.
 const AXE: &str = "axe-core@4.14.1";
 /// The tests of cache-tests.fyi.
@@ -87,10 +98,12 @@ const GO_PROGRAMS: [(&str, &str); 3] = [
     ("pebble-challtestsrv", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1"),
 ];
 
-/// Programs of Go for the long checks: the tests of HTTP/2 and of its header compression, and an authorizer.
-const LONG_GO_PROGRAMS: [(&str, &str); 2] = [
+/// Programs of Go for the long checks: the tests of HTTP/2 and of its header compression, an authorizer, and the package manager of
+/// Kubernetes, which Go builds for minutes.
+const LONG_GO_PROGRAMS: [(&str, &str); 3] = [
     ("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"),
     ("oauth2-proxy", "github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6"),
+    ("helm", "helm.sh/helm/v4/cmd/helm@v4.3.1"),
 ];
 
 /// A PHP application and its libraries. They are unpacked instead of installed, because the installation asks questions and
@@ -114,6 +127,8 @@ pub(crate) fn run(is_nightly: bool) -> Outcome {
         python(&workspace::environment("sslyze"), SSLYZE)?;
         python(&workspace::environment("applications"), APPLICATIONS)?;
         python(&workspace::environment("oidc"), OIDC)?;
+        python(&workspace::environment("kubernetes"), KUBERNETES)?;
+        gateway_schema(&workspace::environment("kubernetes").join("bin/httproute.yaml"))?;
         node(&workspace::environment("axe"), AXE)?;
         node(&workspace::environment("cache-tests"), CACHE_TESTS)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
@@ -267,6 +282,21 @@ fn go_programs(programs: &[(&str, &str)]) -> Outcome {
         println!("installing {package} into {}", folder.display());
         quietly(Command::new(go).args(["install", package]).env("GOBIN", &folder))?;
     }
+    Ok(())
+}
+
+/// Copies the schema of an `HTTPRoute` to `path`, unless it exists.
+fn gateway_schema(path: &Path) -> Outcome {
+    if path.exists() {
+        return Ok(());
+    }
+    let go = command::find("go").ok_or("Go is not installed: install it from https://go.dev/dl/")?;
+    let module = command::output(Command::new(go).args(["mod", "download", "-json", GATEWAY_API]))?;
+    let module: serde_json::Value = serde_json::from_str(&module)
+        .map_err(|error| format!("{GATEWAY_API}: go printed no JSON: {error}"))?;
+    let folder = Path::new(module["Dir"].as_str().unwrap_or_default()).join("config/crd/standard");
+    let schema = folder.join("gateway.networking.k8s.io_httproutes.yaml");
+    std::fs::copy(&schema, path).map_err(|error| format!("cannot copy {}: {error}", schema.display()))?;
     Ok(())
 }
 

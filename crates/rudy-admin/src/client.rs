@@ -33,7 +33,7 @@ pub struct RunningServer {
 pub fn ask(server: &RunningServer, request: &Request) -> Result<Response, String> {
     let path = match &server.socket {
         Some(path) => path.clone(),
-        None => find(server.pid.map_or_else(process::find, Ok)?)?,
+        None => find(process::server_below_init(server.pid.map_or_else(process::find, Ok)?))?,
     };
     let cannot = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

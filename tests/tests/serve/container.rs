@@ -275,6 +275,20 @@ fn rudy_reload_in_the_container_finds_the_server_and_prints_the_result() {
 }
 
 #[test]
+fn commands_in_the_container_find_the_admin_socket_of_the_server() {
+    needs!(can_be_first());
+    let Some(nsenter) = program("nsenter") else { return };
+    // A `/run` of its own: in a shared one, the server of another container with the same process id has the same socket.
+    let script = format!("exec {UNSHARE} sh -c 'mount -t tmpfs tmpfs /run && exec \"$@\"' sh \"$@\"");
+    let container = Container::through_shell(Server::build().config(&format!("{SITE}{HELLO}")), &script);
+    for arguments in [&["status"][..], &["status", "--pid", "1"]] {
+        let mut command = Command::new(&nsenter);
+        command.args([&format!("--target={}", container.first), "--pid", "--mount"]).arg(binary());
+        Output::of(command.args(arguments)).succeeded();
+    }
+}
+
+#[test]
 fn the_service_manager_does_not_receive_the_process_id_of_a_successor() {
     needs!(can_be_first());
     let folder = Folder::new();

@@ -1,8 +1,11 @@
 //! Makes everything that a release has, in `target/release-files`: the same commit gives the same bytes.
 
+mod archive;
 mod binaries;
+mod chart;
 mod debian;
 mod facts;
+mod image;
 mod rpm;
 mod tree;
 
@@ -30,6 +33,18 @@ const PARTS: &[Step] = &[
         budget_s: 180,
         run: rpm::run,
         remedy: "`cargo xtask release rpm` runs only this part",
+    },
+    Step {
+        name: "image",
+        budget_s: 60,
+        run: image::run,
+        remedy: "`cargo xtask release image` runs only this part, with the programs of an earlier run",
+    },
+    Step {
+        name: "chart",
+        budget_s: 5,
+        run: chart::run,
+        remedy: "`cargo xtask release chart` runs only this part",
     },
 ];
 
