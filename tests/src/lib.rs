@@ -24,6 +24,7 @@ pub mod http2;
 mod http2_servers;
 mod http2_upstream;
 mod load;
+mod machine;
 pub mod pebble;
 mod port;
 pub mod prelude;
@@ -57,6 +58,7 @@ pub use http2::{Http2Connection, Http2Response};
 pub use http2_servers::{Peer, Reply, nginx_arguments, start_http2_server, write_files};
 pub use http2_upstream::Http2Upstream;
 pub use load::{Load, Tally, succeeds};
+pub use machine::Machine;
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port, listen};
 pub use program::{

@@ -4,6 +4,7 @@
 
 mod command;
 mod nightly;
+mod packages;
 mod quick;
 mod release;
 mod setup;

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::steps::{Run, Step};
-use crate::{Outcome, command, soak, test, workspace};
+use crate::{Outcome, command, packages, soak, test, workspace};
 
 /// How long each fuzz target runs: enough to find new shallow bugs.
 const FUZZ_SECONDS: &str = "5";
@@ -33,6 +33,12 @@ const PARTS: &[Step] = &[
         budget_s: 1800,
         run: tests,
         remedy: "`RUDY_TEST_LONG=1 cargo xtask quick -- NAME` runs a single test",
+    },
+    Step {
+        name: "packages",
+        budget_s: 3000,
+        run: packages::run,
+        remedy: "`RUDY_TEST_LONG=1 RUDY_RELEASE=target/release-files cargo xtask quick -- NAME` runs a single test",
     },
     Step {
         name: "instructions",

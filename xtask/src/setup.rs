@@ -125,6 +125,11 @@ pub(crate) fn run(is_nightly: bool) -> Outcome {
     go_programs(&GO_PROGRAMS)
 }
 
+/// Installs the missing ones of these programs, each with its Debian package.
+pub(crate) fn programs(programs: &[(&str, &'static str)]) -> Outcome {
+    packages(&not_installed(programs))
+}
+
 fn packages(missing: &[&str]) -> Outcome {
     if missing.is_empty() {
         return Ok(());
@@ -161,13 +166,10 @@ fn packages(missing: &[&str]) -> Outcome {
 }
 
 fn missing_packages(is_nightly: bool) -> Vec<&'static str> {
-    let nightly = if is_nightly { NIGHTLY_PROGRAMS } else { &[] };
-    let mut missing: Vec<_> = PROGRAMS
-        .iter()
-        .chain(nightly)
-        .filter(|(program, _)| command::find(program).is_none())
-        .map(|(_, package)| *package)
-        .collect();
+    let mut missing = not_installed(PROGRAMS);
+    if is_nightly {
+        missing.extend(not_installed(NIGHTLY_PROGRAMS));
+    }
     // An Apache module, not a program: it starts FastCGI apps.
     if !Path::new("/usr/lib/apache2/modules/mod_fcgid.so").exists() {
         missing.push("libapache2-mod-fcgid");
@@ -191,6 +193,14 @@ fn missing_packages(is_nightly: bool) -> Vec<&'static str> {
         }
     }
     missing
+}
+
+fn not_installed(programs: &[(&str, &'static str)]) -> Vec<&'static str> {
+    programs
+        .iter()
+        .filter(|(program, _)| command::find(program).is_none())
+        .map(|(_, package)| *package)
+        .collect()
 }
 
 /// Returns the prefix for a command that needs root; `None` if there is no way.

@@ -1,6 +1,7 @@
 //! Runs all checks before a merge, the fast ones first. What takes longer is in [`crate::nightly`].
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
@@ -94,14 +95,27 @@ pub(crate) fn linting(arguments: &[&str]) -> Command {
 /// Runs the tests that match the arguments of nextest: those of all crates in parallel, each in its own process; most of them mainly
 /// wait. The binaries are built before, so that not every test runs cargo (`RUDY_BUILT`).
 pub(crate) fn tests(run: &mut Run, arguments: &[&str]) -> Outcome {
+    let mut cargo = linting(&["nextest", "run", "--no-fail-fast", "--color=never"]);
+    cargo.args(arguments);
+    nextest(run, cargo)
+}
+
+/// Runs the tests of the files of a release, which are in this folder.
+pub(crate) fn release_tests(run: &mut Run, folder: &Path) -> Outcome {
+    let mut cargo = linting(&["nextest", "run", "--no-fail-fast", "--color=never", "--test=packages"]);
+    // The tests print how long users wait.
+    cargo.arg("--success-output=immediate").env("RUDY_RELEASE", folder);
+    nextest(run, cargo)
+}
+
+fn nextest(run: &mut Run, mut cargo: Command) -> Outcome {
     if command::find("cargo-nextest").is_none() {
         return Err("cargo-nextest is not installed; `cargo xtask setup` installs it".into());
     }
     let skipped = workspace::target().join("skipped-tests");
     // The file may be missing.
     let _ = fs::remove_file(&skipped);
-    let mut cargo = linting(&["nextest", "run", "--no-fail-fast", "--color=never"]);
-    cargo.args(arguments).env("RUDY_SKIPPED_TESTS", &skipped).env("RUDY_BUILT", "1");
+    cargo.env("RUDY_SKIPPED_TESTS", &skipped).env("RUDY_BUILT", "1");
     if run.is_nightly {
         cargo.env("RUDY_TEST_LONG", "1");
     }

@@ -1,6 +1,7 @@
 //! The packaged unit under systemd, which `systemd-nspawn` boots with the programs of this machine and an empty `/etc`, `/run` and
 //! `/var`. The commands and the configuration are those of `docs/systemd.md`.
 
+use rudy_tests::Machine;
 use rudy_tests::prelude::*;
 
 /// Where the container has the repository, which it cannot change.
@@ -12,93 +13,31 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the repository")
 }
 
-/// A booted systemd.
-struct Machine {
-    container: Child,
-    /// systemd, as process 1 of the container.
-    first: Pid,
-    nsenter: PathBuf,
+/// Boots the programs of this machine with an empty `/etc`. `None` if the test is skipped.
+fn boot() -> Option<Machine> {
+    // The program is copied, because the folder of the build can be closed to the user of the service.
+    let folders = ["--volatile=yes", "--directory=/", "--tmpfs=/usr/local:mode=755"].map(str::to_owned);
+    let repository = format!("--bind-ro={}:{REPOSITORY}", repository().display());
+    let program = format!("--bind-ro={}:/opt/rudy", binary().display());
+    Machine::boot(folders.into_iter().chain([repository, program]))
 }
 
-impl Machine {
-    /// `None` if the test is skipped.
-    fn boot() -> Option<Self> {
-        if !long() {
-            return None;
-        }
-        if !geteuid().is_root() {
-            skip("only root can boot a container (systemd-nspawn)");
-            return None;
-        }
-        let (nspawn, nsenter) = (program("systemd-nspawn")?, program("nsenter")?);
-        let mut command = Command::new(nspawn);
-        // The program is copied, because the folder of the build can be closed to the user of the service.
-        command.args(["--quiet", "--volatile=yes", "--directory=/", "--tmpfs=/usr/local:mode=755"]);
-        command.arg(format!("--bind-ro={}:{REPOSITORY}", repository().display()));
-        command.arg(format!("--bind-ro={}:/opt/rudy", binary().display()));
-        command.arg(format!("--machine=rudy-test-{}", std::process::id()));
-        command.args(["--private-network", "--register=no", "--console=pipe"]);
-        // Without systemd outside, there is no unit for the container.
-        command.args((!Path::new("/run/systemd/system").exists()).then_some("--keep-unit"));
-        // Not the services of this machine, which an empty /etc enables.
-        command.args(["--boot", "--", "--unit=basic.target"]);
-        let container = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let container = container.expect("systemd-nspawn can be started");
-        let is_systemd =
-            |pid: &Pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "systemd\n");
-        let first = eventually("systemd starts", || children(container.id()).into_iter().find(is_systemd));
-        let machine = Self { container, first, nsenter };
-        wait_until("systemd has booted", || {
-            let state = machine.shell("systemctl is-system-running").1;
-            ["running", "degraded"].contains(&state.trim())
-        });
-        Some(machine)
-    }
-
-    /// Runs a script in the container, and returns whether it succeeds, with its output.
-    fn shell(&self, script: &str) -> (bool, String) {
-        let mut command = Command::new(&self.nsenter);
-        command.args([&format!("--target={}", self.first), "--all", "env", "--ignore-environment"]);
-        command.args(["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "sh", "-c"]);
-        let output = command.arg(format!("exec 2>&1; {script}")).output().expect("nsenter can be started");
-        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
-    /// Runs a script that succeeds, and returns its output.
-    fn run(&self, script: &str) -> String {
-        let (succeeds, output) = self.shell(script);
-        if succeeds {
-            return output;
-        }
-        let log = self.shell("systemctl status --no-pager rudy; journalctl --no-pager --unit=rudy").1;
-        panic!("{script}\n{output}\n{log}");
-    }
-
-    /// Follows the section "Install" of the page.
-    fn install(&self) {
-        let steps = steps("Install");
-        assert!(steps.contains(INSTALL), "{steps}");
-        self.run("install -D -m 644 /dev/stdin /srv/www/page.txt <<'END'\nhello\nEND");
-        let copy = "install -D -m 755 /opt/rudy /usr/local/bin/rudy";
-        self.run(&format!("set -ex; cd {REPOSITORY}\n{}", steps.replace(INSTALL, copy)));
-    }
-
-    /// Adds settings to the unit, and starts it.
-    fn change(&self, settings: &str, start: &str) {
-        let file = "/etc/systemd/system/rudy.service.d/override.conf";
-        self.run(&format!(
-            "set -e; systemctl stop rudy; install -D -m 644 /dev/stdin {file} <<'END'\n{settings}\nEND\n\
-             systemctl daemon-reload; {start}"
-        ));
-    }
+/// Follows the section "Install" of the page.
+fn install(machine: &Machine) {
+    let steps = steps("Install");
+    assert!(steps.contains(INSTALL), "{steps}");
+    machine.run("install -D -m 644 /dev/stdin /srv/www/page.txt <<'END'\nhello\nEND");
+    let copy = "install -D -m 755 /opt/rudy /usr/local/bin/rudy";
+    machine.run(&format!("set -ex; cd {REPOSITORY}\n{}", steps.replace(INSTALL, copy)));
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already. Without process 1, the kernel ends all others in the container.
-        let _ = kill_process(self.first, Signal::KILL);
-        let _ = self.container.wait();
-    }
+/// Adds settings to the unit, and starts it.
+fn change(machine: &Machine, settings: &str, start: &str) {
+    let file = "/etc/systemd/system/rudy.service.d/override.conf";
+    machine.run(&format!(
+        "set -e; systemctl stop rudy; install -D -m 644 /dev/stdin {file} <<'END'\n{settings}\nEND\n\
+         systemctl daemon-reload; {start}"
+    ));
 }
 
 /// The lines of a section of the page.
@@ -141,8 +80,8 @@ const GET: &str = "curl --silent --show-error --fail http://127.0.0.1/page.txt";
 // One test: without systemd on this machine, two containers would have the same control groups.
 #[test]
 fn the_packaged_unit_runs_in_the_three_ways_of_the_guide_and_commands_find_it() {
-    let Some(machine) = Machine::boot() else { return };
-    machine.install();
+    let Some(machine) = boot() else { return };
+    install(&machine);
     commands_find_the_server(&machine);
     root_gives_the_folders_to_the_user(&machine);
     systemd_passes_the_socket(&machine);
@@ -151,7 +90,7 @@ fn the_packaged_unit_runs_in_the_three_ways_of_the_guide_and_commands_find_it() 
 fn commands_find_the_server(machine: &Machine) {
     assert_eq!(machine.run(GET), "hello\n");
     let log = machine.run("journalctl --no-pager --unit=rudy");
-    assert_eq!(log.matches("openat2 is not available (").count(), 1, "{log}");
+    assert!(!log.contains("openat2 is not available"), "{log}");
     // Also after systemd has created the folders again.
     for _ in 0..2 {
         for command in ["rudy status", "rudy certificates", "rudy upstreams", "systemctl reload rudy"] {
@@ -172,7 +111,7 @@ fn commands_find_the_server(machine: &Machine) {
 fn root_gives_the_folders_to_the_user(machine: &Machine) {
     // The container has no accounts.
     machine.run("sed -i '1i user = \"4000123:4000123\"' /etc/rudy/rudy.toml");
-    machine.change(&block("Drop root", "ini"), "systemctl start rudy");
+    change(machine, &block("Drop root", "ini"), "systemctl start rudy");
     assert_eq!(machine.run(GET), "hello\n");
     machine.run("set -e; rudy status; rudy reload; rudy status");
     for path in ["/run/rudy", "/var/log/rudy/access.log", "/var/lib/rudy", "/var/cache/rudy"] {
@@ -185,7 +124,7 @@ fn systemd_passes_the_socket(machine: &Machine) {
     let listen = block("Socket activation", "toml");
     machine.run(&format!("cd {REPOSITORY}; {}", first_command("Socket activation")));
     machine.run(&format!("sed -i 's/^listen = .*/{}/' /etc/rudy/rudy.toml", listen.trim()));
-    machine.change(&block("Socket activation", "ini"), "systemctl enable --now rudy.socket");
+    change(machine, &block("Socket activation", "ini"), "systemctl enable --now rudy.socket");
     // The first request starts the service.
     assert_eq!(machine.run(GET), "hello\n");
     machine.run("set -e; rudy status; systemctl restart rudy; rudy status");

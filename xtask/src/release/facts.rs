@@ -9,7 +9,7 @@ use crate::{Outcome, command, workspace};
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the folder with the files of the release.
-pub(super) fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     workspace::target().join("release-files")
 }
 
@@ -23,6 +23,11 @@ pub(super) fn commit() -> Outcome<String> {
 /// Returns the time of the commit in seconds of Unix time. All files of the release have it, so that it depends only on the commit.
 pub(super) fn time() -> Outcome<String> {
     git(&["log", "--max-count=1", "--format=%ct"])
+}
+
+/// Returns the committed files that match these patterns of git, one in a line.
+pub(super) fn files(patterns: &[&str]) -> Outcome<String> {
+    git(&[&["ls-files", "--"], patterns].concat())
 }
 
 fn git(arguments: &[&str]) -> Outcome<String> {
