@@ -2,6 +2,10 @@
 
 #![allow(unused_qualifications, reason = "the prelude has more names than a module uses")]
 
+mod bill;
 mod debian;
+mod install_script;
+mod recipes;
+mod registry;
 mod rpm;
 mod system;

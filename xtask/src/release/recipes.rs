@@ -4,7 +4,10 @@ use std::process::Command;
 
 use super::{archives, facts, tree};
 use crate::steps::Run;
-use crate::{Outcome, command, workspace};
+use crate::{Outcome, command, setup, workspace};
+
+/// The program that checks the script, and its package.
+const PROGRAMS: &[(&str, &str)] = &[("shellcheck", "shellcheck")];
 
 /// Files in `packaging`, and their names in a release.
 const FILES: &[(&str, &str)] = &[
@@ -17,6 +20,7 @@ const FILES: &[(&str, &str)] = &[
 
 /// Writes them with the values of this release.
 pub(super) fn run(_: &mut Run) -> Outcome {
+    setup::programs(PROGRAMS)?;
     let url = url()?;
     let (x86_64, aarch64) = (sum("x86_64")?, sum("aarch64")?);
     let values = [
@@ -26,9 +30,10 @@ pub(super) fn run(_: &mut Run) -> Outcome {
         ("@SHA256_AARCH64@", &aarch64),
     ];
     let folder = facts::folder();
-    FILES.iter().try_for_each(|(source, name)| {
-        tree::fill(&format!("packaging/{source}"), &folder.join(name), &values)
-    })
+    for (source, name) in FILES {
+        tree::fill(&format!("packaging/{source}"), &folder.join(name), &values)?;
+    }
+    command::run(Command::new("shellcheck").arg(folder.join("install.sh")))
 }
 
 /// Returns the URL of the folder from which users download the files of this release.
