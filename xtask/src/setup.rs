@@ -301,6 +301,8 @@ fn cargo_install(tool: &str, options: &[&str]) -> Outcome {
     // Debug builds are fast enough and take half the time.
     let mut cargo = workspace::cargo();
     cargo.args(["install", "--locked", "--quiet", "--debug", tool]).args(options);
+    // In a folder of its own, which no other build waits for.
+    cargo.env_remove("CARGO_TARGET_DIR");
     quietly(cargo.env("CARGO_PROFILE_DEV_DEBUG", "false"))
 }
 

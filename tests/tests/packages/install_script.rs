@@ -121,7 +121,7 @@ fn the_script_installs_nothing_that_it_cannot_verify() {
 
 #[test]
 fn the_script_names_what_it_does_not_support() {
-    let Some((_, server)) = served() else { return };
+    let Some((_signed, server)) = served() else { return };
     let url = server.url("");
     assert_fails(&url, &[("RUDY_PREFIX", "/proc")], "cannot write to /proc/bin: set RUDY_PREFIX");
     // Another `uname` first in PATH.

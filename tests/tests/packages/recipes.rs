@@ -19,7 +19,8 @@ fn copied(release: &Path, recipe: &str) -> Folder {
     folder.write(&name, fs::read(release.join(&name)).expect("the release has an archive"));
     let text = release.read(&format!("recipes/{recipe}"));
     let start = text.find("https://").expect("the recipe has a URL");
-    let url = text[start..].split(['\'', '"']).next().expect("a part is never missing");
+    let url = text[start..].split(['\'', '"']).next().and_then(|url| url.split("/rudy-").next());
+    let url = url.expect("a part is never missing");
     folder.write(recipe.rsplit('/').next().unwrap_or(recipe), text.replace(url, &format!("file://{folder}")));
     folder
 }

@@ -4,11 +4,12 @@ use rudy_tests::prelude::*;
 
 use crate::system::release;
 
-/// A mirror of the registry, with routes of its own for what it does not have.
-fn config(port: u16, index: &str, routes: &str) -> String {
+/// The files of a folder, and a mirror of the registry for what is not there.
+fn config(port: u16, index: &str) -> String {
     format!(
-        "listen = \"127.0.0.1:{port}\"\n[cache]\npath = \"cache\"\n[[site]]\n{routes}[[site.route]]\npath = \"/*\"\n\
-         mirror = {{ url = \"{index}\", preset = \"crates\" }}\n"
+        "listen = \"127.0.0.1:{port}\"\n[cache]\npath = \"cache\"\n[[site]]\n\
+         [[site.route]]\npath = \"/*\"\nfiles = {{ root = \"registry\", next_route = true, serve_hidden = true }}\n\
+         [[site.route]]\npath = \"/*\"\nmirror = {{ url = \"{index}\", preset = \"crates\" }}\n"
     )
 }
 
@@ -30,16 +31,11 @@ fn cargo_installs_the_program_from_a_registry_that_rudy_serves() {
     let (Some(release), Some(cargo)) = (release(), program("cargo")) else { return };
     let Some(index) = cargo_index() else { return };
     let (folder, state, port) = (Folder::new(), Folder::new(), free_port());
-    folder.write("rudy.toml", config(port, &index, ""));
-    let mut server = Server::build().config_of(folder).env("STATE_DIRECTORY", state.path()).start();
+    folder.add(&[("rudy.toml", config(port, &index)), ("registry/README", String::new())]);
+    let server = Server::build().config_of(folder).env("STATE_DIRECTORY", state.path()).start();
     let downloads = server.json("/config.json")["dl"].as_str().expect("it is a URL").to_owned();
     let downloads = downloads.splitn(4, '/').nth(3).expect("it has a path");
     add_crates(&release.join("crates"), &server.path().join("registry"), downloads);
-    let route = format!(
-        "[[site.route]]\npath = [\"/ru/dy/*\", \"/{downloads}/rudy/*\", \"/{downloads}/rudy-*\"]\n\
-         files = {{ root = \"registry\", serve_hidden = true }}\n"
-    );
-    server.reload_with(&config(port, &index, &route), "reloaded");
 
     let url = format!("http://127.0.0.1:{port}");
     let home = Folder::with(&[("cargo/config.toml", cargo_source(&url))]);
