@@ -137,7 +137,8 @@ fn the_script_names_what_it_does_not_support() {
         ("Linux", "riscv64", "there is no program for the processor riscv64, only for x86_64 and aarch64"),
         ("Darwin", "arm64", "Rudy runs on Linux, not on Darwin"),
     ] {
-        let path = format!("{}:/usr/bin:/bin", machine(system, processor));
+        let folder = machine(system, processor);
+        let path = format!("{folder}:/usr/bin:/bin");
         assert_fails(&url, &[("PATH", &path)], message);
     }
 }
