@@ -46,6 +46,7 @@ use crate::values::unsupported;
 #[derive(Debug, Parser)]
 #[command(name = "rudy", arg_required_else_help = true, disable_help_subcommand = true)]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(override_usage = "rudy <COMMAND>\n       rudy --version [--verbose]")]
 #[command(after_help = "Examples:
   rudy serve public                       serve a folder on http://127.0.0.1:8080/
   rudy serve rudy.toml                    serve the sites of a configuration file
