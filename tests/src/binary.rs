@@ -26,6 +26,12 @@ pub fn weblog() -> &'static Path {
     BINARY.get_or_init(|| build("weblog"))
 }
 
+/// Returns the path of the tasks of the repository. The first call builds them.
+pub fn xtask() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| build("xtask"))
+}
+
 /// Builds the programs, and returns the path of the one with this name. If `RUDY_BUILT` is set, the caller has already built it: nextest starts a
 /// process for each test, and each would run cargo again.
 fn build(program: &str) -> PathBuf {

@@ -9,6 +9,7 @@
 
 mod assertions;
 mod binary;
+mod cargo;
 pub mod conformance;
 mod connection;
 mod curl;
@@ -44,7 +45,8 @@ mod wait;
 mod weblog;
 
 pub use self::weblog::Weblog;
-pub use binary::{binary, fastcgi_info, weblog};
+pub use binary::{binary, fastcgi_info, weblog, xtask};
+pub use cargo::{cargo_index, cargo_source, rustup_home};
 pub use connection::{Connection, exchange_unix};
 pub use curl::{Curl, CurlResult};
 pub use descriptors::descriptors;

@@ -6,10 +6,16 @@ use std::process::Command;
 use crate::steps::Run;
 use crate::{Outcome, command, release, setup, test, workspace};
 
-/// Programs that make machines, and their packages.
+/// Programs that make machines or use what a release has, and their packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("debootstrap", "debootstrap"),          // installs a Debian into a folder
     ("systemd-nspawn", "systemd-container"), // boots it
+    ("minisign", "minisign"),                // signs a release with a key of a test
+    ("ruby", "ruby"),                        // runs the formula of Homebrew
+    ("nix-instantiate", "nix-bin"),          // evaluates the expressions of Nix
+    ("makepkg", "makepkg"),                  // makes the package of Arch Linux, with the next two
+    ("pacman", "pacman-package-manager"),
+    ("bsdtar", "libarchive-tools"),
 ];
 
 /// What a Debian has beside its smallest set of packages. rpm installs the RPM package.

@@ -1,7 +1,7 @@
 //! Installs the programs that the tests need. Fast and silent if all are installed.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Outcome, command, workspace};
@@ -316,11 +316,23 @@ fn unpack(packages: &[&str], folder: &Path, file: &str) -> Outcome {
     Ok(())
 }
 
-fn cargo_install(tool: &str, features: &[&str]) -> Outcome {
+/// Installs a command of cargo in a version, whose output a release depends on, and returns its folder.
+pub(crate) fn cargo_command(tool: &str, version: &str) -> Outcome<PathBuf> {
+    let root = workspace::environment(&format!("{tool}-{version}"));
+    if !root.join("bin").join(tool).exists() {
+        let path = root.to_str().ok_or_else(|| format!("{} is not UTF-8", root.display()))?;
+        cargo_install(&format!("{tool}@{version}"), &["--root", path])?;
+    }
+    Ok(root.join("bin"))
+}
+
+fn cargo_install(tool: &str, options: &[&str]) -> Outcome {
     println!("installing {tool}");
     // Debug builds are fast enough and take half the time.
     let mut cargo = workspace::cargo();
-    cargo.args(["install", "--locked", "--quiet", "--debug", tool]).args(features);
+    cargo.args(["install", "--locked", "--quiet", "--debug", tool]).args(options);
+    // In a folder of its own, which no other build waits for.
+    cargo.env_remove("CARGO_TARGET_DIR");
     quietly(cargo.env("CARGO_PROFILE_DEV_DEBUG", "false"))
 }
 

@@ -75,7 +75,8 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Returns all files of the repository with this extension, sorted, with paths relative to the root. Skips build folders.
+/// Returns all files of the repository with this extension, sorted, with paths relative to the root. Skips build folders, and links to
+/// what has another path.
 pub(crate) fn files(extension: &str) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
     collect(root(), extension, &mut found)?;
@@ -88,12 +89,13 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Outcome 
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let (path, name) = (entry.path(), entry.file_name());
-        if entry.file_type().map_err(unreadable)?.is_dir() {
+        let kind = entry.file_type().map_err(unreadable)?;
+        if kind.is_dir() {
             // Hidden folders belong to tools (.git), and `target` is a build folder, also in `fuzz`.
             if name != "target" && !name.as_encoded_bytes().starts_with(b".") {
                 collect(&path, extension, found)?;
             }
-        } else if path.extension().is_some_and(|e| e == extension) {
+        } else if kind.is_file() && path.extension().is_some_and(|e| e == extension) {
             found.push(path.strip_prefix(root()).unwrap_or(&path).to_path_buf());
         }
     }

@@ -25,6 +25,7 @@ mod top;
 mod trust;
 mod upstreams;
 mod values;
+mod version;
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -43,7 +44,9 @@ use crate::values::unsupported;
 
 /// A web server with built-in load testing and benchmarking
 #[derive(Debug, Parser)]
-#[command(name = "rudy", version, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(name = "rudy", arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(override_usage = "rudy <COMMAND>\n       rudy --version [--verbose]")]
 #[command(after_help = "Examples:
   rudy serve public                       serve a folder on http://127.0.0.1:8080/
   rudy serve rudy.toml                    serve the sites of a configuration file
@@ -57,7 +60,13 @@ Run `rudy COMMAND --help` for the options and examples of a command.")]
 )]
 struct CommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    /// Print the version
+    #[arg(short = 'V', long)]
+    version: bool,
+    /// With --version, print the commit, the target, the features, the compiler and the libraries too
+    #[arg(long, requires = "version")]
+    verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -241,7 +250,9 @@ fn loopback(port: u16) -> Address {
 
 fn main() -> ExitCode {
     allocator::merge_freed_chunks();
-    match CommandLine::parse().command {
+    let line = CommandLine::parse();
+    let Some(command) = line.command else { return version::print(line.verbose).into() };
+    match command {
         Command::Serve(serve) => init::fork_if_first().unwrap_or_else(|| run::serve(serve.into()).into()),
         Command::Mirror(mirror) => init::fork_if_first().unwrap_or_else(|| mirror.run().into()),
         Command::Check(check) => check.run().into(),

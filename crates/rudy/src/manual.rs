@@ -33,16 +33,12 @@ impl Completions {
 /// Returns the command without hidden flags, which `clap_complete` would offer.
 fn visible(command: &Command) -> Command {
     let about = command.get_about().cloned().unwrap_or_default();
-    let visible_command = Command::new(command.get_name().to_owned())
+    Command::new(command.get_name().to_owned())
         .about(about)
         .disable_help_subcommand(true)
         .args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned())
         .groups(command.get_groups().cloned())
-        .subcommands(command.get_subcommands().map(visible));
-    match command.get_version() {
-        Some(version) => visible_command.version(version.to_owned()),
-        None => visible_command,
-    }
+        .subcommands(command.get_subcommands().map(visible))
 }
 
 /// Write the man pages of all commands and of rudy.toml

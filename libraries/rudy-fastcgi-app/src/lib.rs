@@ -82,7 +82,7 @@ use self::listen::Listener;
 
 /// Compiles the examples of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/fastcgi-app.md")]
+#[doc = include_str!("../README.md")]
 struct Guide;
 
 /// Where handlers run, and how many at once.

@@ -3,10 +3,14 @@
 #![allow(unused_qualifications, reason = "the prelude has more names than a module uses")]
 #![expect(clippy::print_stdout, reason = "the nightly run shows times and counts")]
 
+mod bill;
 mod containers;
 mod debian;
 mod image;
+mod install_script;
 mod kubernetes;
+mod recipes;
+mod registry;
 mod rpm;
 mod system;
 

@@ -91,34 +91,20 @@ fn pip_installs_a_project() {
 #[test]
 fn cargo_builds_a_project() {
     let (true, Some(cargo)) = (long(), program("cargo")) else { return };
-    let Some(url) = index_of_cargo() else { return };
-    // That of rustup, which is in the home of the user.
-    let toolchains = std::env::var_os("RUSTUP_HOME").map_or_else(|| home().join(".rustup"), Into::into);
+    let Some(url) = cargo_index() else { return };
     build_twice("crates", &url, "", |mirror, project| {
-        let source = format!(
-            "[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+{mirror}/\"\n"
-        );
         let manifest = "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n\
                         itoa = \"1.0.11\"\nserde = \"1.0.200\"\n[workspace]\n";
         let main = "fn main() { assert_eq!(itoa::Buffer::new().format(1), \"1\"); }\n";
-        project.add(&[(".cargo/config.toml", &*source), ("Cargo.toml", manifest), ("src/main.rs", main)]);
+        project.add(&[
+            (".cargo/config.toml", &*cargo_source(mirror)),
+            ("Cargo.toml", manifest),
+            ("src/main.rs", main),
+        ]);
         let cargo_home = project.join("cargo");
-        let variables = [("CARGO_HOME", cargo_home.as_os_str()), ("RUSTUP_HOME", toolchains.as_os_str())];
+        let variables = [("CARGO_HOME", cargo_home.as_os_str()), ("RUSTUP_HOME", rustup_home().as_os_str())];
         run(&cargo, &["run", "--jobs", "1"], project, &variables);
     });
-}
-
-/// Returns the URL of the sparse index that cargo has used on this machine: its host is the name of a folder.
-fn index_of_cargo() -> Option<String> {
-    let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home().join(".cargo"), Into::into);
-    let folders = fs::read_dir(cargo_home.join("registry/index")).ok()?;
-    let mut names = folders.filter_map(|folder| folder.ok()?.file_name().into_string().ok());
-    let name = names.find(|name| name.starts_with("index."))?;
-    Some(format!("https://{}", name.rsplit_once('-')?.0))
-}
-
-fn home() -> PathBuf {
-    std::env::var_os("HOME").map_or_else(|| "/root".into(), Into::into)
 }
 
 #[test]

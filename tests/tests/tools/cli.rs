@@ -60,6 +60,24 @@ fn version() {
 }
 
 #[test]
+fn verbose_version_describes_the_build() {
+    let text = success(rudy(&["--version", "--verbose"]));
+    assert_data_eq!(
+        text.replace(env!("CARGO_PKG_VERSION"), "[VERSION]"),
+        str![[r"
+rudy [VERSION]
+commit: [..]
+target: [..]-linux-[..]
+features: resolver
+compiler: rustc 1.[..]
+libraries in Cargo.lock: aws-lc-rs [..], rustls 0.[..], tokio 1.[..]
+
+"]]
+    );
+    assert_contains!(failure(2, rudy(&["--verbose"])), "--version");
+}
+
+#[test]
 fn no_command_prints_the_help_with_exit_code_2() {
     assert_contains!(failure(2, rudy(&[])), "Usage: rudy <COMMAND>");
 }

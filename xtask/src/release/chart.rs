@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{archive, facts};
+use super::{facts, tar};
 use crate::steps::Run;
 use crate::{Outcome, workspace};
 
@@ -10,7 +10,7 @@ use crate::{Outcome, workspace};
 pub(super) fn run(_: &mut Run) -> Outcome {
     let name = facts::folder().join(format!("rudy-{}-chart", facts::VERSION));
     let (tar, chart) = (name.with_added_extension("tar"), name.with_added_extension("tgz"));
-    archive::begin(&tar)?;
-    archive::pack(&tar, &workspace::root().join("packaging/helm"), "0", "u=rwX,go=rX", &["rudy"])?;
-    fs::rename(archive::compress(&tar)?, &chart).map_err(|error| format!("{}: {error}", chart.display()))
+    tar::begin(&tar)?;
+    tar::pack(&tar, &workspace::root().join("packaging/helm"), "0", "u=rwX,go=rX", &["rudy"])?;
+    fs::rename(tar::compress(&tar)?, &chart).map_err(|error| format!("{}: {error}", chart.display()))
 }

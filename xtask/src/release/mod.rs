@@ -1,12 +1,18 @@
 //! Makes everything that a release has, in `target/release-files`: the same commit gives the same bytes.
 
-mod archive;
+mod archives;
 mod binaries;
 mod chart;
+mod checksums;
+mod crates;
 mod debian;
 mod facts;
 mod image;
+mod notes;
+mod recipes;
 mod rpm;
+mod sbom;
+mod tar;
 mod tree;
 
 pub(crate) use facts::folder;
@@ -45,6 +51,38 @@ const PARTS: &[Step] = &[
         budget_s: 5,
         run: chart::run,
         remedy: "`cargo xtask release chart` runs only this part",
+    },
+    Step {
+        name: "archives",
+        budget_s: 60,
+        run: archives::run,
+        remedy: "`cargo xtask release archives` runs only this part",
+    },
+    Step {
+        name: "recipes",
+        budget_s: 5,
+        run: recipes::run,
+        remedy: "`cargo xtask release archives recipes` runs only these parts",
+    },
+    Step {
+        name: "crates",
+        budget_s: 60,
+        run: crates::run,
+        remedy: "`cargo xtask release crates` runs only this part",
+    },
+    Step {
+        name: "sbom",
+        budget_s: 400,
+        run: sbom::run,
+        remedy: "`cargo xtask release sbom` runs only this part",
+    },
+    Step { name: "notes", budget_s: 5, run: notes::run, remedy: "add the section to CHANGELOG.md" },
+    // The last one: of all files.
+    Step {
+        name: "checksums",
+        budget_s: 30,
+        run: checksums::run,
+        remedy: "`RUDY_MINISIGN_KEY=FILE cargo xtask release checksums` runs only this part",
     },
 ];
 

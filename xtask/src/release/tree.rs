@@ -38,9 +38,7 @@ pub(super) struct Layout {
 
 /// Makes the tree in a folder, which is empty then.
 pub(super) fn make(folder: &Path, processor: &str, layout: &Layout) -> Outcome {
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    }
+    remove(folder)?;
     copy(&binaries::program(processor), &folder.join("usr/bin/rudy"))?;
     for (source, place) in FILES {
         copy(&workspace::root().join(source), &folder.join(place))?;
@@ -51,6 +49,14 @@ pub(super) fn make(folder: &Path, processor: &str, layout: &Layout) -> Outcome {
     }
     documentation(folder)?;
     generated(folder, layout)
+}
+
+/// Removes a folder, if it exists.
+pub(super) fn remove(folder: &Path) -> Outcome {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    Ok(())
 }
 
 /// Makes the permissions independent of those in the work tree and of the umask.
@@ -89,7 +95,7 @@ fn create_parent(path: &Path) -> Outcome {
 }
 
 /// The documentation of users, as committed.
-fn documentation(folder: &Path) -> Outcome {
+pub(super) fn documentation(folder: &Path) -> Outcome {
     let place = folder.join("usr/share/doc/rudy");
     for file in facts::files(DOCUMENTATION)?.lines() {
         copy(&workspace::root().join(file), &place.join(file.trim_start_matches("docs/")))?;
@@ -98,7 +104,7 @@ fn documentation(folder: &Path) -> Outcome {
 }
 
 /// What the program itself writes: manual pages and completions. Those of the program for this machine are the same.
-fn generated(folder: &Path, layout: &Layout) -> Outcome {
+pub(super) fn generated(folder: &Path, layout: &Layout) -> Outcome {
     let program = binaries::program(std::env::consts::ARCH);
     let manual = folder.join("usr/share/man");
     for page in command::output(Command::new(&program).arg("manual").arg(&manual))?.lines() {

@@ -6,26 +6,26 @@ use super::{Plan, parse};
 
 /// The plans by name.
 const PLANS: &[(&str, &str)] = &[
-    ("c10k", include_str!("../../../../labs/c10k.toml")),
-    ("calibrate", include_str!("../../../../labs/calibrate.toml")),
-    ("fastcgi-nines", include_str!("../../../../labs/fastcgi-nines.toml")),
-    ("files", include_str!("../../../../labs/files.toml")),
-    ("gateway", include_str!("../../../../labs/gateway.toml")),
-    ("generators", include_str!("../../../../labs/generators.toml")),
-    ("handshakes", include_str!("../../../../labs/handshakes.toml")),
-    ("hot-threads", include_str!("../../../../labs/hot-threads.toml")),
-    ("http2", include_str!("../../../../labs/http2.toml")),
-    ("leak", include_str!("../../../../labs/leak.toml")),
-    ("max-rate", include_str!("../../../../labs/max-rate.toml")),
-    ("schedulers", include_str!("../../../../labs/schedulers.toml")),
-    ("seminar", include_str!("../../../../labs/seminar.toml")),
-    ("signatures", include_str!("../../../../labs/signatures.toml")),
+    ("c10k", include_str!("../../labs/c10k.toml")),
+    ("calibrate", include_str!("../../labs/calibrate.toml")),
+    ("fastcgi-nines", include_str!("../../labs/fastcgi-nines.toml")),
+    ("files", include_str!("../../labs/files.toml")),
+    ("gateway", include_str!("../../labs/gateway.toml")),
+    ("generators", include_str!("../../labs/generators.toml")),
+    ("handshakes", include_str!("../../labs/handshakes.toml")),
+    ("hot-threads", include_str!("../../labs/hot-threads.toml")),
+    ("http2", include_str!("../../labs/http2.toml")),
+    ("leak", include_str!("../../labs/leak.toml")),
+    ("max-rate", include_str!("../../labs/max-rate.toml")),
+    ("schedulers", include_str!("../../labs/schedulers.toml")),
+    ("seminar", include_str!("../../labs/seminar.toml")),
+    ("signatures", include_str!("../../labs/signatures.toml")),
 ];
 
 /// The peer files by their path in `labs`.
 macro_rules! peers {
     ($($path:literal),* $(,)?) => {
-        &[$(($path, include_str!(concat!("../../../../labs/", $path)))),*]
+        &[$(($path, include_str!(concat!("../../labs/", $path)))),*]
     };
 }
 

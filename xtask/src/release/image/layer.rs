@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::release::archive::pack;
 use crate::release::binaries;
+use crate::release::tar::pack;
 use crate::{Outcome, command, setup, workspace};
 
 /// The user and group of images without root, by convention.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::release::{archive, facts};
+use crate::release::{facts, tar};
 use crate::{Outcome, command};
 
 pub(super) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -75,9 +75,9 @@ impl Layout {
         }
         names.extend([&image].into_iter().chain(others).map(|blob| path(blob)));
         let file = facts::folder().join(format!("rudy-{version}-{kind}.tar"));
-        archive::begin(&file)?;
+        tar::begin(&file)?;
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        archive::pack(&file, &self.folder, "0", "u=rw,go=r", &names)
+        tar::pack(&file, &self.folder, "0", "u=rw,go=r", &names)
     }
 
     fn write(&self, name: &str, value: &Value) -> Outcome<PathBuf> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use self::layout::Layout;
-use super::{archive, facts};
+use super::{facts, tar};
 use crate::steps::Run;
 use crate::{Outcome, command, workspace};
 
@@ -50,7 +50,7 @@ pub(super) fn run(_: &mut Run) -> Outcome {
 fn image(layout: &Layout, processor: &str, architecture: &str, authorities: &Path) -> Outcome<Image> {
     let layer = layer::make(layout.folder(), processor, authorities)?;
     let digest = layout::digest(&layer)?;
-    let layer = layout.add(LAYER, &archive::compress(&layer)?)?;
+    let layer = layout.add(LAYER, &tar::compress(&layer)?)?;
     let bytes = layer["size"].as_u64().unwrap_or(u64::MAX);
     if bytes > BYTES_MAX {
         return Err(format!(
