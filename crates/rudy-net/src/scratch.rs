@@ -10,8 +10,6 @@ use rudy_http::h1::ServerConnection;
 use rudy_http::h2::HeadBuffers;
 use rudy_message::DateLine;
 
-use crate::driver::Exchanges;
-
 /// Size of a read. Larger reads do not make uploads cheaper; a request head is a hundredth of this.
 const READ_BYTES: usize = 64 * 1024;
 /// Size of a read on a thread that serves a single connection. The allocator zeroes reused memory, which
@@ -37,8 +35,6 @@ pub(crate) struct Scratch {
     pub(crate) machine: Option<Box<ServerConnection>>,
     /// The request head that is decoded, in HTTP/2.
     pub(crate) head: HeadBuffers,
-    /// The lists of the connection of HTTP/2 that became idle last, for reuse.
-    pub(crate) exchanges: Option<Box<Exchanges>>,
     /// A piece of a body, in frames or in records. Empty at first.
     pub(crate) piece: Box<[u8]>,
 }
@@ -52,7 +48,6 @@ impl Scratch {
             date_due: Instant::now() + DATE_AGE_MAX,
             machine: None,
             head: HeadBuffers::default(),
-            exchanges: None,
             piece: Box::default(),
         }
     }

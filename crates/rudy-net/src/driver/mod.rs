@@ -45,7 +45,6 @@ use rudy_service::{
 use rudy_tls::ClientHello;
 
 use self::exchange::{Exchange, Handler};
-pub(crate) use self::http2::Exchanges;
 use self::http2::Http2;
 pub use self::http2::http2_stored_bytes;
 use self::linger::Linger;

@@ -1,6 +1,7 @@
 //! The exchanges of a connection, and which of them can go on. Work is done only for these: a client can have a hundred requests that
 //! wait, and wake the connection with each packet.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -12,27 +13,31 @@ use rudy_http::Limits;
 use super::exchange::{Exchange, Phase};
 use super::schedule::SendQueue;
 use super::wakes::{StreamWaker, Wakes};
-use crate::scratch::Scratch;
+
+thread_local! {
+    /// The lists of the connection of this thread that became idle last.
+    static FREE: Cell<Option<Box<Exchanges>>> = const { Cell::new(None) };
+}
 
 /// The exchanges of a connection. It borrows the lists of its thread when it is polled, and returns them when it is idle.
 #[derive(Default)]
-pub(super) struct Lent(Option<Box<Exchanges>>);
+pub(super) struct Borrowed(Option<Box<Exchanges>>);
 
-impl Lent {
+impl Borrowed {
     pub(super) fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|exchanges| exchanges.all.is_empty())
     }
 
     /// Borrows the lists, unless the connection has them.
-    pub(super) fn borrow_from(&mut self, scratch: &mut Scratch) {
-        self.0.get_or_insert_with(|| scratch.exchanges.take().unwrap_or_default());
+    pub(super) fn borrow(&mut self) {
+        self.0.get_or_insert_with(|| FREE.take().unwrap_or_default());
     }
 
     /// Returns the lists, which are empty.
-    pub(super) fn return_to(&mut self, scratch: &mut Scratch) {
+    pub(super) fn release(&mut self) {
         if let Some(mut exchanges) = self.0.take() {
             exchanges.reset();
-            scratch.exchanges = Some(exchanges);
+            FREE.set(Some(exchanges));
         }
     }
 
@@ -42,7 +47,7 @@ impl Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for Borrowed {
     type Target = Exchanges;
 
     fn deref(&self) -> &Exchanges {
@@ -50,7 +55,7 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for Borrowed {
     fn deref_mut(&mut self) -> &mut Exchanges {
         self.0.as_deref_mut().expect("each poll begins with a borrow")
     }
@@ -58,7 +63,7 @@ impl DerefMut for Lent {
 
 /// The exchanges whose responses are not sent.
 #[derive(Default)]
-pub(crate) struct Exchanges {
+pub(super) struct Exchanges {
     /// In the order of their streams.
     all: Vec<Exchange>,
     wakes: Option<Arc<Wakes>>,

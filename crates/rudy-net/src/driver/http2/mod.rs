@@ -22,8 +22,7 @@ use bytes::BytesMut;
 use rudy_http::h2::{ConnectionError, ServerConnection};
 use rudy_service::{EndReason, ServiceSource};
 
-pub(crate) use self::exchanges::Exchanges;
-use self::exchanges::Lent;
+use self::exchanges::Borrowed;
 use self::stored::StoredBytes;
 pub use self::stored::http2_stored_bytes;
 use super::output::Output;
@@ -44,7 +43,7 @@ const QUEUED_BYTES_MAX: usize = 256 * 1024;
 pub(super) struct Http2 {
     machine: ServerConnection,
     output: Output,
-    exchanges: Lent,
+    exchanges: Borrowed,
     /// The records of responses that are encoded, but not sent.
     encoded: Vec<Record>,
     /// The number of frames that bodies were given, to serve them in turn.
@@ -108,7 +107,7 @@ impl Http2 {
         let (now, worker) = (budget.now(), connection.context.worker.clone());
         let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         let mut scratch = Scratch::borrow_at(now);
-        self.exchanges.borrow_from(&mut scratch);
+        self.exchanges.borrow();
         self.begin_shutdown(connection, now, &mut scratch);
         self.end_killed(worker.active.kills(), now, &mut scratch.out);
         let driven = self.drive(connection, &mut poll_cx, &mut scratch);
@@ -209,7 +208,7 @@ impl Http2 {
             return Poll::Pending;
         }
         self.machine.free();
-        self.exchanges.return_to(scratch);
+        self.exchanges.release();
         self.encoded = Vec::new();
         if connection.timer.set_idle(poll_cx.due, poll_cx.cx.waker()) && !connection.io.has_unread() {
             // The connection has been evicted.

@@ -7,7 +7,7 @@ use rudy_service::{Service, ServiceSource};
 use socket2::SockRef;
 
 use super::Http2;
-use super::exchanges::Lent;
+use super::exchanges::Borrowed;
 use super::stored::StoredBytes;
 use crate::driver::output::Output;
 use crate::driver::{Connection, State};
@@ -34,7 +34,7 @@ impl<S: ServiceSource> Connection<S> {
         State::Http2(Box::new(Http2 {
             machine,
             output,
-            exchanges: Lent::default(),
+            exchanges: Borrowed::default(),
             encoded: Vec::new(),
             turn: 0,
             kills: self.context.worker.active.kills(),
