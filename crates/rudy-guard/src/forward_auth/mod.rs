@@ -25,6 +25,7 @@ use self::copy::Copied;
 pub use self::copy::CopiedFields;
 use self::login::LoginRequest;
 pub use self::login::LoginUrl;
+use self::table::CREDENTIALS;
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 
 /// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
@@ -66,8 +67,11 @@ impl ForwardAuth {
         let mut head = LazyHead::clone(request).into_owned();
         let ours = [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL];
         let copied = self.0.copied.iter().flat_map(|field| [&field.from, &field.to]);
-        for name in ours.into_iter().chain(copied) {
+        for name in ours.into_iter().chain(copied.filter(|name| !CREDENTIALS.contains(name))) {
             remove_spellings(name, &mut head);
+        }
+        for (name, values) in &request.state().credentials {
+            replace_field(name, values.iter().cloned(), &mut head);
         }
         // The response must not depend on what the client has stored of another resource.
         for name in BODY_FIELDS.iter().chain(&CONDITIONAL_FIELDS) {
@@ -129,6 +133,7 @@ impl ForwardAuth {
     /// Replaces the copied fields of an allowed request.
     fn identify(&self, request: &mut Request<'_>, fields: &HeaderMap, client: &Client<'_>) {
         for Copied { from, to } in &self.0.copied {
+            keep_credentials(to, request);
             replace_field(to, fields.get_all(from).iter().cloned(), request);
         }
         request.state_mut().was_allowed = true;
@@ -137,6 +142,15 @@ impl ForwardAuth {
         if let Some(identity) = user.and_then(Identity::of_authorizer) {
             identity.identify(request, client);
         }
+    }
+}
+
+/// Keeps what the client has sent in a field with credentials before it is replaced, for an authorizer after an internal redirect.
+fn keep_credentials(name: &HeaderName, request: &mut Request<'_>) {
+    let is_kept = request.state().credentials.iter().any(|(kept, _)| kept == name);
+    if CREDENTIALS.contains(name) && !is_kept {
+        let values = request.get_all(name).filter_map(|value| HeaderValue::from_bytes(value).ok()).collect();
+        request.state_mut().credentials.push((name.clone(), values));
     }
 }
 

@@ -121,6 +121,43 @@ fn fields_of_the_authorizer_get_other_names() {
 }
 
 #[test]
+fn the_authorizer_gets_credentials_that_the_application_does_not_get() {
+    let (application, requests) = application();
+    let (authorizer, questions) = upstream(|request| {
+        let token = request.field("authorization").map(|own| format!("X-Auth: for {own}\r\n"));
+        format!("HTTP/1.1 204 No Content\r\nCookie: of=authorizer\r\n{}\r\n", token.unwrap_or_default())
+    });
+    let copy = "copy = { X-Auth = 'Authorization', Cookie = 'Cookie' }";
+    let server = site(&application, &authorizer.url(), copy);
+    for (field, expected) in
+        [("\r\nAuthorization: Basic YQ==", &["authorization: for Basic YQ=="][..]), ("", &[])]
+    {
+        let head = format!("GET / HTTP/1.1\r\nCookie: of=client; a=b{field}");
+        assert_eq!(send(&server, &head, "").status, 200);
+        assert_eq!(next(&questions).field("cookie"), Some("of=client; a=b"));
+        let request = next(&requests);
+        assert_eq!(request.field("cookie"), Some("of=authorizer"));
+        let expected: Vec<_> = expected.iter().map(|line| line.to_lowercase()).collect();
+        assert_eq!(spelled(&request.head, "authorization"), expected);
+    }
+}
+
+#[test]
+fn an_authorizer_gets_the_credentials_of_the_client_after_an_internal_redirect_too() {
+    let (application, requests) = application();
+    let (authorizer, _questions) = upstream(|request| match request.field("authorization") {
+        Some("Basic YQ==") => "HTTP/1.1 204 No Content\r\nAuthorization: Bearer a\r\n\r\n".to_owned(),
+        _ => "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_owned(),
+    });
+    let server = Server::config(&format!(
+        "listen = '127.0.0.1:0'\n[[site]]\nforward_auth = {{ url = '{authorizer}', copy = 'Authorization' }}\n\
+         [[site.route]]\npath = '/old'\nrewrite = '/new'\n[[site.route]]\npath = '/*'\nproxy = '{application}'\n"
+    ));
+    assert_eq!(send(&server, "GET /old HTTP/1.1\r\nAuthorization: Basic YQ==", "").status, 200);
+    assert_eq!(next(&requests).field("authorization"), Some("Bearer a"));
+}
+
+#[test]
 fn a_browser_without_a_session_is_redirected_to_the_login_page() {
     let (application, requests) = application();
     let (authorizer, _questions) = oauth2_proxy();
