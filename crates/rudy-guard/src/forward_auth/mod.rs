@@ -65,9 +65,7 @@ impl ForwardAuth {
     /// Returns the request to the authorizer: a GET without a body.
     fn subrequest(&self, request: &Request<'_>, path: &RequestPath<'_>, client: &Client<'_>) -> Subrequest {
         let mut head = LazyHead::clone(request).into_owned();
-        let ours = [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL];
-        let copied = self.0.copied.iter().flat_map(|field| [&field.from, &field.to]);
-        for name in ours.into_iter().chain(copied.filter(|name| !CREDENTIALS.contains(name))) {
+        for name in [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL] {
             remove_spellings(name, &mut head);
         }
         for (name, values) in &request.state().credentials {

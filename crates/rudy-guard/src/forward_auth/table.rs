@@ -34,7 +34,7 @@ pub struct ForwardAuthTable {
     /// Header fields that are copied from a 2xx response into the request. Those of the client are removed in every spelling, whether
     /// the authorizer sends them or not. `[]` copies none. The default is
     /// `Remote-User`, `Remote-Groups`, `Remote-Name` and `Remote-Email`. A table gives them other names in the request:
-    /// `{ X-Auth-Request-User = "Remote-User" }`.
+    /// `{ X-Auth-Request-User = "Remote-User" }`. Then the client's fields with both names are removed.
     #[setting(example = ["X-Auth-Request-User"], example = { "X-Auth-Request-User" = "Remote-User" })]
     pub copy: Option<CopiedFields>,
     /// URL or path of a login page, to which browsers are redirected if the authorizer responds with 401. `{url}` is the percent-encoded
@@ -58,9 +58,10 @@ impl ForwardAuthTable {
         }
     }
 
-    /// Returns the names of the fields that only the authorizer sets. Credentials are from clients, and the authorizer needs them.
+    /// Returns the names of the fields that only the authorizer sets: those of requests, and its own, which an application may trust
+    /// without another name. Credentials are from clients, and the authorizer needs them.
     pub fn reserved_fields(&self) -> impl Iterator<Item = HeaderName> {
-        let names = self.copied().into_iter().map(|field| field.to);
+        let names = self.copied().into_iter().flat_map(|field| [field.from, field.to]);
         names.filter(|name| !CREDENTIALS.contains(name) && !BODY_FIELDS.contains(name))
     }
 

@@ -118,6 +118,7 @@ fn fields_of_the_authorizer_get_other_names() {
     let head = next(&requests).head;
     assert_eq!(spelled(&head, "remote-user"), ["remote-user: ann"]);
     assert_eq!(spelled(&head, "x-email"), ["x-email: ann@a.test"]);
+    assert!(!head.contains("root"), "an application may trust the name of the authorizer: {head}");
 }
 
 #[test]
