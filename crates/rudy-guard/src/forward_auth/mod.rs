@@ -128,15 +128,16 @@ impl ForwardAuth {
         self.0.login.as_ref()?.request(request, of_request(&ORIGINAL_URL), of_request(&ORIGINAL_URI))
     }
 
-    /// Replaces the copied fields of an allowed request.
+    /// Replaces the copied fields of an allowed request. An empty field is as none, as in nginx and Caddy.
     fn identify(&self, request: &mut Request<'_>, fields: &HeaderMap, client: &Client<'_>) {
+        let values = |from| fields.get_all(from).iter().filter(|value| !value.is_empty());
         for Copied { from, to } in &self.0.copied {
             keep_credentials(to, request);
-            replace_field(to, fields.get_all(from).iter().cloned(), request);
+            replace_field(to, values(from).cloned(), request);
         }
         request.state_mut().was_allowed = true;
         let user = self.0.copied.iter().find(|field| field.to == REMOTE_USER);
-        let user = user.and_then(|field| fields.get(&field.from));
+        let user = user.and_then(|field| values(&field.from).next());
         if let Some(identity) = user.and_then(Identity::of_authorizer) {
             identity.identify(request, client);
         }

@@ -159,6 +159,23 @@ fn an_authorizer_gets_the_credentials_of_the_client_after_an_internal_redirect_t
 }
 
 #[test]
+fn an_empty_field_of_the_authorizer_is_not_sent_and_removes_that_of_the_client() {
+    let (application, requests) = application();
+    let (authorizer, _questions) = upstream(|_| {
+        "HTTP/1.1 204 No Content\r\nRemote-User:\r\nRemote-Groups: \r\nRemote-Groups: a\r\nAuthorization:\r\n\r\n".to_owned()
+    });
+    let copy = "copy = ['Remote-User', 'Remote-Groups', 'Authorization']";
+    let server = site(&application, &authorizer.url(), copy);
+    let head = "GET / HTTP/1.1\r\nRemote-User: root\r\nRemote-Groups: root\r\nAuthorization: root";
+    assert_eq!(send(&server, head, "").status, 200);
+    let head = next(&requests).head;
+    assert!(!head.contains("root"), "{head}");
+    assert_eq!(spelled(&head, "remote-user"), [""; 0]);
+    assert_eq!(spelled(&head, "remote-groups"), ["remote-groups: a"]);
+    assert_eq!(spelled(&head, "authorization"), [""; 0]);
+}
+
+#[test]
 fn a_browser_without_a_session_is_redirected_to_the_login_page() {
     let (application, requests) = application();
     let (authorizer, _questions) = oauth2_proxy();
