@@ -300,7 +300,7 @@ impl Fetch {
             || response.state().is_redirected
             || response.state().is_replacement
             || matches!(response.head, Head::Prepared(_))
-            || matches!(response.body, Body::File(_));
+            || matches!(response.body, Body::File(_) | Body::Silence);
         let is_live = matches!(&response.body, Body::Stream(stream) if stream.is_live());
         if is_own || is_live || response.upgrade.is_some() {
             // Pages and files of Rudy itself are no responses of an origin, and a live stream has no end.
