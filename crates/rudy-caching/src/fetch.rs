@@ -1,5 +1,6 @@
 //! A request to the origin, as a task: what it changes in the store, and its response for the requests that wait.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -225,7 +226,7 @@ impl Fetch {
         let Received { mut response, exchange, epoch } = received;
         let stored = self.storable(&response, exchange);
         if stored.is_ok() && self.policy().remove_set_cookie {
-            // Also if only a later one is stored, so that all clients receive the same.
+            // Also if only a later one is stored, or for HEAD only that to a GET, so that all clients receive the same.
             response.headers_mut().remove(SET_COOKIE);
         }
         if self.decision == Decision::Forward(Forward::Bypass) {
@@ -294,13 +295,13 @@ impl Fetch {
         self.registration.flight.send_replace(progress);
     }
 
-    /// Returns the metadata of a response that can be stored.
+    /// Returns the metadata of a response that can be stored, or that could be if it were for GET instead of HEAD.
     fn storable(&self, response: &Response, exchange: Exchange) -> Result<Stored, NotStored> {
         let is_own = response.state().is_own_error()
             || response.state().is_redirected
             || response.state().is_replacement
             || matches!(response.head, Head::Prepared(_))
-            || matches!(response.body, Body::File(_));
+            || matches!(response.body, Body::File(_) | Body::Silence);
         let is_live = matches!(&response.body, Body::Stream(stream) if stream.is_live());
         if is_own || is_live || response.upgrade.is_some() {
             // Pages and files of Rudy itself are no responses of an origin, and a live stream has no end.
@@ -314,7 +315,11 @@ impl Fetch {
             view.headers_mut().insert(&SITE, self.shared.site.clone());
         }
         self.shared.rules.add_vary(&self.subject, view.headers_mut());
-        let stored = self.policy().store(&self.subject.head, &view, exchange)?;
+        let mut head = Cow::Borrowed(&self.subject.head);
+        if head.method() == Method::HEAD {
+            *head.to_mut().method_mut() = Method::GET;
+        }
+        let stored = self.policy().store(&head, &view, exchange)?;
         let is_too_long =
             response.body.length().is_some_and(|length| length > self.shared.object_bytes_max(&self.open));
         if is_too_long { Err(NotStored::NotCacheable) } else { Ok(stored) }

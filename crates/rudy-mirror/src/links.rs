@@ -43,7 +43,7 @@ impl Links {
         key: &StickyKey,
     ) -> Option<Resource> {
         let target = |mount: usize, added: &str| {
-            let prefixes = Prefixes { strips: true, added: added.to_owned() };
+            let prefixes = Prefixes { strips: true, added: added.to_owned(), decodes: false };
             let as_sent = || uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
             target_of_uri(uri, path, mount, &prefixes).unwrap_or_else(as_sent)
         };

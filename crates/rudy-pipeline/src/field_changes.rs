@@ -77,16 +77,18 @@ impl FieldChange {
     /// Whether the change is for successful responses (2xx and 304) only: caches would keep an error for as long.
     #[must_use]
     pub fn is_on_success(&self) -> bool {
-        !self.always && self.action.values().iter().any(|value| lets_store(&self.name, &value.to_string()))
+        !self.always
+            && self.action.values().iter().any(|value| lets_store(&self.name, value.to_string().as_bytes()))
     }
 }
 
 /// Whether a value of a field lets caches store a response.
-fn lets_store(name: &HeaderName, value: &str) -> bool {
+#[must_use]
+pub fn lets_store(name: &HeaderName, value: &[u8]) -> bool {
     match name.as_str() {
-        "expires" => HttpDate::parse(value.as_bytes()).is_some_and(|date| date.unix_seconds() > LONG_PAST),
+        "expires" => HttpDate::parse(value).is_some_and(|date| date.unix_seconds() > LONG_PAST),
         "cache-control" | "cdn-cache-control" | "surrogate-control" => {
-            let directives = || members(value.as_bytes()).map(<[u8]>::to_ascii_lowercase);
+            let directives = || members(value).map(<[u8]>::to_ascii_lowercase);
             let is_time = |directive: &[u8], name: &[u8]| {
                 directive.strip_prefix(name).is_some_and(|time| time.iter().any(|digit| *digit != b'0'))
             };

@@ -12,7 +12,7 @@ use http::header::{
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, StatusCode, Uri};
 use rudy_message::semantics::path::RequestPath;
-use rudy_service::{Reply, Request, RequestBody, Response};
+use rudy_service::{Body, Reply, Request, RequestBody, Response};
 
 use crate::patterns::template::{Subject, Template};
 use crate::request_state::{HasRequestState, HasResponseState};
@@ -155,9 +155,12 @@ const CONTENT_FIELDS: [HeaderName; 8] = [
 const URL_FIELDS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST_MODIFIED];
 
 /// Replaces the content of a failed response with an error page. The page is ignored if its status is neither 200 nor that of the
-/// error, because then the page has failed itself.
+/// error, because then the page has failed itself. A page that ends the connection (444) does so, as in nginx.
 pub fn with_page(failed: Response, page: Reply) -> Reply {
     page.map(move |page| {
+        if matches!(page.body, Body::Silence) {
+            return page;
+        }
         if ![StatusCode::OK, failed.status()].contains(&page.status()) {
             return failed;
         }

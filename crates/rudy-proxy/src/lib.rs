@@ -92,6 +92,7 @@ pub use self::sticky::{SameSite, StickyTable};
 use self::sticky::{Stickiness, Sticky};
 pub use self::subrequest::Subrequest;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
+use self::target::reject_path;
 use self::target::target;
 pub use self::target::{Prefixes, reject_other_path, target_of_uri};
 use self::tls::UpstreamTls;
@@ -207,7 +208,7 @@ impl Handler for Proxy {
             )
             .into();
         }
-        if let Some(rejected) = reject_other_path(&call, &request) {
+        if let Some(rejected) = reject_path(&call, &request, &self.0.prefixes) {
             return rejected.into();
         }
         if let Some(response) = max_forwards::response(&request) {
@@ -281,7 +282,8 @@ impl Proxy {
             lifetime: table.tunnel_lifetime.map(|lifetime| lifetime.0),
         };
         let added = table.add_prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').to_owned());
-        let prefixes = Prefixes { strips: table.strip_prefix, added: added.unwrap_or_default() };
+        let (strips, decodes) = (table.strip_prefix, table.decode_path);
+        let prefixes = Prefixes { strips, added: added.unwrap_or_default(), decodes };
         let (pool, sticky, buffers, log) = Default::default();
         Self(Arc::new(Shared {
             table: table.clone(),

@@ -121,7 +121,7 @@ mod tests {
 
     fn rewrites(strips: bool, added: &str) -> Rewrites {
         let upstreams = ["http://10.0.0.1:3000", "h2c://app"].map(|url| url.parse().unwrap()).into();
-        let prefixes = Prefixes { strips, added: added.to_owned() };
+        let prefixes = Prefixes { strips, added: added.to_owned(), ..Prefixes::default() };
         Rewrites { locations: true, cookies: true, upstreams, prefixes }
     }
 

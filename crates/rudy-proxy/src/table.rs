@@ -78,6 +78,9 @@ pub struct ProxyTable {
     /// Prefix to add to the path, after `strip_prefix`: with `/v1`, the upstream gets `/v1/a` for `/a`.
     #[setting(example = "/v1")]
     pub add_prefix: Option<String>,
+    /// Removes one level of percent-encoding from the path: the upstream gets `/%C3%A9` for `/%25C3%25A9`. For applications that encode the
+    /// path in `X-Accel-Redirect` twice, because nginx decodes it.
+    pub decode_path: bool,
     /// Rewrites `Location` and `Content-Location` of responses: the URL of an upstream becomes a path, and `strip_prefix` and `add_prefix`
     /// are reverted. An application that knows its address from `Host` and `X-Forwarded-Proto` does not need it.
     pub rewrite_location: bool,

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use http::{StatusCode, Uri};
 use rudy_message::LazyHead;
-use rudy_message::semantics::path::RequestPath;
+use rudy_message::semantics::path::{PathError, RequestPath};
 use rudy_message::semantics::percent::{encode_query, fits_query};
 use rudy_message::syntax::any_byte;
 use rudy_pipeline::{Call, pages};
@@ -24,6 +24,8 @@ pub struct Prefixes {
     pub strips: bool,
     /// The prefix that is added: `/v1`.
     pub added: String,
+    /// Whether one level of percent-encoding is removed.
+    pub decodes: bool,
 }
 
 /// Rejects a request whose path has a dot segment for an upstream that decodes slashes or backslashes, or removes parameters; or whose
@@ -33,8 +35,24 @@ pub fn reject_other_path(call: &Call<'_>, request: &Request<'_>) -> Option<Respo
     let checked = call.path.check_dot_segments();
     let checked =
         checked.and_then(|()| call.route.check_parameters(call.path, |target| target.handler.serves_files()));
-    let error = checked.err()?;
-    Some(pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Bad request: {error}.")))
+    Some(bad_path(checked.err()?, request))
+}
+
+/// As [`reject_other_path`], also for a path that has a dot segment or a NUL after one level of percent-encoding is removed: the route has
+/// seen neither.
+pub(super) fn reject_path(call: &Call<'_>, request: &Request<'_>, prefixes: &Prefixes) -> Option<Response> {
+    let rejected = reject_other_path(call, request);
+    if rejected.is_some() || !prefixes.decodes {
+        return rejected;
+    }
+    let decoded = call.path.decoded();
+    let has_dots = decoded.split('/').any(|segment| dots(segment).is_some());
+    let checked = if has_dots { Err(PathError::DotSegment) } else { RequestPath::parse(&decoded) };
+    Some(bad_path(checked.and_then(|path| path.check_dot_segments()).err()?, request))
+}
+
+fn bad_path(error: PathError, request: &Request<'_>) -> Response {
+    pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Bad request: {error}."))
 }
 
 /// Returns the target for a request whose canonical path is `path`; `mount` is the length of the folder of the route. `None` if it is
@@ -60,7 +78,7 @@ pub(super) fn target(
 
 /// As [`target`], for a URI.
 pub fn target_of_uri(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: &Prefixes) -> Option<String> {
-    let spelled = spelled(uri, path);
+    let spelled = if prefixes.decodes { Cow::Owned(path.decoded()) } else { spelled(uri, path) };
     let mount = if prefixes.strips { mount } else { 0 };
     if mount == 0 && prefixes.added.is_empty() && matches!(spelled, Cow::Borrowed(_)) {
         let as_sent = uri.path_and_query().map_or("/", |target| target.as_str());
@@ -135,9 +153,10 @@ mod tests {
 
     #[test]
     fn the_spelling_of_the_client_is_passed_on_without_dot_segments() {
-        let strip = Prefixes { strips: true, added: String::new() };
-        let add = Prefixes { strips: false, added: "/v1".to_owned() };
-        let both = Prefixes { strips: true, added: "/v1".to_owned() };
+        let strip = Prefixes { strips: true, added: String::new(), decodes: false };
+        let add = Prefixes { strips: false, added: "/v1".to_owned(), decodes: false };
+        let both = Prefixes { strips: true, added: "/v1".to_owned(), decodes: false };
+        let decode = Prefixes { strips: true, decodes: true, ..Prefixes::default() };
         let none = Prefixes::default();
         for (prefixes, uri, expected) in [
             (&none, "/app/a?b", "/app/a?b"),
@@ -157,6 +176,8 @@ mod tests {
             (&none, "/app//%7Ea/./b%2B/../c%20//", "/app//%7Ea/c%20//"),
             (&none, "/app/a//.././b/.", "/app/b/"),
             (&strip, "/x/..//app//a%2B/%2e", "//a%2B/"),
+            (&decode, "/app/caf%25C3%25A9/a%2Fb%20é?c=%2525", "/caf%C3%A9/a%2Fb%20%C3%A9?c=%2525"),
+            (&decode, "/app/a%253Fb%2523/100%25", "/a%3Fb%23/100%25"),
             (&add, "/app/a", "/v1/app/a"),
             (&both, "/app/a", "/v1/a"),
             (&both, "/app", "/v1"),
@@ -171,7 +192,7 @@ mod tests {
 
     #[test]
     fn characters_that_a_uri_cannot_contain_are_encoded_wherever_they_are() {
-        let strip = Prefixes { strips: true, added: String::new() };
+        let strip = Prefixes { strips: true, added: String::new(), decodes: false };
         for (uri, expected) in [
             ("/app/{a}", "/app/%7Ba%7D"),
             ("/app/a|b?c^d", "/app/a%7Cb?c%5Ed"),
@@ -197,7 +218,7 @@ mod tests {
         let page = RequestPath::from_decoded("/errors/not found.html".to_owned());
         let of = |prefixes: &Prefixes| target_of_uri(&uri, &page, "/errors".len(), prefixes);
         assert_eq!(of(&Prefixes::default()).as_deref(), Some("/errors/not%20found.html?c"));
-        let strip = Prefixes { strips: true, added: String::new() };
+        let strip = Prefixes { strips: true, added: String::new(), decodes: false };
         assert_eq!(of(&strip).as_deref(), Some("/not%20found.html?c"));
     }
 

@@ -2,8 +2,9 @@
 
 use std::io::Read;
 
-use rustls::CipherSuite;
+use rustls::crypto::aws_lc_rs::ALL_KX_GROUPS;
 use rustls::server::Acceptor;
+use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
 
 use crate::crypto::provider;
 
@@ -20,8 +21,8 @@ pub struct ClientHello {
     pub server_name: Option<String>,
     /// Whether it prefers `ChaCha20` to AES: it is probably a phone without instructions for AES.
     pub prefers_chacha: bool,
-    /// The groups of key exchanges that it offers, by their numbers in the registry of IANA. Those for TLS 1.3 alone are from clients with
-    /// that version.
+    /// The groups of key exchanges that it can use, by their numbers in the registry of IANA. Without TLS 1.3, the groups that only that
+    /// version has are not among them, even if the client lists them.
     pub groups: Vec<u16>,
     /// Whether it is an authority that verifies the control of the name (RFC 8737): it offers that protocol only.
     pub is_challenge: bool,
@@ -55,12 +56,7 @@ impl ClientHello {
                     return Ok(Some(Self {
                         server_name: hello.server_name().map(normalized),
                         prefers_chacha: prefers_chacha(hello.cipher_suites()),
-                        groups: hello
-                            .named_groups()
-                            .unwrap_or_default()
-                            .iter()
-                            .map(|group| u16::from(*group))
-                            .collect(),
+                        groups: groups(hello.named_groups().unwrap_or_default(), hello.cipher_suites()),
                         is_challenge: hello
                             .alpn()
                             .is_some_and(|protocols| protocols.eq([CHALLENGE_PROTOCOL])),
@@ -92,6 +88,17 @@ fn prefers_chacha(suites: &[CipherSuite]) -> bool {
     first.is_some_and(|name| name.contains("CHACHA20"))
 }
 
+/// Returns the groups that a client can use, which has TLS 1.3 if it offers one of its suites.
+fn groups(listed: &[NamedGroup], suites: &[CipherSuite]) -> Vec<u16> {
+    let is_new = |suite: &CipherSuite| suite.as_str().is_some_and(|name| name.starts_with("TLS13_"));
+    let has_tls13 = suites.iter().any(is_new);
+    let is_usable = |group: &&NamedGroup| {
+        let known = ALL_KX_GROUPS.iter().find(|known| known.name() == **group);
+        has_tls13 || known.is_some_and(|known| known.usable_for_version(ProtocolVersion::TLSv1_2))
+    };
+    listed.iter().filter(is_usable).map(|group| u16::from(*group)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +116,17 @@ mod tests {
         hello[at + name.len() - 1] = b'.';
         let hello = ClientHello::read(&hello).unwrap().unwrap();
         assert_eq!(hello.server_name.as_deref(), Some("a.example"));
+    }
+
+    #[test]
+    fn a_group_of_tls_1_3_counts_only_if_the_client_has_that_version() {
+        use NamedGroup::{MLKEM768, X25519, X25519MLKEM768, secp256r1};
+        const NEW: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
+        const OLD: CipherSuite = CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
+        let listed = [X25519MLKEM768, NamedGroup::Unknown(0x0a0a), secp256r1, MLKEM768, X25519];
+        let all = listed.map(u16::from);
+        assert_eq!(groups(&listed, &[OLD, NEW]), all);
+        assert_eq!(groups(&listed, &[OLD]), [secp256r1, X25519].map(u16::from));
     }
 
     #[test]

@@ -201,3 +201,56 @@ fn a_status_of_444_ends_the_connection_without_a_response() {
     assert_eq!((responses[0].status, responses[0].reset), (0, Some(8)), "CANCEL");
     assert_eq!((responses[1].status, &responses[1].body[..]), (200, &b"ok"[..]));
 }
+
+/// By internal redirects of an application or for an error, with fields of a site, beside a cache and on routes without.
+#[test]
+fn a_status_of_444_of_another_route_ends_the_connection_too() {
+    let app = Upstream::serve(|peer, _| {
+        peer.send("HTTP/1.1 200 X\r\nX-Accel-Redirect: /silent\r\nCache-Control: max-age=60\r\nContent-Length: 0\r\n\r\n");
+    });
+    let broken = Upstream::serve(|peer, _| peer.send("HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"));
+    let cache = "cache = { default_freshness = '1h' }\n";
+    let route = |path: &str, more: &str| format!("[[site.route]]\npath = '{path}'\n{more}");
+    let routes = ["", cache].map(|cache| {
+        let (folder, pages) =
+            (if cache.is_empty() { "/plain" } else { "/cached" }, "intercept_errors = true\n");
+        [
+            route(
+                &format!("{folder}/accel"),
+                &format!("proxy = {{ upstreams = '{app}', accel_redirect = '/silent' }}\n{cache}"),
+            ),
+            route(
+                &format!("{folder}/page"),
+                &format!("proxy = '{broken}'\n{cache}{pages}error_pages = {{ 500 = '/silent' }}\n"),
+            ),
+            route(
+                &format!("{folder}/rewrite"),
+                &format!(
+                    "proxy = '{broken}'\n{cache}{pages}error_pages = {{ 500 = {{ rewrite = '/silent' }} }}\n"
+                ),
+            ),
+        ]
+        .concat()
+    });
+    let server = Server::config(&format!(
+        "listen = ['127.0.0.1:0,h2c']\n[cache]\npath = 'cache'\n[[site]]\nresponse_headers = {{ X-Own = '{{method}}' }}\n{}{}",
+        route("/silent", "respond = 444\n"),
+        routes.concat()
+    ));
+    for folder in ["plain", "cached"] {
+        for path in ["accel", "page", "rewrite"] {
+            let target = format!("/{folder}/{path}");
+            for method in ["GET", "GET", "HEAD", "POST"] {
+                let request = format!("{method} {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+                assert_eq!(
+                    server.exchange(request.as_bytes()).escape_ascii().to_string(),
+                    "",
+                    "{method} {target}"
+                );
+            }
+            let mut connection = Http2Connection::open(server.address(), &[]);
+            connection.request(1, "GET", &target, &[], true);
+            assert_eq!(connection.response(1).reset, Some(8), "CANCEL: {target}");
+        }
+    }
+}

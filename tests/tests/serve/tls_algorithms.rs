@@ -76,6 +76,36 @@ fn a_site_has_the_curves_of_its_list_in_their_order() {
     }
 }
 
+/// A client that lists a group which its version does not have: no library sends this.
+#[test]
+fn a_client_of_tls_1_2_gets_a_group_of_its_version() {
+    let list = "curves = ['X25519MLKEM768', 'X25519']";
+    let Some((openssl, _certificates, server)) = two_sites(list) else { return };
+    // The first message of openssl, to a listener that notes it.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let arguments = ["s_client", "-tls1_2", "-servername", "a.test", "-groups", "P-521:X25519", "-connect"];
+    let mut client = Command::new(openssl);
+    client.args(arguments).arg(&address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut client = client.spawn().expect("openssl can be started");
+    let mut hello = vec![0; 4096];
+    let (mut stream, _) = listener.accept().unwrap();
+    let length = stream.read(&mut hello).unwrap();
+    drop(stream);
+    client.wait().unwrap();
+    hello.truncate(length);
+    let groups = [0, 10, 0, 6, 0, 4, 0, 25, 0, 29];
+    let at = hello.windows(groups.len()).position(|part| part == groups).expect("the groups are listed");
+    // X25519MLKEM768 instead of P-521.
+    hello[at + 6..at + 8].copy_from_slice(&[0x11, 0xec]);
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&hello).unwrap();
+    let mut record = [0];
+    stream.read_exact(&mut record).unwrap();
+    assert_eq!(record, [22], "a ServerHello, and no alert");
+}
+
 #[test]
 fn a_site_without_tickets_issues_none_and_resumes_no_session() {
     let Some((openssl, certificates, server)) = two_sites("tickets = false") else { return };

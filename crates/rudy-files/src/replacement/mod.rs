@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use rudy_config::{FilePath, Location, OneOrMany, Problem};
 use rudy_log::ErrorLog;
 use rudy_message::semantics::path::RequestPath;
-use rudy_message::semantics::percent::encode_query;
+use rudy_message::semantics::percent::{encode_non_ascii, encode_query};
 use rudy_message::{Replacement, X_ACCEL_REDIRECT};
 use rudy_pipeline::compression::CompressionSetting;
 use rudy_pipeline::internal_redirect;
@@ -200,10 +200,11 @@ impl Replacements {
         }
     }
 
-    /// Returns the target of a URI, if the app may redirect to its path. The spelling stays, of which an upstream may have a signature.
+    /// Returns the target of a URI, if the app may redirect to its path. The spelling stays, of which an upstream may have a signature:
+    /// bytes that are not ASCII are encoded, and `decode_path` of a proxy decodes the rest, as nginx does.
     fn route_target(&self, uri: &[u8]) -> Option<String> {
-        let uri = std::str::from_utf8(uri).ok().filter(|uri| uri.starts_with('/'))?;
-        let target: PathAndQuery = encode_query(uri).parse().ok()?;
+        let uri = encode_non_ascii(uri.starts_with(b"/").then_some(uri)?);
+        let target: PathAndQuery = encode_query(&uri).parse().ok()?;
         let path = RequestPath::parse(target.path()).ok()?;
         let is_listed = self.redirects.iter().any(|pattern| pattern.matches(path.as_bytes()));
         is_listed.then(|| target.as_str().to_owned())

@@ -134,6 +134,7 @@ fn an_app_redirects_to_the_listed_paths_only_and_names_files_by_others() {
     for (uri, target, file) in [
         ("/protected/a%2Bb//c?d=%7e", Some("/protected/a%2Bb//c?d=%7e"), None),
         ("/protected/caf\u{e9} {}?a b", Some("/protected/caf%C3%A9%20%7B%7D?a%20b"), None),
+        ("/protected/caf%25C3%25A9%252F", Some("/protected/caf%25C3%25A9%252F"), None),
         ("/protected/a#/../b", Some("/protected/a%23/../b"), None),
         ("/one/more", None, Some("/one/more")),
         ("/two#/../one", Some("/two%23/../one"), None),
@@ -155,6 +156,8 @@ fn an_app_redirects_to_the_listed_paths_only_and_names_files_by_others() {
         assert_eq!(named(&beside), (owned(target), owned(file)), "{uri}");
         assert_eq!(named(&alone), (owned(target), None), "{uri}");
     }
+    let latin1 = alone.target(&replacement("x-accel-redirect", b"/protected/caf\xe9%E9"));
+    assert!(matches!(latin1, Ok(Target::Route(target)) if target == "/protected/caf%E9%E9"));
     for (replacements, name, expected) in [
         (&alone, "x-accel-redirect", "which is not among the paths of `accel_redirect`"),
         (&alone, "x-sendfile", "but `sendfile_root` is not set"),

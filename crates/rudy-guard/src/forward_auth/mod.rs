@@ -25,6 +25,7 @@ use self::copy::Copied;
 pub use self::copy::CopiedFields;
 use self::login::LoginRequest;
 pub use self::login::LoginUrl;
+use self::table::CREDENTIALS;
 pub use self::table::{AuthorizerUrl, ForwardAuthTable};
 
 /// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
@@ -64,10 +65,11 @@ impl ForwardAuth {
     /// Returns the request to the authorizer: a GET without a body.
     fn subrequest(&self, request: &Request<'_>, path: &RequestPath<'_>, client: &Client<'_>) -> Subrequest {
         let mut head = LazyHead::clone(request).into_owned();
-        let ours = [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL];
-        let copied = self.0.copied.iter().flat_map(|field| [&field.from, &field.to]);
-        for name in ours.into_iter().chain(copied) {
+        for name in [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL] {
             remove_spellings(name, &mut head);
+        }
+        for (name, values) in &request.state().credentials {
+            replace_field(name, values.iter().cloned(), &mut head);
         }
         // The response must not depend on what the client has stored of another resource.
         for name in BODY_FIELDS.iter().chain(&CONDITIONAL_FIELDS) {
@@ -126,17 +128,28 @@ impl ForwardAuth {
         self.0.login.as_ref()?.request(request, of_request(&ORIGINAL_URL), of_request(&ORIGINAL_URI))
     }
 
-    /// Replaces the copied fields of an allowed request.
+    /// Replaces the copied fields of an allowed request. An empty field is as none, as in nginx and Caddy.
     fn identify(&self, request: &mut Request<'_>, fields: &HeaderMap, client: &Client<'_>) {
+        let values = |from| fields.get_all(from).iter().filter(|value| !value.is_empty());
         for Copied { from, to } in &self.0.copied {
-            replace_field(to, fields.get_all(from).iter().cloned(), request);
+            keep_credentials(to, request);
+            replace_field(to, values(from).cloned(), request);
         }
         request.state_mut().was_allowed = true;
         let user = self.0.copied.iter().find(|field| field.to == REMOTE_USER);
-        let user = user.and_then(|field| fields.get(&field.from));
+        let user = user.and_then(|field| values(&field.from).next());
         if let Some(identity) = user.and_then(Identity::of_authorizer) {
             identity.identify(request, client);
         }
+    }
+}
+
+/// Keeps what the client has sent in a field with credentials before it is replaced, for an authorizer after an internal redirect.
+fn keep_credentials(name: &HeaderName, request: &mut Request<'_>) {
+    let is_kept = request.state().credentials.iter().any(|(kept, _)| kept == name);
+    if CREDENTIALS.contains(name) && !is_kept {
+        let values = request.get_all(name).filter_map(|value| HeaderValue::from_bytes(value).ok()).collect();
+        request.state_mut().credentials.push((name.clone(), values));
     }
 }
 

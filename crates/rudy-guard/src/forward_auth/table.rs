@@ -8,6 +8,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderName, header};
 use rudy_config::{FilePath, Location, Problem, Table, written_as_text};
 use rudy_pipeline::field_changes::is_of_connection;
+use rudy_pipeline::internal_redirect::BODY_FIELDS;
 use rudy_pipeline::request_state::REMOTE_USER;
 use rudy_proxy::{HostSource, Proxy, ProxyTable, UpstreamUrl};
 use rudy_units::{Time, Timeout, visible};
@@ -17,6 +18,10 @@ use super::login::LoginUrl;
 
 /// The fields that Authelia, Authentik and others send about a user.
 const COPIED: [&str; 4] = ["remote-user", "remote-groups", "remote-name", "remote-email"];
+
+/// The fields in which clients send what authorizers and applications verify.
+pub(super) const CREDENTIALS: [HeaderName; 3] =
+    [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
 
 /// An authorizer that is asked about each request: a table, or its URL alone.
 #[derive(Debug, Clone, PartialEq, Eq, Table)]
@@ -29,7 +34,7 @@ pub struct ForwardAuthTable {
     /// Header fields that are copied from a 2xx response into the request. Those of the client are removed in every spelling, whether
     /// the authorizer sends them or not. `[]` copies none. The default is
     /// `Remote-User`, `Remote-Groups`, `Remote-Name` and `Remote-Email`. A table gives them other names in the request:
-    /// `{ X-Auth-Request-User = "Remote-User" }`.
+    /// `{ X-Auth-Request-User = "Remote-User" }`. Then the client's fields with both names are removed.
     #[setting(example = ["X-Auth-Request-User"], example = { "X-Auth-Request-User" = "Remote-User" })]
     pub copy: Option<CopiedFields>,
     /// URL or path of a login page, to which browsers are redirected if the authorizer responds with 401. `{url}` is the percent-encoded
@@ -53,21 +58,23 @@ impl ForwardAuthTable {
         }
     }
 
-    /// Returns the names of the fields that requests get.
-    pub fn set_fields(&self) -> impl Iterator<Item = HeaderName> {
-        self.copied().into_iter().map(|field| field.to)
+    /// Returns the names of the fields that only the authorizer sets: those of requests, and its own, which an application may trust
+    /// without another name. Credentials are from clients, and the authorizer needs them.
+    pub fn reserved_fields(&self) -> impl Iterator<Item = HeaderName> {
+        let names = self.copied().into_iter().flat_map(|field| [field.from, field.to]);
+        names.filter(|name| !CREDENTIALS.contains(name) && !BODY_FIELDS.contains(name))
     }
 
     /// Whether one of the copied fields is the user.
     #[must_use]
     pub fn names_user(&self) -> bool {
-        self.set_fields().any(|name| name == REMOTE_USER)
+        self.copied().iter().any(|field| field.to == REMOTE_USER)
     }
 
     /// Reports fields that cannot be copied.
     fn problems(&self, location: &Location) -> Vec<Problem> {
         let location = location.key("copy");
-        let mut names: Vec<_> = self.set_fields().collect();
+        let mut names: Vec<_> = self.copied().into_iter().map(|field| field.to).collect();
         let is_ours = |name: &&HeaderName| is_of_connection(name) || **name == header::HOST;
         let invalid = names.iter().filter(is_ours).map(|name| {
             let problem = Problem::value(&location, format!("{name} cannot be copied"));

@@ -167,6 +167,21 @@ impl<'a> RequestPath<'a> {
         push_encoded(&self.bytes[at..end], SAFE_IN_PATH, &mut encoded);
         encoded
     }
+
+    /// Returns the path for a URL after one level of percent-encoding is removed: `/%C3%A9` for `/%25C3%25A9`. What a URL cannot contain
+    /// is encoded, and so is a percent sign that begins no escape.
+    #[must_use]
+    pub fn decoded(&self) -> String {
+        let mut pieces = self.bytes.split(|byte| *byte == b'%');
+        let mut decoded = String::with_capacity(self.bytes.len());
+        push_encoded(pieces.next().unwrap_or_default(), SAFE_IN_PATH, &mut decoded);
+        for piece in pieces {
+            let is_escape = piece.get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+            decoded.push_str(if is_escape { "%" } else { "%25" });
+            push_encoded(piece, SAFE_IN_PATH, &mut decoded);
+        }
+        decoded
+    }
 }
 
 /// The characters that a path may contain (RFC 3986 §3.3), except letters and digits.
@@ -608,6 +623,19 @@ mod tests {
             assert_eq!(RequestPath::parse(path).unwrap().encoded_from(0), encoded);
         }
         assert_eq!(RequestPath::parse("/old/a%2fb").unwrap().encoded_from(4), "/a%2Fb");
+    }
+
+    #[test]
+    fn a_path_can_lose_one_level_of_encoding() {
+        for (path, decoded) in [
+            ("/caf%25C3%25A9/a%2520b%252Bc", "/caf%C3%A9/a%20b%2Bc"),
+            ("/caf%C3%A9 ü/a%3Fb%23", "/caf%C3%A9%20%C3%BC/a%3Fb%23"),
+            ("/100%2525/100%25/%25g0/%25", "/100%25/100%25/%25g0/%25"),
+            ("/a%2Fb%252Fc", "/a%2Fb%2Fc"),
+            ("/%252e%252E/%2500", "/%2e%2E/%00"),
+        ] {
+            assert_eq!(RequestPath::parse(path).unwrap().decoded(), decoded, "{path}");
+        }
     }
 
     proptest! {

@@ -6,7 +6,7 @@ mod identity;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http::{HeaderName, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use rudy_message::Expires;
 use rudy_service::{Request, Response};
 
@@ -37,6 +37,8 @@ pub struct RequestState {
     /// Whether a step has allowed the request by who sends it, on a route that led to this one or without a name: an authorizer may know
     /// the user by a cookie.
     pub was_allowed: bool,
+    /// The credentials of the client that an authorizer has replaced. After an internal redirect, an authorizer needs them again.
+    pub credentials: Vec<(HeaderName, Vec<HeaderValue>)>,
     /// What an authorizer has set for the app of the route.
     pub variables: Variables,
     /// A field that only proxies set, which a step has removed.
@@ -66,6 +68,7 @@ impl RequestState {
             counted,
             is_in_flight,
             login,
+            credentials,
             came_through_proxy,
             // Only the previous route has verified the user, whose response a cache of the next one must not share.
             identity: _,
@@ -84,6 +87,7 @@ impl RequestState {
             is_in_flight,
             login,
             was_allowed: is_of_user,
+            credentials,
             came_through_proxy,
             ..Self::default()
         }

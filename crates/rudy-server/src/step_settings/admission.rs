@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use http::{HeaderName, header};
+use http::HeaderName;
 use rudy_config::{Location, OneOrMany, OrOff, Table};
 use rudy_gateway::fastcgi::{AppTable, AuthorizeTable};
 use rudy_guard::{AccessRuleTable, BasicAuthTable, CorsTable, ForwardAuthTable, Login, MaintenanceTable};
@@ -49,9 +49,6 @@ pub struct AdmissionTable {
     pub authorize: Option<OrOff<AuthorizeTable>>,
 }
 
-/// Fields in which a client proves who it is. They name no user.
-const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
-
 impl AdmissionTable {
     /// Returns the login of a route with these settings, after those of its site and those for all sites.
     pub(crate) fn login(&self, of_site: &Self, of_all: &Self) -> Login {
@@ -79,12 +76,11 @@ impl AdmissionTable {
         Some((&table.app, location.key("authorize")))
     }
 
-    /// Returns the fields in which the logins of these settings name users, without the credentials of clients, which other routes need.
+    /// Returns the fields that only the logins of these settings set.
     pub(crate) fn user_fields(&self) -> impl Iterator<Item = HeaderName> {
         let passwords = self.basic_auth.as_ref().and_then(OrOff::on).map(|_| REMOTE_USER.clone());
         let authorizer = self.forward_auth.as_ref().and_then(OrOff::on);
-        let copied = authorizer.into_iter().flat_map(ForwardAuthTable::set_fields);
-        passwords.into_iter().chain(copied.filter(|name| !CREDENTIALS.contains(name)))
+        passwords.into_iter().chain(authorizer.into_iter().flat_map(ForwardAuthTable::reserved_fields))
     }
 
     /// Whether responses of the server itself depend on these settings.

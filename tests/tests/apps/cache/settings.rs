@@ -92,8 +92,10 @@ fn set_cookie_is_removed_from_responses_that_are_stored() {
     }
     let part = get(&server, "/part", &["Range: bytes=0-1"]);
     assert_eq!((part.status, cookie(&part)), (206, None));
+    // A response to HEAD is never stored, but has the fields of that to GET.
+    assert_eq!(cookie(&request(&server, "HEAD", "/b", &[])), None);
     // What is not stored is for one client, who may log in.
-    for (method, target) in [("GET", "/own"), ("GET", "/login"), ("POST", "/a")] {
+    for (method, target) in [("GET", "/own"), ("HEAD", "/own"), ("GET", "/login"), ("POST", "/a")] {
         assert_eq!(
             cookie(&request(&server, method, target, &[])).as_deref(),
             Some("a=1"),

@@ -36,7 +36,8 @@ fn server(app: &Upstream, folder: &Folder, keys: &str, routes: &str) -> Server {
          response_headers = {{ X-Route = 'protected' }}\n{routes}\n\
          [[site.route]]\npath = '/app/*'\nresponse_headers = {{ X-Route = 'app' }}\n{keys}\n\
          [site.route.proxy]\nupstreams = '{}'\nsendfile_root = '{root}/private'\n\
-         accel_redirect = ['/protected/*', '/again/*', '/chain/*']\n",
+         accel_redirect = ['/protected/*', '/again/*', '/chain/*']\n\
+         accel_fields = ['X-App-*', 'CDN-Cache-Control']\n",
         app.url()
     ))
 }
@@ -111,6 +112,42 @@ fn a_path_of_the_site_is_served_by_its_route_with_the_fields_of_the_app() {
     connection.get(1, ROUTE);
     let over_http2 = connection.response(1);
     assert_eq!((over_http2.status, &*over_http2.body), (200, &b"9876543210"[..]));
+}
+
+#[test]
+fn an_error_of_the_route_has_the_fields_of_the_app_but_none_that_lets_caches_store_it() {
+    let (app, folder) = (app(), files());
+    let storage = Upstream::serve(|peer, _| {
+        peer.send(
+            "HTTP/1.1 404 X\r\nContent-Type: a/xml\r\nX-App-A: of-storage\r\nContent-Length: 0\r\n\r\n",
+        );
+    });
+    let routes = format!("[[site.route]]\npath = '/chain/*'\ninternal = true\nproxy = '{}'\n", storage.url());
+    let server = server(&app, &folder, "", &routes);
+    let more = "Content-Type:~a/b&Content-Disposition:~attachment&Set-Cookie:~a=1&X-App-A:~1&X-Other:~1";
+    for (caching, expected) in [
+        (
+            "Cache-Control:~private,max-age=60&Expires:~Fri,~01~Jan~2100~00:00:00~GMT&CDN-Cache-Control:~s-maxage=9",
+            [None; 3],
+        ),
+        (
+            "Cache-Control:~no-store&Expires:~0&CDN-Cache-Control:~no-store",
+            [Some("no-store"), Some("0"), Some("no-store")],
+        ),
+        ("Cache-Control:~private&Cache-Control:~immutable", [Some("private"), None, None]),
+    ] {
+        for target in ["/chain/a", "/protected/none"] {
+            let target = format!("/app/x?X-Accel-Redirect:~{target}&{more}&{caching}");
+            let error = server.get(&target);
+            assert_eq!(error.status, 404, "{target}");
+            let fields = ["set-cookie", "x-app-a", "x-other", "content-disposition"];
+            let of_app = [Some("a=1"), Some("1"), None, None];
+            assert_eq!(fields.map(|name| error.field(name)), of_app, "{}", error.head);
+            assert_ne!(error.field("content-type"), Some("a/b"));
+            let of_caches = ["cache-control", "expires", "cdn-cache-control"];
+            assert_eq!(of_caches.map(|name| error.field(name)), expected, "{target}: {}", error.head);
+        }
+    }
 }
 
 #[test]

@@ -118,6 +118,61 @@ fn fields_of_the_authorizer_get_other_names() {
     let head = next(&requests).head;
     assert_eq!(spelled(&head, "remote-user"), ["remote-user: ann"]);
     assert_eq!(spelled(&head, "x-email"), ["x-email: ann@a.test"]);
+    assert!(!head.contains("root"), "an application may trust the name of the authorizer: {head}");
+}
+
+#[test]
+fn the_authorizer_gets_credentials_that_the_application_does_not_get() {
+    let (application, requests) = application();
+    let (authorizer, questions) = upstream(|request| {
+        let token = request.field("authorization").map(|own| format!("X-Auth: for {own}\r\n"));
+        format!("HTTP/1.1 204 No Content\r\nCookie: of=authorizer\r\n{}\r\n", token.unwrap_or_default())
+    });
+    let copy = "copy = { X-Auth = 'Authorization', Cookie = 'Cookie' }";
+    let server = site(&application, &authorizer.url(), copy);
+    for (field, expected) in
+        [("\r\nAuthorization: Basic YQ==", &["authorization: for Basic YQ=="][..]), ("", &[])]
+    {
+        let head = format!("GET / HTTP/1.1\r\nCookie: of=client; a=b{field}");
+        assert_eq!(send(&server, &head, "").status, 200);
+        assert_eq!(next(&questions).field("cookie"), Some("of=client; a=b"));
+        let request = next(&requests);
+        assert_eq!(request.field("cookie"), Some("of=authorizer"));
+        let expected: Vec<_> = expected.iter().map(|line| line.to_lowercase()).collect();
+        assert_eq!(spelled(&request.head, "authorization"), expected);
+    }
+}
+
+#[test]
+fn an_authorizer_gets_the_credentials_of_the_client_after_an_internal_redirect_too() {
+    let (application, requests) = application();
+    let (authorizer, _questions) = upstream(|request| match request.field("authorization") {
+        Some("Basic YQ==") => "HTTP/1.1 204 No Content\r\nAuthorization: Bearer a\r\n\r\n".to_owned(),
+        _ => "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_owned(),
+    });
+    let server = Server::config(&format!(
+        "listen = '127.0.0.1:0'\n[[site]]\nforward_auth = {{ url = '{authorizer}', copy = 'Authorization' }}\n\
+         [[site.route]]\npath = '/old'\nrewrite = '/new'\n[[site.route]]\npath = '/*'\nproxy = '{application}'\n"
+    ));
+    assert_eq!(send(&server, "GET /old HTTP/1.1\r\nAuthorization: Basic YQ==", "").status, 200);
+    assert_eq!(next(&requests).field("authorization"), Some("Bearer a"));
+}
+
+#[test]
+fn an_empty_field_of_the_authorizer_is_not_sent_and_removes_that_of_the_client() {
+    let (application, requests) = application();
+    let (authorizer, _questions) = upstream(|_| {
+        "HTTP/1.1 204 No Content\r\nRemote-User:\r\nRemote-Groups: \r\nRemote-Groups: a\r\nAuthorization:\r\n\r\n".to_owned()
+    });
+    let copy = "copy = ['Remote-User', 'Remote-Groups', 'Authorization']";
+    let server = site(&application, &authorizer.url(), copy);
+    let head = "GET / HTTP/1.1\r\nRemote-User: root\r\nRemote-Groups: root\r\nAuthorization: root";
+    assert_eq!(send(&server, head, "").status, 200);
+    let head = next(&requests).head;
+    assert!(!head.contains("root"), "{head}");
+    assert_eq!(spelled(&head, "remote-user"), [""; 0]);
+    assert_eq!(spelled(&head, "remote-groups"), ["remote-groups: a"]);
+    assert_eq!(spelled(&head, "authorization"), [""; 0]);
 }
 
 #[test]
