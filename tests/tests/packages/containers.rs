@@ -30,6 +30,11 @@ impl Bundle {
         Some(Self { folder, config })
     }
 
+    /// Returns a folder that exists as long as the container.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns the root of its files.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.join("bundle/rootfs")

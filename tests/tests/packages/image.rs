@@ -44,14 +44,14 @@ fn both_runtimes_serve_the_first_page_without_root_and_with_a_root_that_cannot_b
 fn a_folder_and_a_configuration_replace_those_of_the_image() {
     let Some(archive) = released(&format!("rudy-{VERSION}-image.tar")) else { return };
     let Some(mut bundle) = Bundle::unpack(&archive, "amd64") else { return };
-    let config = "listen = 80\ntls = 'internal'\n[[site]]\nlisten = ['8443,tls', '80']\nroot = '/srv/www'\n";
+    let config = "listen = [':80', ':8443,tls']\ntls = 'internal'\n[[site]]\nroot = '/srv/www'\n";
     let mounted = Folder::with(&[("site/a.txt", "a"), ("rudy/rudy.toml", config)]);
     mounted.set_mode(".", 0o755);
     bundle.mount_folder("/srv/www", &mounted.join("site"));
     bundle.mount_folder("/etc/rudy", &mounted.join("rudy"));
     let Some(container) = bundle.start("crun") else { return };
     assert_eq!(container.get(80, "/a.txt").status_and_text(), (200, "a"));
-    let page = ["/usr/bin/rudy", "get", "--fail", "--insecure", "https://localhost:8443/a.txt"];
+    let page = ["/usr/bin/rudy", "get", "--fail", "--insecure", "https://127.0.0.1:8443/a.txt"];
     assert_eq!(container.run(&page).succeeded(), "a");
     container.stop();
 }

@@ -158,8 +158,6 @@ fn start(manifests: &[Value]) -> Option<Container> {
     let container = &pod["containers"][0];
     let mut bundle = Bundle::unpack(&released(&format!("rudy-{VERSION}-image-x86_64.tar"))?, "amd64")?;
     bundle.restrict();
-    let folder = Folder::new();
-    folder.set_mode(".", 0o755);
     for mount in array(&container["volumeMounts"]) {
         let volumes = array(&pod["volumes"]);
         let volume =
@@ -168,7 +166,7 @@ fn start(manifests: &[Value]) -> Option<Container> {
         if let Some(name) = volume["configMap"]["name"].as_str() {
             let mut maps = of_kind("ConfigMap");
             let map = maps.find(|map| map["metadata"]["name"] == name).expect("there is a map");
-            let folder = folder.join(name);
+            let folder = bundle.folder().join(name);
             write_map(&folder, &map["data"], &volume["configMap"]["items"]);
             bundle.mount_folder(path, &folder);
         } else {
