@@ -21,16 +21,12 @@ const SUMS: &str = "rm -f SHA256SUMS.minisig && find . -type f -not -name SHA256
 pub(super) fn run(run: &mut Run) -> Outcome {
     setup::programs(PROGRAMS)?;
     command::run(Command::new("sh").args(["-euc", SUMS]).current_dir(facts::folder()))?;
-    match std::env::var_os(KEY) {
-        Some(key) => sign(Path::new(&key)),
-        None => {
-            run.skip(
-                "signature of SHA256SUMS",
-                &format!("{KEY} does not name a key, which `minisign -G` makes"),
-            );
-            Ok(())
-        }
-    }
+    let Some(key) = std::env::var_os(KEY) else {
+        let reason = format!("{KEY} does not name a key, which `minisign -G` makes");
+        run.skip("signature of SHA256SUMS", &reason);
+        return Ok(());
+    };
+    sign(Path::new(&key))
 }
 
 /// Signs the sums. minisign asks for the password of the key, if it has one.

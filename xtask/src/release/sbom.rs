@@ -1,4 +1,4 @@
-//! The software bill of materials of each program: all crates in it, in the format of CycloneDX.
+//! The software bill of materials of each program: all crates in it, in the format of `CycloneDX`.
 
 use std::process::Command;
 
