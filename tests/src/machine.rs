@@ -32,6 +32,8 @@ impl Machine {
         command.arg("--quiet").args(options);
         command.arg(format!("--machine=rudy-test-{}", std::process::id()));
         command.args(["--private-network", "--register=no", "--console=pipe"]);
+        // For `sandbox = true`: the container's own filter blocks them.
+        command.arg("--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self");
         // Without systemd outside, there is no unit for the container.
         command.args((!Path::new("/run/systemd/system").exists()).then_some("--keep-unit"));
         // Not the services of this machine, which an empty /etc enables.

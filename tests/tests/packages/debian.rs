@@ -4,7 +4,8 @@ use rudy_tests::Machine;
 use rudy_tests::prelude::*;
 
 use crate::system::{
-    GET, RELEASE, assert_same_files, assert_serves, boot, files, options, start_id, without_a_failed_request,
+    GET, RELEASE, assert_same_files, assert_serves, boot, files, main_process, options, start_id,
+    without_a_failed_request,
 };
 
 /// Installs the package, which needs none that the machine lacks.
@@ -67,30 +68,56 @@ fn an_upgrade_fails_no_request_and_restarts_only_if_the_server_cannot_start_the_
     machine.run(&older_package());
     machine.run("dpkg --install /tmp/older.deb");
     assert_serves(&machine);
-    let (id, process) = (start_id(&machine), machine.run("systemctl show -P MainPID rudy"));
+    let (id, process) = (start_id(&machine), main_process(&machine));
     without_a_failed_request(&machine, || {
         machine.run(&install(""));
-        wait_until("the new process is the main one", || {
-            machine.shell("systemctl show -P MainPID rudy").1 != process
-        });
+        wait_until("the new process is the main one", || main_process(&machine) != process);
     });
     assert_eq!(start_id(&machine), id, "the service has restarted");
+    the_old_version_continues_if_the_new_one_rejects_the_configuration(&machine);
 
-    // A configuration that the new version rejects.
-    machine.run("cp /etc/rudy/rudy.toml /tmp; echo 'unknown = 1' >> /etc/rudy/rudy.toml");
-    assert_contains!(machine.run(&install("--reinstall")), "The old version continues", "unknown");
-    assert_eq!(start_id(&machine), id);
-    machine.run("cp /tmp/rudy.toml /etc/rudy/rudy.toml");
-
-    machine.run("sed -i '1i sandbox = true' /etc/rudy/rudy.toml; systemctl restart rudy");
-    let id = start_id(&machine);
-    assert_contains!(machine.run(&install("--reinstall")), "The service restarts", "sandbox");
+    // The running server cannot start a process, as in the sandbox.
+    machine.run("runuser -u rudy -- prlimit --nproc=1 --pid $(systemctl show -P MainPID rudy)");
+    assert_contains!(
+        machine.run(&install("--reinstall")),
+        "The service restarts, because",
+        "cannot start /usr/bin/rudy"
+    );
     assert_ne!(start_id(&machine), id);
     assert_contains!(machine.run(GET), "Rudy works");
 
     machine.run("systemctl disable --now rudy");
     machine.run(&install("--reinstall"));
     assert!(!machine.shell("systemctl is-active rudy").0, "an upgrade has started a disabled service");
+}
+
+fn the_old_version_continues_if_the_new_one_rejects_the_configuration(machine: &Machine) {
+    let id = start_id(machine);
+    machine.run("cp /etc/rudy/rudy.toml /tmp; echo 'unknown = 1' >> /etc/rudy/rudy.toml");
+    assert_contains!(
+        machine.run(&install("--reinstall")),
+        "The old version continues",
+        "unknown key `unknown`"
+    );
+    assert_eq!(start_id(machine), id);
+    assert_contains!(machine.run(GET), "Rudy works");
+    machine.run("cp /tmp/rudy.toml /etc/rudy/rudy.toml");
+}
+
+/// The message is that of the server.
+#[test]
+fn an_upgrade_restarts_a_server_in_the_sandbox() {
+    let Some(machine) = boot() else { return };
+    machine.run(&install(""));
+    machine.run("sed -i '1i sandbox = true' /etc/rudy/rudy.toml");
+    if machine.shell("rudy check /etc/rudy/rudy.toml").1.contains("does not support Landlock") {
+        return skip_unsupported("this kernel does not support Landlock");
+    }
+    machine.run("systemctl restart rudy");
+    let id = start_id(&machine);
+    assert_contains!(machine.run(&install("--reinstall")), "The service restarts, because", "sandbox");
+    assert_ne!(start_id(&machine), id);
+    assert_contains!(machine.run(GET), "Rudy works");
 }
 
 #[test]
@@ -115,7 +142,7 @@ fn what_was_installed_by_hand_is_named_and_its_data_moves_to_the_unit_of_the_pac
     );
     assert_eq!((machine.run(GET), start_id(&machine)), ("mine\n".to_owned(), id), "{output}");
 
-    // What the output says.
+    // The commands of the output.
     for line in output.lines().filter_map(|line| line.strip_prefix("rudy:     To ")) {
         machine.run(line.split_once(": ").expect("the line has a command").1);
     }

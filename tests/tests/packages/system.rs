@@ -47,7 +47,7 @@ pub(crate) fn boot() -> Option<Machine> {
 /// A script that lists the files of a machine with their permissions and sizes, without what is not of packages: the file systems of
 /// the kernel, logs and lists of package managers, and accounts, which a purge leaves.
 const FILES: &str = "find / -xdev \\( -path /dev -o -path /proc -o -path /run -o -path /sys -o -path /tmp -o -path /var/tmp \
-    -o -path /mnt -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/rpm -o -path /var/lib/systemd \
+    -o -path /mnt -o -path /root -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd \
     -o -path /var/cache/apt -o -path /var/cache/debconf -o -path /var/cache/ldconfig -o -path '/var/log/*' -not -name '*rudy*' \
     -o -path '/etc/passwd*' -o -path '/etc/group*' -o -path '/etc/*shadow*' -o -path /etc/.pwd.lock \\) -prune \
     -o -type d -printf '%M %U:%G %p\\n' -o -printf '%M %U:%G %s %p\\n' | sort";
@@ -79,6 +79,11 @@ pub(crate) fn assert_serves(machine: &Machine) {
 /// The id that systemd gives each start of the service, so that a restart is noticed.
 pub(crate) fn start_id(machine: &Machine) -> String {
     machine.run("systemctl show --property InvocationID --value rudy")
+}
+
+/// Returns the process id of the server.
+pub(crate) fn main_process(machine: &Machine) -> String {
+    machine.run("systemctl show --property MainPID --value rudy")
 }
 
 /// Requests the page again and again while `change` runs, and asserts that no request fails.

@@ -33,7 +33,9 @@ pub(super) fn run(_: &mut Run) -> Outcome {
     for (processor, architecture) in ARCHITECTURES {
         let package = package(processor, architecture, &version)?;
         command::run(
-            Command::new("lintian").args(["--fail-on=error,warning", "--tag-display-limit=0"]).arg(package),
+            Command::new("lintian")
+                .args(["--allow-root", "--fail-on=error,warning", "--tag-display-limit=0"])
+                .arg(package),
         )?;
     }
     Ok(())

@@ -13,7 +13,7 @@ const FILES: &[(&str, &str)] = &[
     ("packaging/rudy.tmpfiles", "usr/lib/tmpfiles.d/rudy.conf"),
     ("packaging/rudy.toml", "etc/rudy/rudy.toml"),
     ("packaging/index.html", "usr/share/rudy/index.html"),
-    ("packaging/after-install", "usr/lib/rudy/after-install"),
+    ("packaging/after-install", "usr/libexec/rudy/after-install"),
 ];
 
 /// What users read: patterns of git.
