@@ -9,7 +9,7 @@ mod picture;
 mod sources;
 mod words;
 
-use crate::{Outcome, workspace};
+use crate::{Outcome, command, workspace};
 
 /// Runs all checks and prints their violations.
 pub(crate) fn run() -> Outcome {
@@ -27,6 +27,10 @@ pub(crate) fn run() -> Outcome {
         ("layer 0 is free of runtimes and sockets", layers::banned_dependencies(&graph)),
         ("layer 0 denies the clock, files and sockets", layers::missing_lints(&sources)),
         ("every member uses the lints of the workspace", sources::without_lints(&manifests)),
+        (
+            "the version is only in Cargo.toml",
+            sources::versions(&read_packaging()?, env!("CARGO_PKG_VERSION")),
+        ),
         ("connections end in one place", sources::closes(&sources)),
         ("files are short", sources::too_long(&sources)),
         ("no code is unfinished", sources::unfinished(&sources)),
@@ -61,6 +65,14 @@ fn read_all(extension: &str) -> Outcome<Vec<File>> {
         Ok(File { text: workspace::read(&path)?, path: path.to_string_lossy().into_owned() })
     };
     workspace::files(extension)?.into_iter().map(read).collect()
+}
+
+/// Reads what packages contain, and the recipes.
+fn read_packaging() -> Outcome<Vec<File>> {
+    let mut git = std::process::Command::new("git");
+    let names = command::output(git.current_dir(workspace::root()).args(["ls-files", "--", "packaging"]))?;
+    let read = |path: &str| Ok(File { path: path.to_owned(), text: workspace::read(path)? });
+    names.lines().map(read).collect()
 }
 
 fn read_each(extensions: &[&str]) -> Outcome<Vec<File>> {

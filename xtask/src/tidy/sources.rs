@@ -97,6 +97,12 @@ fn lines_with(file: &File, text: &str, needles: &[&str]) -> Vec<String> {
     places
 }
 
+/// Finds the version of the workspace in files of packages, where the next one would miss. A release replaces `@VERSION@`.
+pub(super) fn versions(packaging: &[File], version: &str) -> Vec<String> {
+    let named = packaging.iter().filter(|file| file.text.contains(version));
+    named.map(|file| format!("{} names the version {version}: write @VERSION@", file.path)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +167,11 @@ mod tests {
         let manifests = [file("crates/a/Cargo.toml", with), file("crates/b/Cargo.toml", without)];
         assert_eq!(without_lints(&manifests).len(), 1);
         assert!(without_lints(&[file("Cargo.toml", "[workspace]\n")]).is_empty());
+    }
+
+    #[test]
+    fn a_version_in_a_file_of_packages_is_reported() {
+        let files = [file("packaging/a", "version @VERSION@"), file("packaging/b", "version 1.2.3")];
+        assert_eq!(versions(&files, "1.2.3"), ["packaging/b names the version 1.2.3: write @VERSION@"]);
     }
 }
