@@ -102,7 +102,8 @@ fn cargo_builds_a_project() {
             ("src/main.rs", main),
         ]);
         let cargo_home = project.join("cargo");
-        let variables = [("CARGO_HOME", cargo_home.as_os_str()), ("RUSTUP_HOME", rustup_home().as_os_str())];
+        let rustup_home = rustup_home();
+        let variables = [("CARGO_HOME", cargo_home.as_os_str()), ("RUSTUP_HOME", rustup_home.as_os_str())];
         run(&cargo, &["run", "--jobs", "1"], project, &variables);
     });
 }
