@@ -101,8 +101,8 @@ fn cargo_builds_a_project() {
             ("Cargo.toml", manifest),
             ("src/main.rs", main),
         ]);
-        let cargo_home = project.join("cargo");
-        let variables = [("CARGO_HOME", cargo_home.as_os_str()), ("RUSTUP_HOME", rustup_home().as_os_str())];
+        let (cargo_home, toolchains) = (project.join("cargo"), rustup_home());
+        let variables = [("CARGO_HOME", cargo_home.as_os_str()), ("RUSTUP_HOME", toolchains.as_os_str())];
         run(&cargo, &["run", "--jobs", "1"], project, &variables);
     });
 }
