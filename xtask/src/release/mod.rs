@@ -42,7 +42,7 @@ const PARTS: &[Step] = &[
     },
     Step {
         name: "image",
-        budget_s: 60,
+        budget_s: 120,
         run: image::run,
         remedy: "`cargo xtask release image` runs only this part, with the programs of an earlier run",
     },
