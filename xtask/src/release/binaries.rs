@@ -21,7 +21,7 @@ pub(super) const TARGETS: &[(&str, &str)] =
     &[("x86_64", "x86_64-unknown-linux-musl"), ("aarch64", "aarch64-unknown-linux-musl")];
 
 /// The linker and the C library of Rust: with those of zig, the program would have a fixed address.
-const LINKER: &str = "-C linker=rust-lld -C link-self-contained=yes";
+const LINKER: &str = "-C linker=rust-lld -C linker-flavor=ld.lld -C link-self-contained=yes";
 
 /// Returns the path of the program for a processor.
 pub(super) fn program(processor: &str) -> PathBuf {
