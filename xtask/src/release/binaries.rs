@@ -76,7 +76,8 @@ fn split(built: &Path, processor: &str) -> Outcome {
     objcopy(&[&"--only-keep-debug", &"--compress-debug-sections=zlib", &built, &symbols])?;
     let mut link = OsString::from("--add-gnu-debuglink=");
     link.push(&symbols);
-    objcopy(&[&"--strip-all", &link, &built, &program])
+    // The list of crates.
+    objcopy(&[&"--strip-all", &"--keep-section=.dep-v0", &link, &built, &program])
 }
 
 /// Runs the objcopy of Rust, which knows all processors.
