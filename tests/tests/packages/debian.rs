@@ -149,7 +149,9 @@ fn what_was_installed_by_hand_is_named_and_its_data_moves_to_the_unit_of_the_pac
     assert_eq!(machine.run(GET), "mine\n");
     assert_eq!(machine.run("readlink /proc/$(systemctl show -P MainPID rudy)/exe").trim(), "/usr/bin/rudy");
     assert_eq!(machine.run("cat /var/lib/rudy/kept; stat --format %U /var/lib/rudy/kept"), "state\nrudy\n");
-    assert_eq!(machine.run("grep -c 'GET / ' /var/log/rudy/access.log").trim(), "3");
+    wait_until("all requests are in the log", || {
+        machine.shell("grep -c 'GET / ' /var/log/rudy/access.log").1.trim() == "3"
+    });
     assert_contains!(machine.run("cat /etc/rudy/rudy.toml"), "# mine");
 
     machine.run(PURGE);
