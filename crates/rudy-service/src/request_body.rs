@@ -32,33 +32,17 @@ enum BodySource {
         remaining: Option<u64>,
         /// How much more the service accepts; [`u64::MAX`] without a limit, because handlers store a body while they wait.
         most: u64,
-        trailers: Trailers,
+        discarded_trailers: Option<fn(&HeaderName) -> bool>,
     },
 }
 
-/// Which trailers the service gets.
-#[derive(Debug, Clone, Copy)]
-enum Trailers {
-    All,
-    Without(fn(&HeaderName) -> bool),
-    None,
-}
-
-impl Trailers {
-    /// Returns what is left of these. `None` without any.
-    fn of(self, mut fields: HeaderMap) -> Option<HeaderMap> {
-        match self {
-            Self::All => {}
-            Self::Without(is_discarded) => {
-                let discarded: Vec<_> = fields.keys().filter(|name| is_discarded(name)).cloned().collect();
-                for name in discarded {
-                    fields.remove(name);
-                }
-            }
-            Self::None => return None,
-        }
-        (!fields.is_empty()).then_some(fields)
+/// Returns the trailers whose names are not discarded. `None` without any.
+fn without(is_discarded: fn(&HeaderName) -> bool, mut fields: HeaderMap) -> Option<HeaderMap> {
+    let discarded: Vec<_> = fields.keys().filter(|name| is_discarded(name)).cloned().collect();
+    for name in discarded {
+        fields.remove(name);
     }
+    (!fields.is_empty()).then_some(fields)
 }
 
 impl RequestBody {
@@ -83,7 +67,7 @@ impl RequestBody {
             slot: slot.clone(),
             remaining: length,
             most: u64::MAX,
-            trailers: Trailers::All,
+            discarded_trailers: None,
         };
         (Self(source), BodySender(slot))
     }
@@ -110,8 +94,8 @@ impl RequestBody {
     /// Returns the body without its trailers.
     #[must_use]
     pub fn without_trailers(mut self) -> Self {
-        if let BodySource::Connection { trailers, .. } = &mut self.0 {
-            *trailers = Trailers::None;
+        if let BodySource::Connection { discarded_trailers, .. } = &mut self.0 {
+            *discarded_trailers = Some(|_| true);
         }
         self
     }
@@ -119,8 +103,8 @@ impl RequestBody {
     /// Returns the body without the trailers with some names.
     #[must_use]
     pub fn without_trailers_named(mut self, is_discarded: fn(&HeaderName) -> bool) -> Self {
-        if let BodySource::Connection { trailers: trailers @ Trailers::All, .. } = &mut self.0 {
-            *trailers = Trailers::Without(is_discarded);
+        if let BodySource::Connection { discarded_trailers, .. } = &mut self.0 {
+            discarded_trailers.get_or_insert(is_discarded);
         }
         self
     }
@@ -148,8 +132,10 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        let (slot, remaining, most, passed) = match &mut self.0 {
-            BodySource::Connection { slot, remaining, most, trailers } => (slot, remaining, most, *trailers),
+        let (slot, remaining, most, discarded) = match &mut self.0 {
+            BodySource::Connection { slot, remaining, most, discarded_trailers } => {
+                (slot, remaining, most, *discarded_trailers)
+            }
             whole_or_empty => {
                 let BodySource::Whole(bytes) = std::mem::take(whole_or_empty) else {
                     return Poll::Ready(None);
@@ -176,7 +162,11 @@ impl Body for RequestBody {
             self.0 = BodySource::Empty;
             return Poll::Ready(match end {
                 Ok(trailers) => {
-                    trailers.and_then(|fields| passed.of(fields)).map(|fields| Ok(Frame::trailers(fields)))
+                    let left = trailers.and_then(|fields| match discarded {
+                        Some(is_discarded) => without(is_discarded, fields),
+                        None => Some(fields),
+                    });
+                    left.map(|fields| Ok(Frame::trailers(fields)))
                 }
                 Err(error) => Some(Err(error)),
             });

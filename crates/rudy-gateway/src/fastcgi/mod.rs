@@ -463,6 +463,6 @@ mod tests {
             routes: Arc::new(Routes::none()),
         };
         let future = async move { request.respond().await };
-        assert!(size_of_val(&future) <= 1048, "{} bytes", size_of_val(&future));
+        assert!(size_of_val(&future) <= 1032, "{} bytes", size_of_val(&future));
     }
 }
