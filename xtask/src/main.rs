@@ -7,6 +7,7 @@ mod nightly;
 mod packages;
 mod quick;
 mod release;
+mod reproducible;
 mod setup;
 mod soak;
 mod steps;

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::steps::{Run, Step};
-use crate::{Outcome, command, packages, soak, test, workspace};
+use crate::{Outcome, command, packages, reproducible, soak, test, workspace};
 
 /// How long each fuzz target runs: enough to find new shallow bugs.
 const FUZZ_SECONDS: &str = "5";
@@ -39,6 +39,13 @@ const PARTS: &[Step] = &[
         budget_s: 3000,
         run: packages::run,
         remedy: "`RUDY_TEST_LONG=1 RUDY_RELEASE=target/release-files cargo xtask quick -- NAME` runs a single test",
+    },
+    Step {
+        name: "reproducible",
+        // A release from a clean clone takes most of it.
+        budget_s: 2700,
+        run: reproducible::run,
+        remedy: "commit all changes; `diffoscope` shows how two files differ",
     },
     Step {
         name: "instructions",

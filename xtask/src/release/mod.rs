@@ -13,7 +13,7 @@ mod recipes;
 mod rpm;
 mod sbom;
 mod tar;
-mod tree;
+pub(crate) mod tree;
 
 pub(crate) use facts::folder;
 
@@ -93,6 +93,10 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Runs these parts, or all. Stops at the first failure.
 pub(crate) fn run(parts: &[String]) -> Outcome {
+    if parts.is_empty() {
+        // The files of an earlier version would be signed with those of this one.
+        tree::remove(&folder())?;
+    }
     let mut run = Run::new(false);
     run.all(PARTS.iter().filter(|part| parts.is_empty() || parts.iter().any(|name| name == part.name)))
 }

@@ -52,7 +52,7 @@ pub(super) fn make(folder: &Path, processor: &str, layout: &Layout) -> Outcome {
 }
 
 /// Removes a folder, if it exists.
-pub(super) fn remove(folder: &Path) -> Outcome {
+pub(crate) fn remove(folder: &Path) -> Outcome {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
