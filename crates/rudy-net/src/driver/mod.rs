@@ -6,33 +6,26 @@
 //! service, a file or a slow client continues in a boxed [`Exchange`]. Its [`pump`] is independent of the
 //! protocol.
 
-mod dispatch;
-mod exchange;
+mod connection;
 mod frames;
 mod framing;
-mod head;
+mod http1;
 mod http2;
-mod input;
 mod linger;
-mod machine;
 mod output;
 mod poll_context;
 mod proxy_header;
 mod pump;
 mod record;
-mod reject;
 #[cfg(test)]
 mod tests;
 mod upgrade;
-mod upload;
 
-use std::borrow::Cow;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -40,16 +33,17 @@ use http::StatusCode;
 use rudy_http::h1::SuspendedConnection;
 use rudy_service::listen_address::Address;
 use rudy_service::{
-    Client, Limits, LocalAddress, LocalAddressCache, Peer, Response, Service, ServiceSource, Upgrade,
+    Client, LocalAddress, LocalAddressCache, Peer, Response, Service, ServiceSource, Upgrade,
 };
 use rudy_tls::ClientHello;
 
-use self::exchange::{Exchange, Handler};
+use self::connection::{Connection, ConnectionInfo};
+
+use self::http1::{Exchange, Handler, Http1, Machine};
 use self::http2::Http2;
 pub use self::http2::http2_stored_bytes;
 use self::linger::Linger;
-use self::machine::Machine;
-use self::poll_context::{Budget, PollContext};
+use self::poll_context::Budget;
 pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
 use self::record::report_answered;
@@ -58,8 +52,6 @@ use crate::Worker;
 use crate::active::ActiveEntry;
 use crate::address_key::AddressKey;
 use crate::close::{CloseMode, close_at_once};
-use crate::scratch::Scratch;
-use crate::timers::Timer;
 use crate::tls::{PlainHttp, TlsStream, Unfinished};
 use crate::transport::Stream;
 
@@ -83,8 +75,8 @@ pub(crate) fn serve<S: ServiceSource>(
     let suspended = SuspendedConnection::new(Instant::now());
     let info =
         Box::new(ConnectionInfo { peer, local_address: LocalAddressCache::new(), number, limits, suspended });
-    let connection = Connection { io, machine: Machine::default(), context, timer, info };
-    Serve { connection: Some(connection), state }
+    let connection = Connection { io, context, timer, info };
+    Serve { http1: Some(Http1 { connection, machine: Machine::default() }), state }
 }
 
 /// The shared context of all connections of a worker from one listener.
@@ -109,23 +101,11 @@ pub(crate) struct ListenerState {
     pub(crate) is_closed: AtomicBool,
 }
 
-impl<S> ConnectionContext<S> {
-    /// Whether connections close after the response in progress.
-    fn ends_connections(&self) -> bool {
-        self.ends_idle_connections() || self.listener.is_handed_over.load(Ordering::Acquire)
-    }
-
-    /// Whether idle connections close after their first response.
-    fn ends_idle_connections(&self) -> bool {
-        self.worker.is_stopping() || self.listener.is_closed.load(Ordering::Acquire)
-    }
-}
-
 /// A connection being served. Not an `async fn`: its future would also store its arguments, 144 bytes more,
 /// and idle connections dominate the memory use.
 pub(crate) struct Serve<S: ServiceSource> {
     /// `None` once the connection is closing.
-    connection: Option<Connection<S>>,
+    http1: Option<Http1<S>>,
     state: State,
 }
 
@@ -170,30 +150,26 @@ impl<S: ServiceSource> Serve<S> {
     ) -> Poll<()> {
         let budget = Budget::new(Instant::now());
         loop {
-            self.state = match (&mut self.state, &mut self.connection) {
+            self.state = match (&mut self.state, &mut self.http1) {
                 (State::Linger(linger), _) => return linger.poll(cx),
                 (State::Tunnel(tunnel), _) => ready!(tunnel.poll(cx, &budget)),
                 (_, None) => return Poll::Ready(()),
-                (State::ProxyHeader(header), Some(connection)) => {
-                    ready!(connection.poll_proxy_header(header, cx, count))
+                (State::ProxyHeader(header), Some(http1)) => {
+                    ready!(http1.connection.poll_proxy_header(header, cx, count))
                 }
-                (State::Handshake(handshake), Some(connection)) => {
-                    ready!(connection.poll_handshake(handshake, cx))
+                (State::Handshake(handshake), Some(http1)) => {
+                    ready!(http1.connection.poll_handshake(handshake, cx))
                 }
-                (State::Head, Some(connection)) => ready!(connection.poll_head(cx, &budget)),
-                (State::Handler(handler), Some(connection)) => {
-                    ready!(handler.poll(connection, cx, &budget))
+                (State::Head, Some(http1)) => ready!(http1.poll_head(cx, &budget)),
+                (State::Handler(handler), Some(http1)) => ready!(handler.poll(http1, cx, &budget)),
+                (State::Body(exchange), Some(http1)) => ready!(exchange.poll(http1, cx, &budget)),
+                (State::Http2(http2), Some(http1)) => {
+                    ready!(http2.poll(&mut http1.connection, cx, &budget))
                 }
-                (State::Body(exchange), Some(connection)) => {
-                    ready!(exchange.poll(connection, cx, &budget))
-                }
-                (State::Http2(http2), Some(connection)) => {
-                    ready!(http2.poll(connection, cx, &budget))
-                }
-                (state @ (State::Close(_) | State::Upgrade(_)), connection) => {
+                (state @ (State::Close(_) | State::Upgrade(_)), http1) => {
                     let state = std::mem::replace(state, State::Head);
-                    let Some(connection) = connection.take() else { return Poll::Ready(()) };
-                    connection.into_final_state(state)
+                    let Some(http1) = http1.take() else { return Poll::Ready(()) };
+                    http1.into_final_state(state)
                 }
             };
         }
@@ -204,36 +180,18 @@ impl<S: ServiceSource> Drop for Serve<S> {
     /// A connection dropped before its end means that the server is stopping, or a bug. A close in progress
     /// handles its own drop.
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
+        if let Some(http1) = self.http1.take() {
             let is_in_exchange = match &self.state {
                 State::Handler(_) | State::Body(_) => true,
                 State::Http2(http2) => !http2.is_idle(),
                 _ => false,
             };
-            close_at_once(connection.io, if is_in_exchange { CloseMode::Reset } else { CloseMode::NoLinger });
+            close_at_once(
+                http1.connection.io,
+                if is_in_exchange { CloseMode::Reset } else { CloseMode::NoLinger },
+            );
         }
     }
-}
-
-struct Connection<S> {
-    io: Stream,
-    machine: Machine,
-    context: Arc<ConnectionContext<S>>,
-    timer: Timer,
-    info: Box<ConnectionInfo>,
-}
-
-/// Static data of a connection. Boxed, so that the task fits in two of its 128-byte cache lines; the box fits
-/// in the allocator's gap after the task.
-struct ConnectionInfo {
-    peer: Peer,
-    local_address: LocalAddressCache,
-    number: u64,
-    /// The limits of the last loaded service. Holding the service itself would keep its file caches and
-    /// descriptors open for as long as a stream lasts.
-    limits: Arc<Limits>,
-    /// The state of the machine while it is absent.
-    suspended: SuspendedConnection,
 }
 
 impl<S: ServiceSource> Connection<S> {
@@ -296,89 +254,6 @@ impl<S: ServiceSource> Connection<S> {
             Some(error) => service.handshake_failed(&self.info.peer, &error.to_string()),
             None => {}
         }
-    }
-
-    /// Restores the machine.
-    fn resume(&mut self, scratch: &mut Scratch) {
-        self.machine.resume(self.info.suspended, scratch);
-    }
-
-    /// Frees the memory of the machine while the connection waits, if its state is small.
-    fn suspend(&mut self, scratch: &mut Scratch) {
-        if let Some(suspended) = self.machine.suspend(scratch) {
-            self.info.suspended = suspended;
-        }
-    }
-
-    /// Enters a final state, which consumes the connection.
-    fn into_final_state(self, state: State) -> State {
-        let Self { io, machine, context, timer, info } = self;
-        let limits = info.limits;
-        match state {
-            State::Upgrade(upgrade) => {
-                let (upgrade, entry) = *upgrade;
-                let unread = machine.into_inner().map(|machine| machine.into_unread()).unwrap_or_default();
-                State::Tunnel(Box::new(Tunnel::new(
-                    upgrade,
-                    (io, unread, entry),
-                    context.worker.clone(),
-                    limits,
-                    timer,
-                )))
-            }
-            // Drops the machine's input buffer before the close waits for the peer.
-            State::Close(mode) => State::Linger(Box::new(Linger::new(io, mode, &limits, timer))),
-            other => other,
-        }
-    }
-
-    /// Sets the timer and waits for a wake-up.
-    fn wait<R>(&self, poll_cx: &PollContext<'_, '_>) -> Poll<R> {
-        self.timer.set(poll_cx.due, poll_cx.cx.waker());
-        Poll::Pending
-    }
-
-    /// Creates the client for the service. `request_number` counts the requests of the connection.
-    fn client(&self, request_number: u64) -> Client<'_> {
-        let ConnectionInfo { peer, local_address, number, .. } = &*self.info;
-        let local_address = match peer {
-            Peer::Ip(_) | Peer::Unnamed(_) => LocalAddress::of_socket(self.io.as_fd(), local_address),
-            Peer::Unix => LocalAddress::known(None),
-        };
-        let tls = self.io.tls().cloned();
-        Client {
-            peer: *peer,
-            forwarded: None,
-            listener: Some(Cow::Borrowed(&self.context.address)),
-            local_address,
-            tls,
-            connection_number: *number,
-            request_number,
-            observer: OnceLock::new(),
-            head: OnceLock::new(),
-        }
-    }
-
-    /// Loads the current service, and applies its limits.
-    fn load_service(&mut self) -> S::Current {
-        let service = self.context.source.current();
-        if !Arc::ptr_eq(&self.info.limits, service.limits()) {
-            self.info.limits = service.limits().clone();
-        }
-        service
-    }
-
-    /// Calls the service. Returns `None` if it panics, which ends only this connection.
-    fn call<T>(&self, service: impl FnOnce() -> T) -> Option<T> {
-        let result = catch_unwind(AssertUnwindSafe(service));
-        result.map_err(|_| self.context.worker.counters.panics.add(1)).ok()
-    }
-
-    /// Returns the response for an internal error. Closes the connection after it, because its state may be
-    /// inconsistent.
-    fn internal_error(&mut self) -> Response {
-        self.machine.close_after_response();
-        internal_error()
     }
 }
 

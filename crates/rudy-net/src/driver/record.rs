@@ -7,9 +7,8 @@ use http::StatusCode;
 use rudy_message::RequestHead;
 use rudy_service::{Client, EndReason, ExchangeOutcome, Forwarded, Observer, Service, ServiceSource};
 
-use super::Connection;
+use super::connection::{Connection, Link};
 use super::poll_context::PollContext;
-use super::upload::Upload;
 use crate::active::ActiveEntry;
 use crate::timers::Timer;
 use crate::{ExchangePhase, Worker};
@@ -48,7 +47,7 @@ pub(super) struct Unobserved {
 
 impl Unobserved {
     /// Returns a record with an observer, if the service makes one.
-    pub(super) fn observe<S: ServiceSource>(self, connection: &Connection<S>) -> Option<Record> {
+    pub(super) fn observe<S: ServiceSource, L: Link>(self, connection: &Connection<S, L>) -> Option<Record> {
         let service = connection.context.source.current();
         let client = Client { forwarded: self.forwarded, ..connection.client(self.number) };
         let observer = connection.call(|| service.observe_waiting(&self.head, &client)).flatten()?;
@@ -92,13 +91,11 @@ impl Record {
         }
     }
 
-    /// Counts the bytes of a poll.
-    pub(super) fn add_progress(&mut self, poll_cx: &PollContext<'_, '_>, upload: Option<&Upload>) {
+    /// Counts the bytes of a poll. `framing_bytes` is how many bytes of the request body so far are only framing.
+    pub(super) fn add_progress(&mut self, poll_cx: &PollContext<'_, '_>, framing_bytes: Option<u64>) {
         self.body_bytes += poll_cx.body_bytes;
         self.sent_bytes += poll_cx.sent_bytes;
-        if let Some(upload) = upload {
-            self.request_framing_bytes = upload.framing_bytes();
-        }
+        self.request_framing_bytes = framing_bytes.unwrap_or(self.request_framing_bytes);
     }
 
     /// Shows other threads what the exchange waits for.

@@ -149,11 +149,8 @@ impl Http2 {
         }
         let service = connection.load_service();
         let place = (self.machine.requests(), turn.now);
-        let attach = |_: &mut _| Ok(Upload::attach(head));
-        let (reply, upload, record) = match connection.dispatch(&*service, head, place, attach) {
-            Ok(dispatched) => dispatched,
-            Err(rejection) => return self.reject_head(connection, (stream, rejection), &[], turn),
-        };
+        let (body, upload) = Upload::attach(head);
+        let (reply, record) = connection.dispatch(&*service, head, body, place);
         let phase = match reply.unwrap_or_else(|| internal_error().into()) {
             Reply::Later(future) => Phase::Handler(future),
             Reply::Now(response) => Phase::Response(Box::new(response)),

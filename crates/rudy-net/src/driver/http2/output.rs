@@ -14,7 +14,7 @@ use super::input::Turn;
 use super::{Fault, Http2};
 use crate::driver::frames::FRAMES_MAX;
 use crate::driver::framing::Layout;
-use crate::driver::input::PEER_CHECK_INTERVAL;
+use crate::driver::http1::PEER_CHECK_INTERVAL;
 use crate::driver::output::RawPiece;
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::Filled;

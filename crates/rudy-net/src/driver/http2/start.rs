@@ -9,8 +9,10 @@ use socket2::SockRef;
 use super::Http2;
 use super::exchanges::Borrowed;
 use super::stored::StoredBytes;
+use crate::driver::State;
+use crate::driver::connection::Connection;
+use crate::driver::http1::Http1;
 use crate::driver::output::Output;
-use crate::driver::{Connection, State};
 use crate::scratch::Scratch;
 
 /// How much of the output the kernel takes before it is acknowledged. With more, urgent responses wait behind others; with less,
@@ -48,16 +50,18 @@ impl<S: ServiceSource> Connection<S> {
             shutdown_due: None,
         }))
     }
+}
 
+impl<S: ServiceSource> Http1<S> {
     /// Switches to HTTP/2 if the first bytes of the connection are its preface (RFC 9113 §3.3), and the listener accepts that.
     pub(in crate::driver) fn detect_http2(&self, bytes: &[u8]) -> Option<State> {
-        if !self.context.address.h2c || self.machine.requests() > 0 {
+        if !self.connection.context.address.h2c || self.machine.requests() > 0 {
             return None;
         }
         let buffered = self.machine.buffered();
         // Only the start: a long head can arrive in thousands of packets.
         let start: Vec<_> = buffered.iter().chain(bytes).take(PREFACE.len()).copied().collect();
         (start.len() >= PREFACE_START_BYTES && PREFACE.starts_with(&start))
-            .then(|| self.start_http2(&[buffered, bytes].concat()))
+            .then(|| self.connection.start_http2(&[buffered, bytes].concat()))
     }
 }

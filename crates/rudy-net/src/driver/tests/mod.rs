@@ -14,7 +14,7 @@ mod toy;
 mod transport;
 mod wakes;
 
-use rudy_service::{ExchangeOutcome, Reply, Request};
+use rudy_service::{ExchangeOutcome, Limits, Reply, Request};
 
 use super::*;
 

@@ -11,14 +11,14 @@ use rudy_message::Rejection;
 use rudy_service::ServiceSource;
 use tokio::io::ReadBuf;
 
-use super::Connection;
-use super::poll_context::PollContext;
+use super::Http1;
 use super::upload::{Upload, UploadFault};
+use crate::driver::poll_context::PollContext;
 use crate::scratch::Scratch;
 use crate::transport::{PeerClose, peer_close};
 
 /// How often to query the kernel for a disconnect while nothing is read from the connection.
-pub(super) const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+pub(in crate::driver) const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The client's side of an exchange.
 #[derive(Default)]
@@ -54,17 +54,17 @@ impl Input {
     /// Responses to send to the client first are added to `out`.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<InputFault> {
         // After the whole response is encoded, input belongs to the next request, or is discarded.
-        if connection.machine.phase() != Phase::Exchange {
+        if http1.machine.phase() != Phase::Exchange {
             self.upload = None;
             return Poll::Pending;
         }
         if let Some(upload) = &mut self.upload {
-            match upload.poll(connection, poll_cx, out) {
+            match upload.poll(http1, poll_cx, out) {
                 Poll::Ready(Err(UploadFault::Rejected(rejection))) => {
                     return Poll::Ready(InputFault::Rejected(rejection));
                 }
@@ -73,11 +73,11 @@ impl Input {
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
         }
-        if self.reads_nothing(connection) {
-            return self.poll_peer_close(connection, poll_cx.now);
+        if self.reads_nothing(http1) {
+            return self.poll_peer_close(http1, poll_cx.now);
         }
-        if connection.machine.awaits_response_only() {
-            match connection.poll_read_ahead(poll_cx.cx, poll_cx.now) {
+        if http1.machine.awaits_response_only() {
+            match http1.poll_read_ahead(poll_cx.cx, poll_cx.now) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => {
                     self.ended = true;
@@ -91,21 +91,17 @@ impl Input {
 
     /// Whether a disconnect would go unnoticed because nothing is read: the service does not read the body,
     /// the read-ahead buffer is full, or the end of the input has been read.
-    fn reads_nothing<S: ServiceSource>(&self, connection: &Connection<S>) -> bool {
+    fn reads_nothing<S: ServiceSource>(&self, http1: &Http1<S>) -> bool {
         match &self.upload {
             _ if self.ended => true,
             Some(upload) if !upload.is_finished() => upload.is_paused(),
-            _ => connection.machine.phase() == Phase::Exchange && !connection.reads_ahead(),
+            _ => http1.machine.phase() == Phase::Exchange && !http1.reads_ahead(),
         }
     }
 
     /// Detects a disconnect. No event wakes the task for it, so it polls once a second ([`Self::due`]).
-    fn poll_peer_close<S: ServiceSource>(
-        &mut self,
-        connection: &Connection<S>,
-        now: Instant,
-    ) -> Poll<InputFault> {
-        match peer_close(&connection.io) {
+    fn poll_peer_close<S: ServiceSource>(&mut self, http1: &Http1<S>, now: Instant) -> Poll<InputFault> {
+        match peer_close(&http1.connection.io) {
             PeerClose::None => {}
             PeerClose::WriteSide => {
                 self.half_closed.get_or_insert(now);
@@ -116,9 +112,9 @@ impl Input {
     }
 
     /// Returns when the connection must be polled again without a wake-up.
-    pub(super) fn due<S: ServiceSource>(&self, connection: &Connection<S>, now: Instant) -> Option<Instant> {
-        let limits = &connection.info.limits.http;
-        let peer_close = self.reads_nothing(connection).then(|| now + PEER_CHECK_INTERVAL);
+    pub(super) fn due<S: ServiceSource>(&self, http1: &Http1<S>, now: Instant) -> Option<Instant> {
+        let limits = &http1.connection.info.limits.http;
+        let peer_close = self.reads_nothing(http1).then(|| now + PEER_CHECK_INTERVAL);
         [self.upload_deadline(limits), self.half_close_deadline(limits), peer_close]
             .into_iter()
             .flatten()
@@ -148,16 +144,16 @@ impl Input {
     }
 }
 
-impl<S: ServiceSource> Connection<S> {
+impl<S: ServiceSource> Http1<S> {
     /// Whether the read-ahead buffer has room.
     fn reads_ahead(&self) -> bool {
-        self.machine.awaits_response_only() && self.machine.wants_input(&self.info.limits.http)
+        self.machine.awaits_response_only() && self.machine.wants_input(&self.connection.info.limits.http)
     }
 
     /// Reads further requests while there is room, to detect a disconnect. Ready at the end of the input:
     /// `Ok` if the client may still wait for its response, `Err` if it has disconnected.
     fn poll_read_ahead(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
-        let limits = &self.info.limits.http;
+        let limits = &self.connection.info.limits.http;
         let mut scratch = Scratch::borrow();
         loop {
             let room = self.machine.input_room(limits).min(scratch.input.len());
@@ -165,7 +161,7 @@ impl<S: ServiceSource> Connection<S> {
                 return Poll::Pending;
             }
             let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
-            match self.io.poll_read(cx, &mut buffer)? {
+            match self.connection.io.poll_read(cx, &mut buffer)? {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(()) if buffer.filled().is_empty() => {
                     self.machine.end_of_input();
@@ -173,7 +169,7 @@ impl<S: ServiceSource> Connection<S> {
                 }
                 Poll::Ready(()) => {}
             }
-            self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
+            self.connection.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
             // While it waits only for the response, the machine just buffers the input.
             let _ = self.machine.receive(buffer.filled(), now, limits);
         }

@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 /// The state machine. It is absent between requests and while a stream waits: the thread reuses its box for
 /// the next connection, so waiting connections do not pay for it.
 #[derive(Default)]
-pub(super) struct Machine(Option<Box<ServerConnection>>);
+pub(in crate::driver) struct Machine(Option<Box<ServerConnection>>);
 
 impl Machine {
     /// Restores the machine if it is absent.

@@ -10,8 +10,8 @@ use rudy_message::Rejection;
 use rudy_service::{BodySender, RequestBody, RequestBodyError, ServiceSource};
 use tokio::io::ReadBuf;
 
-use super::Connection;
-use super::poll_context::PollContext;
+use super::Http1;
+use crate::driver::poll_context::PollContext;
 use crate::scratch::Scratch;
 
 /// A request body in transfer.
@@ -76,7 +76,7 @@ impl Upload {
     /// body has ended.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<Result<(), UploadFault>> {
@@ -85,7 +85,7 @@ impl Upload {
             self.is_paused = readiness.is_pending();
             match readiness {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(true) => connection.machine.encode_continue(out),
+                Poll::Ready(true) => http1.machine.encode_continue(out),
                 Poll::Ready(false) => {
                     self.is_finished = true;
                     return Poll::Ready(Ok(()));
@@ -94,7 +94,7 @@ impl Upload {
             if poll_cx.budget.is_spent() {
                 return poll_cx.yield_now();
             }
-            match connection.poll_body_event(poll_cx, &mut self.framing_bytes) {
+            match http1.poll_body_event(poll_cx, &mut self.framing_bytes) {
                 Poll::Pending => {
                     self.pace.start_waiting(poll_cx.now);
                     return Poll::Pending;
@@ -137,14 +137,14 @@ impl UploadFault {
     }
 }
 
-impl<S: ServiceSource> Connection<S> {
+impl<S: ServiceSource> Http1<S> {
     /// Returns the next piece of the body, from the machine's buffer or the socket. Counts the bytes around it.
     fn poll_body_event(
         &mut self,
         poll_cx: &mut PollContext<'_, '_>,
         framing_bytes: &mut u64,
     ) -> Poll<Result<Event<'static>, UploadFault>> {
-        let (limits, now) = (&self.info.limits.http, poll_cx.now);
+        let (limits, now) = (&self.connection.info.limits.http, poll_cx.now);
         let mut available = self.machine.buffered_bytes();
         if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Rejected)? {
             *framing_bytes += framing_of(&event, available - self.machine.buffered_bytes());
@@ -154,7 +154,7 @@ impl<S: ServiceSource> Connection<S> {
         loop {
             let room = self.machine.input_room(limits).min(scratch.input.len());
             let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
-            match self.io.poll_read(poll_cx.cx, &mut buffer) {
+            match self.connection.io.poll_read(poll_cx.cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
                 // An error, or the end of the input within the body.

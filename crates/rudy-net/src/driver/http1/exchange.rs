@@ -11,19 +11,20 @@ use rudy_http::h1::Phase;
 use rudy_message::Rejection;
 use rudy_service::{Body, EndReason, Observer, Response, ServiceSource, Upgrade};
 
+use super::Http1;
 use super::input::{Input, InputFault};
-use super::output::Output;
-use super::poll_context::{Budget, PollContext};
-use super::pump::Pump;
-use super::record::{Record, Unobserved};
 use super::upload::Upload;
-use super::{Connection, State};
 use crate::ExchangePhase;
 use crate::close::CloseMode;
+use crate::driver::State;
+use crate::driver::output::Output;
+use crate::driver::poll_context::{Budget, PollContext};
+use crate::driver::pump::Pump;
+use crate::driver::record::{Record, Unobserved};
 use crate::scratch::Scratch;
 
 /// A service that has not responded yet.
-pub(super) struct Handler {
+pub(in crate::driver) struct Handler {
     /// The future of the response.
     future: Pin<Box<dyn Future<Output = Response> + Send>>,
     exchange: Exchange,
@@ -35,7 +36,7 @@ pub(super) struct Handler {
 /// A request and its response in progress. Each of ten thousand streams has one, so rarely used fields are
 /// boxed.
 #[derive(Default)]
-pub(super) struct Exchange {
+pub(in crate::driver) struct Exchange {
     pub(super) pump: Pump,
     pub(super) output: Output,
     details: Option<Box<Details>>,
@@ -69,38 +70,41 @@ impl Handler {
     }
 
     /// Shows the exchange in reports, because one is made or its response takes time.
-    fn observe<S: ServiceSource>(&mut self, connection: &Connection<S>) {
-        if let Some(record) = self.unobserved.take().and_then(|unobserved| unobserved.observe(connection)) {
+    fn observe<S: ServiceSource>(&mut self, http1: &Http1<S>) {
+        if let Some(record) =
+            self.unobserved.take().and_then(|unobserved| unobserved.observe(&http1.connection))
+        {
             self.exchange.details.get_or_insert_default().record = Some(record);
         }
     }
 
     /// Polls the service, the request body and the output. Ready with the connection's next state.
-    pub(super) fn poll<S: ServiceSource>(
+    pub(in crate::driver) fn poll<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         cx: &mut Context<'_>,
         budget: &Budget,
     ) -> Poll<State> {
-        let worker = connection.context.worker.clone();
+        let worker = http1.connection.context.worker.clone();
         let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         if self.exchange.is_killed() {
             return Poll::Ready(self.exchange.end(EndReason::Killed.into()));
         }
         if worker.timers.has_question() {
-            self.observe(connection);
+            self.observe(http1);
         }
         let mut scratch = Scratch::borrow_at(poll_cx.now);
-        let next = match self.poll_response(connection, &mut poll_cx, &mut scratch) {
+        let next = match self.poll_response(http1, &mut poll_cx, &mut scratch) {
             Poll::Pending => {
                 let exchange = &mut self.exchange;
-                let flushed = exchange.output.poll(&mut connection.io, &mut poll_cx, &mut scratch.out, None);
+                let flushed =
+                    exchange.output.poll(&mut http1.connection.io, &mut poll_cx, &mut scratch.out, None);
                 if let Some(details) = &mut exchange.details {
                     details.record_progress(&poll_cx);
                 }
                 match flushed {
                     Poll::Ready(Err(end_reason)) => Some(exchange.end(end_reason.into())),
-                    _ => self.check_deadlines(connection, &mut poll_cx, &mut scratch),
+                    _ => self.check_deadlines(http1, &mut poll_cx, &mut scratch),
                 }
             }
             Poll::Ready(next) => Some(next),
@@ -108,27 +112,26 @@ impl Handler {
         if let Some(next) = next {
             return Poll::Ready(next);
         }
-        self.exchange.show(self.exchange.phase_of_service(), connection);
-        connection.timer.is_unobserved = self.unobserved.is_some();
+        self.exchange.show(self.exchange.phase_of_service(), http1);
+        http1.connection.timer.is_unobserved = self.unobserved.is_some();
         self.has_waited = true;
-        connection.wait(&poll_cx)
+        http1.wait(&poll_cx)
     }
 
     /// Ready when there is a response, or when the exchange ends without one.
     fn poll_response<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
         // Without a body, only the end of the connection can arrive. It ends a request before the service begins, but matters no more
         // once there is a response.
         let is_service_first = self.has_waited && self.exchange.upload().is_none();
-        if is_service_first && let Poll::Ready(state) = self.poll_service(None, connection, poll_cx, scratch)
-        {
+        if is_service_first && let Poll::Ready(state) = self.poll_service(None, http1, poll_cx, scratch) {
             return Poll::Ready(state);
         }
-        let rejection = match self.exchange.poll_input(connection, poll_cx, &mut scratch.out) {
+        let rejection = match self.exchange.poll_input(http1, poll_cx, &mut scratch.out) {
             Poll::Pending if is_service_first => return Poll::Pending,
             Poll::Pending => None,
             Poll::Ready(InputFault::Rejected(rejection)) => Some(rejection),
@@ -139,7 +142,7 @@ impl Handler {
                 return Poll::Ready(self.exchange.end(EndReason::PeerGone.into()));
             }
         };
-        self.poll_service(rejection, connection, poll_cx, scratch)
+        self.poll_service(rejection, http1, poll_cx, scratch)
     }
 
     /// Polls the service. If the body was rejected, the service knows it, and its response is used if it is there at once and has the
@@ -147,62 +150,62 @@ impl Handler {
     fn poll_service<S: ServiceSource>(
         &mut self,
         rejection: Option<Rejection>,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
         // Interim responses would accumulate while the client does not read.
         let accepts_interim = !self.exchange.output.is_blocked();
-        let asking = self.exchange.observer_for_question(connection);
+        let asking = self.exchange.observer_for_question(http1);
         // Not as a result of the poll, which would be moved a dozen times.
         let mut response = None;
         let poll = |cx: &mut Context<'_>| self.future.as_mut().poll(cx).map(|ready| response = Some(ready));
         let (polled, interim) = poll_cx.poll_handler(accepts_interim, asking, poll);
         for (status, fields) in interim {
             // HTTP/1.0 clients do not receive it (RFC 9110 §15.2).
-            let _is_sent = connection.machine.encode_interim(status, &fields, &mut scratch.out);
+            let _is_sent = http1.machine.encode_interim(status, &fields, &mut scratch.out);
         }
         let fits = |response: &Response| rejection.is_none_or(|it| response.is_for_status(it.status()));
         let response = match (response, rejection) {
-            _ if polled.is_err() => connection.internal_error(),
+            _ if polled.is_err() => http1.internal_error(),
             (Some(response), _) if fits(&response) => response,
             (_, None) => return Poll::Pending,
             (_, Some(rejection)) => {
                 let exchange = std::mem::take(&mut self.exchange).without_upload();
                 let Scratch { out, date, .. } = scratch;
                 let earlier = Vec::new();
-                return Poll::Ready(connection.respond_to_rejected(rejection, exchange, earlier, date, out));
+                return Poll::Ready(http1.respond_to_rejected(rejection, exchange, earlier, date, out));
             }
         };
         if let Some(rejection) = rejection {
-            connection.context.worker.counters.rejected.add(1);
+            http1.connection.context.worker.counters.rejected.add(1);
             if self.exchange.record().is_none() {
-                connection.report_rejected(rejection, connection.machine.requests(), poll_cx.now);
+                http1.connection.report_rejected(rejection, http1.machine.requests(), poll_cx.now);
             }
             // The start of the next request is unknown.
-            connection.machine.close_after_response();
+            http1.machine.close_after_response();
         }
-        connection.timer.is_unobserved = false;
+        http1.connection.timer.is_unobserved = false;
         if response.takes_time() {
-            self.observe(connection);
+            self.observe(http1);
         }
-        Poll::Ready(connection.respond(response, &mut self.exchange, poll_cx, scratch))
+        Poll::Ready(http1.respond(response, &mut self.exchange, poll_cx, scratch))
     }
 
     /// Ends the exchange if a deadline has passed.
     fn check_deadlines<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Option<State> {
-        if self.exchange.has_slow_upload(connection, poll_cx.now) {
-            return match self.poll_service(Some(Rejection::BodyTooSlow), connection, poll_cx, scratch) {
+        if self.exchange.has_slow_upload(http1, poll_cx.now) {
+            return match self.poll_service(Some(Rejection::BodyTooSlow), http1, poll_cx, scratch) {
                 Poll::Ready(state) => Some(state),
                 Poll::Pending => None,
             };
         }
-        self.exchange.check_deadlines(connection, poll_cx).map(|fault| self.exchange.end(fault))
+        self.exchange.check_deadlines(http1, poll_cx).map(|fault| self.exchange.end(fault))
     }
 }
 
@@ -237,9 +240,9 @@ impl Exchange {
     }
 
     /// Shows other threads what the exchange waits for.
-    fn show<S: ServiceSource>(&mut self, phase: ExchangePhase, connection: &Connection<S>) {
+    fn show<S: ServiceSource>(&mut self, phase: ExchangePhase, http1: &Http1<S>) {
         if let Some(record) = self.record() {
-            record.wait(phase, &connection.context.worker, &connection.timer);
+            record.wait(phase, &http1.connection.context.worker, &http1.connection.timer);
         }
     }
 
@@ -252,11 +255,8 @@ impl Exchange {
     }
 
     /// Returns the observer if a report shows what the exchange waits for.
-    fn observer_for_question<S: ServiceSource>(
-        &mut self,
-        connection: &Connection<S>,
-    ) -> Option<Arc<dyn Observer>> {
-        let has_question = connection.context.worker.timers.has_question();
+    fn observer_for_question<S: ServiceSource>(&mut self, http1: &Http1<S>) -> Option<Arc<dyn Observer>> {
+        let has_question = http1.connection.context.worker.timers.has_question();
         if has_question { self.record()?.observer.clone() } else { None }
     }
 
@@ -281,15 +281,15 @@ impl Exchange {
     /// Reads from the client. The input state is stored only if it is not empty, which is rare.
     fn poll_input<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<InputFault> {
         if let Some(details) = &mut self.details {
-            return details.input.poll(connection, poll_cx, out);
+            return details.input.poll(http1, poll_cx, out);
         }
         let mut input = Input::default();
-        let polled = input.poll(connection, poll_cx, out);
+        let polled = input.poll(http1, poll_cx, out);
         if input.is_half_closed() {
             self.details.get_or_insert_default().input = input;
         }
@@ -297,9 +297,9 @@ impl Exchange {
     }
 
     /// Whether the client sends the request body too slowly. Reports the error to the service.
-    fn has_slow_upload<S: ServiceSource>(&mut self, connection: &Connection<S>, now: Instant) -> bool {
+    fn has_slow_upload<S: ServiceSource>(&mut self, http1: &Http1<S>, now: Instant) -> bool {
         let Some(details) = &mut self.details else { return false };
-        let deadline = details.input.upload_deadline(&connection.info.limits.http);
+        let deadline = details.input.upload_deadline(&http1.connection.info.limits.http);
         match &mut details.input.upload {
             Some(upload) if deadline.is_some_and(|deadline| deadline <= now) => {
                 upload.fail_too_slow();
@@ -310,98 +310,100 @@ impl Exchange {
     }
 
     /// Sends the response as far as possible. Ready with the connection's next state.
-    pub(super) fn poll<S: ServiceSource>(
+    pub(in crate::driver) fn poll<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         cx: &mut Context<'_>,
         budget: &Budget,
     ) -> Poll<State> {
-        let worker = connection.context.worker.clone();
+        let worker = http1.connection.context.worker.clone();
         let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         if self.is_killed() {
             return Poll::Ready(self.end(EndReason::Killed.into()));
         }
         let mut scratch = Scratch::borrow();
-        connection.resume(&mut scratch);
-        let sent = self.poll_sent(connection, &mut poll_cx, &mut scratch.out);
+        http1.resume(&mut scratch);
+        let sent = self.poll_sent(http1, &mut poll_cx, &mut scratch.out);
         match sent {
-            Poll::Ready(Ok(())) => Poll::Ready(self.finish(connection)),
+            Poll::Ready(Ok(())) => Poll::Ready(self.finish(http1)),
             Poll::Ready(Err(fault)) => Poll::Ready(self.end(fault)),
             Poll::Pending => {
-                if let Some(fault) = self.check_deadlines(connection, &mut poll_cx) {
+                if let Some(fault) = self.check_deadlines(http1, &mut poll_cx) {
                     return Poll::Ready(self.end(fault));
                 }
-                connection.suspend(&mut scratch);
-                self.show(ExchangePhase::Sending, connection);
-                connection.wait(&poll_cx)
+                http1.suspend(&mut scratch);
+                self.show(ExchangePhase::Sending, http1);
+                http1.wait(&poll_cx)
             }
         }
     }
 
     fn poll_sent<S: ServiceSource>(
         &mut self,
-        connection: &mut Connection<S>,
+        http1: &mut Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<Result<(), Fault>> {
-        match self.poll_input(connection, poll_cx, out) {
+        match self.poll_input(http1, poll_cx, out) {
             Poll::Pending => {}
             // A response that has begun must not look complete.
             Poll::Ready(InputFault::Rejected(_)) => {
-                return Poll::Ready(Err(connection.fault(EndReason::Aborted)));
+                return Poll::Ready(Err(http1.fault(EndReason::Aborted)));
             }
             Poll::Ready(InputFault::Incomplete | InputFault::PeerGone) => {
                 return Poll::Ready(Err(EndReason::PeerGone.into()));
             }
         }
-        if self.pump.is_live() && connection.context.worker.is_stopping() {
-            connection.machine.close_after_response();
+        if self.pump.is_live() && http1.connection.context.worker.is_stopping() {
+            http1.machine.close_after_response();
             self.pump.end_body();
         }
-        let Connection { io, machine, .. } = connection;
-        let sent = self.pump.poll(io, &mut self.output, &mut **machine, poll_cx, out);
+        let Http1 { machine, connection } = http1;
+        let sent = self.pump.poll(&mut connection.io, &mut self.output, &mut **machine, poll_cx, out);
         if let Some(details) = &mut self.details {
             details.record_progress(poll_cx);
         }
-        sent.map_err(|end_reason| connection.fault(end_reason))
+        sent.map_err(|end_reason| http1.fault(end_reason))
     }
 
     /// Checks the deadlines. Returns the fault of one that has passed, or sets the timer to the next one.
     fn check_deadlines<S: ServiceSource>(
         &mut self,
-        connection: &Connection<S>,
+        http1: &Http1<S>,
         poll_cx: &mut PollContext<'_, '_>,
     ) -> Option<Fault> {
-        let (limits, now) = (&connection.info.limits.http, poll_cx.now);
-        if self.has_slow_upload(connection, now) {
-            return Some(connection.fault(EndReason::Aborted));
+        let (limits, now) = (&http1.connection.info.limits.http, poll_cx.now);
+        if self.has_slow_upload(http1, now) {
+            return Some(http1.fault(EndReason::Aborted));
         }
         if let Some(details) = &mut self.details
             && details.input.half_close_deadline(limits).is_some_and(|deadline| deadline <= now)
         {
-            if !self.output.has_progressed(&connection.io, now) {
+            if !self.output.has_progressed(&http1.connection.io, now) {
                 return Some(EndReason::PeerGone.into());
             }
             details.input.record_write(now);
         }
-        if self.output.has_stalled(&connection.io, limits, now) {
+        if self.output.has_stalled(&http1.connection.io, limits, now) {
             return Some(EndReason::PeerStalled.into());
         }
         let input = self.details.as_ref().map_or(&Input::EMPTY, |details| &details.input);
-        poll_cx.wake_at(input.due(connection, now));
+        poll_cx.wake_at(input.due(http1, now));
         poll_cx.wake_at(self.output.deadline(limits));
         None
     }
 
     /// Handles the end of the response: the kernel has all of it.
-    pub(super) fn finish<S: ServiceSource>(&mut self, connection: &Connection<S>) -> State {
+    pub(super) fn finish<S: ServiceSource>(&mut self, http1: &Http1<S>) -> State {
         let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
         let entry = match (&upgrade, self.record()) {
-            (Some(_), Some(record)) => record.become_tunnel(&connection.context.worker, &connection.timer),
+            (Some(_), Some(record)) => {
+                record.become_tunnel(&http1.connection.context.worker, &http1.connection.timer)
+            }
             _ => None,
         };
         self.finish_records(EndReason::Completed);
-        match (connection.machine.phase(), upgrade) {
+        match (http1.machine.phase(), upgrade) {
             (Phase::Upgrade, Some(upgrade)) => State::Upgrade(Box::new((*upgrade, entry))),
             (Phase::Close, _) if self.has_ended_input() => State::Close(CloseMode::PeerClosed),
             // A change of protocol without a handler closes the connection.
@@ -427,7 +429,8 @@ impl Details {
     /// Records the bytes framed and sent in a poll.
     fn record_progress(&mut self, poll_cx: &PollContext<'_, '_>) {
         if let Some(record) = &mut self.record {
-            record.add_progress(poll_cx, self.input.upload.as_deref());
+            let framing_bytes = self.input.upload.as_deref().map(Upload::framing_bytes);
+            record.add_progress(poll_cx, framing_bytes);
         }
         if poll_cx.sent_bytes > 0 {
             self.input.record_write(poll_cx.now);
@@ -435,7 +438,7 @@ impl Details {
     }
 }
 
-impl<S: ServiceSource> Connection<S> {
+impl<S: ServiceSource> Http1<S> {
     /// Returns how to end a response that stays incomplete. The length or the chunks of an aborted one show that, and a reset could discard
     /// data that the client has not received. Only if the end of the connection is the end of the body, a reset must show it.
     fn fault(&self, end_reason: EndReason) -> Fault {
@@ -477,7 +480,7 @@ impl<S: ServiceSource> Connection<S> {
         }
         exchange.pump.set_body(if self.machine.sends_body() { response.body } else { Body::Empty });
         let Exchange { pump, output, details } = exchange;
-        let sent = pump.poll(&mut self.io, output, &mut *self.machine, poll_cx, out);
+        let sent = pump.poll(&mut self.connection.io, output, &mut *self.machine, poll_cx, out);
         if let Some(details) = details {
             details.record_progress(poll_cx);
         }

@@ -12,12 +12,13 @@ use rudy_message::{BodyLength, DateLine, Rejection, RequestHead};
 use rudy_service::{Body, EndReason, GATHERED_BYTES, Reply, RequestBody, Response, ServiceSource};
 use tokio::io::ReadBuf;
 
+use super::Http1;
 use super::exchange::{Exchange, Handler};
-use super::poll_context::{Budget, PollContext};
-use super::record::{Record, report_closed};
 use super::upload::Upload;
-use super::{Connection, State};
 use crate::close::CloseMode;
+use crate::driver::State;
+use crate::driver::poll_context::{Budget, PollContext};
+use crate::driver::record::{Record, report_closed};
 use crate::scratch::Scratch;
 use crate::yield_now::yield_now;
 
@@ -46,9 +47,9 @@ enum BatchEnd {
     Next(State),
 }
 
-impl<S: ServiceSource> Connection<S> {
+impl<S: ServiceSource> Http1<S> {
     /// Reads, handles and responds to requests until it must wait.
-    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<State> {
+    pub(in crate::driver) fn poll_head(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<State> {
         let now = budget.now();
         let mut scratch = Scratch::borrow_at(now);
         self.resume(&mut scratch);
@@ -92,25 +93,25 @@ impl<S: ServiceSource> Connection<S> {
             }
             if matches!(batch_end, BatchEnd::OutputFull) || budget.is_spent() {
                 // More requests may be waiting, but first the other connections of this core get their turn.
-                self.timer.set(None, cx.waker());
+                self.connection.timer.set(None, cx.waker());
                 return yield_now(cx);
             }
-            let room = self.machine.input_room(&self.info.limits.http).min(input.len());
+            let room = self.machine.input_room(&self.connection.info.limits.http).min(input.len());
             let mut buffer = ReadBuf::new(&mut input[..room]);
-            let polled = self.io.poll_read(cx, &mut buffer);
+            let polled = self.connection.io.poll_read(cx, &mut buffer);
             read = buffer.filled().len();
             match polled {
                 Poll::Pending => {
                     // Handling a request has loaded it already.
                     if !is_service_loaded {
-                        drop(self.load_service());
+                        drop(self.connection.load_service());
                     }
                     return self.wait_for_request(cx, now, date, out);
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Reset)),
                 Poll::Ready(Ok(())) if read == 0 => return Poll::Ready(State::Close(CloseMode::PeerClosed)),
                 Poll::Ready(Ok(())) => {
-                    self.context.worker.counters.received_bytes.add(read as u64);
+                    self.connection.context.worker.counters.received_bytes.add(read as u64);
                     budget.spend(read as u64);
                 }
             }
@@ -126,21 +127,24 @@ impl<S: ServiceSource> Connection<S> {
         out: &mut BytesMut,
     ) -> Poll<State> {
         // Input that the kernel has, but the runtime has not reported yet, is a request in time.
-        if self.machine.phase() == Phase::Idle && self.should_close_idle() && !self.io.has_unread() {
+        if self.machine.phase() == Phase::Idle && self.should_close_idle() && !self.connection.io.has_unread()
+        {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
-        if let Some(deadline) = self.machine.deadline(&self.info.limits.http)
+        if let Some(deadline) = self.machine.deadline(&self.connection.info.limits.http)
             && now < deadline
         {
             if self.machine.phase() != Phase::Idle {
-                self.timer.set(Some(deadline), cx.waker());
-            } else if self.timer.set_idle(Some(deadline), cx.waker()) && !self.io.has_unread() {
+                self.connection.timer.set(Some(deadline), cx.waker());
+            } else if self.connection.timer.set_idle(Some(deadline), cx.waker())
+                && !self.connection.io.has_unread()
+            {
                 // The connection has been evicted.
                 return Poll::Ready(State::Close(CloseMode::NoLinger));
             }
             return Poll::Pending;
         }
-        match self.machine.timeout(now, &self.info.limits.http) {
+        match self.machine.timeout(now, &self.connection.info.limits.http) {
             // Waiting without a deadline would be a bug: close the connection.
             Timeout::NotYet => Poll::Ready(State::Close(CloseMode::Reset)),
             Timeout::Close => Poll::Ready(State::Close(CloseMode::NoLinger)),
@@ -155,9 +159,10 @@ impl<S: ServiceSource> Connection<S> {
     /// that it cannot repeat.
     fn should_close_idle(&self) -> bool {
         let requests = self.machine.requests();
-        let has_had_all = self.info.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
-        self.context.worker.is_stopping()
-            || requests > 0 && (has_had_all || self.context.ends_idle_connections())
+        let has_had_all =
+            self.connection.info.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
+        self.connection.context.worker.is_stopping()
+            || requests > 0 && (has_had_all || self.connection.context.ends_idle_connections())
     }
 
     /// Handles the requests in `bytes` and in the machine's buffer, until one must wait.
@@ -175,8 +180,8 @@ impl<S: ServiceSource> Connection<S> {
                     return BatchEnd::OutputFull;
                 }
             }
-            let service = self.load_service();
-            match self.machine.receive(bytes, batch.now, &self.info.limits.http) {
+            let service = self.connection.load_service();
+            match self.machine.receive(bytes, batch.now, &self.connection.info.limits.http) {
                 Ok(Some(Event::Request(head))) => match self.handle_request(&service, &head, batch) {
                     Ok(Some(next)) => return BatchEnd::Next(next),
                     Ok(None) => {}
@@ -186,11 +191,11 @@ impl<S: ServiceSource> Connection<S> {
                 Ok(None | Some(_)) => return BatchEnd::NeedsInput,
                 // The first line of a client that may speak HTTP/2 is neither that of a request nor a preface.
                 Err(Rejection::BadRequestLine)
-                    if self.context.address.h2c && self.machine.requests() == 0 =>
+                    if self.connection.context.address.h2c && self.machine.requests() == 0 =>
                 {
-                    self.context.worker.counters.rejected.add(1);
+                    self.connection.context.worker.counters.rejected.add(1);
                     let reason = "neither HTTP/1.1 nor the preface of HTTP/2";
-                    report_closed(&*service, &self.client(0), reason, batch.now);
+                    report_closed(&*service, &self.connection.client(0), reason, batch.now);
                     return BatchEnd::Next(State::Close(CloseMode::Linger));
                 }
                 Err(rejection) => return self.reject(rejection, batch),
@@ -207,15 +212,14 @@ impl<S: ServiceSource> Connection<S> {
         head: &RequestHead<'_>,
         batch: &mut RequestBatch<'_, '_>,
     ) -> Result<Option<State>, Rejection> {
-        self.context.worker.counters.requests.add(1);
+        self.connection.context.worker.counters.requests.add(1);
         batch.budget.spend_request();
-        if self.timer.begin_request() {
+        if self.connection.timer.begin_request() {
             self.machine.close_after_response();
         }
         let place = (self.machine.requests(), batch.now);
-        let (length, now) = (head.body_length(), batch.now);
-        let (reply, upload, mut record) =
-            self.dispatch(service, head, place, |connection| connection.attach_body(length, now))?;
+        let (body, upload) = self.attach_body(head.body_length(), batch.now)?;
+        let (reply, mut record) = self.connection.dispatch(service, head, body, place);
         record.earlier_bytes = batch.out.len() as u64;
         let mut response = match reply.unwrap_or_else(|| self.internal_error().into()) {
             Reply::Now(response) => response,
@@ -241,7 +245,7 @@ impl<S: ServiceSource> Connection<S> {
         }
         let mut exchange = Exchange::new(upload, record);
         exchange.output.add_earlier(std::mem::take(batch.records));
-        let worker = self.context.worker.clone();
+        let worker = self.connection.context.worker.clone();
         let mut poll_cx = PollContext::new(batch.cx, &worker.counters, batch.budget);
         let next = self.send(response, &mut exchange, &mut poll_cx, batch.out);
         Ok(Some(next).filter(|next| !matches!(next, State::Head)))
@@ -268,13 +272,13 @@ impl<S: ServiceSource> Connection<S> {
         if !self.is_valid(response) {
             *response = self.internal_error();
         }
-        if self.context.ends_connections() {
+        if self.connection.context.ends_connections() {
             self.machine.close_after_response();
         }
         self.machine.begin(
             response.head.encodable(),
             response.body.length(),
-            &self.info.limits.http,
+            &self.connection.info.limits.http,
             date,
             out,
         );
@@ -331,7 +335,7 @@ impl<S: ServiceSource> Connection<S> {
         if (self.machine.buffered_bytes() as u64) < length {
             return Ok(None);
         }
-        let limits = &self.info.limits.http;
+        let limits = &self.connection.info.limits.http;
         let Some(Event::Body(body)) = self.machine.receive(&[], now, limits)? else { return Ok(None) };
         // Consumes the event for the end of the body.
         self.machine.receive(&[], now, limits)?;
@@ -340,13 +344,13 @@ impl<S: ServiceSource> Connection<S> {
 
     /// Writes `out`. Returns `true` if the kernel has all of it; otherwise the rest stays in `out`.
     fn write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> std::io::Result<bool> {
-        match self.io.poll_write(cx, &[IoSlice::new(out)], false)? {
+        match self.connection.io.poll_write(cx, &[IoSlice::new(out)], false)? {
             Poll::Pending => return Ok(false),
             Poll::Ready(written) => {
-                self.context.worker.counters.sent_bytes.add(written as u64);
+                self.connection.context.worker.counters.sent_bytes.add(written as u64);
                 out.advance(written);
             }
         }
-        Ok(out.is_empty() && self.io.poll_flush(cx)?.is_ready())
+        Ok(out.is_empty() && self.connection.io.poll_flush(cx)?.is_ready())
     }
 }
