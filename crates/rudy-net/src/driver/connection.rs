@@ -17,6 +17,7 @@ use rudy_tls::Tls;
 
 use super::ConnectionContext;
 use super::record::Record;
+use crate::address_key::AddressKey;
 use crate::timers::Timer;
 use crate::transport::{Stream, Transport};
 
@@ -42,16 +43,16 @@ pub(super) struct ConnectionInfo {
 }
 
 /// What carries a connection, as far as its requests depend on it.
-pub(super) trait Link {
+pub(super) trait Endpoint {
     /// Returns the address to which the client has connected. Asks the kernel once, and stores the answer in `cache`.
-    fn local_address<'l>(&'l self, cache: &'l LocalAddressCache) -> LocalAddress<'l>;
+    fn local_address<'c>(&'c self, cache: &'c LocalAddressCache) -> LocalAddress<'c>;
 
     /// Returns the result of the handshake; `None` without encryption.
     fn tls(&self) -> Option<&Arc<Tls>>;
 }
 
-impl Link for Stream {
-    fn local_address<'l>(&'l self, cache: &'l LocalAddressCache) -> LocalAddress<'l> {
+impl Endpoint for Stream {
+    fn local_address<'c>(&'c self, cache: &'c LocalAddressCache) -> LocalAddress<'c> {
         LocalAddress::of_socket(self.as_fd(), cache)
     }
 
@@ -72,7 +73,24 @@ impl<S> ConnectionContext<S> {
     }
 }
 
-impl<S: ServiceSource, L: Link> Connection<S, L> {
+impl<S: ServiceSource, L> Connection<S, L> {
+    /// Creates a connection with this peer and number. `is_of_many` is whether it belongs to many clients.
+    pub(super) fn new(
+        io: L,
+        (peer, number): (Peer, u64),
+        is_of_many: bool,
+        context: Arc<ConnectionContext<S>>,
+    ) -> Self {
+        let limits = context.source.current().limits().clone();
+        let group = if is_of_many { AddressKey::unique(number) } else { AddressKey::from(&peer) };
+        let timer = context.worker.timers.timer(Some(group));
+        let (local_address, suspended) = (LocalAddressCache::new(), SuspendedConnection::new(Instant::now()));
+        let info = Box::new(ConnectionInfo { peer, local_address, number, limits, suspended });
+        Self { io, context, timer, info }
+    }
+}
+
+impl<S: ServiceSource, L: Endpoint> Connection<S, L> {
     /// Creates the client for the service. `request_number` counts the requests of the connection.
     pub(super) fn client(&self, request_number: u64) -> Client<'_> {
         let ConnectionInfo { peer, local_address, number, .. } = &*self.info;

@@ -1,9 +1,8 @@
 //! The driver: moves bytes between a transport and the protocol state machine, and requests between the
 //! machine and a service.
 //!
-//! A connection is a future with a [`State`]. While it waits for a request it is small and has no buffer.
-//! Most requests are read, handled and responded to in one poll ([`head`]). A request that must wait for a
-//! service, a file or a slow client continues in a boxed [`Exchange`]. Its [`pump`] is independent of the
+//! A connection is a future with a [`State`]. While it waits for a request it is small and has no buffer. What a service sees of it is a
+//! [`Connection`]. [`http1`] has one exchange at a time, [`http2`] many ([`streams`]). The [`pump`] of a body is independent of the
 //! protocol.
 
 mod connection;
@@ -17,6 +16,7 @@ mod poll_context;
 mod proxy_header;
 mod pump;
 mod record;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -30,27 +30,23 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_http::h1::SuspendedConnection;
 use rudy_service::listen_address::Address;
-use rudy_service::{
-    Client, LocalAddress, LocalAddressCache, Peer, Response, Service, ServiceSource, Upgrade,
-};
+use rudy_service::{Client, LocalAddress, Peer, Response, Service, ServiceSource, Upgrade};
 use rudy_tls::ClientHello;
 
-use self::connection::{Connection, ConnectionInfo};
+use self::connection::Connection;
 
 use self::http1::{Exchange, Handler, Http1, Machine};
 use self::http2::Http2;
-pub use self::http2::http2_stored_bytes;
 use self::linger::Linger;
 use self::poll_context::Budget;
 pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
 use self::record::report_answered;
+pub use self::streams::http2_stored_bytes;
 use self::upgrade::Tunnel;
 use crate::Worker;
 use crate::active::ActiveEntry;
-use crate::address_key::AddressKey;
 use crate::close::{CloseMode, close_at_once};
 use crate::tls::{PlainHttp, TlsStream, Unfinished};
 use crate::transport::Stream;
@@ -63,19 +59,12 @@ pub(crate) fn serve<S: ServiceSource>(
     context: Arc<ConnectionContext<S>>,
 ) -> Serve<S> {
     let io = if context.address.tls { TlsStream::new(io).into() } else { io };
-    let service = context.source.current();
-    let (limits, is_trusted) = (service.limits().clone(), service.is_trusted_proxy(&peer));
-    drop(service);
-    // The connections of a proxy belong to many clients.
-    let is_counted = !is_trusted && !context.address.proxy_protocol;
-    let group = if is_counted { AddressKey::from(&peer) } else { AddressKey::unique(number) };
-    let timer = context.worker.timers.timer(Some(group));
+    let is_trusted = context.source.current().is_trusted_proxy(&peer);
     let header = context.address.proxy_protocol.then(|| Box::new(ProxyHeader::new(is_trusted)));
     let state = header.map_or(State::Handshake(None), State::ProxyHeader);
-    let suspended = SuspendedConnection::new(Instant::now());
-    let info =
-        Box::new(ConnectionInfo { peer, local_address: LocalAddressCache::new(), number, limits, suspended });
-    let connection = Connection { io, context, timer, info };
+    // The connections of a proxy belong to many clients.
+    let is_of_many = is_trusted || context.address.proxy_protocol;
+    let connection = Connection::new(io, (peer, number), is_of_many, context);
     Serve { http1: Some(Http1 { connection, machine: Machine::default() }), state }
 }
 

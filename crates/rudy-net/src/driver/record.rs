@@ -7,7 +7,7 @@ use http::StatusCode;
 use rudy_message::RequestHead;
 use rudy_service::{Client, EndReason, ExchangeOutcome, Forwarded, Observer, Service, ServiceSource};
 
-use super::connection::{Connection, Link};
+use super::connection::{Connection, Endpoint};
 use super::poll_context::PollContext;
 use crate::active::ActiveEntry;
 use crate::timers::Timer;
@@ -47,7 +47,10 @@ pub(super) struct Unobserved {
 
 impl Unobserved {
     /// Returns a record with an observer, if the service makes one.
-    pub(super) fn observe<S: ServiceSource, L: Link>(self, connection: &Connection<S, L>) -> Option<Record> {
+    pub(super) fn observe<S: ServiceSource, L: Endpoint>(
+        self,
+        connection: &Connection<S, L>,
+    ) -> Option<Record> {
         let service = connection.context.source.current();
         let client = Client { forwarded: self.forwarded, ..connection.client(self.number) };
         let observer = connection.call(|| service.observe_waiting(&self.head, &client)).flatten()?;

@@ -266,7 +266,7 @@ impl Exchange {
         record.is_some_and(Record::is_killed)
     }
 
-    fn upload(&self) -> Option<&Upload> {
+    pub(super) fn upload(&self) -> Option<&Upload> {
         self.details.as_ref()?.input.upload.as_deref()
     }
 
@@ -444,26 +444,6 @@ impl<S: ServiceSource> Http1<S> {
     fn fault(&self, end_reason: EndReason) -> Fault {
         let shows_end = end_reason == EndReason::Aborted && !self.machine.sends_until_close();
         Fault(end_reason, if shows_end { CloseMode::Linger } else { CloseMode::Reset })
-    }
-
-    /// Sends the response of a service that had to wait.
-    fn respond(
-        &mut self,
-        mut response: Response,
-        exchange: &mut Exchange,
-        poll_cx: &mut PollContext<'_, '_>,
-        scratch: &mut Scratch,
-    ) -> State {
-        let Scratch { out, date, .. } = scratch;
-        let status = self.begin(&mut response, exchange.upload(), date, out);
-        exchange.begin_record(status);
-        if response.upgrade.is_none()
-            && let Some(body_bytes) = self.encode_small_body(&response.body, poll_cx.now, out)
-        {
-            response.body = Body::Empty;
-            poll_cx.framed(body_bytes);
-        }
-        self.send(response, exchange, poll_cx, out)
     }
 
     /// Sends a response whose head is in `out`. If the transport does not accept all of it, the connection

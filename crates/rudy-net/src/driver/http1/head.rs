@@ -307,6 +307,26 @@ impl<S: ServiceSource> Http1<S> {
         Some(whole.len() as u64)
     }
 
+    /// Sends the response of a service that had to wait.
+    pub(super) fn respond(
+        &mut self,
+        mut response: Response,
+        exchange: &mut Exchange,
+        poll_cx: &mut PollContext<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> State {
+        let Scratch { out, date, .. } = scratch;
+        let status = self.begin(&mut response, exchange.upload(), date, out);
+        exchange.begin_record(status);
+        if response.upgrade.is_none()
+            && let Some(body_bytes) = self.encode_small_body(&response.body, poll_cx.now, out)
+        {
+            response.body = Body::Empty;
+            poll_cx.framed(body_bytes);
+        }
+        self.send(response, exchange, poll_cx, out)
+    }
+
     /// Responds to a rejected request after those before it.
     fn reject(&mut self, rejection: Rejection, batch: &mut RequestBatch<'_, '_>) -> BatchEnd {
         let earlier = std::mem::take(batch.records);

@@ -1,19 +1,9 @@
-//! Serves HTTP/2: many exchanges on one connection, each with its handler and the body pump of all protocols.
-//!
-//! A request whose response is small and immediate is answered where it is read, and stored nowhere. Others are an
-//! [`Exchange`] until their response is sent. Responses begin only while the client reads, so the number of concurrent streams
-//! bounds what a connection stores.
+//! Serves HTTP/2: reads frames, and ends the connection. The requests on it are [`Streams`].
 
-mod exchange;
-mod exchanges;
-mod framing;
+mod deadlines;
 mod input;
-mod output;
-mod reject;
-mod schedule;
+mod protocol;
 mod start;
-mod stored;
-mod wakes;
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -22,13 +12,13 @@ use bytes::BytesMut;
 use rudy_http::h2::{ConnectionError, ServerConnection};
 use rudy_service::{EndReason, ServiceSource};
 
-use self::exchanges::Borrowed;
-use self::stored::StoredBytes;
-pub use self::stored::http2_stored_bytes;
+use self::protocol::Protocol;
+use super::State;
+use super::connection::Connection;
 use super::output::Output;
 use super::poll_context::{Budget, PollContext};
-use super::record::{Record, report_closed};
-use super::{Connection, State};
+use super::record::report_closed;
+use super::streams::Streams;
 use crate::close::CloseMode;
 use crate::scratch::Scratch;
 
@@ -41,25 +31,7 @@ const QUEUED_BYTES_MAX: usize = 256 * 1024;
 
 /// A connection that speaks HTTP/2.
 pub(super) struct Http2 {
-    machine: ServerConnection,
-    output: Output,
-    exchanges: Borrowed,
-    /// The records of responses that are encoded, but not sent.
-    encoded: Vec<Record>,
-    /// The number of frames that bodies were given, to serve them in turn.
-    turn: u64,
-    /// The number of exchanges of the worker that an operator had ended at the last poll.
-    kills: u64,
-    /// Whether bodies wait for the window of the connection.
-    is_out_of_window: bool,
-    /// Whether the exchanges know that the server stops.
-    is_stopping: bool,
-    /// How many frames with a large piece are sent at once: twice as many as the last time, since the client has accepted those. So a slow
-    /// client makes the connection store at most as much as the kernel.
-    frames: usize,
-    stored: StoredBytes,
-    /// Whether nothing is read, because all connections store too much of request bodies.
-    is_paused: bool,
+    streams: Streams<Protocol>,
     /// What was read before the protocol was known, or with more requests than a poll may handle.
     unread: Vec<u8>,
     /// If the client has closed its write side: when it was last known to be connected.
@@ -94,7 +66,19 @@ impl From<ConnectionError> for Fault {
 impl Http2 {
     /// Whether no request is in progress.
     pub(super) fn is_idle(&self) -> bool {
-        self.machine.is_idle() && self.exchanges.is_empty() && self.unread.is_empty()
+        self.machine().is_idle() && self.streams.is_empty() && self.unread.is_empty()
+    }
+
+    fn machine(&self) -> &ServerConnection {
+        &self.streams.protocol.machine
+    }
+
+    fn machine_mut(&mut self) -> &mut ServerConnection {
+        &mut self.streams.protocol.machine
+    }
+
+    fn output(&mut self) -> &mut Output {
+        &mut self.streams.protocol.output
     }
 
     /// Reads, handles and responds to requests. Ready with the connection's next state.
@@ -107,9 +91,8 @@ impl Http2 {
         let (now, worker) = (budget.now(), connection.context.worker.clone());
         let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
         let mut scratch = Scratch::borrow_at(now);
-        self.exchanges.borrow();
+        self.streams.begin_poll(worker.active.kills(), now, &mut scratch.out);
         self.begin_shutdown(connection, now, &mut scratch);
-        self.end_killed(worker.active.kills(), now, &mut scratch.out);
         let driven = self.drive(connection, &mut poll_cx, &mut scratch);
         match driven.and_then(|()| self.check_deadlines(connection, &mut poll_cx, &mut scratch)) {
             Ok(()) => self.wait(connection, &mut poll_cx, &mut scratch),
@@ -127,7 +110,7 @@ impl Http2 {
         loop {
             let room = self.input_room(connection, poll_cx);
             let has_read = room > 0 && self.read(room, connection, poll_cx, scratch)?;
-            self.poll_services(connection, poll_cx, scratch);
+            self.streams.poll_services(connection, poll_cx, scratch);
             self.write(connection, poll_cx, scratch)?;
             if poll_cx.budget.is_spent() {
                 // The other connections of this core get their turn.
@@ -141,26 +124,14 @@ impl Http2 {
         }
     }
 
-    /// Returns how much may be read: nothing while much of the output waits for the client, or while the connections together store
-    /// too much of request bodies. Then a connection continues when its services read, or when the others store less.
+    /// Returns how much may be read: nothing while much of the output waits for the client.
     fn input_room<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
         poll_cx: &PollContext<'_, '_>,
     ) -> usize {
-        self.stored.set(self.machine.stored_bytes());
-        let room = self.stored.room(connection.info.limits.http.http2.windows_total_bytes);
-        if room == 0 && !self.is_paused {
-            poll_cx.counters.paused.add(1);
-            // From now on, it is not the client that is slow.
-            let uploads = self.exchanges.iter_mut().filter_map(|exchange| exchange.upload.as_mut());
-            uploads.for_each(|upload| upload.stop_waiting(poll_cx.now));
-        }
-        if room > 0 && self.is_paused {
-            self.exchanges.schedule_all(|exchange| exchange.upload.is_some());
-        }
-        self.is_paused = room == 0;
-        if self.output.queued_bytes() > QUEUED_BYTES_MAX { 0 } else { room }
+        let room = self.streams.input_room(connection, poll_cx);
+        if self.output().queued_bytes() > QUEUED_BYTES_MAX { 0 } else { room }
     }
 
     /// Announces the end of the connection if the server stops, the listener is closed, or the client has had all its requests.
@@ -171,7 +142,7 @@ impl Http2 {
         scratch: &mut Scratch,
     ) {
         let most = connection.info.limits.http.requests_per_connection;
-        let has_had_all = most.is_some_and(|most| self.machine.requests() >= most);
+        let has_had_all = most.is_some_and(|most| self.machine().requests() >= most);
         if has_had_all || connection.context.ends_connections() {
             self.shut_down(now, &mut scratch.out);
         }
@@ -179,8 +150,8 @@ impl Http2 {
 
     /// Announces the end of the connection, and waits for requests in transit.
     fn shut_down(&mut self, now: Instant, out: &mut BytesMut) {
-        if !self.machine.is_shutting_down() {
-            self.machine.shut_down(out);
+        if !self.machine().is_shutting_down() {
+            self.machine_mut().shut_down(out);
             self.shutdown_due = Some(now + SHUTDOWN_TIMEOUT);
         }
     }
@@ -192,9 +163,9 @@ impl Http2 {
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
-        self.stored.set(self.machine.stored_bytes());
-        let is_sent = !self.output.has_queued();
-        if is_sent && self.exchanges.is_empty() && (self.machine.is_over() || self.half_closed.is_some()) {
+        self.streams.count_stored();
+        let is_sent = !self.output().has_queued();
+        if is_sent && self.streams.is_empty() && (self.machine().is_over() || self.half_closed.is_some()) {
             let is_closed = self.half_closed.is_some();
             return Poll::Ready(State::Close(if is_closed {
                 CloseMode::PeerClosed
@@ -203,13 +174,12 @@ impl Http2 {
             }));
         }
         if !is_sent || !self.is_idle() {
-            connection.timer.is_unobserved = self.exchanges.has_unobserved;
+            connection.timer.is_unobserved = self.streams.has_unobserved();
             connection.timer.set(poll_cx.due, poll_cx.cx.waker());
             return Poll::Pending;
         }
-        self.machine.free();
-        self.exchanges.release();
-        self.encoded = Vec::new();
+        self.machine_mut().free();
+        self.streams.release();
         if connection.timer.set_idle(poll_cx.due, poll_cx.cx.waker()) && !connection.io.has_unread() {
             // The connection has been evicted.
             return Poll::Ready(State::Close(self.say_goodbye(connection, poll_cx, scratch)));
@@ -224,9 +194,9 @@ impl Http2 {
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> CloseMode {
-        self.machine.stop_accepting(&mut scratch.out);
+        self.machine_mut().stop_accepting(&mut scratch.out);
         // A client that does not read gets the end of the connection.
-        let _ = self.output.poll(&mut connection.io, poll_cx, &mut scratch.out, None);
+        let _ = self.output().poll(&mut connection.io, poll_cx, &mut scratch.out, None);
         CloseMode::NoLinger
     }
 
@@ -244,28 +214,15 @@ impl Http2 {
             Fault::Protocol(error) => {
                 poll_cx.counters.rejected.add(1);
                 let service = connection.load_service();
-                let client = connection.client(self.machine.requests());
+                let client = connection.client(self.machine().requests());
                 report_closed(&*service, &client, &error.to_string(), poll_cx.now);
-                self.machine.fail(error, &mut scratch.out);
-                let _ = self.output.poll(&mut connection.io, poll_cx, &mut scratch.out, None);
+                self.machine_mut().fail(error, &mut scratch.out);
+                let _ = self.output().poll(&mut connection.io, poll_cx, &mut scratch.out, None);
                 // Lingers, so that GOAWAY arrives.
                 (EndReason::Aborted, CloseMode::Linger)
             }
         };
-        self.end(end_reason);
+        self.streams.end(end_reason);
         mode
-    }
-
-    fn end(&mut self, end_reason: EndReason) {
-        self.output.finish_earlier(end_reason);
-        let records = self.exchanges.take().into_iter().filter_map(|mut exchange| exchange.record.take());
-        self.encoded.drain(..).chain(records).for_each(|mut record| record.finish(end_reason));
-    }
-}
-
-impl Drop for Http2 {
-    /// A connection dropped before its end means that the server is stopping.
-    fn drop(&mut self) {
-        self.end(EndReason::ServerStopped);
     }
 }

@@ -7,12 +7,12 @@ use rudy_service::{Service, ServiceSource};
 use socket2::SockRef;
 
 use super::Http2;
-use super::exchanges::Borrowed;
-use super::stored::StoredBytes;
+use super::protocol::Protocol;
 use crate::driver::State;
 use crate::driver::connection::Connection;
 use crate::driver::http1::Http1;
 use crate::driver::output::Output;
+use crate::driver::streams::Streams;
 use crate::scratch::Scratch;
 
 /// How much of the output the kernel takes before it is acknowledged. With more, urgent responses wait behind others; with less,
@@ -33,22 +33,10 @@ impl<S: ServiceSource> Connection<S> {
         let limits = &self.info.limits.http;
         let machine = ServerConnection::new(Instant::now(), accepts_tunnels, limits, &mut scratch.out);
         output.push(&mut scratch.out, Vec::new());
-        State::Http2(Box::new(Http2 {
-            machine,
-            output,
-            exchanges: Borrowed::default(),
-            encoded: Vec::new(),
-            turn: 0,
-            kills: self.context.worker.active.kills(),
-            is_out_of_window: false,
-            is_stopping: false,
-            frames: 1,
-            stored: StoredBytes::default(),
-            is_paused: false,
-            unread: unread.to_vec(),
-            half_closed: None,
-            shutdown_due: None,
-        }))
+        let streams =
+            Streams::new(Protocol { machine, output, frames: 1 }, self.context.worker.active.kills());
+        let unread = unread.to_vec();
+        State::Http2(Box::new(Http2 { streams, unread, half_closed: None, shutdown_due: None }))
     }
 }
 

@@ -14,6 +14,7 @@ use rudy_service::{
 use rudy_tls::{ClientHello, TlsSite};
 
 use crate::Worker;
+use crate::driver::connection::Connection;
 use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use crate::timers::TimerFd;
 use crate::transport::Stream;
@@ -111,6 +112,11 @@ impl Harness {
             address: Arc::new("127.0.0.1:0,h2c".parse().unwrap()),
         });
         Self { worker, outcomes, context }
+    }
+
+    /// Returns a connection that something else than a socket carries.
+    pub(super) fn connection<L>(&self, io: L) -> Connection<Fixed, L> {
+        Connection::new(io, (Peer::Unix, 1), false, self.context.clone())
     }
 
     pub(super) fn serve(&self, io: Stream) -> Serve<Fixed> {

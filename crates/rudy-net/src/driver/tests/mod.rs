@@ -16,6 +16,7 @@ mod wakes;
 
 use rudy_service::{ExchangeOutcome, Limits, Reply, Request};
 
+use super::connection::ConnectionInfo;
 use super::*;
 
 struct Nothing;

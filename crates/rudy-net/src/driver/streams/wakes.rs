@@ -6,13 +6,15 @@ use std::task::{Wake, Waker};
 
 use parking_lot::Mutex;
 
+use super::multiplex::StreamId;
+
 /// The streams of a connection that have woken.
 #[derive(Debug)]
 pub(super) struct Wakes(Mutex<Woken>);
 
 #[derive(Debug)]
 struct Woken {
-    streams: Vec<u32>,
+    streams: Vec<StreamId>,
     /// Wakes the connection.
     connection: Waker,
 }
@@ -23,7 +25,7 @@ impl Wakes {
     }
 
     /// Moves the streams that have woken to `streams`. From now on, `connection` is woken with the next one.
-    pub(super) fn take(&self, connection: &Waker, streams: &mut Vec<u32>) {
+    pub(super) fn take(&self, connection: &Waker, streams: &mut Vec<StreamId>) {
         let mut woken = self.0.lock();
         streams.append(&mut woken.streams);
         woken.connection.clone_from(connection);
@@ -33,14 +35,14 @@ impl Wakes {
 /// Wakes a stream.
 #[derive(Debug)]
 pub(super) struct StreamWaker {
-    stream: u32,
+    stream: StreamId,
     /// Whether the stream is among those that have woken.
     is_woken: AtomicBool,
     wakes: Arc<Wakes>,
 }
 
 impl StreamWaker {
-    pub(super) fn new(stream: u32, wakes: Arc<Wakes>) -> Arc<Self> {
+    pub(super) fn new(stream: StreamId, wakes: Arc<Wakes>) -> Arc<Self> {
         Arc::new(Self { stream, is_woken: AtomicBool::new(false), wakes })
     }
 

@@ -4,32 +4,32 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::HeaderMap;
-use rudy_http::h2::ServerConnection;
 use rudy_message::LengthError;
 
+use super::multiplex::{Multiplex, StreamId};
 use crate::driver::framing::Framing;
 
 /// The response on a stream.
-pub(super) struct StreamFraming<'a> {
-    pub(super) machine: &'a mut ServerConnection,
-    pub(super) stream: u32,
+pub(super) struct StreamFraming<'a, M> {
+    pub(super) protocol: &'a mut M,
+    pub(super) stream: StreamId,
 }
 
-impl Framing for StreamFraming<'_> {
+impl<M: Multiplex> Framing for StreamFraming<'_, M> {
     fn window(&self) -> u64 {
-        self.machine.window(self.stream)
+        self.protocol.window(self.stream)
     }
 
     fn has_ended(&self) -> bool {
-        !self.machine.is_in_body(self.stream)
+        !self.protocol.is_in_body(self.stream)
     }
 
     fn encode_piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
-        self.machine.encode_piece(self.stream, data, out)
+        self.protocol.encode_piece(self.stream, data, out)
     }
 
     fn begin_raw(&mut self, length: u64, out: &mut BytesMut) -> Result<u64, LengthError> {
-        self.machine.begin_data(self.stream, length, out)
+        self.protocol.begin_data(self.stream, length, out)
     }
 
     fn finish(
@@ -38,6 +38,6 @@ impl Framing for StreamFraming<'_> {
         _now: Instant,
         out: &mut BytesMut,
     ) -> Result<(), LengthError> {
-        self.machine.finish(self.stream, trailers, out)
+        self.protocol.finish(self.stream, trailers, out)
     }
 }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use rudy_http::Limits;
 
 use super::exchange::{Exchange, Phase};
+use super::multiplex::StreamId;
 use super::schedule::SendQueue;
 use super::wakes::{StreamWaker, Wakes};
 
@@ -68,15 +69,15 @@ pub(super) struct Exchanges {
     all: Vec<Exchange>,
     wakes: Option<Arc<Wakes>>,
     /// Those whose services are polled next.
-    scheduled: Vec<u32>,
+    scheduled: Vec<StreamId>,
     /// Those whose responses can begin.
-    responses: VecDeque<u32>,
+    responses: VecDeque<StreamId>,
     /// Those whose bodies may have data, and a window.
     bodies: SendQueue,
     /// Those whose responses are encoded.
-    encoded: Vec<u32>,
+    encoded: Vec<StreamId>,
     /// Those that have changed in this poll.
-    changed: Vec<u32>,
+    changed: Vec<StreamId>,
     /// No exchange is due earlier.
     due: Option<Instant>,
     /// Whether there may be some without an observer that can get one.
@@ -98,15 +99,15 @@ impl Exchanges {
     }
 
     /// Returns the streams of these exchanges.
-    pub(super) fn streams(&self, is_meant: impl Fn(&Exchange) -> bool) -> Vec<u32> {
+    pub(super) fn streams(&self, is_meant: impl Fn(&Exchange) -> bool) -> Vec<StreamId> {
         self.all.iter().filter(|exchange| is_meant(exchange)).map(|exchange| exchange.stream).collect()
     }
 
-    fn position(&self, stream: u32) -> Option<usize> {
+    fn position(&self, stream: StreamId) -> Option<usize> {
         self.all.binary_search_by_key(&stream, |exchange| exchange.stream).ok()
     }
 
-    pub(super) fn get_mut(&mut self, stream: u32) -> Option<&mut Exchange> {
+    pub(super) fn get_mut(&mut self, stream: StreamId) -> Option<&mut Exchange> {
         self.position(stream).map(|at| &mut self.all[at])
     }
 
@@ -122,13 +123,13 @@ impl Exchanges {
         self.go_on(stream);
     }
 
-    pub(super) fn remove(&mut self, stream: u32) -> Option<Exchange> {
+    pub(super) fn remove(&mut self, stream: StreamId) -> Option<Exchange> {
         self.dequeue(stream);
         self.position(stream).map(|at| self.all.remove(at))
     }
 
     /// Goes on with what the phase of an exchange needs next.
-    pub(super) fn go_on(&mut self, stream: u32) {
+    pub(super) fn go_on(&mut self, stream: StreamId) {
         match self.get_mut(stream).map(|exchange| &exchange.phase) {
             Some(Phase::Handler(_)) => self.schedule(stream),
             Some(Phase::Response(_)) => self.responses.push_back(stream),
@@ -142,7 +143,7 @@ impl Exchanges {
     }
 
     /// Polls the service of an exchange next.
-    pub(super) fn schedule(&mut self, stream: u32) {
+    pub(super) fn schedule(&mut self, stream: StreamId) {
         if let Some(exchange) = self.get_mut(stream)
             && !std::mem::replace(&mut exchange.is_scheduled, true)
         {
@@ -156,7 +157,7 @@ impl Exchanges {
     }
 
     /// Returns the streams whose services are polled now: those that have woken, are due, or got something.
-    pub(super) fn take_scheduled(&mut self, connection: &Waker, now: Instant) -> Vec<u32> {
+    pub(super) fn take_scheduled(&mut self, connection: &Waker, now: Instant) -> Vec<StreamId> {
         if let Some(wakes) = &self.wakes {
             let mut woken = Vec::new();
             wakes.take(connection, &mut woken);
@@ -171,7 +172,7 @@ impl Exchanges {
     }
 
     /// Returns an exchange whose service or body is polled now, and notes that it changes.
-    pub(super) fn begin_poll(&mut self, stream: u32) -> Option<&mut Exchange> {
+    pub(super) fn begin_poll(&mut self, stream: StreamId) -> Option<&mut Exchange> {
         self.change(stream);
         let exchange = self.get_mut(stream)?;
         (exchange.is_scheduled, exchange.reads_ahead, exchange.due) = (false, false, None);
@@ -182,7 +183,7 @@ impl Exchanges {
     }
 
     /// Notes that an exchange changes.
-    pub(super) fn change(&mut self, stream: u32) {
+    pub(super) fn change(&mut self, stream: StreamId) {
         if let Some(at) = self.position(stream)
             && !std::mem::replace(&mut self.all[at].is_changed, true)
         {
@@ -203,12 +204,12 @@ impl Exchanges {
     }
 
     /// Returns the streams whose responses are encoded.
-    pub(super) fn take_encoded(&mut self) -> Vec<u32> {
+    pub(super) fn take_encoded(&mut self) -> Vec<StreamId> {
         std::mem::take(&mut self.encoded)
     }
 
     /// The body of an exchange may have data, and a window.
-    pub(super) fn queue(&mut self, stream: u32) {
+    pub(super) fn queue(&mut self, stream: StreamId) {
         let Some(at) = self.position(stream) else { return };
         let exchange = &mut self.all[at];
         if !std::mem::replace(&mut exchange.is_queued, true) {
@@ -217,14 +218,14 @@ impl Exchanges {
     }
 
     /// The client has opened the window of a stream.
-    pub(super) fn queue_waiting(&mut self, stream: u32) {
+    pub(super) fn queue_waiting(&mut self, stream: StreamId) {
         if self.get_mut(stream).is_some_and(|exchange| exchange.pace.is_waiting()) {
             self.queue(stream);
         }
     }
 
     /// The body of an exchange waits for its source, or for a window.
-    pub(super) fn dequeue(&mut self, stream: u32) {
+    pub(super) fn dequeue(&mut self, stream: StreamId) {
         let Some(at) = self.position(stream) else { return };
         let exchange = &mut self.all[at];
         if std::mem::take(&mut exchange.is_queued) {
@@ -233,7 +234,7 @@ impl Exchanges {
     }
 
     /// Changes what the place of a body among the others depends on.
-    pub(super) fn reorder(&mut self, stream: u32, change: impl FnOnce(&mut Exchange)) {
+    pub(super) fn reorder(&mut self, stream: StreamId, change: impl FnOnce(&mut Exchange)) {
         let Some(at) = self.position(stream) else { return };
         let was_queued = self.all[at].is_queued;
         self.dequeue(stream);
@@ -244,18 +245,18 @@ impl Exchanges {
     }
 
     /// Returns the stream of the body that is sent next.
-    pub(super) fn next_body(&self) -> Option<u32> {
+    pub(super) fn next_body(&self) -> Option<StreamId> {
         self.bodies.next(|stream| self.position(stream).map_or(0, |at| self.all[at].served))
     }
 
     /// Returns the streams whose bodies may have data, and a window.
-    pub(super) fn queued(&self) -> Vec<u32> {
+    pub(super) fn queued(&self) -> Vec<StreamId> {
         self.bodies.streams().collect()
     }
 
     /// Returns the streams of these exchanges, of those that have changed in this poll.
-    pub(super) fn changed(&self, is_meant: impl Fn(&Exchange) -> bool) -> Vec<u32> {
-        let is_meant = |stream: &u32| self.position(*stream).is_some_and(|at| is_meant(&self.all[at]));
+    pub(super) fn changed(&self, is_meant: impl Fn(&Exchange) -> bool) -> Vec<StreamId> {
+        let is_meant = |stream: &StreamId| self.position(*stream).is_some_and(|at| is_meant(&self.all[at]));
         self.changed.iter().copied().filter(is_meant).collect()
     }
 

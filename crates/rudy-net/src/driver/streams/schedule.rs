@@ -2,6 +2,8 @@
 
 use rudy_http::h2::Priority;
 
+use super::multiplex::StreamId;
+
 /// The bodies that may be sent now, the next ones first: the most urgent; among them, responses that are not incremental one after the
 /// other, and incremental ones in turn with the first of those.
 #[derive(Debug, Default)]
@@ -14,20 +16,20 @@ pub(super) struct Entry {
     is_incremental: bool,
     /// Of an incremental body: the turn in which it was served last. Otherwise, its stream.
     order: u64,
-    stream: u32,
+    stream: StreamId,
 }
 
 impl Entry {
     /// `served` is the turn in which the body was served last.
-    pub(super) fn new(stream: u32, priority: Priority, served: u64) -> Self {
+    pub(super) fn new(stream: StreamId, priority: Priority, served: u64) -> Self {
         let is_incremental = priority.incremental;
-        let order = if is_incremental { served } else { stream.into() };
+        let order = if is_incremental { served } else { stream };
         Self { urgency: priority.urgency, is_incremental, order, stream }
     }
 }
 
 impl SendQueue {
-    pub(super) fn streams(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn streams(&self) -> impl Iterator<Item = StreamId> {
         self.0.iter().map(|entry| entry.stream)
     }
 
@@ -45,7 +47,7 @@ impl SendQueue {
     }
 
     /// Returns the stream of the body that is sent next. `served` returns the turn in which a body was served last.
-    pub(super) fn next(&self, served: impl Fn(u32) -> u64) -> Option<u32> {
+    pub(super) fn next(&self, served: impl Fn(StreamId) -> u64) -> Option<StreamId> {
         let first = self.0.first()?;
         let end = (first.urgency, true, 0);
         let incremental = self.0.partition_point(|entry| (entry.urgency, entry.is_incremental, 0) < end);
@@ -62,9 +64,9 @@ mod tests {
     use super::*;
 
     /// Serves the bodies a few times. Each has a stream, an urgency, and whether it is incremental.
-    fn served(bodies: &[(u32, u8, bool)], times: usize) -> Vec<u32> {
-        let (mut queue, mut turns) = (SendQueue::default(), HashMap::<u32, u64>::new());
-        let entry = |stream: u32, turns: &HashMap<u32, u64>| {
+    fn served(bodies: &[(StreamId, u8, bool)], times: usize) -> Vec<StreamId> {
+        let (mut queue, mut turns) = (SendQueue::default(), HashMap::<StreamId, u64>::new());
+        let entry = |stream: StreamId, turns: &HashMap<StreamId, u64>| {
             let (_, urgency, incremental) = bodies.iter().find(|body| body.0 == stream).unwrap();
             let priority = Priority { urgency: *urgency, incremental: *incremental };
             Entry::new(stream, priority, turns.get(&stream).copied().unwrap_or(0))
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn urgent_bodies_are_first_and_incremental_ones_take_turns() {
-        let cases: [(&[_], &[u32]); 5] = [
+        let cases: [(&[_], &[StreamId]); 5] = [
             (&[(1, 3, false), (3, 3, false)], &[1, 1, 1]),
             (&[(1, 3, false), (3, 2, false), (5, 2, true)], &[3, 5, 3, 5]),
             (&[(1, 3, true), (3, 3, true), (5, 3, true)], &[1, 3, 5, 1, 3]),

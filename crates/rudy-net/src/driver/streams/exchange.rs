@@ -9,21 +9,22 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method};
 use rudy_http::Limits;
 use rudy_http::h1::Pace;
-use rudy_http::h2::{Priority, ServerConnection};
+use rudy_http::h2::Priority;
 use rudy_message::{BodyLength, Rejection, RequestHead};
 use rudy_service::{BodySender, RequestBody, RequestBodyError, Response, ServiceSource};
 
+use super::multiplex::{Multiplex, StreamId};
 use super::schedule::Entry;
 use super::wakes::StreamWaker;
 use crate::ExchangePhase;
-use crate::driver::Connection;
+use crate::driver::connection::{Connection, Endpoint};
 use crate::driver::poll_context::PollContext;
 use crate::driver::pump::Pump;
 use crate::driver::record::{Record, Unobserved};
 
 /// An exchange whose response is not sent.
 pub(super) struct Exchange {
-    pub(super) stream: u32,
+    pub(super) stream: StreamId,
     pub(super) priority: Priority,
     /// The turn in which the exchange was served last, among those of its urgency.
     pub(super) served: u64,
@@ -63,7 +64,7 @@ pub(super) enum Phase {
 
 impl Exchange {
     pub(super) fn new(
-        stream: u32,
+        stream: StreamId,
         priority: Priority,
         phase: Phase,
         upload: Option<Box<Upload>>,
@@ -92,7 +93,7 @@ impl Exchange {
     }
 
     /// Shows the exchange in reports, because one is made or its response takes time.
-    pub(super) fn observe<S: ServiceSource>(&mut self, connection: &Connection<S>) {
+    pub(super) fn observe<S: ServiceSource, L: Endpoint>(&mut self, connection: &Connection<S, L>) {
         if let Some(unobserved) = self.unobserved.take() {
             self.record = unobserved.observe(connection);
         }
@@ -121,7 +122,7 @@ impl Exchange {
     }
 
     /// Shows other threads what the exchange waits for.
-    pub(super) fn show<S: ServiceSource>(&mut self, connection: &Connection<S>) {
+    pub(super) fn show<S: ServiceSource, L: Endpoint>(&mut self, connection: &Connection<S, L>) {
         let phase = self.waits_for();
         if let Some(record) = &mut self.record {
             record.wait(phase, &connection.context.worker, &connection.timer);
@@ -235,9 +236,9 @@ impl Upload {
     /// are no longer stored. `reads` is whether the connection reads what the client sends.
     pub(super) fn poll(
         &mut self,
-        stream: u32,
+        stream: StreamId,
         reads: bool,
-        machine: &mut ServerConnection,
+        protocol: &mut impl Multiplex,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> usize {
@@ -246,7 +247,7 @@ impl Upload {
             match self.sender.poll_ready(poll_cx.cx) {
                 Poll::Pending => break,
                 Poll::Ready(true) => {
-                    machine.encode_continue(stream, out);
+                    protocol.encode_continue(stream, out);
                     passed_on += std::mem::take(&mut self.given_bytes);
                 }
                 Poll::Ready(false) => {
