@@ -17,5 +17,7 @@ pub mod h1;
 pub mod h2;
 pub mod hpack;
 mod limits;
+mod pace;
 
 pub use limits::Limits;
+pub use pace::Pace;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use bytes::BytesMut;
 use http::request;
 use rudy_http::Limits;
-use rudy_http::h1::{Event, Pace, Phase, ServerConnection, Timeout};
+use rudy_http::Pace;
+use rudy_http::h1::{Event, Phase, ServerConnection, Timeout};
 use rudy_message::{BodyLength, DateLine, LengthError, Rejection, ResponseHead};
 
 use super::site::{self, ResponseBody, SiteResponse, WholeBody};

@@ -16,8 +16,7 @@ mod chunk_extension;
 mod chunked;
 mod encode;
 mod length;
-mod pace;
+
 mod server;
 
-pub use pace::Pace;
 pub use server::{Event, Phase, ServerConnection, SuspendedConnection, Timeout};

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rudy_http::h1::Pace;
+use rudy_http::Pace;
 
 use super::LingerLimits;
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use rudy_http::Limits;
-use rudy_http::h1::Pace;
+use rudy_http::Pace;
 use rudy_service::file::{is_cached, read_into_cache};
 use rudy_service::{EndReason, FileRange, Piped};
 

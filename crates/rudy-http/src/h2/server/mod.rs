@@ -107,7 +107,7 @@ impl ServerConnection {
 
     /// Returns the deadline for the next bytes of the client: of a frame or a header block, of a request whose response is complete
     /// ([`Self::expire`]), or of an idle connection. `None` while other streams are open: then the caller measures transfer rates
-    /// with [`Pace`](crate::h1::Pace).
+    /// with [`Pace`](crate::Pace).
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let (since, wait) = match self.partial_since {

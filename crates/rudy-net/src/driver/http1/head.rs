@@ -286,7 +286,7 @@ impl<S: ServiceSource> Http1<S> {
     }
 
     /// Whether the response is valid; otherwise the client receives status 500. An interim status cannot be
-    /// final, and a change of protocol needs an [`Upgrade`](super::Upgrade) and a request that allows it.
+    /// final, and a change of protocol needs an [`Upgrade`](rudy_service::Upgrade) and a request that allows it.
     fn is_valid(&self, response: &Response) -> bool {
         let status = response.status();
         let upgrades = response.upgrade.is_some() && self.machine.can_upgrade();

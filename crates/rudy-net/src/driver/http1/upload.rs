@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use rudy_http::Limits;
-use rudy_http::h1::{Event, Pace};
+use rudy_http::Pace;
+use rudy_http::h1::Event;
 use rudy_message::Rejection;
 use rudy_service::{BodySender, RequestBody, RequestBodyError, ServiceSource};
 use tokio::io::ReadBuf;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method};
 use rudy_http::Limits;
-use rudy_http::h1::Pace;
+use rudy_http::Pace;
 use rudy_http::h2::Priority;
 use rudy_message::{BodyLength, Rejection, RequestHead};
 use rudy_service::{BodySender, RequestBody, RequestBodyError, Response, ServiceSource};
