@@ -1,5 +1,6 @@
 //! Verifies the passwords of requests, off the threads that handle them.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -11,12 +12,18 @@ use super::hash::PasswordHash;
 use super::threads::{Busy, Threads};
 
 /// A name and a password.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The name of the user.
     pub user: String,
     /// The password, which is not shown.
     pub password: Vec<u8>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 /// Verifies the passwords of all configurations of a process.
@@ -110,6 +117,12 @@ mod tests {
 
     fn credentials(user: &str, password: &str) -> Credentials {
         Credentials { user: user.to_owned(), password: password.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let shown = format!("{:?}", credentials("ann", "secret"));
+        assert_eq!(shown, "Credentials { user: \"ann\", .. }");
     }
 
     /// Whether a password is correct, and whether its hash had to be computed.
