@@ -8,8 +8,6 @@ use rudy_observe::{Memory, Process, cpu_time};
 
 use super::{Attack, Target};
 
-/// The requests before the attack: the server has its buffers and files open then.
-const WARM_UP: u32 = 20;
 /// The time between two requests of the other clients. Few, so that their costs do not count.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -22,6 +20,8 @@ pub struct Cost {
     pub memory_bytes: u64,
     /// How the connections ended.
     pub end: String,
+    /// The connections that remained open until the end of the measurement.
+    pub open_connections: usize,
     /// Whether all requests of other clients were served.
     pub serves_others: bool,
 }
@@ -29,7 +29,7 @@ pub struct Cost {
 /// Attacks a server with this number of steps. Meanwhile, and then with the connections of the attack open, others send requests.
 /// Panics if the server ends, or does not serve before the attack.
 pub fn measure(attack: &Attack, target: &Target, steps: u32) -> Cost {
-    assert!((0..WARM_UP).all(|_| target.serves()), "the server serves before the attack");
+    target.warm_up();
     let (cpu, memory) = usage(target);
     let (sender, receiver) = channel();
     let mut serves_others = true;
@@ -50,6 +50,7 @@ pub fn measure(attack: &Attack, target: &Target, steps: u32) -> Cost {
         cpu_per_step: (cpu_after - cpu) / outcome.steps().max(1),
         memory_bytes: peak_growth(memory, memory_after),
         end: outcome.to_string(),
+        open_connections: outcome.open(),
         serves_others,
     }
 }

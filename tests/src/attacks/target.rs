@@ -1,9 +1,11 @@
 //! Servers that are attacked: one worker, a small file and a large one, no access log.
 
+use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::UNIX_EPOCH;
 
 use crate::{
     Certificates, Files as _, Folder, Http2Connection, Peer, Server, TlsClient, children, eventually,
@@ -11,6 +13,8 @@ use crate::{
 
 /// The content of `/`.
 const SMALL: &str = "hello";
+/// The requests for each file before an attack.
+const WARM_UP: u32 = 10;
 /// The size of `/large.bin`.
 const LARGE_BYTES: usize = 1 << 20;
 
@@ -90,23 +94,33 @@ impl Target {
         self.tls.as_ref()
     }
 
-    /// Sends a request on a new connection. Returns whether the server responds with the file.
+    /// Sends a request on a new connection. Returns whether the server responds with the small file.
     pub fn serves(&self) -> bool {
-        let body = || match &self.tls {
-            None => {
-                let mut connection = Http2Connection::open(self.address, &[]);
-                connection.get(1, "/");
-                connection.response(1).body
-            }
-            Some(client) => {
-                let connection = client.connect(self.address, "localhost");
-                connection
-                    .and_then(|mut connection| connection.get("localhost"))
-                    .map_or_else(Vec::new, |it| it.body)
-            }
-        };
         // The helpers of tests panic without a response.
-        catch_unwind(AssertUnwindSafe(body)).is_ok_and(|body| body == SMALL.as_bytes())
+        catch_unwind(AssertUnwindSafe(|| self.get("/"))).is_ok_and(|body| body == SMALL.as_bytes())
+    }
+
+    /// Sends requests for both files, so that the server has its buffers and the files open before an attack.
+    /// Panics if it does not serve them.
+    pub(super) fn warm_up(&self) {
+        for _ in 0..WARM_UP {
+            assert!(self.serves(), "the server serves the small file before the attack");
+            assert_eq!(
+                self.get("/large.bin").len(),
+                LARGE_BYTES,
+                "the server serves the large file before the attack"
+            );
+        }
+    }
+
+    fn get(&self, path: &str) -> Vec<u8> {
+        let Some(client) = &self.tls else {
+            let mut connection = Http2Connection::open(self.address, &[]);
+            connection.get(1, path);
+            return connection.response(1).body;
+        };
+        let mut connection = client.connect(self.address, "localhost").expect("a handshake succeeds");
+        connection.get_target("localhost", path).expect("the connection is open").body
     }
 }
 
@@ -114,7 +128,11 @@ fn client(certificates: &Certificates) -> TlsClient {
     TlsClient::new(certificates, None, false)
 }
 
+/// Writes the files as if they were old: Rudy caches no file that has just changed.
 fn write_files(folder: &Path) {
-    folder.write("www/index.html", SMALL);
-    folder.write("www/large.bin", vec![b'x'; LARGE_BYTES]);
+    for (name, content) in [("index.html", SMALL.as_bytes()), ("large.bin", &vec![b'x'; LARGE_BYTES])] {
+        let path = folder.write(&format!("www/{name}"), content);
+        let file = OpenOptions::new().append(true).open(path);
+        file.and_then(|file| file.set_modified(UNIX_EPOCH)).expect("the file is ours");
+    }
 }

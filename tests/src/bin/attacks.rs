@@ -11,14 +11,14 @@ use rudy_tests::attacks::{ATTACKS, Attack, Cost, Target, measure};
 
 /// How to choose the program, and examples.
 const HELP: &str = "\
-Prints a Markdown table. A step of an attack is what its first column describes. CPU time is that of
-a step in microseconds: the median of all rounds, and the ratio of the servers with its lowest and
-highest round. Memory is the largest growth of a server at its peak, without files. `ENHANCE_YOUR_CALM
-after 500` is the code with which the server ends a connection, and the steps until then; the client
-then connects again. Meanwhile other clients send requests.
+Prints a Markdown table. The first column describes a step of the attack. CPU time is that of a
+step: the median of the rounds, and the ratio of the servers with its lowest and highest round.
+Memory is the largest growth at its peak, without files. An end such as
+`ENHANCE_YOUR_CALM after 500` is the code with which a server ends a connection, and the steps
+until then; the attacker then connects again. Meanwhile other clients send requests.
 
-Each server has one worker, and is restarted for each attack and round. RUDY_BINARY is the path of
-Rudy; without it, Rudy is built. nginx is measured if it is installed (apt install nginx).
+Each server has one worker, and is started again for each attack and round. RUDY_BINARY is the
+path of Rudy; without it, Rudy is built. nginx is measured if it is installed (apt install nginx).
 
 Examples:
   RUDY_BINARY=target/dist/rudy attacks
@@ -119,13 +119,23 @@ impl Cells {
         let Some(last) = costs.last() else { return Self::default() };
         let memory = costs.iter().map(|cost| cost.memory_bytes).max().unwrap_or_default();
         Self {
-            cpu: format!("{:.2} µs", median(&sorted(costs.iter().map(micros)))),
+            cpu: with_unit(median(&sorted(costs.iter().map(micros)))),
             #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
             memory: format!("{:.1} MiB", memory as f64 / f64::from(1 << 20)),
             end: last.end.clone(),
             others: if costs.iter().all(|cost| cost.serves_others) { "yes" } else { "no" },
         }
     }
+}
+
+/// Formats microseconds with three digits, or all before the point.
+fn with_unit(micros: f64) -> String {
+    let decimals = match micros {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
+    format!("{micros:.decimals$} µs")
 }
 
 fn micros(cost: &Cost) -> f64 {
