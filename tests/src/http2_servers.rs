@@ -69,6 +69,11 @@ impl Peer {
         self.address
     }
 
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A URL of the server.
     pub fn url(&self, scheme: &str, path: &str) -> String {
         format!("{scheme}://localhost:{}{path}", self.address.port())

@@ -141,6 +141,9 @@ fn request(stream: u32, path: &str, end: u8) -> Vec<u8> {
     encode(kind::HEADERS, end | END_HEADERS, stream, &head(path))
 }
 
+/// A header block that adds nothing to the dynamic table (RFC 7541 §6.1 and §6.2.2).
 fn head(path: &str) -> Vec<u8> {
-    block(&[(":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", path)])
+    let (get, http, authority, path_name) = (0x80 | 2, 0x80 | 6, 1, 4);
+    let path_length = u8::try_from(path.len()).expect("a short path");
+    [&[get, http, authority, 9][..], b"localhost", &[path_name, path_length], path.as_bytes()].concat()
 }

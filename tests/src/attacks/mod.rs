@@ -74,7 +74,7 @@ pub const ATTACKS: [Attack; 16] = [
     http2(
         "made-reset-zero-update",
         "request and WINDOW_UPDATE of 0",
-        50_000,
+        10_000,
         Script { step: frames::zero_update, ..MADE_RESET },
     ),
     http2(
@@ -92,7 +92,7 @@ pub const ATTACKS: [Attack; 16] = [
     http2(
         "made-reset-priority",
         "request and PRIORITY of 4 bytes",
-        50_000,
+        10_000,
         Script { step: frames::short_priority, ..MADE_RESET },
     ),
     http2(

@@ -68,8 +68,7 @@ impl Target {
                 folder.display()
             )
         })?;
-        let master = peer.folder().read("pid");
-        let worker = eventually("nginx has a worker", || children(master.trim()).pop());
+        let worker = eventually("nginx has a worker", || children(peer.pid()).pop());
         let pid = u32::try_from(worker.as_raw_nonzero().get()).expect("process ids are positive");
         Some(Self {
             address: peer.address(),
