@@ -65,13 +65,17 @@ fn end_before_mark(connection: &mut Http2Connection) -> Option<(End, Option<u32>
     loop {
         let Some(frame) = connection.next_frame() else { return Some((End::Closed, None)) };
         connection.acknowledge(&frame);
-        match (frame.kind, &frame.payload[..]) {
-            (kind::GOAWAY, [a, b, c, d, e, f, g, h, ..]) => {
-                let [stream, code] = [[*a, *b, *c, *d], [*e, *f, *g, *h]].map(u32::from_be_bytes);
-                return Some((End::GoAway(code), Some(stream)));
+        match frame.kind {
+            kind::GOAWAY => {
+                let [last_stream, code] = [0, 4].map(|at| number(&frame.payload[at..]));
+                return Some((End::GoAway(code), Some(last_stream)));
             }
-            (kind::PING, payload) if frame.flags & END > 0 && payload == MARK => return None,
+            kind::PING if frame.flags & END > 0 && frame.payload == MARK => return None,
             _ => {}
         }
     }
+}
+
+fn number(payload: &[u8]) -> u32 {
+    u32::from_be_bytes(*payload.first_chunk().expect("GOAWAY has two numbers"))
 }

@@ -11,6 +11,8 @@ const WINDOW_MAX: u32 = 0x7fff_ffff;
 const WINDOW: u32 = 65_535;
 /// The error code CANCEL.
 const CANCEL: u32 = 8;
+/// The representation of a field by its index (RFC 7541 §6.1).
+const INDEXED: u8 = 0x80;
 /// The frames CONTINUATION of a header block. More bytes, and more frames, than a server should accept.
 pub(super) const BLOCK: u32 = 1000;
 
@@ -123,7 +125,7 @@ pub(super) fn references(number: u32) -> Vec<u8> {
     // A literal with incremental indexing: the name `x-a`, and a value of 127 + 0x21 + 30 * 128 = 4,000 bytes.
     let literal = [&[0x40, 3][..], b"x-a", &[0x7f, 0xa1, 30], &[b'x'; 4000]].concat();
     // The first index of the dynamic table is 62.
-    let references = [0x80 | 62; 4000];
+    let references = [INDEXED + 62; 4000];
     let first = if number == 0 { literal } else { Vec::new() };
     encode(kind::HEADERS, END | END_HEADERS, stream(number), &[&head("/")[..], &first, &references].concat())
 }
@@ -143,7 +145,7 @@ fn request(stream: u32, path: &str, end: u8) -> Vec<u8> {
 
 /// A header block that adds nothing to the dynamic table (RFC 7541 §6.1 and §6.2.2).
 fn head(path: &str) -> Vec<u8> {
-    let (get, http, authority, path_name) = (0x80 | 2, 0x80 | 6, 1, 4);
+    let (get, http, authority, path_name) = (INDEXED + 2, INDEXED + 6, 1, 4);
     let path_length = u8::try_from(path.len()).expect("a short path");
     [&[get, http, authority, 9][..], b"localhost", &[path_name, path_length], path.as_bytes()].concat()
 }

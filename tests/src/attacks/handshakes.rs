@@ -8,7 +8,7 @@ use super::target::Target;
 use crate::PATIENCE;
 use crate::tls::client;
 
-/// Sends a ClientHello on each connection, byte by byte and on all at the same time. Waits for the ServerHello, and sends no more.
+/// Sends a `ClientHello` on each connection, byte by byte and on all at the same time. Waits for the `ServerHello`, and sends no more.
 pub(super) fn by_byte(target: &Target, connections: u32) -> Outcome {
     let (hello, mut sockets) = (hello(target), connect(target.address(), connections));
     for byte in hello.chunks(1) {
@@ -25,7 +25,7 @@ pub(super) fn by_byte(target: &Target, connections: u32) -> Outcome {
     outcome
 }
 
-/// Sends the first half of a ClientHello on each connection.
+/// Sends the first half of a `ClientHello` on each connection.
 pub(super) fn half(target: &Target, connections: u32) -> Outcome {
     let hello = hello(target);
     let mut outcome = Outcome::default();

@@ -47,7 +47,7 @@ pub fn measure(attack: &Attack, target: &Target, steps: u32) -> Cost {
     serves_others &= target.serves();
     let (cpu_after, memory_after) = usage(target);
     Cost {
-        cpu_per_step: (cpu_after - cpu) / outcome.steps().max(1),
+        cpu_per_step: cpu_after.saturating_sub(cpu) / outcome.steps().max(1),
         memory_bytes: peak_growth(memory, memory_after),
         end: outcome.to_string(),
         open_connections: outcome.open(),

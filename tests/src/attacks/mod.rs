@@ -31,9 +31,9 @@ pub struct Attack {
 enum Kind {
     /// Frames of HTTP/2 without TLS.
     Http2(Script),
-    /// Connections whose ClientHello arrives in packets of one byte, and whose handshakes do not go on.
+    /// Connections whose `ClientHello` arrives in packets of one byte, and whose handshakes do not go on.
     HandshakesByByte,
-    /// Connections with the first half of a ClientHello.
+    /// Connections with the first half of a `ClientHello`.
     HalfHandshakes,
 }
 
