@@ -1,6 +1,6 @@
 //! Attacks on servers of HTTP/2 and TLS, and what they cost the server.
 //!
-//! [`ATTACKS`] has a bounded number of steps for each. [`Target`] starts a server with one worker, and [`measure`] attacks it while other
+//! [`ATTACKS`] has a bounded number of steps for each. [`Target`] starts a server with one worker, and [`fn@measure`] attacks it while other
 //! clients send normal requests. The program `attacks` compares Rudy with nginx.
 
 mod flood;
