@@ -15,6 +15,7 @@ pub mod kind {
     #![expect(missing_docs, reason = "the names of the RFC")]
     pub const DATA: u8 = 0;
     pub const HEADERS: u8 = 1;
+    pub const PRIORITY: u8 = 2;
     pub const RST_STREAM: u8 = 3;
     pub const SETTINGS: u8 = 4;
     pub const PING: u8 = 6;
@@ -165,7 +166,7 @@ impl Http2Connection {
         }
     }
 
-    fn acknowledge(&mut self, frame: &Frame) {
+    pub(crate) fn acknowledge(&mut self, frame: &Frame) {
         if matches!(frame.kind, kind::SETTINGS | kind::PING) && frame.flags & END == 0 {
             let payload = if frame.kind == kind::PING { &frame.payload[..] } else { &[] };
             self.frame(frame.kind, END, 0, payload);

@@ -69,6 +69,11 @@ impl Peer {
         self.address
     }
 
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A URL of the server.
     pub fn url(&self, scheme: &str, path: &str) -> String {
         format!("{scheme}://localhost:{}{path}", self.address.port())
@@ -98,7 +103,7 @@ pub fn nginx_arguments(folder: &Path, directives: &str) -> Vec<String> {
     let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
     let text = format!(
         "{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log info;\n\
-         events {{ worker_connections 256; }}\nhttp {{ access_log off; {temp}\n{directives} }}\n"
+         events {{ worker_connections 1024; }}\nhttp {{ access_log off; {temp}\n{directives} }}\n"
     );
     vec!["-c".into(), folder.write("nginx.conf", text).display().to_string(), "-p".into(), here.to_string()]
 }

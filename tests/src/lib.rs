@@ -8,6 +8,7 @@
 )]
 
 mod assertions;
+pub mod attacks;
 mod binary;
 mod cargo;
 pub mod conformance;

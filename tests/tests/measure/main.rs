@@ -2,6 +2,7 @@
 
 #![allow(unused_qualifications, reason = "the prelude has more names than a module uses")]
 
+mod attacks;
 mod bench;
 mod flood;
 mod http2_client;

@@ -1,0 +1,88 @@
+//! How the connections of an attack ended.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::net::TcpStream;
+
+/// The names of error codes (RFC 9113 §7).
+const CODES: [&str; 14] = [
+    "NO_ERROR",
+    "PROTOCOL_ERROR",
+    "INTERNAL_ERROR",
+    "FLOW_CONTROL_ERROR",
+    "SETTINGS_TIMEOUT",
+    "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR",
+    "REFUSED_STREAM",
+    "CANCEL",
+    "COMPRESSION_ERROR",
+    "CONNECT_ERROR",
+    "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY",
+    "HTTP_1_1_REQUIRED",
+];
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// It did not: the server processed all steps.
+    Open,
+    /// The server closed it without GOAWAY.
+    Closed,
+    /// The server sent GOAWAY with this code.
+    GoAway(u32),
+}
+
+impl Display for End {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Closed => f.write_str("closed"),
+            Self::GoAway(code) => match CODES.get(*code as usize) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "code {code}"),
+            },
+        }
+    }
+}
+
+/// The connections of an attack.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The connections and the steps on them, by their ends.
+    ends: BTreeMap<End, (u32, u32)>,
+    /// The connections that are open.
+    open: Vec<TcpStream>,
+}
+
+impl Outcome {
+    /// Adds a connection with this number of steps. It remains open if the server has not ended it.
+    pub(super) fn add(&mut self, end: End, steps: u32, socket: TcpStream) {
+        let (connections, total) = self.ends.entry(end).or_default();
+        *connections += 1;
+        *total += steps;
+        if end == End::Open {
+            self.open.push(socket);
+        }
+    }
+
+    /// The steps on all connections.
+    pub fn steps(&self) -> u32 {
+        self.ends.values().map(|(_, steps)| steps).sum()
+    }
+
+    /// The number of open connections.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// The end of most steps, with their number on each connection.
+impl Display for Outcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.ends.iter().max_by_key(|(_, (_, steps))| *steps) {
+            None | Some((End::Open, _)) => f.write_str("serves all"),
+            Some((end, (connections, steps))) => write!(f, "{end} after {}", steps / connections),
+        }
+    }
+}
