@@ -42,8 +42,8 @@ pub(crate) struct Inner {
     pub(crate) purges: RwLock<Purges>,
     /// The number of the newest purge in memory: younger objects need no look at `purges`.
     newest_purge: AtomicU64,
-    /// The number of the last purge that is forgotten.
-    forgotten_purge: AtomicU64,
+    /// How often purges have left `purges`.
+    forgets: AtomicU64,
     /// Held while the file of the state is written.
     pub(crate) state: Mutex<()>,
     pub(crate) index: Mutex<Index>,
@@ -114,7 +114,7 @@ impl Inner {
             ids: Ids(state.seed),
             is_writer: AtomicBool::new(lock.is_some()),
             newest_purge: AtomicU64::default(),
-            forgotten_purge: AtomicU64::default(),
+            forgets: AtomicU64::default(),
             role: RwLock::new(lock.map_or(Role::Reader, |lock| Role::Writer { _lock: lock, run: state.run })),
             purges: RwLock::default(),
             state: Mutex::default(),
@@ -230,13 +230,18 @@ impl Inner {
 
     /// Changes the purges.
     pub(crate) fn change_purges<T>(&self, change: impl FnOnce(&mut Purges) -> T) -> T {
+        let oldest = |purges: &Purges| purges.entries().next().map(|entry| entry.number);
         let mut purges = self.purges.write();
+        let before = oldest(&purges);
         let result = change(&mut purges);
+        if before.is_some() && oldest(&purges) != before {
+            // Not the number of the last forgotten one: those of an earlier process count as forgotten from the start.
+            self.forgets.fetch_add(1, Ordering::Release);
+        }
         let newest = purges.entries().last().map_or(0, |entry| entry.number);
         // Every object is compared with the hidden ones.
         let newest = if purges.hidden.is_empty() { newest } else { u64::MAX };
         self.newest_purge.store(newest, Ordering::Release);
-        self.forgotten_purge.store(purges.forgotten, Ordering::Release);
         result
     }
 
@@ -263,9 +268,9 @@ impl Inner {
     /// purges after that.
     pub(crate) fn while_purges_are_known<T>(&self, search: impl Fn() -> T) -> T {
         loop {
-            let forgotten = self.forgotten_purge.load(Ordering::Acquire);
+            let forgets = self.forgets.load(Ordering::Acquire);
             let result = search();
-            if self.forgotten_purge.load(Ordering::Acquire) == forgotten {
+            if self.forgets.load(Ordering::Acquire) == forgets {
                 return result;
             }
         }

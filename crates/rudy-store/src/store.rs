@@ -29,7 +29,7 @@ use crate::record::Epoch;
 /// Dropping it ends its background thread. Transfers and bodies in use remain usable.
 #[derive(Debug)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     background: Option<JoinHandle<()>>,
 }
 

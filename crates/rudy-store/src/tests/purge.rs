@@ -1,5 +1,6 @@
 //! Purges, also across transfers, restarts and a disk that fails.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -174,6 +175,16 @@ struct Removals {
     failed: (Mutex<u32>, Condvar),
 }
 
+impl Removals {
+    /// Waits until this many have failed.
+    fn wait_for(&self, failures: u32) {
+        let mut failed = self.failed.0.lock();
+        while *failed < failures {
+            self.failed.1.wait(&mut failed);
+        }
+    }
+}
+
 impl Faults for Removals {
     fn before(&self, change: Change) -> Result<(), Fault> {
         let count = |left: u32| left.checked_sub(1);
@@ -188,16 +199,15 @@ impl Faults for Removals {
     }
 }
 
-#[test]
-fn a_purged_object_whose_file_cannot_be_removed_does_not_come_back() {
-    let folder = folder();
+/// A disk whose removals fail, and a store on it with a purge of the tag `x` that is not applied. Another process has begun with it.
+fn with_a_pending_purge(folder: &TempDir) -> (Arc<Removals>, Store) {
     let faults = Arc::new(Removals { left: AtomicU32::new(u32::MAX), failed: Default::default() });
-    let options = |folder: &TempDir| Options {
+    let options = || Options {
         purge_memory: Duration::ZERO,
         faults: Some(Arc::clone(&faults) as _),
         ..Options::new(folder.path())
     };
-    let store = Store::open(options(&folder)).unwrap();
+    let store = Store::open(options()).unwrap();
     for path in ["/a", "/b"] {
         put(&store, &key(path), stored(&[("cache-tag", "x")], &[]), &body(1, 10));
     }
@@ -206,18 +216,44 @@ fn a_purged_object_whose_file_cannot_be_removed_does_not_come_back() {
     // The purge itself removes an older file of the list.
     faults.left.store(1, Ordering::Relaxed);
     store.purge(&purges).unwrap();
-    let mut failed = faults.failed.0.lock();
-    while *failed < 3 {
-        faults.failed.1.wait(&mut failed);
-    }
-    drop(failed);
+    faults.wait_for(3);
     drop(store);
-    assert_eq!(files(&folder).len(), 2);
-    faults.left.store(u32::MAX, Ordering::Relaxed);
-    let store = Store::open(options(&folder)).unwrap();
+    assert_eq!(files(folder).len(), 2);
+    // As does the start of a process.
+    faults.left.store(1, Ordering::Relaxed);
+    let store = Store::open(options()).unwrap();
+    faults.wait_for(5);
+    (faults, store)
+}
+
+#[test]
+fn a_purged_object_whose_file_cannot_be_removed_does_not_come_back() {
+    let folder = folder();
+    let (faults, store) = with_a_pending_purge(&folder);
     assert!(["/a", "/b"].iter().all(|path| get(&store, &key(path)).is_none()));
+    faults.left.store(u32::MAX, Ordering::Relaxed);
+    store.purge(&[]).unwrap();
     store.wait_for_purges(0);
     assert_eq!(files(&folder).len(), 0);
+}
+
+/// A search that has read an object before the purge was applied would compare it with the purges after that.
+#[test]
+fn a_search_is_repeated_when_a_purge_of_an_earlier_process_is_forgotten() {
+    let folder = folder();
+    let (faults, store) = with_a_pending_purge(&folder);
+    let searches = Cell::new(0);
+    let pending = store.inner.while_purges_are_known(|| {
+        searches.set(searches.get() + 1);
+        let pending = store.inner.purges.read().entries().count();
+        if pending > 0 {
+            faults.left.store(u32::MAX, Ordering::Relaxed);
+            store.purge(&[]).unwrap();
+            store.wait_for_purges(0);
+        }
+        pending
+    });
+    assert_eq!((searches.get(), pending), (2, 0));
 }
 
 #[test]
