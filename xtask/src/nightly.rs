@@ -129,6 +129,7 @@ fn fuzz(run: &mut Run) -> Outcome {
         run.skip("fuzz", reason);
         return Ok(());
     }
+    let mut failures = Vec::new();
     for target in command::output(cargo_fuzz().arg("list"))?.lines() {
         println!("{target}");
         let limit = format!("-max_total_time={FUZZ_SECONDS}");
@@ -141,10 +142,12 @@ fn fuzz(run: &mut Run) -> Outcome {
         // The thread of a log can still run when the process exits, which is no leak.
         let options = [&limit, "-verbosity=0", "-detect_leaks=0"];
         let arguments = ["run", target, &corpus, &seeds];
-        command::run(cargo_fuzz().args(arguments).args(features).arg("--").args(options))?;
-        run.passed += 1;
+        match command::run(cargo_fuzz().args(arguments).args(features).arg("--").args(options)) {
+            Ok(()) => run.passed += 1,
+            Err(failure) => failures.push(failure),
+        }
     }
-    Ok(())
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
 /// Security advisories depend on the day, not on the change, and their database on the network.

@@ -59,6 +59,8 @@ fn of_both(ours: &Outcome, frame: &[u8]) -> bool {
             HEADERS | CONTINUATION => frame[4] & END_HEADERS == 0 && ours.accepted.is_empty(),
             // A priority for a stream that is not open, which `h2` resets if the stream depends on itself.
             PRIORITY => ours.accepted.is_empty(),
+            // `h2` ignores that it must have no stream (RFC 9113 §6.8).
+            GOAWAY => frame[5..9] != [0; 4],
             // `h2` does not know RFC 9218 §7.1.
             PRIORITY_UPDATE => true,
             _ => false,
