@@ -3,6 +3,7 @@
 use rudy_message::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_pipeline::routing::template::Template;
 use rudy_system::file_access::{Access, WouldBlock};
+use rustix::io::Errno;
 
 use super::failure::Failure;
 use super::folders::Root;
@@ -221,7 +222,16 @@ impl Search<'_> {
 
 /// Opens a path. Returns `None` if nothing there can be served.
 pub(super) fn open_if_exists(root: &Root, path: &str, access: Access) -> Result<Option<Opened>, Failure> {
-    match root.open_file(path, access) {
+    if_exists(root.open_file(path, access), path, access)
+}
+
+/// Distinguishes a missing file from one that cannot be opened.
+pub(super) fn if_exists(
+    opened: Result<Opened, Errno>,
+    path: &str,
+    access: Access,
+) -> Result<Option<Opened>, Failure> {
+    match opened {
         Ok(opened) => Ok(Some(opened)),
         Err(error) if is_not_found(error) => Ok(None),
         Err(cause) => Err(Failure::of(path, cause.into(), access)),

@@ -14,7 +14,7 @@ use rudy_system::file_access::{Access, WouldBlock};
 
 use super::entry::{self, Coded, Content, Entry, Representation};
 use super::failure::Failure;
-use super::find::open_if_exists;
+use super::find::if_exists;
 use super::stat::{Dependency, Kind, Opened, Stat, is_not_found};
 use super::{Files, clock, source};
 
@@ -74,7 +74,7 @@ impl Files {
         }
         for (sibling, coding) in siblings.iter_mut().zip(Coding::COMPRESSED) {
             let path = format!("{path}{}", coding.extension());
-            let found = match open_if_exists(&self.0.root, &path, access) {
+            let found = match if_exists(self.0.root.open_sibling(&path, access), &path, access) {
                 Ok(found) => found,
                 Err(Failure::WouldBlock) => return Err(WouldBlock),
                 // Log the error and use the uncompressed file.

@@ -173,6 +173,24 @@ fn a_switched_symbolic_link_of_the_root_is_detected() {
 }
 
 #[test]
+fn a_file_has_no_sibling_of_a_later_deployment() {
+    let folder = TempDir::new().unwrap();
+    for path in ["one/a.txt", "one/b.txt", "two/a.txt", "two/a.txt.gz"] {
+        write(&folder, path, path, Duration::from_hours(1));
+    }
+    let current = folder.path().join("current");
+    std::os::unix::fs::symlink("one", &current).unwrap();
+    // The root was checked, and is not checked again within the hour.
+    let options = FilesOptions { revalidate_after: Duration::from_hours(1), ..FilesOptions::default() };
+    let files = Files::open(&current, options, &Folders::default()).unwrap();
+    let site = Site { folder, files };
+    assert_eq!(site.get("/b.txt").text(), "one/b.txt");
+    std::os::unix::fs::symlink("two", site.folder.path().join("next")).unwrap();
+    fs::rename(site.folder.path().join("next"), &current).unwrap();
+    assert_eq!(site.get_with("/a.txt", &[("accept-encoding", "gzip")]).text(), "one/a.txt");
+}
+
+#[test]
 fn a_request_finds_the_new_root_although_the_old_one_was_removed() {
     let folder = TempDir::new().unwrap();
     for path in ["one/a.txt", "one/b.txt", "two/b.txt", "two/page.html"] {
