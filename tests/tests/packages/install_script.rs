@@ -115,7 +115,9 @@ fn the_script_installs_nothing_that_it_cannot_verify() {
     signed.files().write(&archive(), "damaged");
     assert_fails(&url, &[], "does not have the sum in SHA256SUMS: nothing was installed");
     signed.files().write("SHA256SUMS", "");
-    assert_fails(&url, &[], "SHA256SUMS has no line for");
+    // The first server may know the sums for another second.
+    let later = Server::folder(&signed.files());
+    assert_fails(&later.url(""), &[], "SHA256SUMS has no line for");
     assert_fails(&url, &[("RUDY_URL", &server.url("/nowhere"))], "cannot download");
 }
 
