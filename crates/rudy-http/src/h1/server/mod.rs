@@ -206,7 +206,7 @@ impl ServerConnection {
     }
 
     /// Returns the deadline for the next bytes from the client. `None` during an exchange: then the caller measures the
-    /// transfer rate with [`super::Pace`], because the state machine cannot see which side waits.
+    /// transfer rate with [`Pace`](crate::Pace), because the state machine cannot see which side waits.
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let wait = match self.phase() {
