@@ -294,7 +294,9 @@ impl State {
     /// Removes a stream whose request has ended. Cancels what is left of it.
     pub(super) fn remove(&mut self, stream: u32) {
         self.protocol.cancel(stream, &mut self.output);
-        self.streams.remove(&stream);
+        if self.streams.remove(&stream).is_some_and(|removed| removed.is_blocked) {
+            self.blocked.retain(|blocked| *blocked != stream);
+        }
         if self.streams.is_empty() {
             self.idle_since = Instant::now();
             self.blocked.clear();
@@ -304,10 +306,13 @@ impl State {
 
     /// Wakes the streams that can send, as long as there is room.
     pub(super) fn wake_blocked(&mut self) {
+        if self.output.len() >= OUTPUT_BYTES || !self.protocol.has_window() {
+            return;
+        }
         for _ in 0..self.blocked.len() {
             let Some(id) = self.blocked.pop_front() else { return };
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            if self.output.len() < OUTPUT_BYTES && self.protocol.window(id) > 0 {
+            if self.protocol.window(id) > 0 {
                 stream.is_blocked = false;
                 self.wakers.extend(stream.waker.take());
             } else {

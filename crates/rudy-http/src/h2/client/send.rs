@@ -63,6 +63,12 @@ impl ClientConnection {
         self.core.window(stream)
     }
 
+    /// Whether the server accepts more of any body now.
+    #[must_use]
+    pub fn has_window(&self) -> bool {
+        self.core.send_window.available() > 0
+    }
+
     /// Encodes the frame before bytes of a body that the caller sends itself. Returns how many of the `length` bytes follow: at
     /// least 1 if there is a [window](Self::window). With the last byte of a known length, the stream ends.
     ///
