@@ -299,7 +299,6 @@ impl State {
         }
         if self.streams.is_empty() {
             self.idle_since = Instant::now();
-            self.blocked.clear();
         }
         self.wake_task();
     }
