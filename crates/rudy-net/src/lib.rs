@@ -6,6 +6,7 @@
 mod active;
 mod address_key;
 pub mod close;
+pub mod connection;
 mod driver;
 pub mod engine;
 pub mod listen;

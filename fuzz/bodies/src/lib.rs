@@ -6,6 +6,7 @@ mod cache;
 mod client;
 #[cfg(feature = "server")]
 mod config;
+mod driver;
 mod fastcgi;
 mod h1;
 mod h2;
@@ -34,6 +35,7 @@ const TARGETS: &[(&str, Target)] = &[
     #[cfg(feature = "server")]
     ("config", config::run),
     ("connection", small::connection),
+    ("driver", driver::run),
     ("fastcgi", small::fastcgi),
     ("forwarded", small::forwarded),
     ("h2_client", h2_client::at_splits),

@@ -47,8 +47,8 @@ impl Http2 {
             }
             self.half_closed = Some(now);
         }
-        if self.streams.is_paused() {
-            // Nothing else finds out that the client has disconnected.
+        if self.streams.is_paused() || self.half_closed.is_some() {
+            // Nothing is read, so that nothing else finds out that the client has disconnected.
             if peer_close(&connection.io) == PeerClose::Both {
                 return Err(EndReason::PeerGone.into());
             }

@@ -1,6 +1,7 @@
 //! HTTP/2 over a socket pair, on a connection that the test polls.
 
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,10 +15,11 @@ use http::StatusCode;
 use http_body::Body as _;
 use rudy_http::h2::PREFACE;
 use rudy_http::h2::hpack::encode_stateless;
-use rudy_service::{Limits, Reply, Response};
+use rudy_service::{EndReason, Limits, Reply, Response};
 
 use super::harness::{Fixed, Harness};
 use crate::driver::Serve;
+use crate::driver::http1::PEER_CHECK_INTERVAL;
 use crate::transport::unacknowledged;
 
 /// Types and flags of frames (RFC 9113 §6).
@@ -172,4 +174,21 @@ async fn a_task_that_reads_a_body_wakes_its_connection() {
     assert!(pair.wakes.get() > before);
     pair.poll();
     assert!(matches!(next_frame(), Poll::Ready(None)));
+}
+
+/// The end of the input has been read, so that only a query finds out that the client is gone.
+#[tokio::test]
+async fn a_client_that_resets_after_its_write_side_was_closed_is_noticed_soon() {
+    let harness = Harness::new(Limits::default(), |_, _| Reply::Later(Box::pin(std::future::pending())));
+    let mut pair = Pair::open_http2(&harness).await;
+    pair.send(&frame(HEADERS, END | END_HEADERS, 1, &head("GET"))).await;
+    pair.client.shutdown(Shutdown::Write).unwrap();
+    assert!(pair.turn().await && pair.is_woken() && pair.turn().await);
+    pair.client = UnixStream::pair().unwrap().0;
+    pair.wakes.0.store(0, Ordering::Relaxed);
+    harness.worker.timers.advance(Instant::now() + 2 * PEER_CHECK_INTERVAL);
+    assert!(pair.is_woken());
+    let waker = Waker::from(pair.wakes.clone());
+    assert!(Pin::new(&mut pair.serving).poll(&mut Context::from_waker(&waker)).is_ready());
+    assert_eq!(harness.outcomes.try_recv().unwrap().end_reason, EndReason::PeerGone);
 }
