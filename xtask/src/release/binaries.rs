@@ -16,6 +16,9 @@ const ZIG: &[&str] = &["ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
 /// Puts the list of crates into the program.
 const AUDITABLE: (&str, &str) = ("cargo-auditable", "0.7.7");
 
+/// The options of cargo that it needs to know.
+const AUDITABLE_ARGUMENTS: &str = r#"{"offline":false,"locked":true,"frozen":false,"config":[]}"#;
+
 /// What is built: the name in file names, and the target of Rust.
 pub(super) const TARGETS: &[(&str, &str)] =
     &[("x86_64", "x86_64-unknown-linux-musl"), ("aarch64", "aarch64-unknown-linux-musl")];
@@ -54,7 +57,9 @@ fn build(target: &str, tools: &[PathBuf]) -> Outcome {
     cargo.env("RUSTFLAGS", LINKER.to_owned() + &of_rust.collect::<String>());
     let of_c: Vec<_> = folders.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
     cargo.env("CFLAGS", of_c.join(" "));
-    cargo.args(["auditable", "zigbuild", "--profile", "dist", "--locked", "--package", "rudy"]);
+    // As `cargo auditable` does, but with a name instead of its path: the names of symbols depend on it.
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", AUDITABLE.0).env("CARGO_AUDITABLE_ORIG_ARGS", AUDITABLE_ARGUMENTS);
+    cargo.args(["zigbuild", "--profile", "dist", "--locked", "--package", "rudy"]);
     command::run(cargo.args(["--features", "rudy/resolver", "--target", target]))
 }
 
