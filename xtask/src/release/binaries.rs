@@ -26,6 +26,9 @@ pub(super) const TARGETS: &[(&str, &str)] =
 /// The linker and the C library of Rust: with those of zig, the program would have a fixed address.
 const LINKER: &str = "-C linker=rust-lld -C linker-flavor=ld.lld -C link-self-contained=yes";
 
+/// The allocator contains when it was compiled: an earlier commit may have.
+const WITHOUT_TIME: &str = r#"-Wno-builtin-macro-redefined -D__DATE__="" -D__TIME__="""#;
+
 /// Returns the path of the program for a processor.
 pub(super) fn program(processor: &str) -> PathBuf {
     facts::folder().join("programs").join(processor).join("rudy")
@@ -55,8 +58,8 @@ fn build(target: &str, tools: &[PathBuf]) -> Outcome {
     let folders = folders()?;
     let of_rust = folders.iter().map(|(from, to)| format!(" --remap-path-prefix={from}={to}"));
     cargo.env("RUSTFLAGS", LINKER.to_owned() + &of_rust.collect::<String>());
-    let of_c: Vec<_> = folders.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
-    cargo.env("CFLAGS", of_c.join(" "));
+    let of_c = folders.iter().map(|(from, to)| format!(" -ffile-prefix-map={from}={to}"));
+    cargo.env("CFLAGS", WITHOUT_TIME.to_owned() + &of_c.collect::<String>());
     // As `cargo auditable` does, but with a name instead of its path: the names of symbols depend on it.
     cargo.env("RUSTC_WORKSPACE_WRAPPER", AUDITABLE.0).env("CARGO_AUDITABLE_ORIG_ARGS", AUDITABLE_ARGUMENTS);
     cargo.args(["zigbuild", "--profile", "dist", "--locked", "--package", "rudy"]);

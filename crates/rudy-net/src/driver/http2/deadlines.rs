@@ -62,9 +62,9 @@ impl Http2 {
         self.machine_mut().expire(now, &limits.http, &mut scratch.out);
         // While nothing is read, the client is not slow, but the connections may store less at any time.
         let frame_deadline =
-            (!self.streams.is_paused()).then(|| self.machine_mut().deadline(&limits.http)).flatten();
+            (!self.streams.is_paused()).then(|| self.machine().deadline(&limits.http)).flatten();
         if is_past(frame_deadline) {
-            return Err(self.machine_mut().timeout().map_or(Fault::Idle, Fault::Protocol));
+            return Err(self.machine().timeout().map_or(Fault::Idle, Fault::Protocol));
         }
         if !scratch.out.is_empty() {
             self.write(connection, poll_cx, scratch)?;
