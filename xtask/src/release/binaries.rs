@@ -67,11 +67,17 @@ fn build(target: &str, tools: &[PathBuf]) -> Outcome {
 }
 
 /// Returns the folders that differ between builds, and their names in the program. A later one that matches takes precedence.
-fn folders() -> Outcome<[(String, &'static str); 3]> {
+fn folders() -> Outcome<[(String, &'static str); 4]> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
     let home = home.ok_or("neither CARGO_HOME nor HOME is set")?;
-    let folders = [(home, "/cargo"), (workspace::root().into(), "/rudy"), (workspace::target(), "/build")];
+    let zig = workspace::environment("zig");
+    let folders = [
+        (home, "/cargo"),
+        (workspace::root().into(), "/rudy"),
+        (workspace::target(), "/build"),
+        (zig, "/zig"),
+    ];
     Ok(folders.map(|(folder, name)| (folder.display().to_string(), name)))
 }
 
