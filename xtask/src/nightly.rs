@@ -55,7 +55,7 @@ const PARTS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        budget_s: 1500,
+        budget_s: 1200,
         run: fuzz,
         remedy: "add the failing input above to `fuzz/seeds`, then fix the bug",
     },

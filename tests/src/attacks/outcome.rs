@@ -4,23 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::net::TcpStream;
 
-/// The names of error codes (RFC 9113 §7).
-const CODES: [&str; 14] = [
-    "NO_ERROR",
-    "PROTOCOL_ERROR",
-    "INTERNAL_ERROR",
-    "FLOW_CONTROL_ERROR",
-    "SETTINGS_TIMEOUT",
-    "STREAM_CLOSED",
-    "FRAME_SIZE_ERROR",
-    "REFUSED_STREAM",
-    "CANCEL",
-    "COMPRESSION_ERROR",
-    "CONNECT_ERROR",
-    "ENHANCE_YOUR_CALM",
-    "INADEQUATE_SECURITY",
-    "HTTP_1_1_REQUIRED",
-];
+use rudy_http::h2::ErrorCode;
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,10 +22,7 @@ impl Display for End {
         match self {
             Self::Open => f.write_str("open"),
             Self::Closed => f.write_str("closed"),
-            Self::GoAway(code) => match CODES.get(*code as usize) {
-                Some(name) => f.write_str(name),
-                None => write!(f, "code {code}"),
-            },
+            Self::GoAway(code) => ErrorCode(*code).fmt(f),
         }
     }
 }

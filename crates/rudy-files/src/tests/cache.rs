@@ -172,46 +172,42 @@ fn a_switched_symbolic_link_of_the_root_is_detected() {
     assert!(log_text.contains("still serving the folder that is open"), "{log_text}");
 }
 
-#[test]
-fn a_file_has_no_sibling_of_a_later_deployment() {
+/// A site with the deployments `one`, which `current` leads to, and `two`. The root was checked, and is not checked again within the hour.
+fn deployed(paths: &[&str]) -> Site {
     let folder = TempDir::new().unwrap();
-    for path in ["one/a.txt", "one/b.txt", "two/a.txt", "two/a.txt.gz"] {
+    for path in paths {
         write(&folder, path, path, Duration::from_hours(1));
     }
     let current = folder.path().join("current");
     std::os::unix::fs::symlink("one", &current).unwrap();
-    // The root was checked, and is not checked again within the hour.
     let options = FilesOptions { revalidate_after: Duration::from_hours(1), ..FilesOptions::default() };
     let files = Files::open(&current, options, &Folders::default()).unwrap();
-    let site = Site { folder, files };
+    Site { folder, files }
+}
+
+fn switch(site: &Site, to: &str) {
+    let next = site.folder.path().join("next");
+    std::os::unix::fs::symlink(to, &next).unwrap();
+    fs::rename(next, site.folder.path().join("current")).unwrap();
+}
+
+#[test]
+fn a_file_has_no_sibling_of_a_later_deployment() {
+    let site = deployed(&["one/a.txt", "one/b.txt", "two/a.txt", "two/a.txt.gz"]);
     assert_eq!(site.get("/b.txt").text(), "one/b.txt");
-    std::os::unix::fs::symlink("two", site.folder.path().join("next")).unwrap();
-    fs::rename(site.folder.path().join("next"), &current).unwrap();
+    switch(&site, "two");
     assert_eq!(site.get_with("/a.txt", &[("accept-encoding", "gzip")]).text(), "one/a.txt");
 }
 
 #[test]
 fn a_request_finds_the_new_root_although_the_old_one_was_removed() {
-    let folder = TempDir::new().unwrap();
-    for path in ["one/a.txt", "one/b.txt", "two/b.txt", "two/page.html"] {
-        write(&folder, path, path, Duration::from_hours(1));
-    }
-    let current = folder.path().join("current");
-    std::os::unix::fs::symlink("one", &current).unwrap();
-    // The root was checked, and is not checked again within the hour.
-    let options = FilesOptions { revalidate_after: Duration::from_hours(1), ..FilesOptions::default() };
-    let files = Files::open(&current, options, &Folders::default()).unwrap();
-    let site = Site { folder, files };
+    let site = deployed(&["one/a.txt", "one/b.txt", "two/b.txt", "two/page.html"]);
     assert_eq!(site.get("/a.txt").text(), "one/a.txt");
-    let switch = |to: &str| {
-        std::os::unix::fs::symlink(to, site.folder.path().join("next")).unwrap();
-        fs::rename(site.folder.path().join("next"), &current).unwrap();
-    };
-    switch("two");
+    switch(&site, "two");
     fs::remove_dir_all(site.folder.path().join("one")).unwrap();
     assert_eq!(site.get("/page.html").text(), "two/page.html");
     assert_eq!(site.get("/b.txt").text(), "two/b.txt");
     assert_eq!(site.get("/missing").status, 404);
-    switch("nowhere");
+    switch(&site, "nowhere");
     assert_eq!(site.get("/missing").status, 404, "the open folder is still served");
 }
