@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::{Method, Request as HttpRequest};
 use rudy_cache::{CacheStatus, Forward, Key};
 use rudy_pipeline::{Call, Next};
+use rudy_runtime::blocking;
 use rudy_service::{Observer, Reply, Request, Response};
-use tokio::task::spawn_blocking;
 
 use super::store::OpenStore;
 use super::{Shared, fetch, subject};
@@ -48,7 +48,7 @@ pub(super) fn write_through(
         let keys = invalidated(&shared, method, &key, &response);
         if !keys.is_empty() {
             // An error means a panic, which is logged.
-            let _ = spawn_blocking(move || open.invalidate(&keys)).await;
+            let _ = blocking(move || open.invalidate(&keys)).await;
         }
         add_forwarded(&shared, Forward::Method, &mut response, observer.as_ref());
         response

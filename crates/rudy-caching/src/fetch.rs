@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
 use rudy_pipeline::pages;
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
+use rudy_runtime::blocking;
 use rudy_service::{Body, Head, Response};
 use rudy_store::{Epoch, Object, SITE};
-use tokio::task::spawn_blocking;
 
 use super::flights::{Incoming, Progress, Registration, Validated};
 use super::origin::Origin;
@@ -52,7 +52,7 @@ struct Received {
 impl Fetch {
     /// Runs the request in a task, which ends when no client is left to wait for it.
     pub(super) fn start(self) {
-        tokio::spawn(self.run());
+        rudy_runtime::spawn(self.run());
     }
 
     async fn run(mut self) {
@@ -218,7 +218,7 @@ impl Fetch {
             open.store.remove(&object);
             None
         };
-        spawn_blocking(change).await.ok().flatten()
+        blocking(change).await.ok().flatten()
     }
 
     /// Receives a response from the origin, and stores it if possible. Otherwise it is for the first request only.
@@ -347,7 +347,7 @@ impl Fetch {
             pump::copy_parts(&[&part, &old], stored.content(), fill)
         };
         // After an error, the part alone remains.
-        let _ = spawn_blocking(copy).await;
+        let _ = blocking(copy).await;
     }
 
     async fn freshen_from_head(&self, view: &http::Response<()>, exchange: Exchange, epoch: Epoch) {

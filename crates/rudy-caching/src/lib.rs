@@ -38,6 +38,7 @@ use http::{HeaderName, HeaderValue};
 use rudy_cache::{CacheStatus, HttpDate, Policy};
 use rudy_pipeline::compression::StoredContent;
 use rudy_pipeline::exchange::note;
+use rudy_runtime::clock;
 use rudy_service::{Head, Observer, Response};
 use rudy_store::Object;
 
@@ -100,6 +101,6 @@ impl Shared {
 
 /// Returns the time for ages and dates.
 fn now() -> HttpDate {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = clock::utc().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     HttpDate::from_unix_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }

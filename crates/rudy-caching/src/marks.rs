@@ -1,10 +1,11 @@
 //! What the cache remembers of keys for a short time.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
 use quick_cache::sync::Cache;
 use rudy_cache::Key;
 use rudy_files::clock::monotonic_ms;
+use rudy_runtime::random::RandomState;
 
 /// The number of keys to remember. More of them only cost requests that wait for each other once more, or that are not stored yet.
 const KEYS: usize = 16 * 1024;

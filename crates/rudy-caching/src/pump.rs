@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rudy_cache::{Content, Span};
+use rudy_runtime::blocking;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange, poll_time};
 use rudy_store::{Fill, Finished, Object};
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::flights::Registration;
@@ -78,7 +79,7 @@ pub async fn read(range: FileRange) -> io::Result<Bytes> {
         range.file.read_exact_at(&mut bytes, range.start)?;
         Ok(bytes.freeze())
     };
-    spawn_blocking(read).await.map_err(io::Error::other)?
+    blocking(read).await.map_err(io::Error::other)?
 }
 
 /// Receives the whole body. Returns the object if it is stored. If no client is left, a body that is stored goes on with `keep`, or if
@@ -127,7 +128,7 @@ pub(super) async fn run(
 }
 
 async fn finish(fill: Fill) -> Option<Arc<Object>> {
-    match spawn_blocking(move || fill.finish()).await.ok()? {
+    match blocking(move || fill.finish()).await.ok()? {
         Ok(Finished::Stored(object)) => Some(object),
         // The store counts its errors, and its readers are informed of a wrong length.
         Ok(Finished::NotStored(_)) | Err(_) => None,
@@ -136,7 +137,7 @@ async fn finish(fill: Fill) -> Option<Arc<Object>> {
 
 async fn interrupt(fill: Fill) -> Option<Arc<Object>> {
     // A part of a whole response can be completed later; it is no part to combine now.
-    let _ = spawn_blocking(move || fill.interrupt()).await;
+    let _ = blocking(move || fill.interrupt()).await;
     None
 }
 

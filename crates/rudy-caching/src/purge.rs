@@ -8,9 +8,9 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 use rudy_pipeline::{Call, pages};
+use rudy_runtime::blocking;
 use rudy_service::{Reply, Request, Response};
 use rudy_store::{Purge, Target};
-use tokio::task::spawn_blocking;
 
 use super::store::OpenStore;
 use super::{Shared, subject};
@@ -48,7 +48,7 @@ pub(super) fn respond(
     let purges: Vec<_> = targets.into_iter().map(|target| Purge { target, soft }).collect();
     let (open, headers) = (open.clone(), headers.clone());
     Some(Reply::Later(Box::pin(async move {
-        match spawn_blocking(move || open.purge(&purges)).await {
+        match blocking(move || open.purge(&purges)).await {
             Ok(result) => purged(result, &headers),
             // A panic, which is logged.
             Err(_) => pages::error(StatusCode::INTERNAL_SERVER_ERROR, &headers, "The purge has failed."),

@@ -7,10 +7,11 @@ use http::StatusCode;
 use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored};
 use rudy_pipeline::pages;
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
+use rudy_runtime::blocking;
+use rudy_runtime::clock;
 use rudy_service::Response;
 use rudy_store::{Access, Found, Object};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use super::fetch::Fetch;
@@ -115,7 +116,7 @@ impl Visit {
     /// Responds from what was found, or from the origin.
     pub(super) async fn respond(self, mut found: Found) -> Response {
         let mut is_alone = self.subject.is_exclusive || self.open.marks.is_not_stored(&self.subject.key);
-        let until = Instant::now() + self.shared.table.wait();
+        let until = clock::now() + self.shared.table.wait();
         let mut first = None;
         for _ in 0..=ATTEMPTS {
             let decision = match attempt(&self.shared, &self.open, &self.subject, &found) {
@@ -183,7 +184,7 @@ impl Visit {
     async fn lookup(&self) -> Found {
         let (open, key) = (self.open.clone(), self.subject.key.clone());
         let fields = self.subject.head.headers().clone();
-        let found = spawn_blocking(move || open.store.lookup(&key, &fields, Access::Blocking)).await;
+        let found = blocking(move || open.store.lookup(&key, &fields, Access::Blocking)).await;
         found.ok().and_then(Result::ok).unwrap_or_default()
     }
 

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rudy_pipeline::exchange::note;
+use rudy_runtime::clock;
 use rudy_service::{Deadline, Observer, poll_time};
 use rudy_upstream::{
     Checkout as Requested, CheckoutOptions, Permit, PooledConnection, Preference, QueuedCheckout,
@@ -230,16 +231,16 @@ impl<C: Connection> Upstream<C> {
         let dial = Dial { member, endpoint, tls, options: &self.options, is_exclusive, preamble };
         let connection = C::open(&self.shared, dial).await.map_err(|error| {
             let failure = CheckoutError::Connect(endpoint.clone(), error);
-            permit.record_failure(Instant::now(), &failure);
+            permit.record_failure(clock::now(), &failure);
             failure
         })?;
         if !self.has_sweeper.swap(true, Ordering::SeqCst) {
-            tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
+            rudy_runtime::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
         }
         let state = if connection.has_served() {
             State::Reused
         } else {
-            State::New { unaccepted_after: Deadline::at(Instant::now() + UNACCEPTED_AFTER) }
+            State::New { unaccepted_after: Deadline::at(clock::now() + UNACCEPTED_AFTER) }
         };
         Ok(Checkout { connection, permit, state, is_private: preamble.is_some() })
     }
@@ -331,7 +332,7 @@ impl<C: Connection> Checkout<C> {
 
     /// Records that the member has failed to serve the request: see [`CircuitOptions`](rudy_upstream::CircuitOptions).
     pub fn record_failure(&self, why: &dyn Display) {
-        self.permit.record_failure(Instant::now(), why);
+        self.permit.record_failure(clock::now(), why);
     }
 
     /// Closes idle connections if this new one is silent for too long after the request was sent: they may
@@ -341,7 +342,7 @@ impl<C: Connection> Checkout<C> {
             && unaccepted_after.poll_passed(cx).is_ready()
         {
             // The state stays; no further poll is needed.
-            unaccepted_after.set(Instant::now() + Duration::from_hours(24));
+            unaccepted_after.set(clock::now() + Duration::from_hours(24));
             self.permit.mark_unaccepted();
         }
     }

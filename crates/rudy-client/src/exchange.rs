@@ -264,7 +264,7 @@ impl<P: Protocol> Exchange<P> {
         // Usually all of it has been received.
         if self.poll_discard(&mut Context::from_waker(Waker::noop()), &mut discarded).is_pending() {
             let rest = async move { poll_fn(|cx| self.poll_discard(cx, &mut discarded)).await };
-            tokio::spawn(tokio::time::timeout(DISCARD_TIMEOUT, rest));
+            rudy_runtime::spawn(tokio::time::timeout(DISCARD_TIMEOUT, rest));
         }
     }
 

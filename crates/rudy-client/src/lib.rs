@@ -20,6 +20,7 @@ pub mod error;
 mod exchange;
 mod failure;
 mod instructions;
+mod kernel_socket;
 mod name;
 #[cfg(test)]
 mod plain;
@@ -41,10 +42,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderMap;
 use rudy_log::ErrorLog;
+use rudy_runtime::clock;
 use rudy_service::Piped;
 use rudy_tls::ClientTls;
 use rudy_upstream::{Choice, CircuitOptions, OnEnd, Options, Pool};
@@ -237,7 +239,7 @@ impl<C: Connection> Upstream<C> {
         let mut lookups = JoinSet::new();
         for member in self.pool.members() {
             if let Endpoint::Name(name) = member.address() {
-                lookups.spawn_on(self.follow(name, log), &background_runtime()?);
+                lookups.spawn_on(rudy_runtime::inside(self.follow(name, log)), &background_runtime()?);
             }
         }
         self.lookups.get_or_init(|| lookups);
@@ -258,7 +260,7 @@ impl<C: Connection> Upstream<C> {
 async fn sweep<C: Connection>(weak: Weak<Upstream<C>>, idle_timeout: Duration) {
     loop {
         let Some(upstream) = weak.upgrade() else { return };
-        let now = Instant::now();
+        let now = clock::now();
         let next = upstream.pool.expire(idle_timeout, now);
         if next.is_none() && upstream.pool.open() == 0 {
             upstream.has_sweeper.store(false, Ordering::SeqCst);

@@ -1,7 +1,8 @@
 //! The clocks for the cache and for time stamps of files.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
+use rudy_runtime::clock;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the milliseconds of the coarse monotonic clock. It is a few milliseconds late, but fast enough to read for every request.
@@ -14,6 +15,6 @@ pub fn monotonic_ms() -> u64 {
 
 /// Returns the nanoseconds since 1970, as in the time stamps of files.
 pub(super) fn unix_ns() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = clock::utc().duration_since(UNIX_EPOCH).unwrap_or_default();
     i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
 }

@@ -1,9 +1,10 @@
 //! The step that limits how long a handler may take to begin its response.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rudy_pipeline::pages::Form;
 use rudy_pipeline::{Call, Flow, Passage, Step};
+use rudy_runtime::clock;
 
 /// Responds with 504 if the handler does not begin its response in time. Its work is cancelled.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ pub struct RequestTimeout(pub Duration);
 impl Step for RequestTimeout {
     fn request(&self, passage: &mut Passage<'_>, _: &Call<'_>) -> Flow {
         let form = Form::preferred(passage.request.headers());
-        passage.kept.timeout = Some((Instant::now() + self.0, form));
+        passage.kept.timeout = Some((clock::now() + self.0, form));
         Flow::Continue
     }
 

@@ -1,11 +1,12 @@
 //! Subscribes clients to topics, for `broadcast` and `tail`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::StatusCode;
 use rudy_config::{Location, Problem};
 use rudy_message::PreparedHead;
+use rudy_runtime::clock;
 use rudy_service::{Body, Request, Response};
 use rudy_units::Time;
 
@@ -64,7 +65,7 @@ impl Subscribe {
     pub fn respond(&self, topic: &Arc<Topic>, request: &Request<'_>) -> Response {
         let start = last_event_id(request).unwrap_or(StartAt::Last(self.last));
         let options = SubscribeOptions { preamble: self.preamble.clone(), heartbeat: self.heartbeat };
-        let subscriber = topic.subscribe(start, options, Instant::now());
+        let subscriber = topic.subscribe(start, options, clock::now());
         Response::prepared(self.head.clone(), Body::Stream(Box::new(subscriber)))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -11,6 +11,7 @@ use rudy_config::{FilePath, Int, Location, OneOrMany, Problem, Table};
 use rudy_log::{ErrorLog, LINE_BYTES_MAX};
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, Start, pages};
+use rudy_runtime::clock;
 use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time, visible};
 
@@ -204,12 +205,12 @@ impl Source {
         let mut follower = Follower::new(self.patterns.clone(), self.last);
         let mut batch = Batch::default();
         loop {
-            follower.read(Instant::now(), &mut |event| self.handle(event, &mut batch, topic));
+            follower.read(clock::now(), &mut |event| self.handle(event, &mut batch, topic));
             topic.publish(&batch, self.history);
             batch.clear();
             // Clients subscribe with this lock held, so none subscribes while the thread ends.
             let mut current = self.topic.lock();
-            if topic.is_idle(Instant::now(), self.linger_timeout) {
+            if topic.is_idle(clock::now(), self.linger_timeout) {
                 *current = None;
                 return;
             }
@@ -267,6 +268,7 @@ impl Drop for ResetOnPanic<'_> {
 mod tests {
     use std::path::Path;
     use std::task::{Context, Poll, Wake, Waker};
+    use std::time::Instant;
 
     use rudy_service::{Body, BodyPiece, BodyStream, Client, Peer, RequestBody};
 

@@ -1,7 +1,9 @@
 //! What a limit counts by.
 
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
+
+use rudy_runtime::random::RandomState;
 
 /// The prefixes of the networks that share an allowance when a table is full: what one organization usually has.
 const SHARED_BITS_V4: u32 = 16;

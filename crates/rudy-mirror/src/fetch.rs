@@ -14,8 +14,8 @@ use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start, pages};
 use rudy_proxy::{Proxy, name_of, reject_other_path};
+use rudy_runtime::blocking;
 use rudy_service::{Client, Reply, Request, RequestBody, Response};
-use tokio::task::spawn_blocking;
 
 use super::forms::Forms;
 use super::verify::{Check, Verification};
@@ -243,7 +243,7 @@ impl Others {
     /// Returns the proxy for a host. The first call reads the certificates that the mirror trusts. `None` if it cannot.
     async fn proxy(self: Arc<Self>, origin: String) -> Option<Proxy> {
         // An error means a panic, which is logged.
-        spawn_blocking(move || self.proxy_now(&origin)).await.ok().flatten()
+        blocking(move || self.proxy_now(&origin)).await.ok().flatten()
     }
 
     fn proxy_now(&self, origin: &str) -> Option<Proxy> {

@@ -94,7 +94,7 @@ impl Set {
         let is_new = is_used && is_new(response);
         async move {
             if is_new {
-                let update = tokio::spawn(async move { self.update(origin).await });
+                let update = rudy_runtime::spawn(async move { self.update(origin).await });
                 // An error means a panic, which is logged, or that the time is over.
                 drop(timeout(WAIT_MAX, update).await);
             }

@@ -1,12 +1,13 @@
 //! The rewritten documents: their entity tags, with which HEAD and conditional requests need no content, and the texts that are being
 //! sent, which all clients share.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Weak;
 
 use quick_cache::sync::Cache;
 use rudy_message::semantics::etag::EntityTag;
 use rudy_pipeline::request_state::HasResponseState;
+use rudy_runtime::random::RandomState;
 use rudy_service::Response;
 
 use super::memory::Counted;

@@ -15,12 +15,13 @@ mod peer_wait;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use rudy_runtime::clock;
 use rudy_service::{Deadline, Limits};
-use rudy_socket::close::finish;
 pub use rudy_socket::close::{CloseMode, close_at_once, stop_writing};
 
 use self::peer_wait::PeerWait;
 use crate::transport::Stream;
+use crate::wire::Wire as _;
 
 /// Limits for the first two steps of a close that lingers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +51,11 @@ impl From<&Limits> for LingerLimits {
 /// The future must be polled on a tokio runtime with time. If it is dropped before its end, polled or not, it
 /// takes the remaining steps as [`close_at_once`] does.
 pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> impl Future<Output = ()> {
-    let mut closing = Closing::new(io.into(), mode, linger, Instant::now());
+    let mut closing = Closing::new(io.into(), mode, linger, clock::now());
     let mut deadline = None;
     std::future::poll_fn(move |cx| {
         loop {
-            if closing.poll(cx, Instant::now()).is_ready() {
+            if closing.poll(cx, clock::now()).is_ready() {
                 return Poll::Ready(());
             }
             let Some(time) = closing.deadline() else { return Poll::Pending };
@@ -109,7 +110,7 @@ impl Closing {
                 // Stop writing on the socket itself, so that the peer does not wait for our end while we wait
                 // for its end.
                 Poll::Pending | Poll::Ready(Err(_)) => {
-                    self.has_stopped_writing = stop_writing(&self.io).is_ok();
+                    self.has_stopped_writing = self.io.stop_writing().is_ok();
                 }
             }
             self.is_draining = true;
@@ -137,7 +138,7 @@ impl Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        finish(&self.io, self.mode, self.has_stopped_writing, self.has_drained);
+        self.io.finish(self.mode, self.has_stopped_writing, self.has_drained);
     }
 }
 

@@ -10,12 +10,14 @@ pub mod connection;
 mod driver;
 pub mod engine;
 pub mod listen;
+pub mod network;
 pub mod proxy_header;
 mod scratch;
 mod timers;
 mod tls;
 pub mod transport;
 mod unavailable;
+mod wire;
 mod worker;
 mod yield_now;
 

@@ -3,12 +3,13 @@
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use rudy_http::h1::ServerConnection;
 use rudy_http::h2::HeadBuffers;
 use rudy_message::DateLine;
+use rudy_runtime::clock;
 
 /// Size of a read. Larger reads do not make uploads cheaper; a request head is a hundredth of this.
 const READ_BYTES: usize = 64 * 1024;
@@ -44,8 +45,8 @@ impl Scratch {
         Self {
             input: vec![0; read_bytes].into_boxed_slice(),
             out: BytesMut::with_capacity(READ_BYTES),
-            date: DateLine::new(SystemTime::now()),
-            date_due: Instant::now() + DATE_AGE_MAX,
+            date: DateLine::new(clock::utc()),
+            date_due: clock::now() + DATE_AGE_MAX,
             machine: None,
             head: HeadBuffers::default(),
             piece: Box::default(),
@@ -72,7 +73,7 @@ impl Scratch {
     pub(crate) fn borrow_at(now: Instant) -> Borrowed {
         let mut scratch = Self::borrow();
         if now >= scratch.date_due {
-            scratch.date.update(SystemTime::now());
+            scratch.date.update(clock::utc());
             scratch.date_due = now + DATE_AGE_MAX;
         }
         scratch

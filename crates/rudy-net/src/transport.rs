@@ -4,21 +4,22 @@
 //! call of about 2 ns.
 
 use std::fs::File;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::{fmt, io};
 
 use rudy_service::Piped;
 use rudy_socket::close::stop_writing;
 use rudy_tls::{ClientHello, Tls, TlsSite};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::scratch::Scratch;
+use crate::wire::delegate_wire;
+pub use crate::wire::{PeerClose, Wire};
 
 /// A read of fewer bytes costs more than its bytes, and should complete something. A packet of a client has more, unless it is
 /// the end of a message.
@@ -27,8 +28,8 @@ pub(crate) const PARTIAL_READ_BYTES: usize = 256;
 /// A piece that is copied: a record of TLS.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// A byte stream with the operations that a server needs. Its descriptor is that of the socket.
-pub trait Transport: AsFd + Send + Sync {
+/// A byte stream with the operations that a server needs.
+pub trait Transport: Wire {
     /// Performs the handshake of a session such as TLS. Ready at once if the transport has none. `choose` returns the
     /// settings for the client.
     ///
@@ -148,7 +149,7 @@ pub trait Transport: AsFd + Send + Sync {
 }
 
 /// Chooses the TLS settings for a client.
-pub type ChooseSite<'a> = dyn FnMut(&ClientHello, BorrowedFd<'_>) -> Option<Arc<TlsSite>> + 'a;
+pub type ChooseSite<'a> = dyn FnMut(&ClientHello, &dyn Wire) -> Option<Arc<TlsSite>> + 'a;
 
 /// The transport of a connection.
 pub enum Stream {
@@ -168,6 +169,16 @@ impl Stream {
             Self::Tcp(socket) => Some(socket.as_fd()),
             Self::Unix(socket) => Some(socket.as_fd()),
             Self::Other(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(socket) => socket.fmt(f),
+            Self::Unix(socket) => socket.fmt(f),
+            Self::Other(_) => f.write_str("Other"),
         }
     }
 }
@@ -212,11 +223,7 @@ impl DerefMut for Stream {
     }
 }
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        (**self).as_fd()
-    }
-}
+delegate_wire!(Stream, |stream| (**stream));
 
 /// A socket registered with a runtime, used by shared reference, so that two tasks can use one direction
 /// each.
@@ -308,31 +315,6 @@ pub(crate) fn poll_send_file<S: Socket>(
 pub(crate) fn has_unread(socket: impl AsFd) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     rustix::net::recv(socket, &mut [0_u8; 1], flags).is_ok_and(|(_, bytes)| bytes > 0)
-}
-
-/// Which directions the peer has shut down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PeerClose {
-    None,
-    /// The peer's write side; it may still read.
-    WriteSide,
-    /// Both, by a reset.
-    Both,
-}
-
-/// Queries the kernel for a shutdown by the peer, even behind unread input. The runtime does not report this.
-pub(crate) fn peer_close(socket: impl AsFd) -> PeerClose {
-    let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
-    // Fails only for lack of memory; the next call tries again.
-    let _ = poll(&mut polled, Some(&Timespec::default()));
-    let events = polled[0].revents();
-    if events.intersects(PollFlags::ERR | PollFlags::HUP) {
-        PeerClose::Both
-    } else if events.contains(PollFlags::RDHUP) {
-        PeerClose::WriteSide
-    } else {
-        PeerClose::None
-    }
 }
 
 /// `SIOCOUTQ`, tcp(7) and unix(7).

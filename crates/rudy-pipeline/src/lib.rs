@@ -24,7 +24,6 @@ pub mod pages;
 pub mod parts;
 mod patterns;
 mod pieces;
-pub mod random;
 pub mod ranges;
 pub mod registry;
 pub mod request_state;

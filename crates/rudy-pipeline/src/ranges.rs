@@ -8,7 +8,9 @@ use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::semantics::range::{self, Ranges, Span};
 use rudy_service::{Body, BodyPiece, Response};
 
-use crate::{pages, random};
+use rudy_runtime::random;
+
+use crate::pages;
 
 /// Returns the parts of a content of this size that the fields of a GET request. `None` if they request the whole.
 pub fn requested(fields: &impl FieldLines, size: u64) -> Option<Ranges> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rudy_client::{Endpoint, background_runtime, entry_of};
 use rudy_log::ErrorLog;
+use rudy_runtime::inside;
 use rudy_upstream::{Change, Member};
 use tokio::task::JoinSet;
 
@@ -31,10 +32,10 @@ impl ProxyPool {
         for (entry, url) in (0..).zip(&*self.urls) {
             if let Some(name) = url.service() {
                 let service = Service::new(self, entry, name, table, log);
-                tasks.spawn_on(service.follow(self.resolver.clone()), &background_runtime()?);
+                tasks.spawn_on(inside(service.follow(self.resolver.clone())), &background_runtime()?);
             } else if let Some(check) = &table.health_check {
                 let checks = health::checks(&self.upstream, entry, url, check, table.send_proxy_protocol);
-                tasks.spawn_on(checks, &background_runtime()?);
+                tasks.spawn_on(inside(checks), &background_runtime()?);
             }
         }
         self.tasks.get_or_init(|| tasks);

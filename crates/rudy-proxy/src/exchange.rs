@@ -9,6 +9,7 @@ use http::{HeaderName, StatusCode};
 use rudy_client::{self, Checkout, Endpoint, Protocol, Received, RequestInfo, Start, Upload};
 use rudy_http::h1::client::{Fault, ResponseEvent};
 use rudy_message::client::RequestHead;
+use rudy_runtime::clock;
 use rudy_service::poll_time;
 
 use super::connection::Connection;
@@ -228,7 +229,7 @@ impl Protocol for Http {
     fn attempt(&self, phase: Phase) -> Option<Box<Attempt>> {
         let Start { at, attempt: number } = self.start;
         let endpoint = Some(self.endpoint.clone());
-        Some(Box::new(Attempt { number, endpoint, phase, elapsed: at.elapsed() }))
+        Some(Box::new(Attempt { number, endpoint, phase, elapsed: clock::since(at) }))
     }
 }
 

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, USER_AGENT};
 use http::uri::PathAndQuery;
@@ -15,7 +15,8 @@ use rudy_config::{Int, OneOrMany, Table, written_as_text};
 use rudy_message::BodyLength;
 use rudy_message::client::RequestHead;
 use rudy_net::proxy_header::{self, ProxiedClient};
-use rudy_pipeline::random;
+use rudy_runtime::clock;
+use rudy_runtime::random;
 use rudy_units::{Time, Timeout, visible};
 use rudy_upstream::Permit;
 use tokio::time::{sleep, timeout};
@@ -147,7 +148,7 @@ impl Checks {
                 && results.add(result.is_ok(), &self.table)
             {
                 let problem = result.as_ref().err().map(|why| -> &dyn fmt::Display { why });
-                self.upstream.pool().set_health(self.id, problem, Instant::now());
+                self.upstream.pool().set_health(self.id, problem, clock::now());
             }
             sleep(interval.mul_f64(0.9 + 0.2 * random::share())).await;
         }
@@ -176,7 +177,7 @@ impl Checks {
             body: BodyLength::Known(0),
         };
         let timeouts = Timeouts { response: self.table.timeout.0, stall: Some(self.table.timeout.0) };
-        let start = Start { at: Instant::now(), attempt: 1 };
+        let start = Start { at: clock::now(), attempt: 1 };
         let (body, no_statuses) = (Upload::default(), FailureStatuses::default());
         let exchange = Http::begin(checkout, &head, body, None, timeouts, no_statuses, start);
         let head = exchange.map_err(|cause| cause.to_string())?.head().await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use http::{Method, StatusCode};
@@ -14,6 +14,7 @@ use rudy_client::{
 use rudy_config::Int;
 use rudy_message::client::RequestHead;
 use rudy_pipeline::debug_request;
+use rudy_runtime::clock;
 use rudy_service::Observer;
 use rudy_system::watched_files::Watched;
 use rudy_upstream::MemberOptions;
@@ -91,7 +92,7 @@ impl ProxyPool {
                 priority: priority_of(*backup),
                 is_retired: false,
             };
-            upstream.pool().add(id, Endpoint::new(address, &resolver), member, Instant::now());
+            upstream.pool().add(id, Endpoint::new(address, &resolver), member, clock::now());
         }
         Arc::new(Self {
             upstream,
@@ -247,7 +248,7 @@ pub(super) fn priority_of(is_backup: bool) -> u32 {
 
 fn not_connected(cause: Cause, start: Start) -> Failure {
     let Start { at, attempt: number } = start;
-    let attempt = Attempt { number, endpoint: None, phase: Phase::Connecting, elapsed: at.elapsed() };
+    let attempt = Attempt { number, endpoint: None, phase: Phase::Connecting, elapsed: clock::since(at) };
     Failure { cause, attempt: Some(Box::new(attempt)) }
 }
 

@@ -4,10 +4,11 @@
 //! lookup, the targets stay.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rudy_client::{Answer, Endpoint, Name, Resolver, Target, entry_of, member_id, unresolved_line};
 use rudy_log::ErrorLog;
+use rudy_runtime::clock;
 use rudy_upstream::MemberOptions;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -107,7 +108,7 @@ impl Service {
         let endpoint = Endpoint::Name(name);
         if let Some(url) = pool.url_of(id) {
             options.is_retired = pool.drained.lock().contains(&url.of_member(&endpoint));
-            pool.upstream.pool().add(id, endpoint, options, Instant::now());
+            pool.upstream.pool().add(id, endpoint, options, clock::now());
             if let Some(check) = &self.table.health_check {
                 let header = self.table.send_proxy_protocol;
                 tasks.spawn(health::checks(&pool.upstream, id, url, check, header));

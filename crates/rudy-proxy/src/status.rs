@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use rudy_admin::{UpstreamState, UpstreamStatus};
 use rudy_client::Endpoint;
+use rudy_runtime::clock;
 use rudy_upstream::{Availability, Member};
 
 use super::pool::{BACKUP, ProxyPool};
@@ -22,7 +23,7 @@ impl ProxyPool {
     /// Returns the state of its upstreams, which these routes use. If a reload has removed the last route, only upstreams with requests in
     /// progress are returned.
     pub fn status(&self, routes: &[String]) -> Vec<UpstreamStatus> {
-        let now = Instant::now();
+        let now = clock::now();
         let members = self.upstream.pool().members();
         let members = members.iter().filter(|member| !routes.is_empty() || member.in_flight() > 0);
         let of_member = |member: &Arc<Member<Endpoint>>| {
@@ -53,7 +54,7 @@ impl ProxyPool {
                     self.drained.lock().insert(of_member);
                 }
                 UpstreamChange::Up => {
-                    self.upstream.pool().restore(member.id(), Instant::now());
+                    self.upstream.pool().restore(member.id(), clock::now());
                     self.drained.lock().remove(&of_member);
                 }
             }

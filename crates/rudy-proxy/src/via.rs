@@ -7,7 +7,7 @@ use http::header::VIA;
 use rudy_message::LazyHead;
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::syntax::members;
-use rudy_pipeline::random;
+use rudy_runtime::random;
 
 /// How often a request may pass this process. Proxies of several sites on one machine may lead to each other; a loop does not end.
 const PASSES_MAX: usize = 4;

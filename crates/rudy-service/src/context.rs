@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
+use rudy_runtime::clock;
 
 use crate::Observer;
 
@@ -123,7 +124,7 @@ pub fn without_interim<R>(poll: impl FnOnce() -> R) -> R {
 /// Outside of a connection it returns the current time.
 #[must_use]
 pub fn poll_time() -> Instant {
-    current_time().unwrap_or_else(Instant::now)
+    current_time().unwrap_or_else(clock::now)
 }
 
 /// Returns the time of the current poll, if a connection polls on this thread.

@@ -72,7 +72,7 @@ pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
 ///
 /// The thread is outside of a tokio runtime.
 pub async fn read_into_cache(file: Arc<File>, offset: u64, length: u64) -> io::Result<()> {
-    let read = tokio::task::spawn_blocking(move || read_through(&file, offset, length));
+    let read = rudy_runtime::blocking(move || read_through(&file, offset, length));
     read.await.map_err(io::Error::other)?
 }
 

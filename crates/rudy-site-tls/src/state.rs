@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rudy_admin::CertificateStatus;
 use rudy_config::Problem;
+use rudy_runtime::clock;
 use rudy_tls::TlsSite;
 
 use super::acme::Acme;
@@ -50,7 +50,7 @@ impl TlsState {
 
     /// Uses the keys of session tickets in this file, or keys of our own.
     pub fn use_ticket_keys(&self, file: Option<&Path>) {
-        let changed = self.key_file.lock().use_file(file, &self.sources.ticket_keys, SystemTime::now());
+        let changed = self.key_file.lock().use_file(file, &self.sources.ticket_keys, clock::utc());
         self.sources.notify(changed.map(|line| match line {
             Ok(line) | Err(line) => line,
         }));
@@ -60,7 +60,7 @@ impl TlsState {
     /// log about each, an error if the old one stays in use.
     pub fn replace_changed(&self) -> Vec<Result<String, String>> {
         self.sources.acme.challenges.refresh();
-        let keys = self.key_file.lock().update(&self.sources.ticket_keys, SystemTime::now());
+        let keys = self.key_file.lock().update(&self.sources.ticket_keys, clock::utc());
         let watched = self.watched();
         keys.into_iter()
             .chain(watched.iter().filter_map(|watched| watched.replace_changed(&self.sources)))
@@ -109,7 +109,7 @@ pub fn site(
 ) -> Option<Arc<ArcSwap<TlsSite>>> {
     let sources = &state.sources;
     let (stamps, invalid) = (definition.stamps(sources), definition.problems());
-    let now = SystemTime::now();
+    let now = clock::utc();
     let built = if invalid.is_empty() { definition.build(sources, now) } else { Err(invalid) };
     match built {
         Ok(tls) => {

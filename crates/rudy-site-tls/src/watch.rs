@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rudy_admin::{CertificateStatus, LastError};
 use rudy_config::Problem;
 use rudy_log::utc;
+use rudy_runtime::clock;
 use rudy_system::watched_files::{Seen, Stamp};
 use rudy_tls::{Certificate, TlsSite};
 
@@ -42,7 +43,7 @@ const CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
 impl Watched {
     pub(super) fn new(site: &Arc<ArcSwap<TlsSite>>, definition: Definition, stamps: Vec<Stamp>) -> Self {
-        let progress = Progress { seen: Seen::new(stamps), checked: SystemTime::now(), reported: Vec::new() };
+        let progress = Progress { seen: Seen::new(stamps), checked: clock::utc(), reported: Vec::new() };
         Self {
             site: Arc::downgrade(site),
             definition,
@@ -95,7 +96,7 @@ impl Watched {
     /// the log.
     pub(super) fn replace_changed(&self, sources: &Sources) -> Option<Result<String, String>> {
         let site = self.site.upgrade()?;
-        let (now, stamps) = (SystemTime::now(), self.definition.stamps(sources));
+        let (now, stamps) = (clock::utc(), self.definition.stamps(sources));
         let mut progress = self.progress.lock();
         let is_due = now.duration_since(progress.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
         let has_changed = progress.seen.is_outdated(&stamps);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rudy_cache::index::ObjectId;
+use rudy_runtime::clock;
 
 use crate::disk::Access;
 use crate::failure::DiskFailure;
@@ -35,7 +36,7 @@ pub(crate) fn run(inner: &Arc<Inner>) {
             // A file that cannot be removed does not keep purges waiting.
             let are_removed = remove_hidden(inner);
             let is_done = apply(inner) && forget(inner).is_ok() && are_removed;
-            retry_at = (!is_done).then(|| Instant::now() + RETRY);
+            retry_at = (!is_done).then(|| clock::now() + RETRY);
         }
         inner.signal.end_of_task();
     }
@@ -44,7 +45,7 @@ pub(crate) fn run(inner: &Arc<Inner>) {
 /// Returns when there is something to do without a signal.
 fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
     match *inner.role.read() {
-        Role::Reader => Instant::now().checked_add(LOCK_INTERVAL),
+        Role::Reader => clock::now().checked_add(LOCK_INTERVAL),
         Role::Writer { .. } => inner.purges.read().forget_at(inner.options.purge_memory).max(retry_at),
         Role::Released => None,
     }
@@ -174,7 +175,7 @@ fn apply(inner: &Arc<Inner>) -> bool {
     });
     is_applied &= walked == ControlFlow::Continue(true);
     if is_applied {
-        inner.change_purges(|purges| purges.applied(|entry| entry.number < next, Instant::now()));
+        inner.change_purges(|purges| purges.applied(|entry| entry.number < next, clock::now()));
     }
     is_applied
 }
@@ -183,7 +184,7 @@ fn apply(inner: &Arc<Inner>) -> bool {
 fn forget(inner: &Inner) -> io::Result<()> {
     let (count, is_durable) = {
         let purges = inner.purges.read();
-        let count = purges.forgettable(Instant::now(), inner.options.purge_memory);
+        let count = purges.forgettable(clock::now(), inner.options.purge_memory);
         (count, purges.entries().take(count).any(|entry| entry.is_durable))
     };
     if count == 0 {
@@ -245,7 +246,7 @@ impl Inner {
             let applied = |ids: Vec<_>| ids.into_iter().filter(|id| !self.apply_purges(*id)).count() == 0;
             if self.ids_of(key).is_ok_and(applied) {
                 let is_applied = |entry: &Entry| entry.number < next && entry.purge == *purge;
-                self.change_purges(|known| known.applied(is_applied, Instant::now()));
+                self.change_purges(|known| known.applied(is_applied, clock::now()));
             }
         }
         self.signal.apply();

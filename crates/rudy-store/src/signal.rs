@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use rudy_runtime::clock;
 
 /// What the thread has to do.
 #[derive(Debug, Default)]
@@ -85,7 +86,7 @@ impl Signal {
             if std::mem::take(&mut work.scan) {
                 return Task::Scan;
             }
-            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
             if std::mem::take(&mut work.apply) || rest == Some(Duration::ZERO) {
                 return Task::Apply;
             }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_admin::{REQUEST_BYTES_MAX, Request, Response, default_folder, socket_file_name};
+use rudy_runtime::blocking;
 use rudy_socket::file::SocketFile;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -19,7 +20,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::user::User;
@@ -200,7 +201,7 @@ async fn serve(mut stream: UnixStream, owner: u32, responder: Responder) -> io::
                 Ok(request) => {
                     // Some requests read folders.
                     let responder = responder.clone();
-                    spawn_blocking(move || (responder.0)(request)).await.map_err(io::Error::other)?
+                    blocking(move || (responder.0)(request)).await.map_err(io::Error::other)?
                 }
                 Err(error) => Response::Error(format!("unknown request: {error}")),
             }

@@ -52,7 +52,7 @@ impl Access {
 pub async fn on_pool<T: Send + 'static>(
     lookup: impl FnOnce(Access) -> Result<T, WouldBlock> + Send + 'static,
 ) -> T {
-    match tokio::task::spawn_blocking(|| lookup(Access::Blocking)).await {
+    match rudy_runtime::blocking(|| lookup(Access::Blocking)).await {
         Ok(Ok(found)) => found,
         Ok(Err(WouldBlock)) => unreachable!("lookups on the thread pool can block"),
         Err(error) => match error.try_into_panic() {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use rudy_runtime::clock;
 use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 
 use crate::Ticketer;
@@ -46,17 +46,17 @@ pub(crate) struct SessionsOfPolicy {
 
 impl StoresServerSessions for SessionsOfPolicy {
     fn put(&self, id: Vec<u8>, session: Vec<u8>) -> bool {
-        let ticket = self.ticketer.encrypt_at(&session, SystemTime::now());
+        let ticket = self.ticketer.encrypt_at(&session, clock::utc());
         ticket.is_some_and(|ticket| self.sessions.0.put(id, ticket))
     }
 
     /// For TLS 1.2, which has no early data.
     fn get(&self, id: &[u8]) -> Option<Vec<u8>> {
-        self.ticketer.decrypt_at(&self.sessions.0.get(id)?, SystemTime::now())
+        self.ticketer.decrypt_at(&self.sessions.0.get(id)?, clock::utc())
     }
 
     fn take(&self, id: &[u8]) -> Option<Vec<u8>> {
-        self.ticketer.decrypt_at(&self.sessions.0.take(id)?, SystemTime::now())
+        self.ticketer.decrypt_at(&self.sessions.0.take(id)?, clock::utc())
     }
 
     fn can_cache(&self) -> bool {

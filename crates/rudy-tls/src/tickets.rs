@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
+use rudy_runtime::clock;
 use rustls::server::ProducesTickets;
 
 /// A ticket is the name of its key, a nonce, and the encrypted state with its time of issue.
@@ -150,11 +151,11 @@ impl ProducesTickets for Ticketer {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.encrypt_at(plain, SystemTime::now())
+        self.encrypt_at(plain, clock::utc())
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.decrypt_at(cipher, SystemTime::now())
+        self.decrypt_at(cipher, clock::utc())
     }
 }
 

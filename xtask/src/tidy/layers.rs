@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-config", 1),
     ("rudy-config-derive", 0),
     ("rudy-observe", 1),
+    ("rudy-runtime", 1),
     ("rudy-socket", 1),
     ("rudy-store", 1),
     ("rudy-tls", 1),
@@ -54,14 +55,18 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Allowed dependencies within a layer: a cache decides by the fields of messages, the head of a CGI response has their syntax, HTTP/1.1
-/// and HTTP/2 carry them, an objective such as `p99<20ms` and the axis of a chart have units, and a connection calls a service.
+/// and HTTP/2 carry them, an objective such as `p99<20ms` and the axis of a chart have units, a connection calls a service, and limits,
+/// stores and tickets read the clock.
 const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
     ("rudy-cache", "rudy-message"),
     ("rudy-charts", "rudy-units"),
     ("rudy-fastcgi", "rudy-message"),
     ("rudy-http", "rudy-message"),
+    ("rudy-limit", "rudy-runtime"),
     ("rudy-net", "rudy-service"),
     ("rudy-stats", "rudy-units"),
+    ("rudy-store", "rudy-runtime"),
+    ("rudy-tls", "rudy-runtime"),
 ];
 
 /// Workspace members outside the layers. No crate may depend on them.

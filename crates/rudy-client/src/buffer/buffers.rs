@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rudy_runtime::clock;
 
 use super::BufferError;
 use super::options::{Options, default_total};
@@ -121,12 +122,14 @@ impl Buffers {
     fn total(&self) -> u64 {
         let dir = match &*self.0.files.lock() {
             Files { total: Some(total), .. } => return *total,
-            Files { default_total: Some((at, total)), .. } if at.elapsed() < FREE_SPACE_AGE => return *total,
+            Files { default_total: Some((at, total)), .. } if clock::since(*at) < FREE_SPACE_AGE => {
+                return *total;
+            }
             Files { dir, .. } => dir.clone(),
         };
         // Not under the lock: a network file system may respond slowly.
         let total = default_total(&dir, self.on_disk());
-        self.0.files.lock().default_total = Some((Instant::now(), total));
+        self.0.files.lock().default_total = Some((clock::now(), total));
         total
     }
 

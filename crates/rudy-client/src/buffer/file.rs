@@ -141,7 +141,7 @@ impl Section {
                     return Poll::Ready(Ok(piece.freeze()));
                 }
                 let file = self.file.clone();
-                none.insert(tokio::task::spawn_blocking(move || file.read(piece, at)))
+                none.insert(rudy_runtime::blocking(move || file.read(piece, at)))
             }
         };
         Pin::new(reading).poll(cx).map(|result| result.map_err(io::Error::other).flatten())

@@ -184,7 +184,7 @@ impl Buffer {
             (overflow.section.file.clone(), self.memory.pieces(), self.counted.take());
         // A request has no limit of its own: it is stored as a whole.
         let is_response = self.limit.is_some();
-        let task = tokio::task::spawn_blocking(move || {
+        let task = rudy_runtime::blocking(move || {
             let result = file.write(&buffers, &pieces, at, is_response);
             // Counted until the write has ended, even if the buffer was dropped.
             drop((pieces, counted));

@@ -83,7 +83,7 @@ impl Buffers {
 
     async fn check_space_for(&self, bytes: u64) -> Result<(), BufferError> {
         let buffers = self.clone();
-        let checked = tokio::task::spawn_blocking(move || buffers.check_space(bytes)).await;
+        let checked = rudy_runtime::blocking(move || buffers.check_space(bytes)).await;
         checked.unwrap_or_else(|error| {
             Err(BufferError::Disk { dir: self.dir(), error: io::Error::other(error) })
         })

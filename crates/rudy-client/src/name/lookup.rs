@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rudy_log::ErrorLog;
+use rudy_runtime::clock;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{sleep, timeout};
 
@@ -56,6 +57,9 @@ pub(super) struct LookupState {
 /// cannot be used: they wait for their blocking threads at the end, and a lookup may hang.
 pub fn background_runtime() -> io::Result<Handle> {
     static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+    if rudy_runtime::current().is_some() {
+        return Ok(Handle::current());
+    }
     let mut runtime = RUNTIME.lock();
     if let Some(runtime) = &*runtime {
         return Ok(runtime.handle().clone());
@@ -69,7 +73,7 @@ impl Name {
     /// Resolves the name. After a failure, the previous addresses stay.
     pub(crate) async fn look_up(&self, log: &ErrorLog) {
         self.state.send_modify(|state| {
-            (state.since, state.is_running, state.is_requested) = (Some(Instant::now()), true, false);
+            (state.since, state.is_running, state.is_requested) = (Some(clock::now()), true, false);
         });
         let answer = usable(self.resolver.addresses(&self.host, self.port).await);
         self.report(answer.as_ref().map(|answer| &*answer.records), log);
@@ -84,7 +88,7 @@ impl Name {
                     state.ttl = state.ttl.map(|ttl| ttl.min(self.timing.interval));
                 }
             }
-            (state.since, state.is_running) = (Some(Instant::now()), false);
+            (state.since, state.is_running) = (Some(clock::now()), false);
             state.ended += 1;
         });
     }
@@ -106,7 +110,7 @@ impl Name {
     pub(super) async fn refresh(&self) {
         let mut state = self.state.subscribe();
         let LookupState { since, is_running, ended, .. } = state.borrow().clone();
-        let age = since.map_or(Duration::MAX, |since| since.elapsed());
+        let age = since.map_or(Duration::MAX, clock::since);
         let mut wait_timeout = self.timing.wait_timeout;
         if is_running {
             wait_timeout = wait_timeout.saturating_sub(age);

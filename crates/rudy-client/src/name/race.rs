@@ -9,8 +9,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rudy_runtime::clock;
 use tokio::time::timeout;
 
 use super::Name;
@@ -38,7 +39,7 @@ impl Name {
     where
         F: Future<Output = io::Result<T>>,
     {
-        let waiting = self.alternatives.order(Instant::now());
+        let waiting = self.alternatives.order(clock::now());
         let mut race = Race { name: self, connect, waiting, running: Vec::new(), failed: Vec::new() };
         let connected = timeout(time, race.run()).await.unwrap_or_default();
         connected.ok_or_else(|| race.failure(time))
@@ -70,7 +71,7 @@ where
             Some(connected) = self.finish() => return Some(connected),
             () = &mut refreshed => {}
         }
-        let addresses = self.name.alternatives.order(Instant::now());
+        let addresses = self.name.alternatives.order(clock::now());
         self.waiting = addresses.into_iter().filter(|address| !self.has_tried(address)).collect();
         match self.try_waiting().await {
             Some(connected) => Some(connected),
@@ -85,7 +86,7 @@ where
             match timeout(ATTEMPT_DELAY, self.next_result()).await {
                 Ok(Some(connected)) => return Some(connected),
                 Ok(None) => {}
-                Err(_) => self.name.alternatives.avoid(address, Instant::now()),
+                Err(_) => self.name.alternatives.avoid(address, clock::now()),
             }
         }
         None
@@ -115,7 +116,7 @@ where
         .await;
         let (address, _) = self.running.swap_remove(index);
         connected
-            .inspect_err(|_| self.name.alternatives.avoid(address, Instant::now()))
+            .inspect_err(|_| self.name.alternatives.avoid(address, clock::now()))
             .map_err(|error| self.failed.push((address, error)))
             .ok()
     }

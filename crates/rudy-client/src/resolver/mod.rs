@@ -15,7 +15,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
+use rudy_runtime::blocking;
 
 use self::dns::Dns;
 pub use self::name_server::NameServer;
@@ -79,12 +79,12 @@ impl Resolver {
         let looked_up = match self {
             Self::Dns(dns) => return dns.addresses(host, port).await.map(Answer::bounded),
             Self::System | Self::Public => {
-                spawn_blocking(move || (host, port).to_socket_addrs().map(Iterator::collect))
+                blocking(move || (host, port).to_socket_addrs().map(Iterator::collect))
             }
             #[cfg(test)]
             Self::Scripted(script) => {
                 let script = script.clone();
-                spawn_blocking(move || (script.0)(&host, port))
+                blocking(move || (script.0)(&host, port))
             }
         };
         match looked_up.await {

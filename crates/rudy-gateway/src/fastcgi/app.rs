@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::{Arc, LazyLock, OnceLock};
-use std::time::Instant;
 
 use rudy_client::{
     Checkout, CheckoutError, Outgoing, RequestInfo, Selection, Start, Upload, UpstreamOptions, Wanted,
@@ -11,6 +10,7 @@ use rudy_fastcgi::{Limits, Role};
 use rudy_log::{ErrorLog, Lines};
 use rudy_message::LazyHead;
 use rudy_pipeline::debug_request;
+use rudy_runtime::clock;
 use rudy_service::{Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};
 
@@ -63,7 +63,7 @@ impl App {
             if let Some(processes) = process_options(table) {
                 return Pool::start(processes, upstream, connections, log, apps.purges().cloned());
             }
-            let output = AppOutput::new(table.name(), Some(log.clone()), Instant::now());
+            let output = AppOutput::new(table.name(), Some(log.clone()), clock::now());
             let pool = Pool::new(&table.addresses(), upstream, connections, output);
             pool.look_up_names(log)?;
             Ok(pool)

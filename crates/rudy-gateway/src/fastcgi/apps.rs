@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rudy_pipeline::registry::Registry;
+use rudy_runtime::clock;
 use rudy_system::admin::Responder;
 
 use super::AppTable;
@@ -57,7 +58,7 @@ impl Apps {
         let pools = self.fastcgi.values();
         let processes = || pools.iter().filter_map(|pool| pool.processes());
         processes().for_each(Processes::begin_kill);
-        let until = Instant::now() + KILL_TIME;
+        let until = clock::now() + KILL_TIME;
         processes().for_each(|processes| processes.wait_until(until));
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rudy_client::RequestInfo;
 use rudy_log::ErrorLog;
+use rudy_runtime::clock;
 use rudy_units::visible;
 
 /// The longest line that is logged, in bytes: enough for a message with a stack trace. The rest is cut.
@@ -80,7 +81,7 @@ impl AppOutput {
 
     /// Reports dropped lines at the end of the app.
     pub(super) fn finish(&self) {
-        self.report(&mut self.state.lock(), Instant::now());
+        self.report(&mut self.state.lock(), clock::now());
     }
 
     fn line(&self, write: fn(&ErrorLog, &str), source: &fmt::Arguments<'_>, line: &[u8], now: Instant) {

@@ -9,6 +9,7 @@ use rudy_client::{
     Checkout, CheckoutError, Endpoint, Resolver, Selection, Upstream, UpstreamAddress, UpstreamOptions,
 };
 use rudy_log::ErrorLog;
+use rudy_runtime::clock;
 use rudy_service::Observer;
 use rudy_system::admin::Responder;
 use rudy_upstream::Member;
@@ -53,7 +54,7 @@ impl Pool {
         let pool = Arc::new(Self::of(Upstream::new(options, None, ()), connections, output));
         for (id, address) in (0..).zip(addresses) {
             let endpoint = Endpoint::new(address, &Resolver::System);
-            pool.upstream.pool().add(id, endpoint, connections.each, Instant::now());
+            pool.upstream.pool().add(id, endpoint, connections.each, clock::now());
         }
         pool
     }
@@ -70,7 +71,7 @@ impl Pool {
         log: &ErrorLog,
         purges: Option<Responder>,
     ) -> io::Result<Arc<Self>> {
-        let output = AppOutput::new(processes.name.clone(), Some(log.clone()), Instant::now());
+        let output = AppOutput::new(processes.name.clone(), Some(log.clone()), clock::now());
         let pool = Arc::new_cyclic(|pool: &Weak<Self>| {
             let pool = pool.clone();
             let on_end = move |member: &Member<Endpoint>| {
@@ -140,7 +141,7 @@ impl Pool {
         // Only connections that are not accepted count as failures, so this is a success.
         checkout.record_success();
         if !checkout.is_reused() && self.query_limits.swap(false, Ordering::Relaxed) {
-            tokio::spawn(values::query_limits(Arc::downgrade(self), checkout.endpoint()));
+            rudy_runtime::spawn(values::query_limits(Arc::downgrade(self), checkout.endpoint()));
         }
         Ok(checkout)
     }
@@ -183,7 +184,7 @@ impl MemberPool for Pool {
         match event {
             Event::Up(id, socket) => {
                 let connections = self.connections.load(Ordering::Relaxed);
-                pool.add(id, Endpoint::Unix(Arc::new(socket.into())), connections, Instant::now());
+                pool.add(id, Endpoint::Unix(Arc::new(socket.into())), connections, clock::now());
                 self.grow_if_queued();
             }
             Event::Retire(id) => {
@@ -207,6 +208,6 @@ impl MemberPool for Pool {
     }
 
     fn idle_since(&self, id: MemberId) -> Option<Instant> {
-        self.upstream.pool().member(id)?.idle_since(Instant::now())
+        self.upstream.pool().member(id)?.idle_since(clock::now())
     }
 }

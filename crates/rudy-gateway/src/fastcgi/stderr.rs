@@ -1,11 +1,11 @@
 //! The stderr of an app's requests: lines for the log, each with its request.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use rudy_client::RequestInfo;
 use rudy_log::Lines;
 use rudy_message::LazyHead;
+use rudy_runtime::clock;
 use rudy_service::{Peer, poll_time};
 
 use super::app::App;
@@ -23,7 +23,7 @@ impl Stderr {
     /// Logs the lines that these bytes complete.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let (info, Some(output)) = (self.info(), self.app.output()) else { return };
-        self.lines.push(bytes, &mut |line, _| output.request_line(&info, line, Instant::now()));
+        self.lines.push(bytes, &mut |line, _| output.request_line(&info, line, clock::now()));
     }
 
     /// Describes the request for the log.
@@ -47,7 +47,7 @@ impl Stderr {
         let Self { app, head, client, lines } = self;
         let Some(output) = app.output() else { return };
         lines.finish(&mut |line, _| {
-            output.request_line(&app.info(head, *client), line, Instant::now());
+            output.request_line(&app.info(head, *client), line, clock::now());
         });
         output.request_ended(poll_time());
     }

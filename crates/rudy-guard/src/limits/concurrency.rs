@@ -7,6 +7,7 @@ use rudy_admin::LimitStatus;
 use rudy_limit::{Key, Slot, Slots};
 use rudy_pipeline::request_state::{Counted, HasRequestState};
 use rudy_pipeline::{Call, Flow, Passage, pages};
+use rudy_runtime::clock;
 
 use super::applied::{Applied, Limit};
 use super::key::KeySource;
@@ -37,7 +38,7 @@ impl Limit for ConcurrencyLimit {
     /// A request needs a slot of each limit.
     fn count(limits: &[Applied<Self>], passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let request = &passage.request;
-        let (source, now) = (KeySource::of_request(request, call), Instant::now());
+        let (source, now) = (KeySource::of_request(request, call), clock::now());
         match acquire(limits, &source, Some(&request.state().counted), now) {
             // Nearly always, for which no second list is made.
             Ok(slots) if passage.kept.slots.is_empty() => passage.kept.slots = slots,

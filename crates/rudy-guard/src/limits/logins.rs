@@ -5,12 +5,12 @@
 //! the same response as any other, however much the server knows about it already.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use rudy_limit::{Key, Slot};
 use rudy_log::ErrorLog;
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::Call;
+use rudy_runtime::clock;
 use rudy_service::{Client, Request, Response};
 
 use super::applied::Applied;
@@ -42,7 +42,7 @@ impl LoginLimits {
     ///
     /// It is over a limit.
     pub fn begin(&self, request: &Request<'_>, call: &Call<'_>) -> Result<Attempt, TooManyLogins> {
-        let (source, now) = (KeySource::of_request(request, call), Instant::now());
+        let (source, now) = (KeySource::of_request(request, call), clock::now());
         let mut attempt = Attempt { limits: Vec::new(), may_recall: true, taken: None };
         for applied in self.iter() {
             let Applied { limit, effect } = applied;
@@ -102,7 +102,7 @@ impl Attempt {
         if self.taken.is_some() {
             return Ok(());
         }
-        let now = Instant::now();
+        let now = clock::now();
         let mut taken = Vec::with_capacity(self.limits.len());
         for (position, (applied, key)) in self.limits.iter().enumerate() {
             let Applied { limit, effect } = applied;

@@ -8,6 +8,7 @@ use rudy_admin::LimitStatus;
 use rudy_limit::{Key, KeyHasher, TopKeys};
 use rudy_log::ErrorLog;
 use rudy_pipeline::exchange::note;
+use rudy_runtime::clock;
 
 use super::key::{KeySource, Keys};
 use super::status::top_keys;
@@ -89,7 +90,7 @@ impl Meter {
             shared: None,
             memory_bytes: None,
             active_keys: None,
-            top: top_keys(&self.top.list(), Instant::now()),
+            top: top_keys(&self.top.list(), clock::now()),
         }
     }
 }

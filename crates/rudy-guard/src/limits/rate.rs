@@ -9,6 +9,7 @@ use rudy_limit::{Allowance, Decision, Key, RateLimiter, Slots};
 use rudy_message::semantics::field::ChangeFields as _;
 use rudy_pipeline::request_state::{Counted, HasRequestState};
 use rudy_pipeline::{Call, Flow, Passage, pages};
+use rudy_runtime::clock;
 use rudy_service::{Request, Response};
 
 use super::applied::{Applied, Limit};
@@ -131,7 +132,7 @@ impl Over {
     /// Returns the response, and counts the request.
     pub(super) fn reject(&self, request: &Request<'_>, source: &KeySource<'_>) -> Response {
         let Self { applied: Applied { limit, effect }, key, decision } = self;
-        limit.meter.count(*key, source, *effect, Instant::now());
+        limit.meter.count(*key, source, *effect, clock::now());
         let wait = seconds(decision.retry_after.unwrap_or_default()).max(1);
         let explanation = format!("Too many requests. Try again in {}.", rudy_units::counted(wait, "second"));
         let mut response = pages::error(effect.status, request.headers(), &explanation);
@@ -154,7 +155,7 @@ impl Limit for RateLimit {
         };
         let policy = format!("{}{policy}", quoted(&settings.label()));
         Self {
-            limiter: RateLimiter::new(allowance, memory, Instant::now()),
+            limiter: RateLimiter::new(allowance, memory, clock::now()),
             pending: Arc::new(Slots::new(u32::MAX)),
             meter: Meter::new(settings, "rate limit"),
             policy,
@@ -177,7 +178,7 @@ impl Limit for RateLimit {
     fn count(limits: &[Applied<Self>], passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
         let request = &passage.request;
         let (source, counted) = (KeySource::of_request(request, call), Some(&request.state().counted));
-        let mut deciding = Deciding { request: source, counted, now: Instant::now(), fields: Vec::new() };
+        let mut deciding = Deciding { request: source, counted, now: clock::now(), fields: Vec::new() };
         if let Err(over) = deciding.take(limits) {
             return over.reject(request, &deciding.request).into();
         }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+
+use rudy_runtime::clock;
 
 use super::PASSWORD_BYTES_MAX;
 use super::cache::{Logins, Tag};
@@ -63,7 +64,7 @@ impl Check {
     /// fast as requests can be sent: it is a login that limits have to count.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
-        let is_remembered = self.logins().is_some_and(|(logins, tag)| logins.contains(&tag, Instant::now()));
+        let is_remembered = self.logins().is_some_and(|(logins, tag)| logins.contains(&tag, clock::now()));
         // An unknown user may have the name and the hash of one who was removed. The comparison takes as long.
         is_remembered && self.is_known
     }
@@ -87,7 +88,7 @@ impl Check {
     fn verify(&self) -> bool {
         let is_correct = self.hash.verify(&self.credentials.password) && self.is_known;
         if is_correct && let Some((logins, tag)) = self.logins() {
-            logins.add(tag, Instant::now());
+            logins.add(tag, clock::now());
         }
         is_correct
     }

@@ -1,12 +1,13 @@
 //! htpasswd files: users and the hashes of their passwords.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rudy_runtime::random::RandomState;
 use rudy_system::line_file::{each_line, read_text};
 use rudy_system::watched_files::{Seen, Watched, stamp};
 

@@ -3,13 +3,14 @@
 mod publish;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderValue, Method, StatusCode, header};
 use rudy_config::{Int, Problem, Table};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::methods::method_not_allowed;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Context, Handler, HandlerConfig, pages};
+use rudy_runtime::clock;
 use rudy_service::{Reply, Request, Response};
 use rudy_units::{Size, Time};
 
@@ -142,7 +143,7 @@ impl Broadcast {
         }
         match name(path) {
             Ok(name) => {
-                let topic = self.topics.subscribe(&self.site, name, Instant::now());
+                let topic = self.topics.subscribe(&self.site, name, clock::now());
                 self.subscribe.respond(&topic, request)
             }
             Err(error) => error.reject(request),
@@ -168,7 +169,7 @@ impl Broadcast {
 
     fn publishable_topic(&self, path: &RequestPath<'_>) -> Result<Arc<Topic>, TopicError> {
         let name = name(path)?;
-        let now = Instant::now();
+        let now = clock::now();
         let topic = self.topics.publish(&self.site, name, self.topics_max, self.history_timeout, now);
         topic.ok_or(TopicError::TooMany)
     }

@@ -8,7 +8,7 @@ mod template;
 mod ticks;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_config::{Int, Location, Problem, Table, Words};
@@ -17,6 +17,7 @@ use rudy_message::semantics::path::RequestPath;
 use rudy_message::syntax::parse_digits;
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, pages};
+use rudy_runtime::clock;
 use rudy_service::{Body, Reply, Request, Response};
 use rudy_units::Time;
 
@@ -145,7 +146,7 @@ impl Stream {
         let shows_path = settings.welcome.as_ref().is_some_and(Template::shows_path);
         Ok(Self {
             head: Arc::new(PreparedHead::new(StatusCode::OK, fields(table.format))),
-            spread: Spread::new(Instant::now(), settings.interval_ns),
+            spread: Spread::new(clock::now(), settings.interval_ns),
             stores_path: shows_path || settings.text.shows_path(),
             settings: Arc::new(settings),
             has_ids: table.format == StreamFormat::Sse,
@@ -167,7 +168,7 @@ impl Stream {
             // The only status that stops an `EventSource` from reconnecting (HTML §9.2.2).
             return Response::new(StatusCode::NO_CONTENT);
         }
-        let ticks = Ticks::new(self.settings.clone(), &path, self.spread.first(Instant::now()), received);
+        let ticks = Ticks::new(self.settings.clone(), &path, self.spread.first(clock::now()), received);
         Response::prepared(self.head.clone(), Body::Stream(Box::new(ticks)))
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of streams with a simulated clock.
 
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use http::Method;
 use rudy_config::from_text;

@@ -8,11 +8,12 @@ mod wakers;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use ring::{Read, Ring};
+use rudy_runtime::clock;
 use rudy_service::{BodyError, BodyPiece, BodyStream};
 use wakers::{WAKE_BATCH, Wakers};
 
@@ -63,8 +64,8 @@ impl Topic {
     /// A topic without messages.
     #[must_use]
     pub fn new(framing: Framing) -> Self {
-        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        let now = Instant::now();
+        let epoch = clock::utc().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        let now = clock::now();
         let (ring, wakers) = (Ring::default(), Wakers::default());
         let state = State { ring, wakers, published_at: now, left_at: now };
         Self { framing, epoch: u64::try_from(epoch).unwrap_or(u64::MAX), state: Mutex::new(state) }
@@ -75,7 +76,7 @@ impl Topic {
     pub fn publish(&self, batch: &Batch, history: History) -> Id {
         let mut state = self.state.lock();
         state.ring.push(batch, self.framing, self.epoch, history);
-        state.published_at = Instant::now();
+        state.published_at = clock::now();
         let number = state.ring.next() - 1;
         drop(state);
         if !batch.is_empty() {
@@ -239,7 +240,7 @@ impl Drop for Subscriber {
     fn drop(&mut self) {
         let mut state = self.topic.state.lock();
         state.wakers.release(self.slot);
-        state.left_at = Instant::now();
+        state.left_at = clock::now();
     }
 }
 

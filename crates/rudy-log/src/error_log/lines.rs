@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rudy_config::Placeholders;
+use rudy_runtime::clock;
 use rudy_units::visible;
 use serde_json::json;
 
@@ -79,7 +79,7 @@ impl Lines {
         message: impl FnOnce() -> String,
     ) -> Option<String> {
         let site = context.site.unwrap_or_default();
-        let suppressed = self.kinds.lock().count(severity, kind, site, Instant::now())?;
+        let suppressed = self.kinds.lock().count(severity, kind, site, clock::now())?;
         let message = message();
         Some(match suppressed {
             0 => message,
@@ -155,5 +155,5 @@ fn now() -> String {
     thread_local! {
         static CLOCK: RefCell<LocalClock> = RefCell::new(LocalClock::new());
     }
-    CLOCK.with_borrow_mut(|clock| clock.rfc3339(SystemTime::now()).to_owned())
+    CLOCK.with_borrow_mut(|clock| clock.rfc3339(clock::utc()).to_owned())
 }

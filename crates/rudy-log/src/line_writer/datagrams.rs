@@ -7,9 +7,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rudy_config::written_as_text;
+use rudy_runtime::clock;
 
 use crate::local_time::LocalClock;
 
@@ -151,7 +152,7 @@ impl Datagrams {
             Protocol::Syslog(_) => format!(
                 "<{}>1 {} {} {NAME} {} {} - ",
                 FACILITY * 8 + severity,
-                self.clock.rfc3339(SystemTime::now()),
+                self.clock.rfc3339(clock::utc()),
                 self.host,
                 process::id(),
                 self.kind

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
+
+use rudy_runtime::clock;
 
 use super::rotation::Rotation;
 use super::{Datagrams, LOST, LogFailure, OnLogFailure};
@@ -99,8 +100,8 @@ impl Output {
         else {
             return Vec::new();
         };
-        let tidied = rotation.tidy_when_due(Instant::now()).map_err(LogFailure::NotTidied);
-        let rotated = rotation.before_write(file, bytes, SystemTime::now()).map_err(LogFailure::NotRotated);
+        let tidied = rotation.tidy_when_due(clock::now()).map_err(LogFailure::NotTidied);
+        let rotated = rotation.before_write(file, bytes, clock::utc()).map_err(LogFailure::NotRotated);
         *is_torn &= !matches!(rotated, Ok(true));
         tidied.err().into_iter().chain(rotated.err()).collect()
     }

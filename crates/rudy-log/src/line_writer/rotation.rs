@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rudy_config::{Int, Location, Problem, Table, Words};
+use rudy_runtime::clock;
 use rudy_units::{Size, Time};
 use rustix::fs::{CWD, OFlags, RenameFlags, fcntl_getfl, fcntl_setfl, renameat_with};
 use rustix::io::Errno;
@@ -107,7 +108,7 @@ impl Rotation {
     /// Rotates the file at `path`, which is open as `file`.
     pub(crate) fn new(path: &Path, options: RotationOptions, file: &File) -> Self {
         let tidy = Tidy::new(path, options.keep, options.compression);
-        let (path, zone, tidy_at) = (path.to_owned(), TimeZone::system(), Some(Instant::now()));
+        let (path, zone, tidy_at) = (path.to_owned(), TimeZone::system(), Some(clock::now()));
         let mut rotation = Self { path, options, zone, period: None, tidy, tidy_at };
         rotation.opened(file);
         rotation

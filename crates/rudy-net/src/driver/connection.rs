@@ -1,7 +1,6 @@
 //! A connection as its service sees it, whatever protocol it speaks.
 
 use std::borrow::Cow;
-use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -9,6 +8,7 @@ use std::time::Instant;
 
 use rudy_http::h1::SuspendedConnection;
 use rudy_message::{LazyHead, Rejection, RequestHead};
+use rudy_runtime::clock;
 use rudy_service::{
     Body, Client, EndReason, Limits, LocalAddress, LocalAddressCache, Peer, Reply, Request, RequestBody,
     Response, Service, ServiceSource,
@@ -20,6 +20,7 @@ use super::record::Record;
 use crate::address_key::AddressKey;
 use crate::timers::Timer;
 use crate::transport::{Stream, Transport};
+use crate::wire::Wire;
 
 /// A connection: its client, its service and its timer. `L` is what carries it.
 pub(super) struct Connection<S, L = Stream> {
@@ -53,7 +54,7 @@ pub(super) trait Endpoint {
 
 impl Endpoint for Stream {
     fn local_address<'c>(&'c self, cache: &'c LocalAddressCache) -> LocalAddress<'c> {
-        LocalAddress::of_socket(self.as_fd(), cache)
+        Wire::local_address(self, cache)
     }
 
     fn tls(&self) -> Option<&Arc<Tls>> {
@@ -84,7 +85,7 @@ impl<S: ServiceSource, L> Connection<S, L> {
         let limits = context.source.current().limits().clone();
         let group = if is_of_many { AddressKey::unique(number) } else { AddressKey::from(&peer) };
         let timer = context.worker.timers.timer(Some(group));
-        let (local_address, suspended) = (LocalAddressCache::new(), SuspendedConnection::new(Instant::now()));
+        let (local_address, suspended) = (LocalAddressCache::new(), SuspendedConnection::new(clock::now()));
         let info = Box::new(ConnectionInfo { peer, local_address, number, limits, suspended });
         Self { io, context, timer, info }
     }

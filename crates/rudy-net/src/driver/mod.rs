@@ -22,16 +22,15 @@ mod tests;
 mod upgrade;
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use http::StatusCode;
+use rudy_runtime::clock;
 use rudy_service::listen_address::Address;
-use rudy_service::{Client, LocalAddress, Peer, Response, Service, ServiceSource, Upgrade};
+use rudy_service::{Client, Peer, Response, Service, ServiceSource, Upgrade};
 use rudy_tls::ClientHello;
 
 use self::connection::Connection;
@@ -47,9 +46,10 @@ pub use self::streams::http2_stored_bytes;
 use self::upgrade::Tunnel;
 use crate::Worker;
 use crate::active::ActiveEntry;
-use crate::close::{CloseMode, close_at_once};
+use crate::close::CloseMode;
 use crate::tls::{PlainHttp, TlsStream, Unfinished};
 use crate::transport::Stream;
+use crate::wire::{Wire, close_at_once};
 
 /// Serves a connection with this peer and number from its first byte to its close. If the future is
 /// dropped earlier, it closes the connection without waiting.
@@ -137,7 +137,7 @@ impl<S: ServiceSource> Serve<S> {
         cx: &mut Context<'_>,
         count: &mut CountForAddress<'_>,
     ) -> Poll<()> {
-        let budget = Budget::new(Instant::now());
+        let budget = Budget::new(clock::now());
         loop {
             self.state = match (&mut self.state, &mut self.http1) {
                 (State::Linger(linger), _) => return linger.poll(cx),
@@ -196,8 +196,8 @@ impl<S: ServiceSource> Connection<S> {
         let handshakes = &self.context.worker.handshakes;
         let unfinished = unfinished.get_or_insert_with(|| handshakes.begin(self.info.limits.handshakes));
         let (ConnectionContext { source, address, .. }, cache) = (&*self.context, &self.info.local_address);
-        let mut choose = |hello: &ClientHello, socket: BorrowedFd<'_>| {
-            source.current().tls_site(hello, address, &LocalAddress::of_socket(socket, cache))
+        let mut choose = |hello: &ClientHello, wire: &dyn Wire| {
+            source.current().tls_site(hello, address, &wire.local_address(cache))
         };
         match handshakes.poll_step(unfinished, cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
             Poll::Ready(Ok(())) => {
@@ -215,7 +215,7 @@ impl<S: ServiceSource> Connection<S> {
             Poll::Pending => {}
         }
         let unfinished = unfinished.clone();
-        let now = Instant::now();
+        let now = clock::now();
         let deadline = self.info.suspended.deadline(&self.info.limits.http);
         let failure = if self.context.worker.is_stopping() {
             return Poll::Ready(State::Close(CloseMode::NoLinger));

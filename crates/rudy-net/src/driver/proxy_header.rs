@@ -4,6 +4,7 @@ use std::io::IoSlice;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use rudy_runtime::clock;
 use rudy_service::{Client, Limits, Peer, ServiceSource};
 use tokio::io::ReadBuf;
 
@@ -27,7 +28,7 @@ pub(super) struct ProxyHeader {
 
 impl ProxyHeader {
     pub(super) fn new(is_from_trusted: bool) -> Self {
-        Self { bytes: Vec::new(), accepted: Instant::now(), is_from_trusted }
+        Self { bytes: Vec::new(), accepted: clock::now(), is_from_trusted }
     }
 }
 
@@ -73,11 +74,11 @@ impl<S: ServiceSource> Connection<S> {
 
     fn wait_for_proxy_header(&mut self, header: &ProxyHeader, cx: &mut Context<'_>) -> Poll<State> {
         let deadline = header.accepted + self.info.limits.proxy_header_timeout;
-        if deadline <= Instant::now() && !header.bytes.is_empty() {
+        if deadline <= clock::now() && !header.bytes.is_empty() {
             let reason = "timed out waiting for the PROXY protocol header";
             return self.reject_without_response(reason, header.accepted);
         }
-        if deadline <= Instant::now() || self.context.worker.is_stopping() {
+        if deadline <= clock::now() || self.context.worker.is_stopping() {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         if self.timer.set_idle(Some(deadline), cx.waker()) {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use http::StatusCode;
 use rudy_message::RequestHead;
+use rudy_runtime::clock;
 use rudy_service::{Client, EndReason, ExchangeOutcome, Forwarded, Observer, Service, ServiceSource};
 
 use super::connection::{Connection, Endpoint};
@@ -90,7 +91,7 @@ impl Record {
         self.status = Some(status);
         // Saves the call of the clock without an observer.
         if self.observer.is_some() {
-            self.began = Some(Instant::now());
+            self.began = Some(clock::now());
         }
     }
 
@@ -129,7 +130,7 @@ impl Record {
     }
 
     pub(super) fn outcome(&self, end_reason: EndReason) -> ExchangeOutcome {
-        let duration = self.received.elapsed();
+        let duration = clock::since(self.received);
         let wait = self.began.map_or(duration, |began| began.saturating_duration_since(self.received));
         ExchangeOutcome {
             status: self.status,
@@ -155,7 +156,7 @@ pub(super) fn report_answered<S: Service>(
     status: StatusCode,
     reason: &str,
 ) {
-    let mut record = Record::new(None, Instant::now());
+    let mut record = Record::new(None, clock::now());
     record.status = Some(status);
     service.rejected(client, reason, &record.outcome(EndReason::Completed));
 }

@@ -14,9 +14,10 @@ use super::State;
 use super::linger::Linger;
 use super::poll_context::{Budget, PollContext};
 use crate::active::ActiveEntry;
-use crate::close::{CloseMode, close_at_once};
+use crate::close::CloseMode;
 use crate::timers::Timer;
 use crate::transport::Stream;
+use crate::wire::close_at_once;
 use crate::worker::Worker;
 
 /// The connection, for the handler of the new protocol. Dropping it returns the connection to the driver,

@@ -1,8 +1,8 @@
 //! Accepts connections: one task for each listening socket of a worker.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +23,12 @@ use super::reject::Rejecter;
 use super::spawner::Spawner;
 use super::worker_runner::{OpenConnection, WorkerRunner};
 use super::{Problem, ServiceSource};
-use crate::close::{CloseMode, close_at_once};
+use crate::close::CloseMode;
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
+use crate::network::Listening;
 use crate::transport::Stream;
+use crate::wire::{Wire, close_at_once};
 
 /// Connections accepted in a row before open connections get their turn.
 const ACCEPT_BATCH: usize = 32;
@@ -39,7 +41,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A listening socket.
 pub(super) trait Incoming: Send + Sync + 'static {
-    type Io: Into<Stream> + AsFd;
+    type Io: Into<Stream> + Wire;
 
     /// Accepts the next connection. Cancel safe: dropping the future loses no connection.
     fn next(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
@@ -99,6 +101,23 @@ impl Incoming for UnixListener {
     fn close(self) {
         // The workers share the socket; it closes with the last of them.
         drop(self);
+    }
+}
+
+impl Incoming for Arc<dyn Listening> {
+    type Io = Stream;
+
+    fn next(&self) -> impl Future<Output = io::Result<(Stream, Peer)>> + Send {
+        poll_fn(|cx| self.poll_accept(cx))
+    }
+
+    fn stop_queueing(&self) -> io::Result<()> {
+        Listening::stop_queueing(&**self);
+        Ok(())
+    }
+
+    fn close(self) {
+        Listening::close(&*self);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Counts the open connections of each address, for the limit by address.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
 use parking_lot::{Mutex, MutexGuard};
+use rudy_runtime::random::RandomState;
 
 use crate::address_key::AddressKey;
 

@@ -51,7 +51,7 @@ impl Spawner for Mailboxes {
             other @ Stream::Other(_) => other,
         };
         let serving = driver::serve(io, client, context);
-        tokio::spawn(Connection { serving, open });
+        rudy_runtime::spawn(Connection { serving, open });
         None
     }
 }
@@ -59,7 +59,7 @@ impl Spawner for Mailboxes {
 /// Spawns a task that reads from a socket.
 fn mailbox(socket: impl Socket) -> Stream {
     let (owner, mailbox) = pair(socket);
-    tokio::spawn(owner.run());
+    rudy_runtime::spawn(owner.run());
     Stream::Other(Box::new(mailbox))
 }
 

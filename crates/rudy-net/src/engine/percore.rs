@@ -17,9 +17,12 @@ pub(super) fn start<S: ServiceSource>(
         let runners = runners.into_iter().enumerate();
         runners
             .map(|(index, (runner, commands))| {
+                if rudy_runtime::current().is_some() {
+                    return worker_runner::spawn_here(index, runner, commands);
+                }
                 // The connections end with the runtime.
                 let (name, ended) = (format!("rudy-core-{index}"), std::future::ready(()));
-                worker_runner::spawn((name, index), runner, commands, ended)
+                worker_runner::spawn_thread((name, index), runner, commands, ended)
             })
             .collect()
     })?;

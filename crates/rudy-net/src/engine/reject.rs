@@ -1,16 +1,15 @@
 //! Rejects connections over a limit: sends 503, and closes so that the response arrives.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_service::Limits;
-use rustix::net::SendFlags;
 use tokio::sync::Semaphore;
 
-use crate::close::{CloseMode, LingerLimits, close, close_at_once};
+use crate::close::{CloseMode, LingerLimits, close};
 use crate::transport::Stream;
 use crate::unavailable::UNAVAILABLE;
+use crate::wire::{Wire, close_at_once};
 
 /// Maximum number of rejected connections that linger at the same time. Further ones close without lingering,
 /// and a reset may destroy the response. Each costs a reserved descriptor and a task, so a flood must not
@@ -36,28 +35,22 @@ impl Rejecter {
         let Ok(permit) = self.lingering.clone().try_acquire_owned() else {
             return Self::reject_at_once(io);
         };
-        send_unavailable(&io);
+        io.send_first(UNAVAILABLE);
         let linger = LingerLimits::from(limits);
         let linger = LingerLimits {
             time: linger.time.min(LINGER_TIMEOUT),
             send_stall_timeout: linger.send_stall_timeout.min(LINGER_TIMEOUT),
             ..linger
         };
-        tokio::spawn(async move {
+        rudy_runtime::spawn(async move {
             close(io, CloseMode::Linger, linger).await;
             drop(permit);
         });
     }
 
     /// Sends 503 and closes without lingering, for lack of descriptors or tasks.
-    pub(super) fn reject_at_once(io: impl AsFd) {
-        send_unavailable(&io);
+    pub(super) fn reject_at_once(io: impl Wire) {
+        io.send_first(UNAVAILABLE);
         close_at_once(io, CloseMode::Linger);
     }
-}
-
-/// Best effort: the send buffer of a new connection is empty, so either the kernel accepts the whole response
-/// or the peer is gone.
-fn send_unavailable(io: impl AsFd) {
-    let _ = rustix::net::send(io, UNAVAILABLE, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }

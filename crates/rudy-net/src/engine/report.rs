@@ -171,7 +171,7 @@ impl ProblemReports {
         drop(counts);
         self.report(&Report::Started { problem, detail: detail() });
         let reports = self.clone();
-        tokio::spawn(async move {
+        rudy_runtime::spawn(async move {
             loop {
                 tokio::time::sleep(REPORT_PERIOD).await;
                 if !reports.report_count(problem) {

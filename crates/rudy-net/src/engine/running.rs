@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, mem};
 
 use parking_lot::Mutex;
+use rudy_runtime::clock;
+use rudy_runtime::spawn_on;
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket::file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
@@ -154,19 +156,22 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
             address: Arc::new(address.clone()),
         });
         let (runner, spawner, owns_sockets) = (runner.clone(), self.spawner.clone(), owns_sockets.clone());
+        macro_rules! accept {
+            ($listener:expr) => {
+                Acceptor { listener: $listener, context, runner, spawner, owns_socket: owns_sockets }
+                    .run(closing)
+            };
+        }
         Ok(match socket {
             Socket::Tcp(socket) => {
                 let listener = TcpListener::from_std(socket)?;
-                handle.spawn(
-                    Acceptor { listener, context, runner, spawner, owns_socket: owns_sockets }.run(closing),
-                )
+                handle.spawn(accept!(listener))
             }
             Socket::Unix(socket) => {
                 let listener = UnixListener::from_std(socket)?;
-                handle.spawn(
-                    Acceptor { listener, context, runner, spawner, owns_socket: owns_sockets }.run(closing),
-                )
+                handle.spawn(accept!(listener))
             }
+            Socket::Other(_, listener) => spawn_on(handle, accept!(listener)),
         })
     }
 
@@ -260,7 +265,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped> {
-        let until = Instant::now() + grace.min(GRACE_PERIOD_MAX);
+        let until = clock::now() + grace.min(GRACE_PERIOD_MAX);
         Box::pin(async move {
             let mut listeners = self.listeners.lock().take().unwrap_or_default();
             for listener in &mut listeners {

@@ -38,7 +38,7 @@ impl Spawner for Tasks {
         open: OpenConnection,
     ) -> Option<JoinHandle<()>> {
         let serving = driver::serve(io, client, context);
-        tokio::spawn(Connection { serving, open });
+        rudy_runtime::spawn(Connection { serving, open });
         None
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn start<S: ServiceSource>(
         runners
             .map(|(runner, commands)| {
                 let (name, aborted) = ("rudy-control".to_owned(), threads.clone().abort());
-                worker_runner::spawn((name, 0), runner, commands, aborted)
+                worker_runner::spawn_thread((name, 0), runner, commands, aborted)
             })
             .collect()
     })?;
@@ -154,7 +154,7 @@ impl Spawner for Threads {
         let permit = self.permits.clone().try_acquire_owned();
         context.worker.counters.queued.add(permit.is_err().into());
         let threads = self.clone();
-        Some(tokio::spawn(async move {
+        Some(rudy_runtime::spawn(async move {
             let permit = match permit {
                 Ok(permit) => Ok(permit),
                 Err(_) => threads.permits.clone().acquire_owned().await,

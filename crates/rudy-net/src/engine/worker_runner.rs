@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use rudy_runtime::spawn;
 use rudy_service::{Limits, Peer, WorkerThread};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
@@ -145,7 +146,7 @@ impl WorkerRunner {
     pub(super) async fn run(&self, timer_fd: TimerFd, mut commands: watch::Receiver<Command>) {
         let worker = self.worker.clone();
         // Runs until the runtime ends.
-        tokio::spawn(async move { worker.run_timers(timer_fd).await });
+        spawn(async move { worker.run_timers(timer_fd).await });
         let command = commands
             .wait_for(|command| *command != Command::Serve)
             .await
@@ -172,7 +173,7 @@ impl WorkerRunner {
 
 /// Starts a thread with its own runtime for the worker with this number. `abort` runs before the runtime ends, to end the
 /// connections that do not end with the runtime.
-pub(super) fn spawn(
+pub(super) fn spawn_thread(
     (name, number): (String, usize),
     runner: Arc<WorkerRunner>,
     commands: watch::Receiver<Command>,
@@ -197,6 +198,22 @@ pub(super) fn spawn(
         runtime.shutdown_background();
     })?;
     Ok(handle)
+}
+
+/// Runs the worker as a task on the current thread: in a simulation, which has no other. Its connections end with the simulated process.
+pub(super) fn spawn_here(
+    number: usize,
+    runner: Arc<WorkerRunner>,
+    commands: watch::Receiver<Command>,
+) -> io::Result<Handle> {
+    let runtime = Handle::current();
+    WorkerThread::enter(number, &runtime);
+    let (timer_fd, ended) = (TimerFd::new()?, NotifyEndOnDrop(runner.shared.clone()));
+    spawn(async move {
+        let _ended = ended;
+        runner.run(timer_fd, commands).await;
+    });
+    Ok(runtime)
 }
 
 /// Creates a timer descriptor registered with this runtime.

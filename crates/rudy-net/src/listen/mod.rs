@@ -12,12 +12,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::{fmt, io};
 
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket::close::close_listener;
 use rudy_socket::file::SocketFile;
 use socket2::SockRef;
+
+use crate::network::{self, Listening, Network};
 
 pub use error::ListenError;
 pub use inherited::InheritedSockets;
@@ -53,6 +56,9 @@ impl Listener {
         if let Some(listener) = inherited.take_listener(address) {
             return Ok(listener);
         }
+        if let Some(network) = network::current() {
+            return Self::of_network(address, network);
+        }
         let (bound, sockets, ownership) = match &address.endpoint {
             Endpoint::Ip(ip) => Self::tcp(address, &tcp::CandidateAddress::one(*ip), cores, is_open)?,
             Endpoint::AllInterfaces { port } => {
@@ -68,6 +74,17 @@ impl Listener {
             }
         };
         Ok(Self { address: address.clone(), bound, sockets, ownership })
+    }
+
+    fn of_network(address: &Address, network: &dyn Network) -> Result<Self, ListenError> {
+        let system = |error| ListenError::System { address: address.clone(), error };
+        let socket = Socket::Other(address.clone(), network.listen(address).map_err(system)?);
+        Ok(Self {
+            address: address.clone(),
+            bound: vec![socket.bound()],
+            sockets: vec![socket],
+            ownership: Ownership::Tcp,
+        })
     }
 
     /// Binds `address` as [`Self::bind`] does, but the kernel ignores attempts to connect until [`Self::open`]: without it, clients are
@@ -145,7 +162,7 @@ impl Listener {
 
     /// Returns the sockets, for passing them to another process.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(Socket::as_fd)
+        self.sockets.iter().filter_map(Socket::descriptor)
     }
 
     /// Returns the sockets for each worker. The TCP sockets of an address have separate queues. Each worker
@@ -172,8 +189,10 @@ impl Drop for Listener {
     fn drop(&mut self) {
         if matches!(self.ownership, Ownership::Tcp) {
             for socket in self.sockets.drain(..) {
-                if let Socket::Tcp(socket) = socket {
-                    close_listener(socket);
+                match socket {
+                    Socket::Tcp(socket) => close_listener(socket),
+                    Socket::Unix(_) => {}
+                    Socket::Other(_, socket) => socket.close(),
                 }
             }
         }
@@ -205,6 +224,8 @@ impl fmt::Display for BoundAddress {
 pub(crate) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
+    /// Of another network.
+    Other(Address, Arc<dyn Listening>),
 }
 
 impl Socket {
@@ -212,12 +233,26 @@ impl Socket {
         Ok(match self {
             Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
             Self::Unix(socket) => Self::Unix(socket.try_clone()?),
+            Self::Other(address, socket) => Self::Other(address.clone(), socket.clone()),
         })
+    }
+
+    /// Returns the descriptor, to pass to another process.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Tcp(socket) => Some(socket.as_fd()),
+            Self::Unix(socket) => Some(socket.as_fd()),
+            Self::Other(..) => None,
+        }
     }
 
     /// Whether the socket still listens: another process may have shut down a shared socket.
     pub(crate) fn is_listening(&self) -> bool {
-        SockRef::from(self).is_listener().unwrap_or(false)
+        match self {
+            Self::Tcp(socket) => SockRef::from(socket).is_listener().unwrap_or(false),
+            Self::Unix(socket) => SockRef::from(socket).is_listener().unwrap_or(false),
+            Self::Other(_, socket) => socket.is_listening(),
+        }
     }
 
     fn bound(&self) -> BoundAddress {
@@ -230,15 +265,10 @@ impl Socket {
                 let path = socket.local_addr().ok().and_then(|name| name.as_pathname().map(PathBuf::from));
                 BoundAddress::Unix(path.unwrap_or_default())
             }
-        }
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Unix(socket) => socket.as_fd(),
+            Self::Other(address, _) => match &address.endpoint {
+                Endpoint::Ip(ip) => BoundAddress::Ip(*ip),
+                _ => BoundAddress::Ip(([0, 0, 0, 0], 0).into()),
+            },
         }
     }
 }

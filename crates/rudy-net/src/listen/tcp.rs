@@ -47,7 +47,9 @@ pub(super) fn bind(
 /// Accepts connections at a socket that was bound closed.
 pub(super) fn open(socket: &super::Socket) {
     // Fails if there is no filter.
-    let _ = SockRef::from(socket).detach_filter();
+    if let Some(socket) = socket.descriptor() {
+        let _ = SockRef::from(&socket).detach_filter();
+    }
 }
 
 /// Binds the first of `candidates` that the kernel supports, without listening.

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
+use rudy_runtime::clock;
+
 use crate::address_key::AddressKey;
 
 /// One scan of all connections chooses this fraction of them as victims, so that the cost of each is small.
@@ -44,13 +46,13 @@ impl VictimQueue {
         own: usize,
         scan: impl FnOnce() -> (Vec<Candidate>, usize),
     ) -> Option<Candidate> {
-        if self.chosen.is_empty() && self.next_scan.is_none_or(|next_scan| next_scan <= Instant::now()) {
+        if self.chosen.is_empty() && self.next_scan.is_none_or(|next_scan| next_scan <= clock::now()) {
             let (candidates, slots) = scan();
             let most = (slots / BATCH_PART).max(1);
             self.chosen = choose(candidates, own, most);
             let scanned = u32::try_from(slots).unwrap_or(u32::MAX);
             let is_short = self.chosen.len() < most && slots > SMALL_SCAN;
-            self.next_scan = is_short.then(|| Instant::now() + PAUSE_PER_CONNECTION * scanned);
+            self.next_scan = is_short.then(|| clock::now() + PAUSE_PER_CONNECTION * scanned);
         }
         self.chosen.pop()
     }

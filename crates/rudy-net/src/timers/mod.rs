@@ -17,6 +17,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use rudy_runtime::clock;
 use tokio::sync::Notify;
 
 pub(crate) use self::eviction::{Candidate, VictimQueue};
@@ -54,7 +55,7 @@ impl Default for Timers {
             questions: AtomicUsize::new(0),
             answered: Condvar::new(),
             sooner: Notify::new(),
-            epoch: Instant::now(),
+            epoch: clock::now(),
         }
     }
 }
@@ -113,7 +114,7 @@ impl Timers {
                 () = timer_fd.expired(), if next.is_some() => {}
                 () = self.sooner.notified() => {}
             }
-            self.advance(Instant::now());
+            self.advance(clock::now());
         }
     }
 

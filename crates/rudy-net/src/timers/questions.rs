@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use parking_lot::MutexGuard;
+use rudy_runtime::clock;
 
 use super::Timers;
 use super::wheel::Wheel;
@@ -32,7 +33,7 @@ impl Timers {
 
     /// Waits for all answers. Returns `false` if one was missing at this time.
     pub(crate) fn wait_for_answers(&self, until: Instant) -> bool {
-        let time = until.saturating_duration_since(Instant::now());
+        let time = until.saturating_duration_since(clock::now());
         let mut wheel = self.wheel.lock();
         !self.answered.wait_while_for(&mut wheel, |wheel| wheel.unanswered() > 0, time).timed_out()
     }

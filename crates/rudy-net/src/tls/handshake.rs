@@ -1,12 +1,11 @@
 //! The handshake of a TLS connection.
 
 use std::io;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::SystemTime;
 
 use http::StatusCode;
+use rudy_runtime::clock;
 use rudy_tls::{ClientHello, Session, TlsSite, UNRECOGNIZED_NAME, explain_rejection};
 
 use super::{INPUT_BYTES_MIN, State, TlsStream};
@@ -71,7 +70,7 @@ impl TlsStream {
     fn handshake(&mut self, input: &mut [u8], choose: &mut ChooseSite<'_>) -> io::Result<()> {
         let State::Handshake(handshake) = &mut self.state else { return Ok(()) };
         if handshake.session.is_none() {
-            let choose = |hello: &ClientHello| choose(hello, self.io.as_fd());
+            let choose = |hello: &ClientHello| choose(hello, &self.io);
             handshake.session = handshake.start(input, &mut self.unsent, choose)?;
         }
         let Some((session, _)) = &mut handshake.session else {
@@ -85,7 +84,7 @@ impl TlsStream {
         if let Some((session, site)) = handshake.session.take_if(|(session, _)| session.is_usable()) {
             let tls = session.result(&site, handshake.server_name.take());
             let tls = tls.map_err(|error| invalid(error.to_string()))?;
-            if tls.client_certificate.as_ref().is_some_and(|client| !client.is_valid_at(SystemTime::now())) {
+            if tls.client_certificate.as_ref().is_some_and(|client| !client.is_valid_at(clock::utc())) {
                 return Err(invalid("the client certificate of the resumed session has expired"));
             }
             self.state = State::Established(session, Arc::new(tls));

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use rudy_runtime::clock;
 use tokio::sync::Notify;
 
 /// The CPU time that handshakes may use before the established connections get their turn: a signature with RSA 2048, or
@@ -52,10 +53,10 @@ impl Handshakes {
             self.used_up.notify_one();
             return Poll::Pending;
         }
-        let begin = Instant::now();
+        let begin = clock::now();
         let result = step(cx);
         let mut turn = self.turn.lock();
-        turn.used += begin.elapsed();
+        turn.used += clock::since(begin);
         turn.steps += 1;
         if turn.used >= TURN {
             drop(turn);

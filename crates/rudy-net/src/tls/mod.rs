@@ -8,12 +8,11 @@ mod handshakes;
 mod record_size;
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use bytes::BytesMut;
+use rudy_runtime::clock;
 use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, Tls};
 use tokio::io::ReadBuf;
 
@@ -23,6 +22,7 @@ pub(crate) use self::handshakes::{Handshakes, Unfinished};
 use self::record_size::{BATCH_BYTES_MAX, FIRST_BYTES, RecordSize};
 use crate::scratch::{Scratch, at_least};
 use crate::transport::{ChooseSite, PARTIAL_READ_BYTES, Stream, Transport};
+use crate::wire::delegate_wire;
 use crate::yield_now::yield_now;
 
 /// Room for a record that is not complete, and another one.
@@ -120,7 +120,7 @@ impl TlsStream {
         let State::Established(session, _) = &mut self.state else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let (now, mut left, mut encrypted) = (Instant::now(), limit, 0);
+        let (now, mut left, mut encrypted) = (clock::now(), limit, 0);
         let mut slices = slices.iter().map(|slice| &**slice);
         let mut slice = slices.next().unwrap_or_default();
         while left > 0 {
@@ -173,11 +173,7 @@ impl From<TlsStream> for Stream {
     }
 }
 
-impl AsFd for TlsStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.as_fd()
-    }
-}
+delegate_wire!(TlsStream, |tls| tls.io);
 
 impl Transport for TlsStream {
     fn poll_handshake(&mut self, cx: &mut Context<'_>, choose: &mut ChooseSite<'_>) -> Poll<io::Result<()>> {

@@ -17,5 +17,5 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send 
         let _permit = permit;
         work()
     };
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    rudy_runtime::blocking(work).await.map_err(io::Error::other)?
 }

@@ -8,8 +8,9 @@ use rudy_config::Table;
 use rudy_message::RequestHead;
 use rudy_service::Request;
 
+use rudy_runtime::random::bits;
+
 use crate::own_fields::replace_field;
-use crate::random::bits;
 
 /// The field of requests and responses.
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

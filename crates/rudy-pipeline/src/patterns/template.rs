@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use http::{HeaderName, HeaderValue, header};
 use rudy_message::semantics::path::RequestPath;
 use rudy_message::semantics::percent::{encode_component, encode_query};
+use rudy_runtime::clock;
 use rudy_service::{Client, Request};
 
 use super::{Maps, PathPattern};
@@ -346,7 +347,7 @@ impl Piece {
                 None => push("unix"),
             },
             Self::UnixTime => {
-                let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                let since = clock::utc().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 push(&format!("{}.{:03}", since.as_secs(), since.subsec_millis()));
             }
             Self::Field(name) => {

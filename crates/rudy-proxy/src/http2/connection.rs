@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rudy_client::Socket;
 use rudy_http::h2::client::ClientConnection;
 use rudy_http::h2::{ConnectionError, ErrorCode};
+use rudy_runtime::clock;
 use rudy_service::current_runtime;
 use tokio::runtime::Id;
 use tokio::sync::Notify;
@@ -115,7 +116,7 @@ impl End {
 impl Http2Connection {
     /// Starts HTTP/2 on a socket, and the task of the connection. It must get a request within `idle_timeout`.
     pub(crate) fn start(socket: Socket, scheme: &'static str, idle_timeout: Duration) -> Arc<Self> {
-        let (now, mut output) = (Instant::now(), BytesMut::new());
+        let (now, mut output) = (clock::now(), BytesMut::new());
         let protocol = ClientConnection::new(now, &LIMITS, &mut output);
         let address = socket.address();
         let state = State {
@@ -142,7 +143,7 @@ impl Http2Connection {
             scheme,
             opened: now,
         });
-        tokio::spawn(task::run(connection.clone(), idle_timeout));
+        rudy_runtime::spawn(task::run(connection.clone(), idle_timeout));
         connection
     }
 
@@ -202,7 +203,7 @@ impl Http2Connection {
 
     /// Returns whether nothing was received for so long that the connection may be dead.
     pub(crate) fn is_silent(&self) -> bool {
-        self.with(|state| state.last_received.elapsed() > SILENCE_MAX)
+        self.with(|state| clock::since(state.last_received) > SILENCE_MAX)
     }
 
     /// Finds out with a PING whether the upstream still responds. If it does not, the connection gets no further requests.
@@ -220,7 +221,7 @@ impl Http2Connection {
 
     /// Returns whether it should get no further requests, because it was opened long ago.
     pub(crate) fn is_old(&self) -> bool {
-        self.opened.elapsed() >= AGE_MAX
+        clock::since(self.opened) >= AGE_MAX
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -256,7 +257,7 @@ impl State {
         if let Some(pinged) = self.pinged.filter(|pinged| *pinged > self.last_received) {
             return pinged;
         }
-        let now = Instant::now();
+        let now = clock::now();
         self.protocol.ping(&mut self.output);
         self.wake_task();
         *self.pinged.insert(now)
@@ -298,7 +299,7 @@ impl State {
             self.blocked.retain(|blocked| *blocked != stream);
         }
         if self.streams.is_empty() {
-            self.idle_since = Instant::now();
+            self.idle_since = clock::now();
         }
         self.wake_task();
     }

@@ -11,6 +11,7 @@ use bytes::Buf;
 use rudy_client::{Socket, with_buffer};
 use rudy_http::h2::ErrorCode;
 use rudy_http::h2::client::{Event, HeadBuffers};
+use rudy_runtime::clock;
 use tokio::time::{Sleep, sleep_until};
 
 use super::LIMITS;
@@ -28,7 +29,7 @@ thread_local! {
 
 /// Runs a connection until it ends.
 pub(super) async fn run(connection: Arc<Http2Connection>, idle_timeout: Duration) {
-    let mut timer = pin!(sleep_until((Instant::now() + idle_timeout).into()));
+    let mut timer = pin!(sleep_until((clock::now() + idle_timeout).into()));
     poll_fn(|cx| {
         let (polled, has_received) = connection.with(|state| {
             let last_received = state.last_received;
@@ -59,7 +60,7 @@ impl State {
         idle_timeout: Duration,
     ) {
         while timer.as_mut().poll(cx).is_ready() {
-            let now = Instant::now();
+            let now = clock::now();
             let idle_end = if self.is_idle() { self.idle_since } else { now } + idle_timeout;
             let age_end = opened + AGE_MAX;
             if idle_end <= now || age_end <= now {
@@ -145,7 +146,7 @@ impl State {
         if input.is_empty() {
             return Err(End::Closed);
         }
-        self.last_received = Instant::now();
+        self.last_received = clock::now();
         let decoded = self.decode(input);
         self.wake_blocked();
         decoded

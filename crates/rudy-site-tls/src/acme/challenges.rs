@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use rudy_acme::Challenge;
 use rudy_pipeline::CHALLENGE_PATH;
+use rudy_runtime::clock;
 use rudy_service::{Request, Response};
 use rudy_tls::{TlsSite, challenge_site};
 
@@ -126,7 +127,7 @@ fn read(folder: &Path) -> HashMap<String, Challenge> {
         let name =
             entry.file_name().into_string().ok().filter(|name| name.strip_suffix(".json").is_some())?;
         let modified = entry.metadata().ok()?.modified().ok()?;
-        if SystemTime::now().duration_since(modified).is_ok_and(|age| age > AGE_MAX) {
+        if clock::utc().duration_since(modified).is_ok_and(|age| age > AGE_MAX) {
             return None;
         }
         Some((name, serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?))

@@ -7,7 +7,8 @@ use rudy_acme::{
     Authority, Challenge, ChallengeKind, Failure, Order, Publish, Published, RenewalWindow, renewal_time,
 };
 use rudy_log::utc;
-use rudy_pipeline::random;
+use rudy_runtime::clock;
+use rudy_runtime::random;
 use rudy_tls::Certificate;
 use tokio::sync::futures::Notified;
 use tokio::time::{sleep, timeout};
@@ -54,9 +55,9 @@ impl Keeper {
             let stored = self.stored();
             let due = match &stored {
                 Some(certificate) => self.due(certificate).await,
-                None => SystemTime::now(),
+                None => clock::utc(),
             };
-            if let Ok(left) = due.duration_since(SystemTime::now()).map(|left| left.min(LOOK_AGAIN))
+            if let Ok(left) = due.duration_since(clock::utc()).map(|left| left.min(LOOK_AGAIN))
                 && !left.is_zero()
             {
                 self.shared.acme.set_outlook(&self.name, Outlook { last_error: None, next: Some(due) });
@@ -78,7 +79,7 @@ impl Keeper {
 
     /// Returns when to renew a certificate.
     async fn due(&mut self, certificate: &Certificate) -> SystemTime {
-        let now = SystemTime::now();
+        let now = clock::utc();
         let is_current = |(window, since): &(RenewalWindow, SystemTime)| {
             now.duration_since(*since).is_ok_and(|age| age < window.valid_for)
         };
@@ -160,7 +161,7 @@ impl Keeper {
         self.shared.folder()?.write(&authority.directory, &self.name, &issued).map_err(Failure::local)?;
         self.forget();
         if let Some(certificate) = self.stored() {
-            let now = SystemTime::now();
+            let now = clock::utc();
             let left = certificate.not_after.duration_since(now).unwrap_or_default();
             self.earliest = now + pause_after_order(left);
             self.shared.errors.notice(&format!(
@@ -189,7 +190,7 @@ impl Keeper {
     async fn pause_after(&mut self, failure: &Failure, reload: Notified<'_>) {
         let attempt = self.attempts.next(&self.kinds, self.shared.settings.test.is_some());
         let pause = self.attempts.failed(failure.is_validation, failure.retry_after, random::share());
-        let (now, shared) = (SystemTime::now(), &self.shared);
+        let (now, shared) = (clock::utc(), &self.shared);
         let test = if attempt.is_test { ", from the test authority" } else { "" };
         let next = now + pause;
         shared.errors.error(&format!(

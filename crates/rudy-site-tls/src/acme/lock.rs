@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
+use rudy_runtime::clock;
 use rudy_system::state_dir;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// How often the holder changes the file.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -34,7 +35,7 @@ impl Lock {
     /// Waits for the lock.
     pub(super) async fn acquire(path: &Path) -> io::Result<Self> {
         let owner = owner();
-        let mut seen = (String::new(), Instant::now());
+        let mut seen = (String::new(), clock::now());
         loop {
             match state_dir::write(path, content(&owner, 0).as_bytes(), false) {
                 Ok(()) => {
@@ -46,9 +47,9 @@ impl Lock {
             }
             let Some(current) = read(path)? else { continue };
             if current != seen.0 {
-                seen = (current.clone(), Instant::now());
+                seen = (current.clone(), clock::now());
             }
-            if seen.1.elapsed() >= EXPIRY || has_ended(&current, &owner) {
+            if clock::since(seen.1) >= EXPIRY || has_ended(&current, &owner) {
                 remove_if(path, &owner, |known| known == current)?;
                 continue;
             }
@@ -111,7 +112,7 @@ fn owner() -> String {
         boot.trim(),
         namespace.display(),
         process::id(),
-        rudy_pipeline::random::bits()
+        rudy_runtime::random::bits()
     )
 }
 
@@ -135,6 +136,8 @@ fn has_ended(lock: &str, owner: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn run<T>(future: impl Future<Output = T>) -> T {

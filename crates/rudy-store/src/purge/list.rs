@@ -9,13 +9,14 @@
 //! A purge rewrites the whole file, under another name first: it is small, because the background scan applies purges soon. If the
 //! file is missing or damaged, purges may be lost. Then the store has a new seed, and all its objects are unknown: at worst a miss.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::io;
 
 use bytes::{Buf, BufMut};
 use rudy_cache::Key;
 use rudy_cache::encoding::{InvalidRecord, get_bytes, put_bytes, take};
 use rudy_cache::index::Seed;
+use rudy_runtime::random::RandomState;
 use twox_hash::XxHash3_64;
 
 use super::{Entry, Purge, Purges, Target};

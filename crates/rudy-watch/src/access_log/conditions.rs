@@ -8,8 +8,8 @@ use http::StatusCode;
 use rudy_config::{Int, OneOrMany, Table, written_as_text};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::Finished;
-use rudy_pipeline::random;
 use rudy_pipeline::routing::PathPattern;
+use rudy_runtime::random;
 use rudy_units::Timeout;
 
 /// The conditions for a line. The default is a line for each exchange.

@@ -15,7 +15,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::HeaderName;
 use http::header::HOST;
@@ -27,6 +27,7 @@ use rudy_log::{
 use rudy_message::RequestHead;
 use rudy_pipeline::digits::{write_ip, write_number};
 use rudy_pipeline::exchange::{Finished, LoggedParts, Notes, RequestInfo};
+use rudy_runtime::clock;
 use rudy_service::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
@@ -94,7 +95,7 @@ impl Format {
 
     /// Returns the line that replaces dropped ones.
     fn dropped(&self, lines: u64) -> String {
-        let (now, mut clock) = (SystemTime::now(), LocalClock::new());
+        let (now, mut clock) = (clock::utc(), LocalClock::new());
         match self {
             Self::Line(_) => template::dropped(lines, clock.combined(now)),
             Self::Json => json::dropped(lines, clock.rfc3339(now)),
@@ -264,7 +265,7 @@ impl AccessLog {
         }
         SCRATCH.with_borrow_mut(|(clock, line)| {
             line.clear();
-            let now = SystemTime::now();
+            let now = clock::utc();
             // The timestamp is the arrival of the request, as in Apache.
             let time = now.checked_sub(exchange.outcome.duration).unwrap_or(now);
             let (local, rfc3339) = clock.both(time);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rudy_admin::{Outcomes, Rates, StatusReport};
 use rudy_charts::{Axis, Entry, Key, Line, Panel, Plot, Stack};
 use rudy_observe::Process;
+use rudy_runtime::clock;
 use rudy_units::{Unit, float};
 
 use crate::metrics::BOUNDS_US;
@@ -64,7 +65,7 @@ impl History {
     /// Adds a sample. Returns the rates since the last one.
     pub(super) fn add(&mut self, report: &StatusReport) -> Rates {
         let rates = Rates::of(report, self.last.as_ref());
-        let now = Instant::now();
+        let now = clock::now();
         let connections = &report.connections;
         let sample = Sample {
             at: now,

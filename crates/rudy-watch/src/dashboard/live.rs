@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rudy_admin::Filter;
 use rudy_handlers::topic::{Batch, Framing, History as Kept, Topic};
+use rudy_runtime::clock;
 
 use super::history::History;
 use super::render::update;
@@ -66,7 +67,7 @@ impl Live {
         let mut history = History::new();
         let filter = Filter::default();
         while let Some(interval) = self.interval() {
-            let begin = Instant::now();
+            let begin = clock::now();
             let selection = Selection { filter: &filter, limit: ACTIVE, queries: false };
             if let Some(report) = activity.current(selection) {
                 let rates = history.add(&report);
@@ -75,7 +76,7 @@ impl Live {
                 batch.push(&serde_json::json!(update).to_string());
                 self.topic.publish(&batch, KEPT);
             }
-            thread::sleep(interval.saturating_sub(begin.elapsed()));
+            thread::sleep(interval.saturating_sub(clock::since(begin)));
         }
     }
 
@@ -83,7 +84,7 @@ impl Live {
     fn interval(&self) -> Option<Duration> {
         let mut running = self.running.lock();
         // A viewer subscribes before it starts the thread, so none is missed here.
-        if self.topic.is_idle(Instant::now(), LINGER) {
+        if self.topic.is_idle(clock::now(), LINGER) {
             *running = None;
         }
         *running

@@ -16,9 +16,9 @@ use rudy_config::{Problem, Table};
 use rudy_handlers::{StreamFormat, Subscribe};
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::{AllowedClients, BuildContext, Call, Handler, HandlerConfig, pages};
+use rudy_runtime::blocking;
 use rudy_service::{Reply, Request, Response};
 use rudy_units::Time;
-use tokio::task::spawn_blocking;
 
 pub use self::live::Live;
 use crate::status::{Activity, Selection};
@@ -120,7 +120,7 @@ fn page(activity: Arc<Activity>) -> Reply {
     };
     Reply::Later(Box::pin(async move {
         // Not on this thread, because the state is that of all workers. After a panic, which is logged, the page has none.
-        let report = spawn_blocking(report).await.unwrap_or_default();
+        let report = blocking(report).await.unwrap_or_default();
         let update = render::update(&report, Rates::of(&report, None), None, &[]);
         let page = include_str!("page.html")
             .replace("<!--summary-->", &update.summary)

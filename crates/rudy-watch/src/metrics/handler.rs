@@ -48,7 +48,7 @@ impl Handler for MetricsHandler {
         let text = self.text.clone();
         Reply::Later(Box::pin(async move {
             // Thousands of series take milliseconds, in which a worker would serve no other request.
-            let text = tokio::task::spawn_blocking(move || text.write(format)).await;
+            let text = rudy_runtime::blocking(move || text.write(format)).await;
             let Ok(text) = text else {
                 let explanation =
                     "The metrics cannot be shown because of a bug in the server; it has been logged.";

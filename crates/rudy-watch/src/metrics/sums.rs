@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rudy_net::engine::Model;
 use rudy_net::{ConnectionStates, Counters, Worker};
 use rudy_pipeline::exchange::{Finished, Recorder, RouteName};
+use rudy_runtime::clock;
 use serde_json::{Value, json};
 
 use super::{RequestMetrics, RequestSnapshot};
@@ -33,8 +34,8 @@ impl Metrics {
     #[must_use]
     pub fn of_workers(workers: usize) -> Self {
         Self {
-            started: Instant::now(),
-            start_time: SystemTime::now(),
+            started: clock::now(),
+            start_time: clock::utc(),
             engine: OnceLock::new(),
             requests: RequestMetrics::new(workers),
             counts_requests: AtomicBool::new(false),
@@ -53,7 +54,7 @@ impl Metrics {
 
     /// Returns the time since the start.
     pub fn uptime(&self) -> Duration {
-        self.started.elapsed()
+        clock::since(self.started)
     }
 
     /// Returns the engine after its start.
@@ -108,7 +109,7 @@ impl Metrics {
         let sum = |count: fn(&Counters) -> u64| self.sum(count);
         json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "uptime_s": self.started.elapsed().as_secs(),
+            "uptime_s": clock::since(self.started).as_secs(),
             "engine": self.engine().map(|model| model.to_string()),
             "workers": self.workers().len(),
             "connections": {

@@ -11,6 +11,7 @@ use rudy_admin::{ActiveRequest, Connections, Filter, Holder, Outcomes, Phase, St
 use rudy_message::RequestHead;
 use rudy_net::{ActiveExchange, ConnectionStates, ExchangePhase, Worker};
 use rudy_pipeline::exchange::{self, ExchangeRecord};
+use rudy_runtime::clock;
 use rudy_service::Client;
 
 use super::filter::{is_of_client, selects};
@@ -101,7 +102,7 @@ impl Activity {
         let workers = metrics.workers();
         let sum = |count: fn(&Worker) -> u64| workers.iter().map(|worker| count(worker)).sum::<u64>();
         let answers = ask(workers);
-        let now = Instant::now();
+        let now = clock::now();
         let busy_workers = (1..).zip(&answers).filter(|(_, (_, is_complete))| !is_complete);
         let busy_workers = busy_workers.map(|(number, _)| number).collect();
         let all: Vec<_> = answers.into_iter().flat_map(|(exchanges, _)| exchanges).collect();
@@ -157,7 +158,7 @@ fn kill_where(metrics: &Metrics, is_selected: impl Fn(&ExchangeRecord) -> bool) 
 /// Asks all workers what their connections wait for. Returns the exchanges of each, and whether the worker has answered.
 fn ask(workers: &[Arc<Worker>]) -> Vec<(Vec<Arc<ActiveExchange>>, bool)> {
     let questions: Vec<_> = workers.iter().map(|worker| worker.ask()).collect();
-    let until = Instant::now() + PATIENCE;
+    let until = clock::now() + PATIENCE;
     questions.into_iter().map(|question| question.answers(until)).collect()
 }
 

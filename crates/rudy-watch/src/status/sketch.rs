@@ -4,7 +4,9 @@
 //! lowest counter, with its count as the possible error. With `n` counters, every key with more than `1/n` of the weight is listed,
 //! and no count is too low.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+
+use rudy_runtime::random::RandomState;
 
 /// Maximum length of a key in bytes; longer ones are cut.
 pub(super) const KEY_BYTES_MAX: usize = 200;

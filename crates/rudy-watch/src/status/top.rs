@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rudy_admin::{TopEntry, TopLists};
 use rudy_message::RequestHead;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
+use rudy_runtime::clock;
 use rudy_service::{Client, Peer};
 
 use super::sketch::Sketch;
@@ -58,7 +59,7 @@ impl Window {
 
 impl Top {
     pub(super) fn new() -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self(Mutex::new([Window::new(now), Window::new(now)]))
     }
 
@@ -75,7 +76,7 @@ impl Top {
 
     #[cold]
     fn sample(&self, head: &RequestHead<'_>, client: &Client<'_>) {
-        let now = Instant::now();
+        let now = clock::now();
         let weight = next_stride(now);
         // A sample is not worth waiting for.
         let Some(mut windows) = self.0.try_lock() else { return };
@@ -92,7 +93,7 @@ impl Top {
 
     /// Returns the lists of the last 10 to 20 seconds.
     pub(super) fn lists(&self) -> TopLists {
-        let now = Instant::now();
+        let now = clock::now();
         let mut windows = self.0.lock();
         let [current, previous] = rotate(&mut windows, now);
         let seconds = now.saturating_duration_since(previous.began).as_secs_f64().max(0.001);

@@ -30,6 +30,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use rudy_log::ErrorLog;
+use rudy_runtime::clock;
 use rudy_system::admin::{AdminSocket, Responder};
 use rudy_system::user::User;
 use rustix::process::geteuid;
@@ -197,7 +198,7 @@ impl Processes {
     /// Returns why no process runs and starts are paused: a sentence for the log. Returns `None` if a process
     /// runs, none is requested, or it is time to try again by [`Self::grow`].
     pub(crate) fn failure(&self) -> Option<String> {
-        let (state, now) = (self.0.state.lock(), Instant::now());
+        let (state, now) = (self.0.state.lock(), clock::now());
         let Failure { why, next_start } =
             state.failure.as_ref().filter(|failure| now < failure.next_start)?;
         Some(format!("{why}; next attempt in {:.1} s", (*next_start - now).as_secs_f32()))
@@ -215,7 +216,7 @@ impl Processes {
 
     /// Waits until all processes have ended, at most until `time`.
     pub(crate) fn wait_until(&self, time: Instant) {
-        let left = time.saturating_duration_since(Instant::now());
+        let left = time.saturating_duration_since(clock::now());
         self.0.all_ended.wait_while_for(&mut self.0.state.lock(), |state| !state.has_ended, left);
     }
 

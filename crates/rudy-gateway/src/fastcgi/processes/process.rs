@@ -13,10 +13,10 @@ use std::pin::Pin;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use rudy_client::register;
 use rudy_log::Lines;
+use rudy_runtime::clock;
 use rudy_system::user::User;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -239,12 +239,12 @@ impl Process {
     }
 
     fn log(&mut self, bytes: &[u8]) {
-        let (pid, now) = (self.child.id(), Instant::now());
+        let (pid, now) = (self.child.id(), clock::now());
         self.lines.push(bytes, &mut |line, _| self.output.process_line(pid, line, now));
     }
 
     fn close_output(&mut self) {
-        let (pid, now) = (self.child.id(), Instant::now());
+        let (pid, now) = (self.child.id(), clock::now());
         self.pipe = None;
         self.lines.finish(&mut |line, _| self.output.process_line(pid, line, now));
     }

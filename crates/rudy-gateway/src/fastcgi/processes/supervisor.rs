@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use rudy_log::ErrorLog;
+use rudy_runtime::clock;
 use rudy_system::admin::AdminSocket;
 use rudy_system::user::User;
 use rustix::process::Signal;
@@ -85,7 +86,7 @@ impl Supervisor {
         if self.vacant.iter().any(VacantSocket::has_connection) {
             state.set.request_more();
         }
-        state.set.next(Instant::now(), &idle_since)
+        state.set.next(clock::now(), &idle_since)
     }
 
     /// Waits for a change or until `until`.
@@ -106,7 +107,7 @@ impl Supervisor {
             // run instead.
             () = unconstrained(processes) => yield_now().await,
             () = self.shared.0.changed.notified() => {}
-            () = sleep_until(until.unwrap_or_else(Instant::now).into()), if until.is_some() => {}
+            () = sleep_until(until.unwrap_or_else(clock::now).into()), if until.is_some() => {}
         }
     }
 
@@ -121,7 +122,7 @@ impl Supervisor {
             Ok(process) => {
                 {
                     let mut state = self.shared.0.state.lock();
-                    state.set.started(Instant::now());
+                    state.set.started(clock::now());
                     state.failure = None;
                 }
                 if self.logged.take().is_some() {
@@ -144,7 +145,7 @@ impl Supervisor {
     }
 
     fn cannot_start(&mut self, why: &str) {
-        let next_start = self.shared.0.state.lock().set.cannot_start(Instant::now());
+        let next_start = self.shared.0.state.lock().set.cannot_start(clock::now());
         let why = format!("{}: {why}", self.options.name);
         if self.logged.as_ref() != Some(&why) {
             self.log.error(&format!("{why}; retrying with growing pauses"));
@@ -155,7 +156,7 @@ impl Supervisor {
 
     /// Reports a failure if no process serves requests. None is started before `next_start`.
     fn report_failure(&mut self, why: String, next_start: Instant) {
-        if next_start.saturating_duration_since(Instant::now()) > BACKLOG_PAUSE_MAX {
+        if next_start.saturating_duration_since(clock::now()) > BACKLOG_PAUSE_MAX {
             self.vacant.clear();
         }
         {
@@ -197,7 +198,7 @@ impl Supervisor {
     }
 
     fn reap(&mut self, id: MemberId, mut process: Process) {
-        let (pid, now) = (process.pid(), Instant::now());
+        let (pid, now) = (process.pid(), clock::now());
         let status = process.reap();
         let requests = self.members.upgrade().map_or(0, |members| members.requests(id));
         let has_served = requests > 0 || process.has_emptied_backlog();

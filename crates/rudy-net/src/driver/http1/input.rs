@@ -15,7 +15,7 @@ use super::Http1;
 use super::upload::{Upload, UploadFault};
 use crate::driver::poll_context::PollContext;
 use crate::scratch::Scratch;
-use crate::transport::{PeerClose, peer_close};
+use crate::wire::{PeerClose, Wire as _};
 
 /// How often to query the kernel for a disconnect while nothing is read from the connection.
 pub(in crate::driver) const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ impl Input {
 
     /// Detects a disconnect. No event wakes the task for it, so it polls once a second ([`Self::due`]).
     fn poll_peer_close<S: ServiceSource>(&mut self, http1: &Http1<S>, now: Instant) -> Poll<InputFault> {
-        match peer_close(&http1.connection.io) {
+        match http1.connection.io.peer_close() {
             PeerClose::None => {}
             PeerClose::WriteSide => {
                 self.half_closed.get_or_insert(now);

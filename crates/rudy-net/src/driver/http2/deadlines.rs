@@ -9,7 +9,7 @@ use crate::driver::connection::Connection;
 use crate::driver::http1::PEER_CHECK_INTERVAL;
 use crate::driver::poll_context::PollContext;
 use crate::scratch::Scratch;
-use crate::transport::{PeerClose, peer_close};
+use crate::wire::{PeerClose, Wire as _};
 
 impl Http2 {
     /// Sends what is encoded, and encodes more as long as the client reads.
@@ -49,7 +49,7 @@ impl Http2 {
         }
         if self.streams.is_paused() || self.half_closed.is_some() {
             // Nothing is read, so that nothing else finds out that the client has disconnected.
-            if peer_close(&connection.io) == PeerClose::Both {
+            if connection.io.peer_close() == PeerClose::Both {
                 return Err(EndReason::PeerGone.into());
             }
             poll_cx.wake_at([now + PEER_CHECK_INTERVAL]);

@@ -1,10 +1,8 @@
 //! Switches a connection to HTTP/2.
 
-use std::time::Instant;
-
 use rudy_http::h2::{PREFACE, ServerConnection};
+use rudy_runtime::clock;
 use rudy_service::{Service, ServiceSource};
-use socket2::SockRef;
 
 use super::Http2;
 use super::protocol::Protocol;
@@ -14,6 +12,7 @@ use crate::driver::http1::Http1;
 use crate::driver::output::Output;
 use crate::driver::streams::Streams;
 use crate::scratch::Scratch;
+use crate::wire::Wire as _;
 
 /// How much of the output the kernel takes before it is acknowledged. With more, urgent responses wait behind others; with less,
 /// the kernel runs dry between two polls.
@@ -25,13 +24,12 @@ const PREFACE_START_BYTES: usize = 4;
 impl<S: ServiceSource> Connection<S> {
     /// Switches to HTTP/2. `unread` was received already.
     pub(in crate::driver) fn start_http2(&self, unread: &[u8]) -> State {
-        // Fails for Unix sockets, which have no such setting.
-        let _ = SockRef::from(&self.io).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        self.io.limit_unsent(UNSENT_BYTES_MAX);
         let mut output = Output::default();
         let mut scratch = Scratch::borrow();
         let accepts_tunnels = self.context.source.current().accepts_tunnels();
         let limits = &self.info.limits.http;
-        let machine = ServerConnection::new(Instant::now(), accepts_tunnels, limits, &mut scratch.out);
+        let machine = ServerConnection::new(clock::now(), accepts_tunnels, limits, &mut scratch.out);
         output.push(&mut scratch.out, Vec::new());
         let streams =
             Streams::new(Protocol { machine, output, frames: 1 }, self.context.worker.active.kills());

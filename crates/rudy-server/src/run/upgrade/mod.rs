@@ -18,6 +18,7 @@ use std::{mem, process};
 use rudy_admin::RunningServer;
 use rudy_net::engine::{self, Stopped};
 use rudy_net::listen::Listener;
+use rudy_runtime::clock;
 use rudy_service::listen_address::Endpoint;
 use rudy_system::admin::AdminSocket;
 use tokio::time::{sleep, timeout};
@@ -156,7 +157,7 @@ impl Server {
         listeners: Vec<Listener>,
         pending: &[Action],
     ) -> Result<Self, Exit> {
-        let (began, grace) = (Instant::now(), self.config.shutdown_timeout.0);
+        let (began, grace) = (clock::now(), self.config.shutdown_timeout.0);
         self.runtime.block_on(self.engine.hand_over_listeners());
         let admin_socket = self.config.admin_socket.as_ref().map(|socket| socket.0.clone());
         self.context.release_caches(RunningServer { socket: admin_socket, pid: Some(successor.pid()) });
@@ -208,7 +209,7 @@ impl Server {
     ) -> Result<Stopped, String> {
         let Self { runtime, signals, engine, retired, context, access_logs, .. } = self;
         let mut waiter = Waiter { watch, signals, errors: &context.errors, logs: access_logs.as_ref() };
-        let remaining = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let remaining = |deadline: Instant| deadline.saturating_duration_since(clock::now());
         runtime.block_on(async {
             // After a stop signal no process takes over, so idle connections may close.
             waiter.run_until(pin!(sleep(remaining(idle_deadline)))).await?;
