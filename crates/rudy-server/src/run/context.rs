@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use rudy_admin::{RunningServer, StatusReport};
+use rudy_admin::{RunningServer, StatusReport, UpstreamStatus};
 use rudy_caching::Caches;
 use rudy_client::buffer::Buffers;
 use rudy_gateway::fastcgi::Apps;
@@ -81,13 +81,28 @@ impl Context {
         })
     }
 
+    /// Opens the access logs of a configuration.
+    pub(super) fn open_access_logs(&self, config: &Config) -> Result<Option<AccessLogs>, Failure> {
+        AccessLogs::open(&config.access_logs(), &self.errors)
+            .map_err(|error| Failure::Cannot(error.to_string()))
+    }
+
+    /// Lets the dashboard, the metrics and purges of apps ask for the current app.
+    pub(super) fn serve_admin(&self, current_app: &Arc<CurrentApp>) {
+        let (reporting, of_app) = (self.clone(), current_app.clone());
+        self.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
+        let (writing, of_app) = (self.clone(), current_app.clone());
+        self.set_metrics_source(move |format| of_app.current().metrics(writing.resources(), format));
+        self.apps.respond_to_purges(self.responder(current_app));
+    }
+
     /// What outlives a configuration.
     pub(super) fn resources(&self) -> &Resources {
         &self.resources
     }
 
     /// Sets what writes the metrics for Prometheus.
-    pub(super) fn set_metrics_source(&self, source: impl Fn(Format) -> String + Send + Sync + 'static) {
+    fn set_metrics_source(&self, source: impl Fn(Format) -> String + Send + Sync + 'static) {
         self.resources.of::<MetricsText>().set_source(source);
     }
 
@@ -112,7 +127,7 @@ impl Context {
             rudy_admin::Request::KillClient { address } => {
                 self.killed(Activity::kill_client(&self.metrics, address), address)
             }
-            rudy_admin::Request::Upstreams => rudy_admin::Response::Upstreams(app.upstreams(&self.proxies)),
+            rudy_admin::Request::Upstreams => rudy_admin::Response::Upstreams(self.upstreams(app)),
             rudy_admin::Request::Limits => {
                 rudy_admin::Response::Limits(self.resources.of::<Limits>().status())
             }
@@ -131,12 +146,14 @@ impl Context {
         }
     }
 
+    /// Returns the state of all upstreams; `app` is the current configuration.
+    pub(super) fn upstreams(&self, app: &App) -> Vec<UpstreamStatus> {
+        app.upstreams(&self.proxies)
+    }
+
     /// Returns the state of the server; `app` is the current configuration.
     pub(super) fn status(&self, selection: Selection<'_>, app: &App) -> StatusReport {
-        StatusReport {
-            upstreams: app.upstreams(&self.proxies),
-            ..self.activity.report(&self.metrics, selection)
-        }
+        StatusReport { upstreams: self.upstreams(app), ..self.activity.report(&self.metrics, selection) }
     }
 
     fn killed(&self, count: usize, what: &str) -> rudy_admin::Response {
@@ -156,7 +173,7 @@ impl Context {
             UpstreamChange::Up => "gets requests",
         };
         self.errors.notice(&format!("by `rudy upstreams`, {} {done}", visible(name)));
-        rudy_admin::Response::Upstreams(app.upstreams(&self.proxies))
+        rudy_admin::Response::Upstreams(self.upstreams(app))
     }
 
     /// Creates the folders for certificates from an authority.

@@ -6,6 +6,9 @@ use std::thread;
 /// Runs `work` in a thread of its own, as a reload does. glibc gives it an arena of its own. So what a reload frees is not between what
 /// outlives it, such as pools and caches, which the main thread opens: only whole pages are returned.
 pub(super) fn in_own_arena<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    if rudy_runtime::current().is_some() {
+        return work();
+    }
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 

@@ -19,7 +19,9 @@ mod reload;
 mod sandbox;
 mod server;
 mod service_manager;
+mod serving;
 mod signals;
+pub mod simulated;
 mod upgrade;
 
 use std::fs;

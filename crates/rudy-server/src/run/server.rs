@@ -8,46 +8,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rudy_log::{ErrorLog, open_to_append};
-use rudy_net::engine::{self, Engine, Report, Stopped};
-use rudy_net::listen::{InheritedSockets, ListenError, Listener};
-use rudy_service::ServiceSource as _;
-use rudy_service::listen_address::{Address, Endpoint};
+use rudy_net::engine::{Engine, Stopped};
+use rudy_net::listen::{InheritedSockets, Listener};
+use rudy_service::listen_address::Endpoint;
 use rudy_site_tls::acme::Renewals;
 use rudy_socket::raise_descriptor_limit;
 use rudy_system::admin::AdminSocket;
 use rudy_system::openat2;
 use rudy_system::watched_files::INTERVAL;
-use rudy_watch::access_log::AccessLogs;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::check::inaccessible_to;
 use super::context::Context;
-use super::current_app::CurrentApp;
 use super::engines::{abort_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::init::is_below_first;
 use super::privileges::{RUNS_AS_ROOT, is_root_by_default};
 use super::sandbox::Sandbox;
 use super::service_manager::{self, State};
+use super::serving::Serving;
 use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
-use super::{Options, announce, memory, privileges, sandbox};
+use super::{Options, announce, privileges, sandbox};
 use crate::config::Config;
 
 /// A running server.
 pub(super) struct Server {
     pub(super) options: Options,
-    /// The configuration in effect.
-    pub(super) config: Config,
-    pub(super) context: Context,
-    pub(super) access_logs: Option<AccessLogs>,
-    pub(super) inherited: Arc<InheritedSockets>,
+    pub(super) serving: Serving,
     /// The sandbox, if enabled.
     pub(super) sandbox: Option<Sandbox>,
-    pub(super) current_app: Arc<CurrentApp>,
-    pub(super) engine: Box<dyn Engine>,
     /// Engines that no longer accept connections and finish their own ones, each until its deadline.
     pub(super) retired: Vec<Box<dyn Engine>>,
     pub(super) signals: Signals,
@@ -110,88 +102,68 @@ impl Server {
         let context =
             Context::new(&config.error_log, workers).map_err(|error| Failure::Cannot(error.to_string()))?;
         report_panics(&context.errors);
-        context.errors.mask(config.placeholders());
-        context.buffers.set(config.buffer.clone());
         if let Some((path, file)) = key_log {
             context.write_key_log(&path, file);
         }
-        context.prepare_renewals(&config)?;
-        let access_logs = open_access_logs(&config, &context.errors)?;
-        let app = memory::in_own_arena(|| context.build_app(&config, access_logs.as_ref()))?;
-        let current_app = CurrentApp::new(app);
-        // The certificates can be used. Connections wait while the applications start.
-        listeners.iter().for_each(Listener::open);
-        context.use_ticket_keys(&config);
-        let (reporting, of_app) = (context.clone(), current_app.clone());
-        context.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
-        let (writing, of_app) = (context.clone(), current_app.clone());
-        context.set_metrics_source(move |format| of_app.current().metrics(writing.resources(), format));
-        context.apps.respond_to_purges(context.responder(&current_app));
         if let Err(error) = descriptors {
             context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
-        let (apps, app) = (context.apps.clone(), current_app.current());
-        let start = || {
-            context.start_apps(&app)?;
-            let engine = start_engine(&options_of_engine, &current_app, &context)?;
-            let has_terminal = io::stderr().is_terminal();
-            let (current_app, context) = (current_app.clone(), context);
-            let server = Self {
-                options,
-                config,
-                context,
-                access_logs,
-                inherited,
-                sandbox,
-                current_app,
-                engine,
-                retired: Vec::new(),
-                signals,
-                command_line,
-                admin: None,
-                renewals: Renewals::default(),
-                runtime,
-                reading: None,
-                stopped: None,
-                has_terminal,
-            };
-            let admin = server
-                .open_admin_socket(&server.config, server.signals.predecessor().map(Predecessor::pid))?;
-            server.open(listeners)?;
-            let mut server = Self { admin, ..server };
-            server.context.renew(&mut server.renewals, &server.config);
-            Ok(server)
+        let apps = context.apps.clone();
+        let serving = Serving::start(config, context, inherited, &listeners, &options_of_engine)?;
+        let has_terminal = io::stderr().is_terminal();
+        let mut server = Self {
+            options,
+            serving,
+            sandbox,
+            retired: Vec::new(),
+            signals,
+            command_line,
+            admin: None,
+            renewals: Renewals::default(),
+            runtime,
+            reading: None,
+            stopped: None,
+            has_terminal,
         };
         // Wait until the started apps have ended, so that their socket folders are removed.
-        start().inspect_err(|_| apps.stop())
+        server.open(listeners).inspect_err(|_| apps.stop())?;
+        Ok(server)
     }
 
     /// Accepts connections and prints the addresses.
-    fn open(&self, listeners: Vec<Listener>) -> Result<(), Failure> {
+    fn open(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
+        let replaces = self.signals.predecessor().map(Predecessor::pid);
+        self.admin = self.open_admin_socket(&self.serving.config, replaces)?;
         for listener in listeners {
-            self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
+            self.serving.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
         }
-        let listening = self.engine.listeners();
+        let listening = self.serving.engine.listeners();
         self.log_notices();
         if self.sandbox.as_ref().is_some_and(Sandbox::is_partial) {
-            self.context.errors.notice(sandbox::PARTIAL);
+            self.serving.context.errors.notice(sandbox::PARTIAL);
         }
         if let Some(notice) = openat2::notice() {
-            self.context.errors.notice(&notice);
+            self.serving.context.errors.notice(&notice);
         }
-        if is_root_by_default(&self.config) {
-            self.context.errors.notice(RUNS_AS_ROOT);
+        if is_root_by_default(&self.serving.config) {
+            self.serving.context.errors.notice(RUNS_AS_ROOT);
         }
-        if !self.inherited.is_empty()
-            && !self.config.addresses().iter().any(|a| matches!(a.endpoint, Endpoint::Inherited { .. }))
+        if !self.serving.inherited.is_empty()
+            && !self
+                .serving
+                .config
+                .addresses()
+                .iter()
+                .any(|a| matches!(a.endpoint, Endpoint::Inherited { .. }))
         {
             let unused =
                 "sockets passed by the service manager are not used: no `listen` address is `systemd`";
-            self.context.errors.notice(unused);
+            self.serving.context.errors.notice(unused);
         }
         // A failure to print is not a reason to stop.
-        let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &listening);
+        let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.serving.config, &listening);
         self.report_ready();
+        self.serving.context.renew(&mut self.renewals, &self.serving.config);
         Ok(())
     }
 
@@ -201,23 +173,15 @@ impl Server {
         config: &Config,
         replaces: Option<u32>,
     ) -> Result<Option<AdminSocket>, Failure> {
-        let (path, responder) = (config.admin_socket.as_deref(), self.context.responder(&self.current_app));
+        let (path, responder) =
+            (config.admin_socket.as_deref(), self.serving.context.responder(&self.serving.current_app));
         let what = format!("open the admin socket {}", path.unwrap_or(Path::new("")).display());
         let socket =
             AdminSocket::open(path, replaces, &self.runtime, responder).map_err(Failure::cannot(&what))?;
         if socket.is_some() {
-            self.context.activity.turn_on();
+            self.serving.context.activity.turn_on();
         }
         Ok(socket)
-    }
-
-    /// Binds all addresses, or none.
-    pub(super) fn bind(&self, addresses: &[Address]) -> Result<Vec<Listener>, Failure> {
-        addresses.iter().map(|address| self.bind_one(address).map_err(Failure::Listen)).collect()
-    }
-
-    pub(super) fn bind_one(&self, address: &Address) -> Result<Listener, ListenError> {
-        Listener::bind(address, self.engine.workers().len(), &self.inherited)
     }
 
     /// Handles signals until one stops the server.
@@ -226,16 +190,16 @@ impl Server {
             if let Some(stop) = self.stopped.take() {
                 return self.stop(stop);
             }
-            let watches = self.context.watches_files(&self.config);
+            let watches = self.serving.context.watches_files(&self.serving.config);
             let action = self.runtime.block_on(async {
                 tokio::select! {
                     action = self.signals.next() => Some(action),
-                    never = watch_files(&self.context, &mut self.reading), if watches => match never {},
-                    _ = self.engine.ended() => None,
+                    never = watch_files(&self.serving.context, &mut self.reading), if watches => match never {},
+                    _ = self.serving.engine.ended() => None,
                 }
             });
             let Some(action) = action else {
-                self.context.errors.bug("all worker threads have ended");
+                self.serving.context.errors.bug("all worker threads have ended");
                 self.close_logs();
                 // Do not wait for a file system that hangs.
                 self.runtime.shutdown_background();
@@ -252,7 +216,7 @@ impl Server {
                 Action::Upgrade => self.request_upgrade(),
                 Action::ReopenLog => {
                     self.reopen_logs();
-                    self.context.errors.notice("SIGUSR1: the access log was reopened");
+                    self.serving.context.errors.notice("SIGUSR1: the access log was reopened");
                 }
             }
             if self.signals.take_upgrade() {
@@ -265,13 +229,14 @@ impl Server {
     }
 
     pub(super) fn log_notices(&self) {
-        let lost = self.config.user.as_ref().map(|user| inaccessible_to(&self.config, user));
-        self.config
+        let lost = self.serving.config.user.as_ref().map(|user| inaccessible_to(&self.serving.config, user));
+        self.serving
+            .config
             .notices()
             .iter()
             .chain(lost.iter().flatten())
-            .for_each(|notice| self.context.errors.notice(notice));
-        self.context.log_notices();
+            .for_each(|notice| self.serving.context.errors.notice(notice));
+        self.serving.context.log_notices();
     }
 
     /// Stops accepting connections, finishes requests in progress, and stops the app processes, until `shutdown_timeout` or a
@@ -281,17 +246,17 @@ impl Server {
         if let Some(predecessor) = self.signals.predecessor() {
             predecessor.stopping();
         }
-        let grace = self.config.shutdown_timeout.0;
-        self.context.errors.notice(&format!(
+        let grace = self.serving.config.shutdown_timeout.0;
+        self.serving.context.errors.notice(&format!(
             "{}: stopping; requests in progress have {} s to finish, a second signal stops at once",
             first.name,
             grace.as_secs_f32()
         ));
         let (exit, stopped) = self.runtime.block_on(async {
             tokio::select! {
-                stopped = stop_engines(&*self.engine, &self.retired, grace) => (Exit::Done, stopped),
-                second = second_stop(&mut self.signals, &self.context.errors) => {
-                    (Exit::Signal(second.number), abort_engines(&*self.engine, &self.retired).await)
+                stopped = stop_engines(&*self.serving.engine, &self.retired, grace) => (Exit::Done, stopped),
+                second = second_stop(&mut self.signals, &self.serving.context.errors) => {
+                    (Exit::Signal(second.number), abort_engines(&*self.serving.engine, &self.retired).await)
                 }
             }
         });
@@ -302,7 +267,7 @@ impl Server {
     /// Stops the app processes, after their requests have finished or were aborted.
     pub(super) fn end_apps(&mut self, exit: Exit) -> Exit {
         if matches!(exit, Exit::Signal(_)) {
-            self.context.apps.kill();
+            self.serving.context.apps.kill();
             return exit;
         }
         match self.stop_apps() {
@@ -314,9 +279,9 @@ impl Server {
     /// Logs the result, closes the logs and returns the exit code.
     pub(super) fn close(self, exit: Exit, stopped: Stopped) -> Exit {
         match stopped.aborted {
-            0 => self.context.errors.notice("stopped"),
-            1 => self.context.errors.notice("stopped; 1 connection was aborted"),
-            cut => self.context.errors.notice(&format!("stopped; {cut} connections were aborted")),
+            0 => self.serving.context.errors.notice("stopped"),
+            1 => self.serving.context.errors.notice("stopped; 1 connection was aborted"),
+            cut => self.serving.context.errors.notice(&format!("stopped; {cut} connections were aborted")),
         }
         self.close_logs();
         // Do not wait for a process that does not end even after SIGKILL, or for a file system that hangs.
@@ -326,27 +291,27 @@ impl Server {
 
     /// Stops the app processes and waits until they have ended. A second signal kills them.
     fn stop_apps(&mut self) -> Exit {
-        let apps = self.context.apps.clone();
+        let apps = self.serving.context.apps.clone();
         let stopping = self.runtime.spawn_blocking(move || apps.stop());
         let second = self.runtime.block_on(async {
             tokio::select! {
                 // An error means a panic, which is logged.
                 _ = stopping => None,
-                second = second_stop(&mut self.signals, &self.context.errors) => Some(second),
+                second = second_stop(&mut self.signals, &self.serving.context.errors) => Some(second),
             }
         });
         second.map_or(Exit::Done, |second| {
-            self.context.apps.kill();
+            self.serving.context.apps.kill();
             Exit::Signal(second.number)
         })
     }
 
     /// Flushes the logs. The access log comes first, because its errors go to the error log.
     fn close_logs(&self) {
-        if let Some(logs) = &self.access_logs {
+        if let Some(logs) = &self.serving.access_logs {
             logs.close();
         }
-        self.context.errors.close();
+        self.serving.context.errors.close();
     }
 
     pub(super) fn notify_service_manager(&self, state: State) {
@@ -354,7 +319,7 @@ impl Server {
             return;
         }
         if let Err(error) = service_manager::notify(state) {
-            self.context.errors.recurring_error(
+            self.serving.context.errors.recurring_error(
                 "cannot notify the service manager",
                 &format!("cannot notify the service manager (NOTIFY_SOCKET): {error}"),
             );
@@ -417,35 +382,9 @@ fn open_key_log() -> Result<(PathBuf, File), Failure> {
     file.map(|file| (path, file)).map_err(Failure::cannot(&what))
 }
 
-pub(super) fn open_access_logs(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLogs>, Failure> {
-    AccessLogs::open(&config.access_logs(), errors).map_err(|error| Failure::Cannot(error.to_string()))
-}
-
-pub(super) fn start_engine(
-    options: &engine::Options,
-    current_app: &Arc<CurrentApp>,
-    context: &Context,
-) -> Result<Box<dyn Engine>, Failure> {
-    let reporter = reporter(&context.errors);
-    let engine = engine::start(options, current_app.clone(), reporter)
-        .map_err(Failure::cannot("start the worker threads"))?;
-    context.metrics.set_engine(options.model, engine.workers().to_vec());
-    Ok(engine)
-}
-
 fn take_inherited() -> Result<InheritedSockets, Failure> {
     let [pid, count, names] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].map(|name| env::var(name).ok());
     InheritedSockets::from_env(pid.as_deref(), count.as_deref(), names.as_deref()).map_err(Failure::Listen)
-}
-
-/// Logs the reports of the engine.
-fn reporter(errors: &ErrorLog) -> Arc<dyn engine::Reporter> {
-    let errors = errors.clone();
-    Arc::new(move |report: &Report| match report {
-        Report::Started { .. } | Report::Ongoing { .. } => errors.error(&report.to_string()),
-        Report::Resolved { .. } => errors.notice(&report.to_string()),
-        Report::ConnectionPanicked => errors.bug(&report.to_string()),
-    })
 }
 
 /// Logs each panic on one line, because a panic ends only its connection.

@@ -30,8 +30,9 @@ use self::waiter::{Waiter, Watch};
 use super::engines::{abort_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::outcome;
-use super::server::{Server, start_engine};
+use super::server::Server;
 use super::service_manager::State;
+use super::serving::{Serving, start_engine};
 use super::signals::{Action, Stop};
 
 /// The environment variable with the id of the process to replace. If it is set, standard input is the channel to that process.
@@ -67,7 +68,7 @@ impl Server {
     pub(super) fn request_upgrade(&mut self) {
         self.signals.request_upgrade();
         if let Some(predecessor) = self.signals.predecessor() {
-            self.context.errors.notice(&format!(
+            self.serving.context.errors.notice(&format!(
                 "SIGUSR2: the upgrade begins when process {} has finished its requests and ended",
                 predecessor.pid()
             ));
@@ -78,7 +79,7 @@ impl Server {
     pub(super) fn upgrade(mut self) -> Result<Self, Exit> {
         self.notify_service_manager(State::Reloading);
         let mut pending = Vec::new();
-        let started = match self.engine.share_listeners() {
+        let started = match self.serving.engine.share_listeners() {
             Ok(listeners) => self.start_successor(&listeners, &mut pending).map(|start| (start, listeners)),
             Err(error) => Err(format!("cannot share the listening sockets: {error}")),
         };
@@ -89,8 +90,8 @@ impl Server {
             Ok((Start::Stop(stop), _)) => return Err(self.stop(stop)),
             Ok((Start::Failed(why), _)) | Err(why) => {
                 let outcome = format!("upgrade failed: {why}; this process continues");
-                self.context.errors.error(&format!("SIGUSR2: {outcome}"));
-                outcome::report(&self.signals, Err(&self.context.errors.masked(&outcome)));
+                self.serving.context.errors.error(&format!("SIGUSR2: {outcome}"));
+                outcome::report(&self.signals, Err(&self.serving.context.errors.masked(&outcome)));
                 self.reopen_admin_socket();
             }
         }
@@ -114,7 +115,9 @@ impl Server {
                 "the sandbox does not allow starting programs; restart Rudy to run a new binary".to_owned()
             );
         }
-        let Self { runtime, signals, context, config, inherited, command_line, .. } = self;
+        let Self {
+            runtime, signals, serving: Serving { context, config, inherited, .. }, command_line, ..
+        } = self;
         runtime.block_on(async {
             let mut successor = Successor::start(command_line)?;
             let pid = successor.pid();
@@ -157,13 +160,15 @@ impl Server {
         listeners: Vec<Listener>,
         pending: &[Action],
     ) -> Result<Self, Exit> {
-        let (began, grace) = (clock::now(), self.config.shutdown_timeout.0);
-        self.runtime.block_on(self.engine.hand_over_listeners());
-        let admin_socket = self.config.admin_socket.as_ref().map(|socket| socket.0.clone());
-        self.context.release_caches(RunningServer { socket: admin_socket, pid: Some(successor.pid()) });
+        let (began, grace) = (clock::now(), self.serving.config.shutdown_timeout.0);
+        self.runtime.block_on(self.serving.engine.hand_over_listeners());
+        let admin_socket = self.serving.config.admin_socket.as_ref().map(|socket| socket.0.clone());
+        self.serving
+            .context
+            .release_caches(RunningServer { socket: admin_socket, pid: Some(successor.pid()) });
         successor.transfer_ownership();
         let outcome = format!("process {} has replaced process {}", successor.pid(), process::id());
-        self.context.errors.notice(&format!(
+        self.serving.context.errors.notice(&format!(
             "SIGUSR2: {outcome}; requests in progress here have {} s to finish",
             grace.as_secs_f32()
         ));
@@ -184,13 +189,13 @@ impl Server {
                     "process {pid} has ended: {why}; process {} accepts connections again",
                     process::id()
                 );
-                self.context.errors.error(&message);
-                self.context.reclaim_caches();
+                self.serving.context.errors.error(&message);
+                self.serving.context.reclaim_caches();
                 self.reopen_admin_socket();
                 match self.accept_again(listeners) {
                     Ok(()) => Ok(self),
                     Err(failure) => {
-                        self.context.errors.error(&failure.summary());
+                        self.serving.context.errors.error(&failure.summary());
                         let exit = self.end_apps(Exit::CannotRun);
                         Err(self.close(exit, Stopped { aborted: 0 }))
                     }
@@ -207,7 +212,8 @@ impl Server {
         idle_deadline: Instant,
         deadline: Instant,
     ) -> Result<Stopped, String> {
-        let Self { runtime, signals, engine, retired, context, access_logs, .. } = self;
+        let Self { runtime, signals, serving, retired, .. } = self;
+        let Serving { engine, context, access_logs, .. } = serving;
         let mut waiter = Waiter { watch, signals, errors: &context.errors, logs: access_logs.as_ref() };
         let remaining = |deadline: Instant| deadline.saturating_duration_since(clock::now());
         runtime.block_on(async {
@@ -247,7 +253,7 @@ impl Server {
             });
         } else if watch.successor_ended || successor.has_ended() {
             // This process cannot accept connections again. Its exit code makes a service manager restart the server.
-            self.context.errors.error(&format!("process {} has ended", successor.pid()));
+            self.serving.context.errors.error(&format!("process {} has ended", successor.pid()));
             exit = Exit::CannotRun;
         } else {
             // The main process changes only now, because until here this process could have taken over.
@@ -258,7 +264,7 @@ impl Server {
 
     /// Stops the app processes, and forwards signals until they have ended.
     fn end_old_apps(&mut self, watch: &mut Watch) {
-        let Self { runtime, signals, context, access_logs, .. } = self;
+        let Self { runtime, signals, serving: Serving { context, access_logs, .. }, .. } = self;
         let mut waiter = Waiter { watch, signals, errors: &context.errors, logs: access_logs.as_ref() };
         runtime.block_on(async {
             let apps = context.apps.clone();
@@ -279,37 +285,37 @@ impl Server {
             return;
         }
         // The server also works without the socket.
-        match self.open_admin_socket(&self.config, None) {
+        match self.open_admin_socket(&self.serving.config, None) {
             Ok(admin) => self.admin = admin,
-            Err(failure) => self.context.errors.error(&failure.summary()),
+            Err(failure) => self.serving.context.errors.error(&failure.summary()),
         }
     }
 
     /// Accepts connections again after the new process has ended.
     fn accept_again(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
-        if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
+        if self.serving.engine.workers().iter().any(|worker| worker.is_stopping()) {
             // As many workers as before, for which the pools of connections were made.
-            let cores = NonZeroUsize::new(self.engine.workers().len());
-            let options = engine::Options { cores, ..self.config.engine.for_start() };
-            let engine = start_engine(&options, &self.current_app, &self.context)?;
+            let cores = NonZeroUsize::new(self.serving.engine.workers().len());
+            let options = engine::Options { cores, ..self.serving.config.engine.for_start() };
+            let engine = start_engine(&options, &self.serving.current_app, &self.serving.context)?;
             self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
-            self.retired.push(mem::replace(&mut self.engine, engine));
+            self.retired.push(mem::replace(&mut self.serving.engine, engine));
         }
-        let mut from_service_manager = self.config.addresses();
+        let mut from_service_manager = self.serving.config.addresses();
         from_service_manager.retain(|address| matches!(address.endpoint, Endpoint::Inherited { .. }));
-        let listeners = listeners.into_iter().chain(self.bind(&from_service_manager)?);
+        let listeners = listeners.into_iter().chain(self.serving.bind(&from_service_manager)?);
         for listener in listeners {
             if listener.is_listening() {
-                self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
+                self.serving.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
             } else {
                 let message = format!(
                     "stopped listening on {}: the ended process had shut the socket down",
                     listener.address()
                 );
-                self.context.errors.error(&message);
+                self.serving.context.errors.error(&message);
             }
         }
-        self.engine.take_ownership();
+        self.serving.engine.take_ownership();
         Ok(())
     }
 
@@ -323,17 +329,20 @@ impl Server {
 
     /// Takes ownership of the sockets, and closes those that this process does not use.
     pub(super) fn take_ownership(&self) {
-        self.engine.take_ownership();
-        for listener in self.inherited.take_unused() {
+        self.serving.engine.take_ownership();
+        for listener in self.serving.inherited.take_unused() {
             let address = listener.address().clone();
             // Accept the connections that the kernel has queued first, as a reload does.
-            if let Err(error) = self.engine.listen(listener) {
-                self.context.errors.error(&format!("cannot accept queued connections on {address}: {error}"));
+            if let Err(error) = self.serving.engine.listen(listener) {
+                self.serving
+                    .context
+                    .errors
+                    .error(&format!("cannot accept queued connections on {address}: {error}"));
                 continue;
             }
-            self.engine.take_ownership();
-            self.runtime.block_on(self.engine.stop_listening(&address));
-            self.context.errors.notice(&format!("stopped listening on {address}"));
+            self.serving.engine.take_ownership();
+            self.runtime.block_on(self.serving.engine.stop_listening(&address));
+            self.serving.context.errors.notice(&format!("stopped listening on {address}"));
         }
     }
 }

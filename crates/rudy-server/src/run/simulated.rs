@@ -1,0 +1,120 @@
+//! A server without a process around it, for simulations: no signals, no admin socket, no user, one worker on the current thread.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rudy_log::ErrorLogOptions;
+use rudy_net::listen::{InheritedSockets, Listener};
+use rudy_net::network;
+use rudy_service::ServiceSource as _;
+
+use super::context::Context;
+use super::exit::Failure;
+use super::serving::Serving;
+use crate::config::Config;
+
+/// A running server on a [network](rudy_net::network) in memory.
+pub struct SimulatedServer(Serving);
+
+/// What a server still holds. All counts are zero when it has finished all requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Open connections of clients.
+    pub connections: u64,
+    /// Requests in progress at upstreams, and those that wait for one.
+    pub upstream_requests: usize,
+    /// Bytes of request bodies that connections of HTTP/2 store.
+    pub stored_bytes: u64,
+    /// Panics since the start.
+    pub panics: u64,
+}
+
+impl SimulatedServer {
+    /// Starts a server with a configuration file, on the sockets of another one if it replaces that.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot start.
+    ///
+    /// # Panics
+    ///
+    /// The current thread is on the kernel's network.
+    pub async fn start(file: &Path, inherited: Vec<Listener>) -> Result<Self, String> {
+        assert!(network::current().is_some(), "a simulated server has a simulated network");
+        let start = async {
+            let config = load(file)?;
+            let mut sockets = InheritedSockets::default();
+            for listener in inherited {
+                sockets.add_listener(listener);
+            }
+            let options = config.engine.for_start().with_known_cores();
+            let context = Context::new(&ErrorLogOptions::default(), options.worker_count())
+                .map_err(|error| Failure::Cannot(error.to_string()))?;
+            let bind = |address| Listener::bind_closed(address, 1, &sockets).map_err(Failure::Listen);
+            let listeners = config.addresses().iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+            let serving = Serving::start(config, context, Arc::new(sockets), &listeners, &options)?;
+            serving.listen(listeners).await?;
+            Ok(serving)
+        };
+        start.await.map(Self).map_err(|failure: Failure| failure.summary())
+    }
+
+    /// Reloads with a configuration file.
+    ///
+    /// # Errors
+    ///
+    /// Why the configuration is unchanged.
+    pub async fn reload(&mut self, file: &Path) -> Result<(), String> {
+        self.try_reload(file).await.map_err(|failure| failure.summary())
+    }
+
+    async fn try_reload(&mut self, file: &Path) -> Result<(), Failure> {
+        let config = load(file)?;
+        let logs = self.0.logs_for(&config)?;
+        let app = self.0.context.build_app(&config, logs.as_ref())?;
+        self.0.context.start_apps(&app)?;
+        self.0.switch(config, app, logs).await
+    }
+
+    /// Returns the listeners, for a server that replaces this one.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be duplicated.
+    pub fn share_listeners(&self) -> Result<Vec<Listener>, String> {
+        self.0.engine.share_listeners().map_err(|error| error.to_string())
+    }
+
+    /// Leaves the listeners to the server that has them too.
+    pub async fn hand_over_listeners(&self) {
+        self.0.engine.hand_over_listeners().await;
+    }
+
+    /// Becomes the only owner of the listeners.
+    pub fn take_ownership(&self) {
+        self.0.engine.take_ownership();
+    }
+
+    /// Stops: idle connections close, requests in progress have this time to finish. Returns how many connections were left.
+    pub async fn stop(&self, grace: Duration) -> u64 {
+        self.0.engine.stop(grace).await.aborted
+    }
+
+    /// Returns what the server holds.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        let workers = self.0.engine.workers();
+        let upstreams = self.0.context.upstreams(&self.0.current_app.current());
+        Held {
+            connections: workers.iter().map(|worker| worker.connection_states().open).sum(),
+            upstream_requests: upstreams.iter().map(|upstream| upstream.active).sum(),
+            stored_bytes: rudy_net::http2_stored_bytes(),
+            panics: workers.iter().map(|worker| worker.counters.panics.get()).sum(),
+        }
+    }
+}
+
+fn load(file: &Path) -> Result<Config, Failure> {
+    Config::load(file).map_err(Failure::Config)
+}

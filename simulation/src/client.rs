@@ -1,0 +1,270 @@
+//! A client that speaks HTTP/1.1, well or not. It does not use the server's own parsers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{sleep, timeout};
+
+use crate::judge::Judge;
+use crate::network::{End, SimNetwork};
+use crate::request::Resource;
+use crate::trace::Trace;
+
+/// No response of the world takes longer: every wait of the server ends before.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// A client, with all its connections.
+pub(crate) struct Client {
+    pub(crate) name: String,
+    pub(crate) network: &'static SimNetwork,
+    pub(crate) judge: Arc<Judge>,
+    pub(crate) trace: Arc<Trace>,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) address: SocketAddr,
+    pub(crate) server: SocketAddr,
+    /// How many requests it sends.
+    pub(crate) requests: u32,
+    /// The number of its first request.
+    pub(crate) first_id: u64,
+    /// How often it misbehaves, of 1,000 requests.
+    pub(crate) faults_per_mille: u32,
+}
+
+/// How a client sends a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behaviour {
+    Follows,
+    /// It sends the head in pieces, with this pause.
+    Slow(Duration),
+    /// It ends its side after the request.
+    HalfCloses,
+    /// It resets the connection after the request.
+    Resets,
+    /// It goes in the middle of the head.
+    Leaves,
+    /// It sends something that is no request.
+    Lies,
+}
+
+/// A request and what the response must be.
+struct Request {
+    id: u64,
+    method: &'static str,
+    resource: Resource,
+    upload: usize,
+}
+
+impl Client {
+    /// Sends all requests.
+    pub(crate) async fn run(mut self) {
+        let mut connection = None;
+        for number in 0..self.requests {
+            sleep(Duration::from_micros(self.random.u64(..200_000))).await;
+            let request = self.request(self.first_id + u64::from(number));
+            let behaviour = self.behaviour();
+            if behaviour != Behaviour::Follows {
+                self.judge.count(|counts| counts.disturbances += 1);
+            }
+            self.trace.tell(&format!(
+                "{}: request {} ({} {}), {behaviour:?}",
+                self.name,
+                request.id,
+                request.method,
+                request.resource.path()
+            ));
+            self.judge.begins(request.id, request.method != "POST");
+            connection = match timeout(PATIENCE, self.exchange(connection.take(), &request, behaviour)).await
+            {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(error)) => {
+                    self.trace.tell(&format!("{}: request {}: {error}", self.name, request.id));
+                    self.judge.count(|counts| counts.broken += 1);
+                    None
+                }
+                Err(_) => {
+                    self.judge.fault(format!("request {} has no end within {PATIENCE:?}", request.id));
+                    None
+                }
+            };
+        }
+    }
+
+    fn request(&mut self, id: u64) -> Request {
+        let length = match self.random.u32(..10) {
+            0 => 0,
+            1..7 => self.random.usize(1..2_000),
+            7..9 => self.random.usize(1..60_000),
+            _ => self.random.usize(1..600_000),
+        };
+        let resource = Resource { number: self.random.u64(..40), length, is_chunked: self.random.bool() };
+        let (method, upload) = match self.random.u32(..10) {
+            0 => ("HEAD", 0),
+            1 | 2 => ("POST", self.random.usize(..100_000)),
+            _ => ("GET", 0),
+        };
+        Request { id, method, resource, upload }
+    }
+
+    fn behaviour(&mut self) -> Behaviour {
+        if self.random.u32(..1000) >= self.faults_per_mille {
+            return Behaviour::Follows;
+        }
+        match self.random.u32(..5) {
+            0 => Behaviour::Slow(Duration::from_millis(self.random.u64(1..3_000))),
+            1 => Behaviour::HalfCloses,
+            2 => Behaviour::Resets,
+            3 => Behaviour::Leaves,
+            _ => Behaviour::Lies,
+        }
+    }
+
+    /// Sends a request and checks its response. Returns the connection if it can have another request.
+    async fn exchange(
+        &mut self,
+        connection: Option<End>,
+        request: &Request,
+        behaviour: Behaviour,
+    ) -> io::Result<Option<End>> {
+        let mut end = match connection {
+            Some(end) => end,
+            None => self.network.dial(self.address, self.server).await?,
+        };
+        let head = format!(
+            "{} /origin/{} HTTP/1.1\r\nHost: site.test\r\nX-Request: {}\r\nContent-Length: {}\r\n\r\n",
+            request.method,
+            request.resource.path(),
+            request.id,
+            request.upload
+        );
+        match behaviour {
+            Behaviour::Lies => end.write_all(b"GET / HTTP/1.1\r\nHost : x\r\n\r\n").await?,
+            Behaviour::Leaves => {
+                end.write_all(&head.as_bytes()[..head.len() / 2]).await?;
+                return Ok(None);
+            }
+            Behaviour::Slow(pause) => {
+                for piece in head.as_bytes().chunks(head.len() / 4) {
+                    end.write_all(piece).await?;
+                    sleep(pause).await;
+                }
+            }
+            _ => end.write_all(head.as_bytes()).await?,
+        }
+        end.write_all(&vec![b'u'; request.upload]).await?;
+        match behaviour {
+            Behaviour::HalfCloses => end.shutdown().await?,
+            Behaviour::Resets => {
+                sleep(Duration::from_micros(self.random.u64(..300_000))).await;
+                end.reset_on_close();
+                return Ok(None);
+            }
+            _ => {}
+        }
+        let goes_on = self.receive(&mut end, request, behaviour).await?;
+        Ok((goes_on && behaviour == Behaviour::Follows).then_some(end))
+    }
+
+    /// Receives a response. Returns whether the connection stays open.
+    async fn receive(&mut self, end: &mut End, request: &Request, behaviour: Behaviour) -> io::Result<bool> {
+        let mut received = Vec::new();
+        let head_end = loop {
+            if let Some(at) = received.windows(4).position(|window| window == b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.read(end, &mut received).await?;
+        };
+        let head = String::from_utf8_lossy(&received[..head_end]).to_ascii_lowercase();
+        received.drain(..head_end);
+        let status: u16 = head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let field = |name: &str| {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.find_map(|(own, value)| (own == name).then(|| value.trim().to_owned()))
+        };
+        let is_of_origin = status == 200;
+        if is_of_origin && field("x-request") != Some(request.id.to_string()) {
+            self.judge.fault(format!("request {} got the response of {:?}", request.id, field("x-request")));
+        }
+        if !is_of_origin && behaviour == Behaviour::Follows && !matches!(status, 502..=504) {
+            self.judge.fault(format!("request {} got status {status}", request.id));
+        }
+        let length = field("content-length").and_then(|length| length.parse::<usize>().ok());
+        let body = if request.method == "HEAD" {
+            Some(0)
+        } else if field("transfer-encoding").is_some() {
+            self.receive_chunks(end, &mut received).await?
+        } else {
+            self.receive_length(end, &mut received, length).await?
+        };
+        if is_of_origin && request.method != "HEAD" {
+            self.judge.check_bytes(request.id, request.resource, 0, &received);
+            if body != Some(request.resource.length) {
+                self.judge.fault(format!(
+                    "request {}: {body:?} bytes of {:?} without an error",
+                    request.id, request.resource
+                ));
+            }
+        }
+        self.trace.tell(&format!("{}: request {} got {status} with {body:?} bytes", self.name, request.id));
+        self.judge.count(|counts| {
+            counts.responses += 1;
+            counts.errors += u64::from(status >= 500);
+        });
+        Ok(field("connection").as_deref() != Some("close"))
+    }
+
+    async fn receive_length(
+        &mut self,
+        end: &mut End,
+        received: &mut Vec<u8>,
+        length: Option<usize>,
+    ) -> io::Result<Option<usize>> {
+        while length.is_none_or(|length| received.len() < length) {
+            match self.read(end, received).await {
+                Err(error) if length.is_none() && error.kind() == io::ErrorKind::UnexpectedEof => break,
+                read => read?,
+            }
+        }
+        if length.is_some_and(|length| received.len() > length) {
+            self.judge.fault(format!("{} bytes follow a response", received.len() - length.unwrap_or(0)));
+        }
+        Ok(Some(received.len()))
+    }
+
+    /// Receives a chunked body, whose bytes it leaves in `received`.
+    async fn receive_chunks(&mut self, end: &mut End, received: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        let mut body = Vec::new();
+        loop {
+            let line_end = loop {
+                if let Some(at) = received.windows(2).position(|window| window == b"\r\n") {
+                    break at;
+                }
+                self.read(end, received).await?;
+            };
+            let size = std::str::from_utf8(&received[..line_end]).ok();
+            let Some(size) = size.and_then(|size| usize::from_str_radix(size, 16).ok()) else {
+                self.judge.fault("a chunk has no size".to_owned());
+                return Ok(None);
+            };
+            while received.len() < line_end + 2 + size + 2 {
+                self.read(end, received).await?;
+            }
+            body.extend_from_slice(&received[line_end + 2..line_end + 2 + size]);
+            received.drain(..line_end + 2 + size + 2);
+            if size == 0 {
+                *received = body;
+                return Ok(Some(received.len()));
+            }
+        }
+    }
+
+    /// Reads some bytes.
+    async fn read(&mut self, end: &mut End, received: &mut Vec<u8>) -> io::Result<()> {
+        if end.read_buf(received).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Decides whether what happened may happen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::content::byte;
+use crate::request::Resource;
+use crate::trace::Trace;
+
+/// What went wrong, and all that is counted.
+pub struct Judge {
+    trace: Arc<Trace>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    faults: Vec<String>,
+    /// How often each request has reached an application.
+    reached: BTreeMap<u64, u32>,
+    /// The requests that may reach one again, because they are safe.
+    repeatable: BTreeMap<u64, bool>,
+    counts: Counts,
+}
+
+/// What has happened in a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that clients have begun.
+    pub requests: u64,
+    /// Complete responses.
+    pub responses: u64,
+    /// Those with an error of the server, such as 502.
+    pub errors: u64,
+    /// Connections that ended without a response, or in one.
+    pub broken: u64,
+    /// What clients, applications and the operator did to disturb.
+    pub disturbances: u64,
+}
+
+impl Judge {
+    /// Creates a judge that has seen nothing.
+    #[must_use]
+    pub fn new(trace: Arc<Trace>) -> Self {
+        Self { trace, state: Mutex::default() }
+    }
+
+    /// Notes a fault of the server.
+    pub fn fault(&self, text: String) {
+        self.trace.tell(&format!("FAULT: {text}"));
+        self.state.lock().faults.push(text);
+    }
+
+    /// Returns the faults.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        self.state.lock().faults.clone()
+    }
+
+    /// Returns what has happened.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.state.lock().counts
+    }
+
+    /// Counts something.
+    pub fn count(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut self.state.lock().counts);
+    }
+
+    /// A client begins a request. One that `is_repeatable` may reach an application more than once (RFC 9110 §9.2.2).
+    pub fn begins(&self, id: u64, is_repeatable: bool) {
+        let mut state = self.state.lock();
+        state.repeatable.insert(id, is_repeatable);
+        state.counts.requests += 1;
+    }
+
+    /// A request has reached an application.
+    pub fn reached_origin(&self, id: u64) {
+        let mut state = self.state.lock();
+        let times = state.reached.entry(id).or_default();
+        *times += 1;
+        let (times, known) = (*times, state.repeatable.get(&id).copied());
+        drop(state);
+        match known {
+            None => self.fault(format!("an application got request {id}, which no client has sent")),
+            Some(false) if times > 1 => {
+                self.fault(format!(
+                    "request {id} must not be repeated, but reached an application {times} times"
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    /// A client has received a part of a body, from this offset on.
+    pub fn check_bytes(&self, id: u64, resource: Resource, offset: usize, bytes: &[u8]) {
+        let wrong = bytes.iter().enumerate().find(|(at, own)| **own != byte(resource.number, offset + at));
+        if let Some((at, own)) = wrong {
+            self.fault(format!("request {id}: byte {} of {resource:?} is {own}", offset + at));
+        } else if offset + bytes.len() > resource.length {
+            self.fault(format!("request {id}: more than the {} bytes of {resource:?}", resource.length));
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The whole server in a simulation: one thread, virtual time, a network in memory, and a seed that decides everything.
+//!
+//! [`run()`] makes a world from a seed: a server with a configuration, applications behind it, clients that follow the protocols and
+//! clients that do not. A [`Judge`](judge::Judge) decides whether what happens may happen. The same seed gives the same
+//! [trace](trace::Trace), whose story says what happened.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod content;
+pub mod judge;
+pub mod network;
+mod origin;
+mod process;
+mod request;
+mod run;
+pub mod trace;
+
+pub use run::{Options, Outcome, run};

@@ -1,0 +1,59 @@
+//! Runs seeds of the simulation.
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use rudy_sim::{Options, Outcome, run};
+
+/// Simulates the whole server: one thread, virtual time, and a seed that decides everything.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The seeds, as in `0..500`, or one seed, whose story is printed
+    #[arg(default_value = "0..100", value_parser = seeds)]
+    seeds: Range<u64>,
+    /// Runs each seed twice, and compares the hashes
+    #[arg(long)]
+    twice: bool,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
+    match text.split_once("..") {
+        Some((first, end)) => Ok(number(first)?..number(end)?),
+        None => number(text).map(|seed| seed..seed + 1),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "it is a command")]
+fn main() -> ExitCode {
+    let Arguments { seeds, twice } = Arguments::parse();
+    let keeps_story = seeds.end - seeds.start == 1;
+    let (begin, mut requests, mut failed) = (Instant::now(), 0, 0_u64);
+    let mut hours = 0.0;
+    for seed in seeds.clone() {
+        let outcome = run(Options { seed, keeps_story });
+        requests += outcome.counts.requests;
+        hours += outcome.time.as_secs_f64() / 3600.0;
+        outcome.story.iter().for_each(|line| println!("{line}"));
+        let again = twice.then(|| run(Options { seed, keeps_story }));
+        if !outcome.faults.is_empty() {
+            failed += 1;
+            println!("seed {seed}: {}", outcome.faults.join("; "));
+        }
+        if let Some(Outcome { hash, events, .. }) = again
+            && hash != outcome.hash
+        {
+            failed += 1;
+            println!("seed {seed}: two runs differ: {} and {events} events", outcome.events);
+        }
+    }
+    let time = begin.elapsed().as_secs_f64();
+    println!(
+        "{} seeds, {failed} failed; {requests} requests in {hours:.1} simulated hours and {time:.1} s: {:.0} requests per second",
+        seeds.end - seeds.start,
+        requests as f64 / time
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

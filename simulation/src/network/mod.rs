@@ -1,0 +1,281 @@
+//! A network in memory: every delay, loss and split of what is sent comes from a seed.
+//!
+//! A connection is reliable and ordered, as TCP is; what it does not decide is when bytes arrive, in which pieces, how many the sender's
+//! buffer takes, and whether the connection breaks. One task delivers what is under way, in the order of its time.
+
+mod end;
+mod listener;
+mod pipe;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rudy_net::engine::BoxFuture;
+use rudy_net::network::{Listening, Network};
+use rudy_net::transport::Stream;
+use rudy_service::Peer;
+use rudy_service::listen_address::{Address, Endpoint};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+pub use self::end::End;
+pub use self::listener::Listener;
+use self::pipe::{Connection, Side};
+use crate::trace::Trace;
+
+/// How a client waits before it sends another SYN (RFC 6298 §2: one second).
+const SYN_RETRY: Duration = Duration::from_secs(1);
+
+/// What a network does with what it carries.
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    /// The shortest and the longest time that a piece is under way, in microseconds.
+    pub delay_us: (u64, u64),
+    /// The share of connections that break at some time, of 1,000.
+    pub broken_per_mille: u32,
+    /// How much the buffers of a connection hold, in each direction.
+    pub buffer_bytes: usize,
+    /// Whether reads and writes take fewer bytes than they could.
+    pub is_choppy: bool,
+    /// How many connections the server may have before it is out of descriptors.
+    pub descriptors: usize,
+}
+
+/// A network.
+pub struct SimNetwork {
+    state: Mutex<State>,
+    pub(crate) conditions: Conditions,
+    pub(crate) trace: Arc<Trace>,
+    due: Notify,
+}
+
+struct State {
+    random: fastrand::Rng,
+    listeners: BTreeMap<SocketAddr, Arc<Listener>>,
+    under_way: BinaryHeap<Reverse<Delivery>>,
+    connections: u64,
+    deliveries: u64,
+    /// Connections that the server has accepted or opened, and not closed.
+    of_server: usize,
+}
+
+/// Something that arrives at a time. Pieces of one direction stay in order.
+struct Delivery {
+    at: Instant,
+    number: u64,
+    connection: Weak<Connection>,
+    to: Side,
+    what: What,
+}
+
+/// What arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// This many bytes of those under way.
+    Bytes(usize),
+    /// The end of the input.
+    End,
+    /// A reset.
+    Reset,
+}
+
+impl PartialEq for Delivery {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Delivery {}
+
+impl PartialOrd for Delivery {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Delivery {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl SimNetwork {
+    /// Creates a network whose chance is that of `random`.
+    #[must_use]
+    pub fn new(random: fastrand::Rng, conditions: Conditions, trace: Arc<Trace>) -> Self {
+        let state = State {
+            random,
+            listeners: BTreeMap::new(),
+            under_way: BinaryHeap::new(),
+            connections: 0,
+            deliveries: 0,
+            of_server: 0,
+        };
+        Self { state: Mutex::new(state), conditions, trace, due: Notify::new() }
+    }
+
+    /// Delivers what is under way, for as long as it is polled.
+    pub async fn run(&self) {
+        loop {
+            let next = self.state.lock().under_way.peek().map(|delivery| delivery.0.at);
+            match next {
+                Some(at) if at <= Instant::now() => {
+                    let delivery = self.state.lock().under_way.pop();
+                    if let Some(Reverse(delivery)) = delivery
+                        && let Some(connection) = delivery.connection.upgrade()
+                    {
+                        connection.arrive(delivery.to, delivery.what);
+                    }
+                }
+                Some(at) => tokio::select! {
+                    () = sleep_until(at) => {}
+                    () = self.due.notified() => {}
+                },
+                None => self.due.notified().await,
+            }
+        }
+    }
+
+    /// Returns a random number below `end`.
+    pub(crate) fn below(&self, end: usize) -> usize {
+        self.state.lock().random.usize(..end.max(1))
+    }
+
+    /// Returns whether something happens that does so `per_mille` times of 1,000.
+    fn happens(&self, per_mille: u32) -> bool {
+        self.state.lock().random.u32(..1000) < per_mille
+    }
+
+    fn delay(&self) -> Duration {
+        let (least, most) = self.conditions.delay_us;
+        Duration::from_micros(self.state.lock().random.u64(least..=most))
+    }
+
+    /// Sends something that arrives later, but not before what was sent earlier. Returns when it does.
+    pub(crate) fn send(
+        &self,
+        connection: &Arc<Connection>,
+        to: Side,
+        what: What,
+        not_before: Instant,
+    ) -> Instant {
+        let at = not_before.max(Instant::now() + self.delay());
+        let mut state = self.state.lock();
+        state.deliveries += 1;
+        let number = state.deliveries;
+        let connection = Arc::downgrade(connection);
+        state.under_way.push(Reverse(Delivery { at, number, connection, to, what }));
+        drop(state);
+        self.due.notify_one();
+        at
+    }
+
+    /// Opens a listener that is not the server's.
+    ///
+    /// # Errors
+    ///
+    /// The address is in use.
+    pub fn open(&'static self, address: SocketAddr) -> io::Result<Arc<Listener>> {
+        let mut state = self.state.lock();
+        if state.listeners.get(&address).is_some_and(|listener| listener.is_listening()) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let listener = Arc::new(Listener::new(self));
+        state.listeners.insert(address, listener.clone());
+        Ok(listener)
+    }
+
+    /// Connects, as a client of the server or of another listener.
+    ///
+    /// # Errors
+    ///
+    /// Nothing listens there.
+    pub async fn dial(&'static self, from: SocketAddr, to: SocketAddr) -> io::Result<End> {
+        loop {
+            sleep(self.delay()).await;
+            let listener = self.state.lock().listeners.get(&to).cloned();
+            let Some(listener) = listener.filter(|listener| listener.is_listening()) else {
+                sleep(self.delay()).await;
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            };
+            if listener.is_queueing() {
+                let connection = self.connection();
+                let (ours, theirs) = Connection::ends(&connection);
+                listener.queue(theirs.at(to), Peer::Ip(from));
+                if self.happens(self.conditions.broken_per_mille) {
+                    tokio::spawn(break_later(self, connection));
+                }
+                sleep(self.delay()).await;
+                return Ok(ours.at(from));
+            }
+            sleep(SYN_RETRY).await;
+        }
+    }
+
+    fn connection(&'static self) -> Arc<Connection> {
+        let mut state = self.state.lock();
+        state.connections += 1;
+        Arc::new(Connection::new(state.connections, self, Instant::now()))
+    }
+
+    /// Counts a connection that the server has now. Fails if that would be one too many.
+    pub(crate) fn take_descriptor(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if state.of_server >= self.conditions.descriptors {
+            // EMFILE, accept(2).
+            return Err(io::Error::from_raw_os_error(24));
+        }
+        state.of_server += 1;
+        Ok(())
+    }
+
+    pub(crate) fn return_descriptor(&self) {
+        self.state.lock().of_server -= 1;
+    }
+
+    /// Returns how many connections the server has.
+    #[must_use]
+    pub fn connections_of_server(&self) -> usize {
+        self.state.lock().of_server
+    }
+}
+
+/// Breaks a connection at some time: both ends hear a reset.
+async fn break_later(network: &SimNetwork, connection: Arc<Connection>) {
+    let time = Duration::from_micros(network.below(2_000_000) as u64);
+    let connection = { Arc::downgrade(&connection) };
+    sleep(time).await;
+    if let Some(connection) = connection.upgrade() {
+        connection.arrive(Side::Client, What::Reset);
+        connection.arrive(Side::Server, What::Reset);
+    }
+}
+
+impl Network for &'static SimNetwork {
+    fn listen(&self, address: &Address) -> io::Result<Arc<dyn Listening>> {
+        let Endpoint::Ip(ip) = address.endpoint else { return Err(io::ErrorKind::Unsupported.into()) };
+        self.open(ip).map(|listener| listener as Arc<dyn Listening>)
+    }
+
+    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Stream>> {
+        let network = *self;
+        Box::pin(async move {
+            network.take_descriptor()?;
+            let from = SocketAddr::from(([10, 0, 0, 1], 0));
+            let dialed = network.dial(from, to).await;
+            // `End::of_server` returns the descriptor.
+            match dialed {
+                Ok(end) => Ok(Stream::Other(Box::new(end.of_server()))),
+                Err(error) => {
+                    network.return_descriptor();
+                    Err(error)
+                }
+            }
+        })
+    }
+}

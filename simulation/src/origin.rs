@@ -1,0 +1,172 @@
+//! An application behind HTTP/1.1 that may hang, lie, die and restart. It does not use the server's own parsers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::sleep;
+
+use crate::content::content;
+use crate::judge::Judge;
+use crate::network::{End, SimNetwork};
+use crate::request::Resource;
+
+/// An application.
+pub(crate) struct Origin {
+    pub(crate) network: &'static SimNetwork,
+    pub(crate) judge: Arc<Judge>,
+    pub(crate) random: parking_lot::Mutex<fastrand::Rng>,
+    /// How often it misbehaves, of 1,000 requests.
+    pub(crate) faults_per_mille: u32,
+}
+
+/// How it responds to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behaviour {
+    Responds,
+    /// It takes this long before its response.
+    Late(Duration),
+    /// It closes the connection without a response.
+    Dies,
+    /// It resets the connection in the middle of the body.
+    DiesInBody,
+    /// It responds, and closes the connection although it did not say so.
+    Leaves,
+    /// It sends bytes that are no response.
+    Lies,
+}
+
+impl Origin {
+    /// Serves an address, for as long as it is polled.
+    ///
+    /// # Panics
+    ///
+    /// The address is in use.
+    pub(crate) async fn run(self: Arc<Self>, address: SocketAddr) {
+        let listener = self.network.open(address).expect("an address of its own");
+        loop {
+            let end = listener.accept().await;
+            let origin = self.clone();
+            // A client that has gone is no fault.
+            tokio::spawn(async move { drop(origin.serve(end).await) });
+        }
+    }
+
+    async fn serve(&self, mut end: End) -> io::Result<()> {
+        let mut received = Vec::new();
+        while let Some(request) = read_request(&mut end, &mut received).await? {
+            self.judge.reached_origin(request.id);
+            let behaviour = self.behaviour();
+            if let Behaviour::Late(time) = behaviour {
+                sleep(time).await;
+            }
+            if behaviour == Behaviour::Dies {
+                return Ok(());
+            }
+            let response = response(&request, behaviour);
+            let cut =
+                if behaviour == Behaviour::DiesInBody { response.len() * 2 / 3 } else { response.len() };
+            self.write_in_pieces(&mut end, &response[..cut]).await?;
+            match behaviour {
+                Behaviour::DiesInBody | Behaviour::Lies => {
+                    end.reset_on_close();
+                    return Ok(());
+                }
+                Behaviour::Leaves => return Ok(()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        let mut random = self.random.lock();
+        if random.u32(..1000) >= self.faults_per_mille {
+            return Behaviour::Responds;
+        }
+        match random.u32(..5) {
+            0 => Behaviour::Late(Duration::from_millis(random.u64(1..20_000))),
+            1 => Behaviour::Dies,
+            2 => Behaviour::DiesInBody,
+            3 => Behaviour::Leaves,
+            _ => Behaviour::Lies,
+        }
+    }
+
+    async fn write_in_pieces(&self, end: &mut End, bytes: &[u8]) -> io::Result<()> {
+        let pieces = 1 + self.random.lock().usize(..3);
+        for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
+            end.write_all(piece).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A request as an origin sees it.
+struct Received {
+    id: u64,
+    resource: Resource,
+    is_head: bool,
+}
+
+/// Reads the next request with its body; `None` at the end.
+async fn read_request(end: &mut End, received: &mut Vec<u8>) -> io::Result<Option<Received>> {
+    let head_end = loop {
+        if let Some(at) = received.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if end.read_buf(received).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let head = String::from_utf8_lossy(&received[..head_end]).to_ascii_lowercase();
+    received.drain(..head_end);
+    let field = |name: &str| {
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        lines.find_map(|(own, value)| (own == name).then(|| value.trim().to_owned()))
+    };
+    let mut line = head.split(' ');
+    let (method, target) = (line.next().unwrap_or_default(), line.next().unwrap_or_default());
+    let length = field("content-length").and_then(|length| length.parse().ok()).unwrap_or(0_usize);
+    while received.len() < length {
+        if end.read_buf(received).await? == 0 {
+            return Ok(None);
+        }
+    }
+    received.drain(..length);
+    let id = field("x-request").and_then(|id| id.parse().ok()).unwrap_or(0);
+    Ok(Some(Received { id, resource: Resource::of_path(target), is_head: method == "head" }))
+}
+
+fn response(request: &Received, behaviour: Behaviour) -> Vec<u8> {
+    if behaviour == Behaviour::Lies {
+        return b"HTTP/1.1 two hundred\r\nContent-Length: -1\r\n\r\n".to_vec();
+    }
+    let Resource { number, length, is_chunked } = request.resource;
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nX-Request: {}\r\n", request.id);
+    let mut response = head.into_bytes();
+    let framing = if is_chunked {
+        "Transfer-Encoding: chunked\r\n\r\n".to_owned()
+    } else {
+        format!("Content-Length: {length}\r\n\r\n")
+    };
+    response.extend_from_slice(framing.as_bytes());
+    if request.is_head {
+        return response;
+    }
+    let body = content(number, 0, length);
+    if !is_chunked {
+        response.extend_from_slice(&body);
+        return response;
+    }
+    for chunk in body.chunks(1 + length / 3) {
+        response.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        response.extend_from_slice(chunk);
+        response.extend_from_slice(b"\r\n");
+    }
+    response.extend_from_slice(b"0\r\n\r\n");
+    response
+}

@@ -1,0 +1,191 @@
+//! A run of the world with one seed.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use rudy_runtime::{Entered, inside};
+use rudy_server::run::simulated::{Held, SimulatedServer};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::client::Client;
+use crate::judge::{Counts, Judge};
+use crate::network::{Conditions, SimNetwork};
+use crate::origin::Origin;
+use crate::process::Process;
+use crate::trace::Trace;
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The hash of everything that has happened.
+    pub hash: u64,
+    /// The number of events.
+    pub events: u64,
+    /// What happened, for people.
+    pub story: Vec<String>,
+    /// The faults of the server.
+    pub faults: Vec<String>,
+    /// What was counted.
+    pub counts: Counts,
+    /// The simulated time.
+    pub time: Duration,
+}
+
+/// How to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The seed.
+    pub seed: u64,
+    /// Whether to keep the story.
+    pub keeps_story: bool,
+}
+
+/// The wall clock at the start: 2026-01-01.
+const DATE: u64 = 1_767_225_600;
+
+/// Runs the world.
+///
+/// # Panics
+///
+/// The runtime or a temporary folder cannot be created.
+#[must_use]
+pub fn run(options: Options) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without threads");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    runtime.block_on(async { World::new(options, folder.path()).run().await })
+}
+
+struct World<'f> {
+    random: fastrand::Rng,
+    folder: &'f Path,
+    trace: Arc<Trace>,
+    judge: Arc<Judge>,
+    network: &'static SimNetwork,
+    process: &'static Process,
+    start: Instant,
+}
+
+const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
+const ORIGIN: ([u8; 4], u16) = ([10, 0, 1, 1], 80);
+
+impl<'f> World<'f> {
+    fn new(Options { seed, keeps_story }: Options, folder: &'f Path) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let trace = Arc::new(Trace::new(keeps_story));
+        let conditions = Conditions {
+            delay_us: (10, *[100, 5_000, 80_000].get(random.usize(..3)).unwrap_or(&100)),
+            broken_per_mille: if random.bool() { 0 } else { 50 },
+            buffer_bytes: 1 << random.u32(12..20),
+            is_choppy: random.bool(),
+            descriptors: 1000,
+        };
+        trace.tell(&format!("seed {seed}: {conditions:?}"));
+        // Never freed: the connections refer to it, and a run has one.
+        let network = Box::leak(Box::new(SimNetwork::new(random.fork(), conditions, trace.clone())));
+        let start = Instant::now();
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(DATE);
+        let process = Process::new(random.fork(), (start.into_std(), date));
+        let judge = Arc::new(Judge::new(trace.clone()));
+        Self { random, folder, trace, judge, network, process, start }
+    }
+
+    async fn run(mut self) -> Outcome {
+        let _on_network = rudy_net::network::Entered::new(Box::leak(Box::new(self.network)));
+        let network = self.network;
+        tokio::spawn(network.run());
+        let origin = Origin {
+            network,
+            judge: self.judge.clone(),
+            random: Mutex::new(self.random.fork()),
+            faults_per_mille: if self.random.bool() { 0 } else { 100 },
+        };
+        tokio::spawn(Arc::new(origin).run(ORIGIN.into()));
+        let config = self.folder.join("rudy.toml");
+        std::fs::write(&config, self.configuration()).expect("a folder of its own");
+        let server = {
+            let _inside = Entered::new(self.process);
+            inside(SimulatedServer::start(&config, Vec::new()))
+        };
+        let server = match server.await {
+            Ok(server) => server,
+            Err(why) => {
+                self.judge.fault(format!("the server does not start: {why}"));
+                return self.outcome();
+            }
+        };
+        let mut clients = JoinSet::new();
+        for number in 0..self.random.u8(1..6) {
+            clients.spawn(self.client(number).run());
+        }
+        clients.join_all().await;
+        self.end(server).await;
+        self.outcome()
+    }
+
+    /// Waits until the server has finished everything, and stops it.
+    async fn end(&self, server: SimulatedServer) {
+        // Longer than any timeout.
+        sleep(Duration::from_mins(15)).await;
+        let held = server.held();
+        if held != Held::default() {
+            self.judge.fault(format!("without clients, the server holds {held:?}"));
+        }
+        let stopping = {
+            let _inside = Entered::new(self.process);
+            inside(server.stop(Duration::from_secs(5)))
+        };
+        let aborted = stopping.await;
+        if aborted > 0 {
+            self.judge.fault(format!("{aborted} connections were aborted by a stop without clients"));
+        }
+        drop(server);
+        self.process.kill();
+        sleep(Duration::from_secs(1)).await;
+        match self.network.connections_of_server() {
+            0 => {}
+            count => self.judge.fault(format!("{count} connections outlive the server")),
+        }
+    }
+
+    fn configuration(&self) -> String {
+        let SocketAddr::V4(server) = SERVER.into() else { unreachable!("it is IPv4") };
+        format!(
+            "cores = 1\nlisten = [\"{server}\"]\nerror_log = \"{}/error.log\"\n\n[[site]]\n[[site.route]]\npath = \"/origin/*\"\nproxy = \"http://10.0.1.1:80\"\n",
+            self.folder.display()
+        )
+    }
+
+    fn client(&mut self, number: u8) -> Client {
+        Client {
+            name: format!("client {number}"),
+            network: self.network,
+            judge: self.judge.clone(),
+            trace: self.trace.clone(),
+            random: self.random.fork(),
+            address: SocketAddr::from(([10, 1, 0, number], 40_000)),
+            server: SERVER.into(),
+            requests: self.random.u32(1..12),
+            first_id: u64::from(number) * 1000,
+            faults_per_mille: if self.random.bool() { 0 } else { 200 },
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        Outcome {
+            hash: self.trace.hash(),
+            events: self.trace.events(),
+            story: self.trace.story(),
+            faults: self.judge.faults(),
+            counts: self.judge.counts(),
+            time: self.start.elapsed(),
+        }
+    }
+}
