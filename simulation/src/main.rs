@@ -30,11 +30,11 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 fn main() -> ExitCode {
     let Arguments { seeds, twice } = Arguments::parse();
     let keeps_story = seeds.end - seeds.start == 1;
-    let (begin, mut requests, mut failed) = (Instant::now(), 0, 0_u64);
+    let (begin, mut requests, mut failed) = (Instant::now(), 0.0, 0_u64);
     let mut hours = 0.0;
     for seed in seeds.clone() {
         let outcome = run(Options { seed, keeps_story });
-        requests += outcome.counts.requests;
+        requests += f64::from(u32::try_from(outcome.counts.requests).unwrap_or(u32::MAX));
         hours += outcome.time.as_secs_f64() / 3600.0;
         outcome.story.iter().for_each(|line| println!("{line}"));
         let again = twice.then(|| run(Options { seed, keeps_story }));
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     println!(
         "{} seeds, {failed} failed; {requests} requests in {hours:.1} simulated hours and {time:.1} s: {:.0} requests per second",
         seeds.end - seeds.start,
-        requests as f64 / time
+        requests / time
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
