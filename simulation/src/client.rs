@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{sleep, timeout};
 
-use crate::judge::Judge;
+use crate::judge::{Excuse, Judge};
 use crate::network::{End, SimNetwork};
 use crate::request::Resource;
 use crate::trace::Trace;
@@ -76,12 +76,12 @@ impl Client {
                 request.resource.path()
             ));
             self.judge.begins(request.id, request.method != "POST");
-            connection = match timeout(PATIENCE, self.exchange(connection.take(), &request, behaviour)).await
-            {
+            let is_reused = connection.is_some();
+            let exchange = timeout(PATIENCE, self.exchange(connection.take(), &request, behaviour));
+            connection = match exchange.await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(error)) => {
-                    self.trace.tell(&format!("{}: request {}: {error}", self.name, request.id));
-                    self.judge.count(|counts| counts.broken += 1);
+                    self.broken(&request, &error, behaviour, is_reused);
                     None
                 }
                 Err(_) => {
@@ -89,6 +89,16 @@ impl Client {
                     None
                 }
             };
+        }
+    }
+
+    /// A connection has broken during an exchange. One that was used before may have been closed while the request was under way.
+    fn broken(&self, request: &Request, error: &io::Error, behaviour: Behaviour, is_reused: bool) {
+        self.trace.tell(&format!("{}: request {}: {error}", self.name, request.id));
+        self.judge.count(|counts| counts.broken += 1);
+        let excuses = [Excuse::Network, Excuse::Origin, Excuse::Down, Excuse::CutOff];
+        if behaviour == Behaviour::Follows && !is_reused && !self.judge.is_excused(&excuses) {
+            self.judge.fault(format!("request {} has no response: {error}", request.id));
         }
     }
 
@@ -187,7 +197,9 @@ impl Client {
         if is_of_origin && field("x-request") != Some(request.id.to_string()) {
             self.judge.fault(format!("request {} got the response of {:?}", request.id, field("x-request")));
         }
-        if !is_of_origin && behaviour == Behaviour::Follows && !matches!(status, 502..=504) {
+        let excuses = [Excuse::Network, Excuse::Origin, Excuse::Down];
+        let is_expected = matches!(status, 502..=504) && self.judge.is_excused(&excuses);
+        if !is_of_origin && behaviour == Behaviour::Follows && !is_expected {
             self.judge.fault(format!("request {} got status {status}", request.id));
         }
         let length = field("content-length").and_then(|length| length.parse::<usize>().ok());

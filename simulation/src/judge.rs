@@ -1,6 +1,6 @@
 //! Decides whether what happened may happen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -23,6 +23,22 @@ struct State {
     /// The requests that may reach one again, because they are safe.
     repeatable: BTreeMap<u64, bool>,
     counts: Counts,
+    excuses: BTreeSet<Excuse>,
+}
+
+/// Why something may go wrong in a run without being a fault of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Excuse {
+    /// Connections break.
+    Network,
+    /// Applications misbehave.
+    Origin,
+    /// The server was stopped or killed.
+    Down,
+    /// An old process had no more time.
+    CutOff,
+    /// There are too few connections to an application or descriptors.
+    Scarce,
 }
 
 /// What has happened in a run.
@@ -51,6 +67,18 @@ impl Judge {
     pub fn fault(&self, text: String) {
         self.trace.tell(&format!("FAULT: {text}"));
         self.state.lock().faults.push(text);
+    }
+
+    /// From now on, something may go wrong for this reason.
+    pub fn excuse(&self, excuse: Excuse) {
+        self.state.lock().excuses.insert(excuse);
+    }
+
+    /// Returns whether one of these is an excuse.
+    #[must_use]
+    pub fn is_excused(&self, excuses: &[Excuse]) -> bool {
+        let state = self.state.lock();
+        excuses.iter().any(|excuse| state.excuses.contains(excuse))
     }
 
     /// Returns the faults.

@@ -10,10 +10,12 @@ mod client;
 mod content;
 pub mod judge;
 pub mod network;
+mod operator;
 mod origin;
 mod process;
 mod request;
 mod run;
+mod settings;
 pub mod trace;
 
 pub use run::{Options, Outcome, run};

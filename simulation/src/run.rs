@@ -6,16 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use rudy_runtime::{Entered, inside};
-use rudy_server::run::simulated::{Held, SimulatedServer};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::client::Client;
-use crate::judge::{Counts, Judge};
+use crate::judge::{Counts, Excuse, Judge};
 use crate::network::{Conditions, SimNetwork};
+use crate::operator::{Action, Operator};
 use crate::origin::Origin;
-use crate::process::Process;
 use crate::trace::Trace;
 
 /// The result of a run.
@@ -69,12 +67,12 @@ struct World<'f> {
     trace: Arc<Trace>,
     judge: Arc<Judge>,
     network: &'static SimNetwork,
-    process: &'static Process,
-    start: Instant,
+    /// Both clocks at the start.
+    start: (Instant, SystemTime),
 }
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
-const ORIGIN: ([u8; 4], u16) = ([10, 0, 1, 1], 80);
+const ORIGINS: [([u8; 4], u16); 2] = [([10, 0, 1, 1], 80), ([10, 0, 1, 2], 80)];
 
 impl<'f> World<'f> {
     fn new(Options { seed, keeps_story }: Options, folder: &'f Path) -> Self {
@@ -90,11 +88,9 @@ impl<'f> World<'f> {
         trace.tell(&format!("seed {seed}: {conditions:?}"));
         // Never freed: the connections refer to it, and a run has one.
         let network = Box::leak(Box::new(SimNetwork::new(random.fork(), conditions, trace.clone())));
-        let start = Instant::now();
-        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(DATE);
-        let process = Process::new(random.fork(), (start.into_std(), date));
+        let start = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(DATE));
         let judge = Arc::new(Judge::new(trace.clone()));
-        Self { random, folder, trace, judge, network, process, start }
+        Self { random, folder, trace, judge, network, start }
     }
 
     async fn run(mut self) -> Outcome {
@@ -107,60 +103,34 @@ impl<'f> World<'f> {
             random: Mutex::new(self.random.fork()),
             faults_per_mille: if self.random.bool() { 0 } else { 100 },
         };
-        tokio::spawn(Arc::new(origin).run(ORIGIN.into()));
-        let config = self.folder.join("rudy.toml");
-        std::fs::write(&config, self.configuration()).expect("a folder of its own");
-        let server = {
-            let _inside = Entered::new(self.process);
-            inside(SimulatedServer::start(&config, Vec::new()))
-        };
-        let server = match server.await {
-            Ok(server) => server,
-            Err(why) => {
-                self.judge.fault(format!("the server does not start: {why}"));
-                return self.outcome();
-            }
-        };
+        if origin.faults_per_mille > 0 {
+            self.judge.excuse(Excuse::Origin);
+        }
+        if network.conditions.broken_per_mille > 0 {
+            self.judge.excuse(Excuse::Network);
+        }
+        let origin = Arc::new(origin);
+        for address in ORIGINS {
+            tokio::spawn(origin.clone().run(address.into()));
+        }
+        self.operator().await;
+        self.outcome()
+    }
+
+    /// Runs the server and its clients.
+    async fn operator(&mut self) {
+        let mut actions = Vec::from(Action::ALL);
+        actions.retain(|_| self.random.bool());
+        let parts = (self.network, self.judge.clone(), self.trace.clone());
+        let (random, folder) = (self.random.fork(), self.folder.to_owned());
+        let mut operator = Operator::new(parts, random, folder, self.start, actions);
+        operator.start().await;
         let mut clients = JoinSet::new();
         for number in 0..self.random.u8(1..6) {
             clients.spawn(self.client(number).run());
         }
-        clients.join_all().await;
-        self.end(server).await;
-        self.outcome()
-    }
-
-    /// Waits until the server has finished everything, and stops it.
-    async fn end(&self, server: SimulatedServer) {
-        // Longer than any timeout.
-        sleep(Duration::from_mins(15)).await;
-        let held = server.held();
-        if held != Held::default() {
-            self.judge.fault(format!("without clients, the server holds {held:?}"));
-        }
-        let stopping = {
-            let _inside = Entered::new(self.process);
-            inside(server.stop(Duration::from_secs(5)))
-        };
-        let aborted = stopping.await;
-        if aborted > 0 {
-            self.judge.fault(format!("{aborted} connections were aborted by a stop without clients"));
-        }
-        drop(server);
-        self.process.kill();
-        sleep(Duration::from_secs(1)).await;
-        match self.network.connections_of_server() {
-            0 => {}
-            count => self.judge.fault(format!("{count} connections outlive the server")),
-        }
-    }
-
-    fn configuration(&self) -> String {
-        let SocketAddr::V4(server) = SERVER.into() else { unreachable!("it is IPv4") };
-        format!(
-            "cores = 1\nlisten = [\"{server}\"]\nerror_log = \"{}/error.log\"\n\n[[site]]\n[[site.route]]\npath = \"/origin/*\"\nproxy = \"http://10.0.1.1:80\"\n",
-            self.folder.display()
-        )
+        operator.act(clients).await;
+        operator.end().await;
     }
 
     fn client(&mut self, number: u8) -> Client {
@@ -185,7 +155,7 @@ impl<'f> World<'f> {
             story: self.trace.story(),
             faults: self.judge.faults(),
             counts: self.judge.counts(),
-            time: self.start.elapsed(),
+            time: self.start.0.elapsed(),
         }
     }
 }

@@ -20,13 +20,14 @@ pub struct End {
     side: Side,
     address: SocketAddr,
     resets: AtomicBool,
-    is_of_server: bool,
+    /// The descriptor of a process.
+    descriptor: Option<u64>,
 }
 
 impl End {
     pub(super) fn new(connection: Arc<Connection>, side: Side) -> Self {
         let address = SocketAddr::from(([0, 0, 0, 0], 0));
-        Self { connection, side, address, resets: AtomicBool::new(false), is_of_server: false }
+        Self { connection, side, address, resets: AtomicBool::new(false), descriptor: None }
     }
 
     pub(super) fn at(mut self, address: SocketAddr) -> Self {
@@ -36,7 +37,7 @@ impl End {
 
     /// Marks the end as one of the server, which has a descriptor for it.
     pub(super) fn of_server(mut self) -> Self {
-        self.is_of_server = true;
+        self.descriptor = Some(self.connection.network.take_descriptor(&self.connection, self.side));
         self
     }
 
@@ -60,8 +61,9 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        if self.is_of_server {
-            self.connection.network.return_descriptor();
+        let network = self.connection.network;
+        if self.descriptor.is_some_and(|number| !network.return_descriptor(number)) {
+            return;
         }
         self.connection.close(self.side, self.resets.load(Ordering::Relaxed));
     }

@@ -75,7 +75,7 @@ impl Listening for Listener {
             return self.poll_next(cx).map(|_| unreachable!("the queue is empty"));
         }
         // accept(2) needs a descriptor before it looks at the queue.
-        self.network.take_descriptor()?;
+        self.network.check_descriptors()?;
         self.poll_next(cx).map(|(end, peer)| {
             let stream: Stream = Stream::Other(Box::new(end.of_server()));
             Ok((stream, peer))

@@ -10,7 +10,7 @@ mod pipe;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -60,8 +60,9 @@ struct State {
     under_way: BinaryHeap<Reverse<Delivery>>,
     connections: u64,
     deliveries: u64,
-    /// Connections that the server has accepted or opened, and not closed.
-    of_server: usize,
+    /// The descriptors that processes have, each with its process and its end of a connection.
+    descriptors: BTreeMap<u64, (usize, Weak<Connection>, Side)>,
+    last_descriptor: u64,
 }
 
 /// Something that arrives at a time. Pieces of one direction stay in order.
@@ -114,7 +115,8 @@ impl SimNetwork {
             under_way: BinaryHeap::new(),
             connections: 0,
             deliveries: 0,
-            of_server: 0,
+            descriptors: BTreeMap::new(),
+            last_descriptor: 0,
         };
         Self { state: Mutex::new(state), conditions, trace, due: Notify::new() }
     }
@@ -190,6 +192,19 @@ impl SimNetwork {
         Ok(listener)
     }
 
+    /// Closes the listeners of a server that was killed.
+    pub fn close_all(&self) {
+        let mut listeners = std::mem::take(&mut self.state.lock().listeners);
+        listeners.retain(|address, listener| {
+            let is_of_server = address.ip() == IpAddr::from([10, 0, 0, 1]);
+            if is_of_server {
+                listener.close();
+            }
+            !is_of_server
+        });
+        self.state.lock().listeners.extend(listeners);
+    }
+
     /// Connects, as a client of the server or of another listener.
     ///
     /// # Errors
@@ -223,26 +238,51 @@ impl SimNetwork {
         Arc::new(Connection::new(state.connections, self, Instant::now()))
     }
 
-    /// Counts a connection that the server has now. Fails if that would be one too many.
-    pub(crate) fn take_descriptor(&self) -> io::Result<()> {
+    /// Returns an error if the server has all descriptors that it may have.
+    pub(crate) fn check_descriptors(&self) -> io::Result<()> {
+        // EMFILE, accept(2).
+        const TOO_MANY: i32 = 24;
+        let is_full = self.state.lock().descriptors.len() >= self.conditions.descriptors;
+        if is_full { Err(io::Error::from_raw_os_error(TOO_MANY)) } else { Ok(()) }
+    }
+
+    /// Returns a descriptor of the current process for an end of a connection.
+    pub(crate) fn take_descriptor(&self, connection: &Arc<Connection>, side: Side) -> u64 {
         let mut state = self.state.lock();
-        if state.of_server >= self.conditions.descriptors {
-            // EMFILE, accept(2).
-            return Err(io::Error::from_raw_os_error(24));
+        state.last_descriptor += 1;
+        let number = state.last_descriptor;
+        state.descriptors.insert(number, (current_process(), Arc::downgrade(connection), side));
+        number
+    }
+
+    /// Closes a descriptor. Returns `false` if the end of its process has closed it.
+    pub(crate) fn return_descriptor(&self, number: u64) -> bool {
+        self.state.lock().descriptors.remove(&number).is_some()
+    }
+
+    /// Closes all descriptors of the current process, as its end does.
+    pub fn exit(&self) {
+        let process = current_process();
+        let mut closed = std::mem::take(&mut self.state.lock().descriptors);
+        let left = closed.extract_if(.., |_, (owner, ..)| *owner != process).collect();
+        self.state.lock().descriptors = left;
+        for (_, connection, side) in closed.into_values() {
+            if let Some(connection) = connection.upgrade() {
+                connection.close(side, false);
+            }
         }
-        state.of_server += 1;
-        Ok(())
     }
 
-    pub(crate) fn return_descriptor(&self) {
-        self.state.lock().of_server -= 1;
-    }
-
-    /// Returns how many connections the server has.
+    /// Returns how many connections all processes have.
     #[must_use]
-    pub fn connections_of_server(&self) -> usize {
-        self.state.lock().of_server
+    pub fn descriptors(&self) -> usize {
+        self.state.lock().descriptors.len()
     }
+}
+
+/// Returns a number for the process that the thread is inside of.
+fn current_process() -> usize {
+    rudy_runtime::current().map_or(0, |process| std::ptr::from_ref(process).addr())
 }
 
 /// Breaks a connection at some time: both ends hear a reset.
@@ -265,17 +305,10 @@ impl Network for &'static SimNetwork {
     fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Stream>> {
         let network = *self;
         Box::pin(async move {
-            network.take_descriptor()?;
+            network.check_descriptors()?;
             let from = SocketAddr::from(([10, 0, 0, 1], 0));
-            let dialed = network.dial(from, to).await;
-            // `End::of_server` returns the descriptor.
-            match dialed {
-                Ok(end) => Ok(Stream::Other(Box::new(end.of_server()))),
-                Err(error) => {
-                    network.return_descriptor();
-                    Err(error)
-                }
-            }
+            let end = network.dial(from, to).await?;
+            Ok(Stream::Other(Box::new(end.of_server())))
         })
     }
 }

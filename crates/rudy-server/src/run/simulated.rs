@@ -57,7 +57,7 @@ impl SimulatedServer {
             serving.listen(listeners).await?;
             Ok(serving)
         };
-        start.await.map(Self).map_err(|failure: Failure| failure.summary())
+        start.await.map(Self).map_err(|failure| explain(&failure))
     }
 
     /// Reloads with a configuration file.
@@ -66,7 +66,7 @@ impl SimulatedServer {
     ///
     /// Why the configuration is unchanged.
     pub async fn reload(&mut self, file: &Path) -> Result<(), String> {
-        self.try_reload(file).await.map_err(|failure| failure.summary())
+        self.try_reload(file).await.map_err(|failure| explain(&failure))
     }
 
     async fn try_reload(&mut self, file: &Path) -> Result<(), Failure> {
@@ -117,4 +117,11 @@ impl SimulatedServer {
 
 fn load(file: &Path) -> Result<Config, Failure> {
     Config::load(file).map_err(Failure::Config)
+}
+
+fn explain(failure: &Failure) -> String {
+    match failure {
+        Failure::Config(diagnostics) => diagnostics.render(false),
+        failure => failure.summary(),
+    }
 }

@@ -1,0 +1,244 @@
+//! The operator: starts the server, reloads valid and broken configurations, upgrades, stops and starts it, and pulls the plug.
+
+use std::fs;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rudy_runtime::{Entered, inside};
+use rudy_server::run::simulated::{Held, SimulatedServer};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::judge::{Excuse, Judge};
+use crate::network::SimNetwork;
+use crate::process::Process;
+use crate::settings::Settings;
+use crate::trace::Trace;
+
+/// How long an old process has after a stop or an upgrade. Clients that are slower are cut off.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long both processes live after an upgrade, at least.
+const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
+
+/// Longer than any timeout of the server.
+const QUIET: Duration = Duration::from_mins(15);
+
+/// The server, in one process or two.
+pub(crate) struct Operator {
+    pub(crate) network: &'static SimNetwork,
+    pub(crate) judge: Arc<Judge>,
+    pub(crate) trace: Arc<Trace>,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) folder: PathBuf,
+    /// Both clocks at the start of the world.
+    pub(crate) start: (Instant, SystemTime),
+    /// What it does.
+    pub(crate) actions: Vec<Action>,
+    current: Option<Running>,
+    /// The processes that finish their requests.
+    retiring: JoinSet<()>,
+}
+
+/// A running server.
+struct Running {
+    process: &'static Process,
+    server: SimulatedServer,
+}
+
+/// Something that an operator does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Reloads another configuration.
+    Reload,
+    /// Reloads something that is none.
+    ReloadBroken,
+    /// Replaces the process.
+    Upgrade,
+    /// Stops the server, and starts it again.
+    Restart,
+    /// Kills the server, and starts it again.
+    Crash,
+}
+
+impl Action {
+    /// All actions.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Reload, Self::ReloadBroken, Self::Upgrade, Self::Restart, Self::Crash];
+}
+
+impl Operator {
+    pub(crate) fn new(
+        (network, judge, trace): (&'static SimNetwork, Arc<Judge>, Arc<Trace>),
+        random: fastrand::Rng,
+        folder: PathBuf,
+        start: (Instant, SystemTime),
+        actions: Vec<Action>,
+    ) -> Self {
+        let (current, retiring) = (None, JoinSet::new());
+        Self { network, judge, trace, random, folder, start, actions, current, retiring }
+    }
+
+    /// Starts the server.
+    pub(crate) async fn start(&mut self) {
+        let text = Settings::random(&mut self.random).text(&self.folder);
+        self.write(&text);
+        self.current = self.start_process(Vec::new()).await;
+    }
+
+    /// Acts at random times until the clients are done.
+    pub(crate) async fn act(&mut self, clients: JoinSet<()>) {
+        let mut clients = pin!(clients.join_all());
+        loop {
+            let pause = sleep(Duration::from_millis(self.random.u64(10..3_000)));
+            tokio::select! {
+                biased;
+                _ = &mut clients => return,
+                () = pause => {}
+            }
+            let Some(action) = self.random.choice(self.actions.clone()) else { continue };
+            self.trace.tell(&format!("operator: {action:?}"));
+            self.judge.count(|counts| counts.disturbances += 1);
+            match action {
+                Action::Reload => self.reload(true).await,
+                Action::ReloadBroken => self.reload(false).await,
+                Action::Upgrade => self.upgrade().await,
+                Action::Restart => self.restart().await,
+                Action::Crash => self.crash().await,
+            }
+        }
+    }
+
+    /// Waits until the server has finished everything, and stops it.
+    pub(crate) async fn end(mut self) {
+        while self.retiring.join_next().await.is_some() {}
+        sleep(QUIET).await;
+        let Some(running) = self.current.take() else { return };
+        let held = running.server.held();
+        if held != Held::default() {
+            self.judge.fault(format!("without clients, the server holds {held:?}"));
+        }
+        match self.network.descriptors() {
+            0 => {}
+            count => self.judge.fault(format!("without clients, the server has {count} connections")),
+        }
+        if stop(self.network, running, Duration::from_secs(5)).await > 0 {
+            self.judge.fault("connections were aborted by a stop without clients".to_owned());
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("rudy.toml")
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.file(), text).expect("the folder is this run's");
+    }
+
+    async fn start_process(&mut self, inherited: Vec<rudy_net::listen::Listener>) -> Option<Running> {
+        let (instant, date) = self.start;
+        let process = Process::new(self.random.fork(), (instant.into_std(), date));
+        let file = self.file();
+        let starting = {
+            let _inside = Entered::new(process);
+            inside(SimulatedServer::start(&file, inherited))
+        };
+        match starting.await {
+            Ok(server) => Some(Running { process, server }),
+            Err(why) => {
+                self.judge.fault(format!("the server does not start: {why}"));
+                None
+            }
+        }
+    }
+
+    async fn reload(&mut self, is_valid: bool) {
+        let before = fs::read_to_string(self.file()).unwrap_or_default();
+        let text = if is_valid {
+            Settings::random(&mut self.random).text(&self.folder)
+        } else {
+            Settings::broken(&mut self.random, &self.folder)
+        };
+        self.write(&text);
+        let file = self.file();
+        let Some(running) = &mut self.current else { return };
+        let reloading = {
+            let _inside = Entered::new(running.process);
+            inside(running.server.reload(&file))
+        };
+        match (is_valid, reloading.await) {
+            (true, Err(why)) => self.judge.fault(format!("a reload of a valid configuration fails: {why}")),
+            (false, Ok(())) => self.judge.fault("a reload of a broken configuration succeeds".to_owned()),
+            (true, Ok(())) => {}
+            // The file is that of the configuration in effect again.
+            (false, Err(_)) => self.write(&before),
+        }
+    }
+
+    async fn upgrade(&mut self) {
+        let Some(old) = self.current.take() else { return };
+        let listeners = match old.server.share_listeners() {
+            Ok(listeners) => listeners,
+            Err(why) => return self.judge.fault(format!("the listeners cannot be shared: {why}")),
+        };
+        let Some(new) = self.start_process(listeners).await else {
+            self.current = Some(old);
+            return;
+        };
+        in_process(&old, old.server.hand_over_listeners()).await;
+        new.server.take_ownership();
+        self.current = Some(new);
+        let (judge, network) = (self.judge.clone(), self.network);
+        self.retiring.spawn(async move {
+            sleep(TAKEOVER_PERIOD).await;
+            if stop(network, old, GRACE).await > 0 {
+                judge.excuse(Excuse::CutOff);
+            }
+        });
+    }
+
+    async fn restart(&mut self) {
+        self.judge.excuse(Excuse::Down);
+        if let Some(running) = self.current.take() {
+            stop(self.network, running, GRACE).await;
+        }
+        sleep(Duration::from_millis(self.random.u64(1..500))).await;
+        self.current = self.start_process(Vec::new()).await;
+    }
+
+    async fn crash(&mut self) {
+        self.judge.excuse(Excuse::Down);
+        // An old process would go on.
+        self.retiring.abort_all();
+        if let Some(Running { process, server }) = self.current.take() {
+            process.kill();
+            let _inside = Entered::new(process);
+            self.network.exit();
+            drop(server);
+        }
+        self.network.close_all();
+        sleep(Duration::from_millis(self.random.u64(1..500))).await;
+        self.current = self.start_process(Vec::new()).await;
+    }
+}
+
+/// Runs something inside of the process of a server.
+async fn in_process<T>(running: &Running, work: impl Future<Output = T>) -> T {
+    let work = {
+        let _inside = Entered::new(running.process);
+        inside(work)
+    };
+    work.await
+}
+
+/// Stops a server and ends its process. Returns how many connections were cut off.
+async fn stop(network: &SimNetwork, running: Running, grace: Duration) -> u64 {
+    let cut_off = in_process(&running, running.server.stop(grace)).await;
+    running.process.kill();
+    let _inside = Entered::new(running.process);
+    network.exit();
+    drop(running.server);
+    cut_off
+}

@@ -1,0 +1,68 @@
+//! Configurations of the server, valid and broken.
+
+use std::path::Path;
+
+/// What a configuration of the world decides.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// The connections of the proxy to each application; requests beyond them wait.
+    connections: u32,
+    requests_per_connection: u32,
+    idle_timeout_s: u32,
+    buffers_requests: bool,
+    has_second_listener: bool,
+    head_comes_from: u32,
+}
+
+impl Settings {
+    pub(crate) fn random(random: &mut fastrand::Rng) -> Self {
+        Self {
+            connections: if random.bool() { random.u32(1..4) } else { 100 },
+            requests_per_connection: random.u32(3..50),
+            idle_timeout_s: random.u32(1..60),
+            buffers_requests: random.bool(),
+            has_second_listener: random.bool(),
+            head_comes_from: random.u32(..1000),
+        }
+    }
+
+    /// Returns the text of the file.
+    pub(crate) fn text(&self, folder: &Path) -> String {
+        let Self { connections, requests_per_connection, idle_timeout_s, .. } = self;
+        let second = if self.has_second_listener { ", \"10.0.0.1:81\"" } else { "" };
+        format!(
+            r#"cores = 1
+listen = ["10.0.0.1:80"{second}]
+error_log = "{folder}/error.log"
+response_headers = {{ X-Settings = "{version}" }}
+
+[limits]
+requests_per_connection = {requests_per_connection}
+idle_timeout = "{idle_timeout_s}s"
+
+[[site]]
+
+[[site.route]]
+path = "/origin/*"
+[site.route.proxy]
+upstreams = ["http://10.0.1.1:80", "http://10.0.1.2:80"]
+connections = {connections}
+request_buffering = "{buffering}"
+response_timeout = "10s"
+"#,
+            folder = folder.display(),
+            version = self.head_comes_from,
+            buffering = if self.buffers_requests { "full" } else { "off" },
+        )
+    }
+
+    /// Returns a text that is no configuration.
+    pub(crate) fn broken(random: &mut fastrand::Rng, folder: &Path) -> String {
+        let text = Self::random(random).text(folder);
+        match random.u32(..3) {
+            0 => text.replace("cores = 1", "cores = \"many\""),
+            1 => text.replace("[[site.route]]", "[[site.rote]]"),
+            _ => text[..text.len() / 2].to_owned() + "\"",
+        }
+    }
+}
