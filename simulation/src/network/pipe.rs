@@ -1,10 +1,10 @@
 //! A connection: a pipe in each direction.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use bytes::{Buf as _, BytesMut};
 use parking_lot::Mutex;
 use rudy_net::transport::PeerClose;
 use tokio::time::Instant;
@@ -40,8 +40,8 @@ pub(crate) struct Connection {
 
 /// One direction.
 struct Pipe {
-    under_way: VecDeque<u8>,
-    arrived: VecDeque<u8>,
+    under_way: BytesMut,
+    arrived: BytesMut,
     /// When the last piece arrives: later ones arrive later.
     last: Instant,
     /// Whether the sender has sent its end.
@@ -58,8 +58,8 @@ struct Pipe {
 impl Pipe {
     fn new(now: Instant) -> Self {
         Self {
-            under_way: VecDeque::new(),
-            arrived: VecDeque::new(),
+            under_way: BytesMut::new(),
+            arrived: BytesMut::new(),
             last: now,
             is_ended: false,
             has_end_arrived: false,
@@ -101,14 +101,14 @@ impl Connection {
         self.network.trace.event(self.number, "arrives", (to, what));
         match what {
             What::Bytes(count) => {
-                let bytes = own.under_way.drain(..count);
+                let bytes = own.under_way.split_to(count);
                 if own.is_abandoned {
                     drop(bytes);
                     drop(pipes);
                     self.network.send(self, to.other(), What::Reset, Instant::now());
                     return;
                 }
-                own.arrived.extend(bytes);
+                own.arrived.extend_from_slice(&bytes);
             }
             What::End => own.has_end_arrived = true,
             What::Reset => {
@@ -156,9 +156,7 @@ impl Connection {
         if self.network.conditions.is_choppy {
             count = 1 + self.network.below(count);
         }
-        for (place, byte) in buffer.iter_mut().zip(own.arrived.drain(..count)) {
-            *place = byte;
-        }
+        own.arrived.copy_to_slice(&mut buffer[..count]);
         if let Some(writer) = own.writer.take() {
             writer.wake();
         }
@@ -186,7 +184,12 @@ impl Connection {
         if self.network.conditions.is_choppy && count > 1 {
             count = 1 + self.network.below(count);
         }
-        own.under_way.extend(slices.iter().flat_map(|slice| slice.iter()).take(count));
+        let mut left = count;
+        for slice in slices {
+            let taken = slice.len().min(left);
+            own.under_way.extend_from_slice(&slice[..taken]);
+            left -= taken;
+        }
         if count > 0 {
             own.last = self.network.send(self, side.other(), What::Bytes(count), own.last);
         }
