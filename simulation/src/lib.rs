@@ -16,6 +16,8 @@ mod process;
 mod request;
 mod run;
 mod settings;
+mod shrink;
 pub mod trace;
 
 pub use run::{Options, Outcome, run};
+pub use shrink::{Reduction, shrink};

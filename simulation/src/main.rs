@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use rudy_sim::{Options, Outcome, run};
+use rudy_sim::{Options, Outcome, Reduction, run, shrink};
 
 /// Simulates the whole server: one thread, virtual time, and a seed that decides everything.
 #[derive(Debug, Parser)]
@@ -13,6 +13,9 @@ struct Arguments {
     /// The seeds, as in `0..500`, or one seed, whose story is printed
     #[arg(default_value = "0..100", value_parser = seeds)]
     seeds: Range<u64>,
+    /// Leaves out of a seed that fails what it does not need, and prints the story of what is left
+    #[arg(long)]
+    shrink: bool,
     /// Runs each seed twice, and compares the hashes
     #[arg(long)]
     twice: bool,
@@ -28,16 +31,19 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 #[expect(clippy::print_stdout, reason = "it is a command")]
 fn main() -> ExitCode {
-    let Arguments { seeds, twice } = Arguments::parse();
+    let Arguments { seeds, twice, shrink: shrinks } = Arguments::parse();
     let keeps_story = seeds.end - seeds.start == 1;
     let (begin, mut requests, mut failed) = (Instant::now(), 0.0, 0_u64);
     let mut hours = 0.0;
     for seed in seeds.clone() {
-        let outcome = run(Options { seed, keeps_story });
+        let mut outcome = run(Options { seed, keeps_story, reduction: Reduction::default() });
         requests += f64::from(u32::try_from(outcome.counts.requests).unwrap_or(u32::MAX));
         hours += outcome.time.as_secs_f64() / 3600.0;
+        if shrinks && !outcome.faults.is_empty() {
+            outcome = shrink(Options { seed, keeps_story: true, reduction: Reduction::default() });
+        }
         outcome.story.iter().for_each(|line| println!("{line}"));
-        let again = twice.then(|| run(Options { seed, keeps_story }));
+        let again = twice.then(|| run(Options { seed, keeps_story, reduction: Reduction::default() }));
         if !outcome.faults.is_empty() {
             failed += 1;
             println!("seed {seed}: {}", outcome.faults.join("; "));

@@ -14,6 +14,7 @@ use crate::judge::{Counts, Excuse, Judge};
 use crate::network::{Conditions, SimNetwork};
 use crate::operator::{Action, Operator};
 use crate::origin::Origin;
+use crate::shrink::Reduction;
 use crate::trace::Trace;
 
 /// The result of a run.
@@ -40,6 +41,8 @@ pub struct Options {
     pub seed: u64,
     /// Whether to keep the story.
     pub keeps_story: bool,
+    /// What is left out.
+    pub reduction: Reduction,
 }
 
 /// The wall clock at the start: 2026-01-01.
@@ -67,6 +70,7 @@ struct World<'f> {
     trace: Arc<Trace>,
     judge: Arc<Judge>,
     network: &'static SimNetwork,
+    reduction: Reduction,
     /// Both clocks at the start.
     start: (Instant, SystemTime),
 }
@@ -75,34 +79,40 @@ const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 const ORIGINS: [([u8; 4], u16); 2] = [([10, 0, 1, 1], 80), ([10, 0, 1, 2], 80)];
 
 impl<'f> World<'f> {
-    fn new(Options { seed, keeps_story }: Options, folder: &'f Path) -> Self {
+    fn new(Options { seed, keeps_story, reduction }: Options, folder: &'f Path) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let trace = Arc::new(Trace::new(keeps_story));
-        let conditions = Conditions {
+        let mut conditions = Conditions {
             delay_us: (10, *[100, 5_000, 80_000].get(random.usize(..3)).unwrap_or(&100)),
             broken_per_mille: if random.bool() { 0 } else { 50 },
             buffer_bytes: 1 << random.u32(12..20),
             is_choppy: random.bool(),
             descriptors: 1000,
         };
-        trace.tell(&format!("seed {seed}: {conditions:?}"));
+        if reduction.network_is_calm {
+            (conditions.broken_per_mille, conditions.is_choppy) = (0, false);
+        }
+        trace.tell(&format!("seed {seed}: {conditions:?}, {reduction:?}"));
         // Never freed: the connections refer to it, and a run has one.
         let network = Box::leak(Box::new(SimNetwork::new(random.fork(), conditions, trace.clone())));
         let start = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(DATE));
         let judge = Arc::new(Judge::new(trace.clone()));
-        Self { random, folder, trace, judge, network, start }
+        Self { random, folder, trace, judge, network, start, reduction }
     }
 
     async fn run(mut self) -> Outcome {
         let _on_network = rudy_net::network::Entered::new(Box::leak(Box::new(self.network)));
         let network = self.network;
         tokio::spawn(network.run());
-        let origin = Origin {
+        let mut origin = Origin {
             network,
             judge: self.judge.clone(),
             random: Mutex::new(self.random.fork()),
             faults_per_mille: if self.random.bool() { 0 } else { 100 },
         };
+        if self.reduction.origins_respond {
+            origin.faults_per_mille = 0;
+        }
         if origin.faults_per_mille > 0 {
             self.judge.excuse(Excuse::Origin);
         }
@@ -121,13 +131,21 @@ impl<'f> World<'f> {
     async fn operator(&mut self) {
         let mut actions = Vec::from(Action::ALL);
         actions.retain(|_| self.random.bool());
+        actions.retain(|action| self.reduction.without_actions & (1 << *action as u32) == 0);
         let parts = (self.network, self.judge.clone(), self.trace.clone());
         let (random, folder) = (self.random.fork(), self.folder.to_owned());
         let mut operator = Operator::new(parts, random, folder, self.start, actions);
         operator.start().await;
         let mut clients = JoinSet::new();
         for number in 0..self.random.u8(1..6) {
-            clients.spawn(self.client(number).run());
+            let mut client = self.client(number);
+            client.requests = client.requests.min(self.reduction.requests_max);
+            if self.reduction.clients_follow {
+                client.faults_per_mille = 0;
+            }
+            if self.reduction.without_clients & (1 << number) == 0 {
+                clients.spawn(client.run());
+            }
         }
         operator.act(clients).await;
         operator.end().await;
@@ -142,7 +160,7 @@ impl<'f> World<'f> {
             random: self.random.fork(),
             address: SocketAddr::from(([10, 1, 0, number], 40_000)),
             server: SERVER.into(),
-            requests: self.random.u32(1..12),
+            requests: self.random.u32(1..30),
             first_id: u64::from(number) * 1000,
             faults_per_mille: if self.random.bool() { 0 } else { 200 },
         }

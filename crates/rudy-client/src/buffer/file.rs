@@ -90,8 +90,8 @@ impl Drop for BufferFile {
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
         let counted = self.counted.get_mut().take();
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn_blocking(move || drop((file, counted)));
+        if Handle::try_current().is_ok() {
+            rudy_runtime::blocking(move || drop((file, counted)));
         }
     }
 }

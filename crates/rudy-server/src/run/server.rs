@@ -110,6 +110,7 @@ impl Server {
         }
         let apps = context.apps.clone();
         let serving = Serving::start(config, context, inherited, &listeners, &options_of_engine)?;
+        serving.context.serve_admin(&serving.current_app);
         let has_terminal = io::stderr().is_terminal();
         let mut server = Self {
             options,

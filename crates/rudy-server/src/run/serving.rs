@@ -45,7 +45,6 @@ impl Serving {
         // The certificates can be used. Connections wait while the applications start.
         listeners.iter().for_each(Listener::open);
         context.use_ticket_keys(&config);
-        context.serve_admin(&current_app);
         let engine = || {
             context.start_apps(&current_app.current())?;
             start_engine(options, &current_app, &context)

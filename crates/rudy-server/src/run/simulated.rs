@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_log::ErrorLogOptions;
 use rudy_net::listen::{InheritedSockets, Listener};
 use rudy_net::network;
 use rudy_service::ServiceSource as _;
@@ -49,7 +48,7 @@ impl SimulatedServer {
                 sockets.add_listener(listener);
             }
             let options = config.engine.for_start().with_known_cores();
-            let context = Context::new(&ErrorLogOptions::default(), options.worker_count())
+            let context = Context::new(&config.error_log, options.worker_count())
                 .map_err(|error| Failure::Cannot(error.to_string()))?;
             let bind = |address| Listener::bind_closed(address, 1, &sockets).map_err(Failure::Listen);
             let listeners = config.addresses().iter().map(bind).collect::<Result<Vec<_>, _>>()?;
@@ -112,6 +111,13 @@ impl SimulatedServer {
             stored_bytes: rudy_net::http2_stored_bytes(),
             panics: workers.iter().map(|worker| worker.counters.panics.get()).sum(),
         }
+    }
+}
+
+impl Drop for SimulatedServer {
+    /// Ends the thread that writes the error log.
+    fn drop(&mut self) {
+        self.0.context.errors.close();
     }
 }
 
