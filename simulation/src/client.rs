@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// A connection has broken during an exchange. One that was used before may have been closed while the request was under way.
+    /// A connection has broken during an exchange. One that was used before may have been closed while the request was in flight.
     fn broken(&self, request: &Request, error: &io::Error, behaviour: Behaviour, is_reused: bool) {
         self.trace.tell(&format!("{}: request {}: {error}", self.name, request.id));
         self.judge.count(|counts| counts.broken += 1);

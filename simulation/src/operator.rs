@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rudy_runtime::{Entered, inside};
-use rudy_server::run::simulated::{Held, SimulatedServer};
+use rudy_server::run::simulated::{SimulatedServer, Usage};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -116,9 +116,9 @@ impl Operator {
         while self.retiring.join_next().await.is_some() {}
         sleep(QUIET).await;
         let Some(running) = self.current.take() else { return };
-        let held = running.server.held();
-        if held != Held::default() {
-            self.judge.fault(format!("without clients, the server holds {held:?}"));
+        let usage = running.server.usage();
+        if usage != Usage::default() {
+            self.judge.fault(format!("without clients, the server holds {usage:?}"));
         }
         match self.network.descriptors() {
             0 => {}

@@ -97,7 +97,7 @@ impl<'f> World<'f> {
         let network = Box::leak(Box::new(SimNetwork::new(random.fork(), conditions, trace.clone())));
         let start = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(DATE));
         let judge = Arc::new(Judge::new(trace.clone()));
-        Self { random, folder, trace, judge, network, start, reduction }
+        Self { random, folder, trace, judge, network, reduction, start }
     }
 
     async fn run(mut self) -> Outcome {

@@ -13,6 +13,8 @@
 //!
 //! A response that is not stored leaves a mark ([`marks`]), so that requests for its key do not wait for each other.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod bypass;
 mod control;
 mod fetch;

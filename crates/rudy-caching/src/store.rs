@@ -63,6 +63,7 @@ impl StoreTable {
         if let Some(path) = &self.path {
             return Some(path.0.clone());
         }
+        #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "read once"))]
         let first = |name| env::var_os(name).and_then(|paths| env::split_paths(&paths).next());
         let absolute = |name| first(name).filter(|path: &PathBuf| path.is_absolute());
         if let Some(folder) = absolute("CACHE_DIRECTORY") {

@@ -10,6 +10,8 @@
 //!    reads and writes. [`RequestInfo`] describes both in the log. [`attempts`] sends a request again if that may help.
 //! 7. If there is no response, [`Failure`] determines the status and the log line.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod address;
 mod attempts;
 pub mod buffer;

@@ -15,6 +15,8 @@
 //!
 //! [`folders`] shares roots and caches among routes and generations, and closes unused files.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod browse;
 mod cache;
 pub mod clock;

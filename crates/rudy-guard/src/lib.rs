@@ -3,6 +3,8 @@
 //! A step decides on a request and may change it; a step for responses also changes what comes back. The [pipeline](rudy_pipeline) calls
 //! them, in the order of their kinds.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod access;
 mod basic_auth;
 mod body_limit;

@@ -1,6 +1,8 @@
 //! Small handlers, each with a module here. A handler has a table in the configuration, a [`HandlerConfig`](rudy_pipeline::HandlerConfig),
 //! which builds the type that responds, a [`Handler`](rudy_pipeline::Handler). The configuration lists all of them.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod broadcast;
 mod delay;
 pub mod follow;

@@ -27,6 +27,7 @@
 //! assert_eq!(third.retry_after, Some(Duration::from_millis(100)));
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod allowance;

@@ -14,6 +14,8 @@
 //!    of the repository. Large documents of all mirrors share a limit of [`memory`]. Browsers cannot execute what the repository sends ([`fields`]).
 //! 5. Metadata that belongs together is of the same version ([`checksum`], [`sets`]).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod checksum;
 mod document;
 mod fetch;

@@ -3,6 +3,8 @@
 //!
 //! The content comes from a [`Service`](rudy_service::Service).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod active;
 mod address_key;
 pub mod close;

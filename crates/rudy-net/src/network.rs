@@ -5,13 +5,13 @@ use std::fmt::Debug;
 use std::io;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rudy_service::Peer;
 use rudy_service::listen_address::Address;
 
-use crate::engine::BoxFuture;
 use crate::transport::Stream;
 
 thread_local! {
@@ -28,8 +28,11 @@ pub trait Network {
     fn listen(&self, address: &Address) -> io::Result<Arc<dyn Listening>>;
 
     /// Connects to an address.
-    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Stream>>;
+    fn connect(&self, to: SocketAddr) -> Connecting;
 }
+
+/// A connection that is being opened.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
 /// A listener of a network. Clones of the reference share its queue, as processes share a socket.
 pub trait Listening: Debug + Send + Sync {

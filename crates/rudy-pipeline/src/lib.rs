@@ -3,6 +3,8 @@
 //!
 //! Handlers and steps implement the traits here. They know the pipeline; it knows none of them.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod allowed_clients;
 pub mod client_address;
 pub mod compression;

@@ -6,17 +6,17 @@
 //!    application should know, and [`max_forwards`] counts this proxy.
 //! 2. [`buffer`](rudy_client::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream ([`choice`]): idle, new, or after a wait in the queue. It carries one request at a time.
-//!    A name with SRV records has several upstreams ([`service`]).
-//!    After some failures, there is another attempt ([`upstream`](rudy_client)).
-//!    Over HTTP/2, a connection carries many ([`http2`]).
+//!    A name with SRV records has several upstreams ([`service`]). After some failures, there is another attempt
+//!    ([`upstream`](rudy_client)). Over HTTP/2, a connection carries many ([`http2`]).
 //! 4. [`exchange`] sends the request with its body as it comes in ([`sending`]), and receives the response ([`received`]).
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
-//!    slower than the upstream.
-//!    Or the upstream names a [`replacement`]: a file, or another path of the site.
+//!    slower than the upstream. Or the upstream names a [`replacement`]: a file, or another path of the site.
 //! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
 //! 7. A request in early data that the upstream does not serve is sent again after the handshake ([`too_early`]).
 //! 8. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
 //!    while ([`ejection`]). Requests of Rudy itself notice failures, too ([`health`]).
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod background;
 mod build;

@@ -3,6 +3,8 @@
 //! A [`Service`] responds to a [`Request`] of a [`Client`] with a [`Response`], now or later ([`Reply`]). A connection of any protocol calls
 //! it, and polls its futures and bodies.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod body;
 mod client;
 pub mod context;

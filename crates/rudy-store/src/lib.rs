@@ -60,6 +60,7 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod background;

@@ -49,6 +49,7 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
             if let Some(state) = state {
                 return Ok(Inner::new(options, disk, layout, state, None));
             }
+            #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "the caller may block"))]
             thread::sleep(STATE_INTERVAL);
             continue;
         };

@@ -57,6 +57,8 @@
 //! # Ok(())
 //! # }
 //! ```
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod checkout;

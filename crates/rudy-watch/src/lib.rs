@@ -1,5 +1,7 @@
 //! What shows the work of the server: access logs, metrics, active requests, the dashboard.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod access_log;
 pub mod dashboard;
 pub mod info;

@@ -1,7 +1,7 @@
 //! A network in memory: every delay, loss and split of what is sent comes from a seed.
 //!
 //! A connection is reliable and ordered, as TCP is; what it does not decide is when bytes arrive, in which pieces, how many the sender's
-//! buffer takes, and whether the connection breaks. One task delivers what is under way, in the order of its time.
+//! buffer takes, and whether the connection breaks. One task delivers what is in flight, in the order of its time.
 
 mod end;
 mod listener;
@@ -15,8 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rudy_net::engine::BoxFuture;
-use rudy_net::network::{Listening, Network};
+use rudy_net::network::{Connecting, Listening, Network};
 use rudy_net::transport::Stream;
 use rudy_service::Peer;
 use rudy_service::listen_address::{Address, Endpoint};
@@ -34,7 +33,7 @@ const SYN_RETRY: Duration = Duration::from_secs(1);
 /// What a network does with what it carries.
 #[derive(Debug, Clone)]
 pub struct Conditions {
-    /// The shortest and the longest time that a piece is under way, in microseconds.
+    /// The shortest and the longest time that a piece is in flight, in microseconds.
     pub delay_us: (u64, u64),
     /// The share of connections that break at some time, of 1,000.
     pub broken_per_mille: u32,
@@ -57,7 +56,7 @@ pub struct SimNetwork {
 struct State {
     random: fastrand::Rng,
     listeners: BTreeMap<SocketAddr, Arc<Listener>>,
-    under_way: BinaryHeap<Reverse<Delivery>>,
+    in_flight: BinaryHeap<Reverse<Delivery>>,
     connections: u64,
     deliveries: u64,
     /// The descriptors that processes have, each with its process and its end of a connection.
@@ -77,7 +76,7 @@ struct Delivery {
 /// What arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// This many bytes of those under way.
+    /// This many bytes of those in flight.
     Bytes(usize),
     /// The end of the input.
     End,
@@ -112,7 +111,7 @@ impl SimNetwork {
         let state = State {
             random,
             listeners: BTreeMap::new(),
-            under_way: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             connections: 0,
             deliveries: 0,
             descriptors: BTreeMap::new(),
@@ -121,13 +120,13 @@ impl SimNetwork {
         Self { state: Mutex::new(state), conditions, trace, due: Notify::new() }
     }
 
-    /// Delivers what is under way, for as long as it is polled.
+    /// Delivers what is in flight, for as long as it is polled.
     pub async fn run(&self) {
         loop {
-            let next = self.state.lock().under_way.peek().map(|delivery| delivery.0.at);
+            let next = self.state.lock().in_flight.peek().map(|delivery| delivery.0.at);
             match next {
                 Some(at) if at <= Instant::now() => {
-                    let delivery = self.state.lock().under_way.pop();
+                    let delivery = self.state.lock().in_flight.pop();
                     if let Some(Reverse(delivery)) = delivery
                         && let Some(connection) = delivery.connection.upgrade()
                     {
@@ -171,7 +170,7 @@ impl SimNetwork {
         state.deliveries += 1;
         let number = state.deliveries;
         let connection = Arc::downgrade(connection);
-        state.under_way.push(Reverse(Delivery { at, number, connection, to, what }));
+        state.in_flight.push(Reverse(Delivery { at, number, connection, to, what }));
         drop(state);
         self.due.notify_one();
         at
@@ -302,7 +301,7 @@ impl Network for &'static SimNetwork {
         self.open(ip).map(|listener| listener as Arc<dyn Listening>)
     }
 
-    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Stream>> {
+    fn connect(&self, to: SocketAddr) -> Connecting {
         let network = *self;
         Box::pin(async move {
             network.check_descriptors()?;

@@ -40,7 +40,7 @@ pub(crate) struct Connection {
 
 /// One direction.
 struct Pipe {
-    under_way: BytesMut,
+    in_flight: BytesMut,
     arrived: BytesMut,
     /// When the last piece arrives: later ones arrive later.
     last: Instant,
@@ -58,7 +58,7 @@ struct Pipe {
 impl Pipe {
     fn new(now: Instant) -> Self {
         Self {
-            under_way: BytesMut::new(),
+            in_flight: BytesMut::new(),
             arrived: BytesMut::new(),
             last: now,
             is_ended: false,
@@ -71,7 +71,7 @@ impl Pipe {
     }
 
     fn held(&self) -> usize {
-        self.under_way.len() + self.arrived.len()
+        self.in_flight.len() + self.arrived.len()
     }
 
     fn wake(&mut self) {
@@ -101,7 +101,7 @@ impl Connection {
         self.network.trace.event(self.number, "arrives", (to, what));
         match what {
             What::Bytes(count) => {
-                let bytes = own.under_way.split_to(count);
+                let bytes = own.in_flight.split_to(count);
                 if own.is_abandoned {
                     drop(bytes);
                     drop(pipes);
@@ -112,9 +112,9 @@ impl Connection {
             }
             What::End => own.has_end_arrived = true,
             What::Reset => {
-                // Nobody reads what had arrived, and nothing can be sent any more (tcp(7)).
+                // No reader gets what had arrived, and nothing can be sent any more (tcp(7)).
                 own.arrived.clear();
-                own.under_way.clear();
+                own.in_flight.clear();
                 own.is_reset = true;
                 other.wake();
             }
@@ -187,7 +187,7 @@ impl Connection {
         let mut left = count;
         for slice in slices {
             let taken = slice.len().min(left);
-            own.under_way.extend_from_slice(&slice[..taken]);
+            own.in_flight.extend_from_slice(&slice[..taken]);
             left -= taken;
         }
         if count > 0 {

@@ -78,6 +78,28 @@ const BANNED_IN_LAYER_0: &[&str] = &["async-std", "mio", "smol", "socket2", "tok
 /// The line that layer 0 must have in `lib.rs`; `clippy.toml` lists the methods and types that these lints ban.
 const LAYER_0_LINTS: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
+/// The crates on the path of a request, which ask rudy-runtime for the time, chance and tasks.
+const SIMULATED: &[&str] = &[
+    "rudy-caching",
+    "rudy-client",
+    "rudy-files",
+    "rudy-gateway",
+    "rudy-guard",
+    "rudy-handlers",
+    "rudy-limit",
+    "rudy-mirror",
+    "rudy-net",
+    "rudy-pipeline",
+    "rudy-proxy",
+    "rudy-service",
+    "rudy-store",
+    "rudy-upstream",
+    "rudy-watch",
+];
+
+/// The line that these have in `lib.rs`. Their tests may use real clocks.
+const SIMULATED_LINTS: &str = "#![cfg_attr(not(test), deny(clippy::disallowed_methods))]";
+
 /// The members of the workspace and their dependencies.
 #[derive(Default)]
 pub(super) struct Graph {
@@ -190,15 +212,16 @@ pub(super) fn banned_dependencies(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Returns crates of layer 0 without the line [`LAYER_0_LINTS`].
+/// Returns crates of layer 0 without the line [`LAYER_0_LINTS`], and simulated ones without [`SIMULATED_LINTS`].
 pub(super) fn missing_lints(sources: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
-    for member in layer_0() {
+    let simulated = SIMULATED.iter().map(|member| (*member, SIMULATED_LINTS));
+    for (member, lints) in layer_0().map(|member| (member, LAYER_0_LINTS)).chain(simulated) {
         let path = format!("crates/{member}/src/lib.rs");
         match sources.iter().find(|file| file.path == path) {
             None => problems.push(format!("{path} is missing")),
-            Some(file) if !file.text.lines().any(|line| line == LAYER_0_LINTS) => {
-                problems.push(format!("{path} lacks the line {LAYER_0_LINTS}"));
+            Some(file) if !file.text.lines().any(|line| line == lints) => {
+                problems.push(format!("{path} lacks the line {lints}"));
             }
             Some(_) => {}
         }
@@ -297,11 +320,15 @@ mod tests {
     #[test]
     fn layer_0_must_deny_banned_methods_and_types() {
         let files = |text: &str| -> Vec<_> {
-            layer_0().map(|name| file(&format!("crates/{name}/src/lib.rs"), text)).collect()
+            let members = layer_0().chain(SIMULATED.iter().copied());
+            members.map(|name| file(&format!("crates/{name}/src/lib.rs"), text)).collect()
         };
-        assert!(missing_lints(&files(&format!("//! Pure.\n{LAYER_0_LINTS}\n"))).is_empty());
-        assert_eq!(missing_lints(&files("//! Pure.\n")).len(), layer_0().count());
-        assert_eq!(missing_lints(&[]).len(), layer_0().count());
+        let count = layer_0().count() + SIMULATED.len();
+        assert!(
+            missing_lints(&files(&format!("//! Pure.\n{LAYER_0_LINTS}\n{SIMULATED_LINTS}\n"))).is_empty()
+        );
+        assert_eq!(missing_lints(&files("//! Pure.\n")).len(), count);
+        assert_eq!(missing_lints(&[]).len(), count);
     }
 
     #[test]

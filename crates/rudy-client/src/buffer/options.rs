@@ -35,6 +35,7 @@ impl Options {
     /// Returns the folder of the files.
     #[must_use]
     pub fn dir(&self) -> PathBuf {
+        #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "read once"))]
         self.dir.clone().unwrap_or_else(|| default_dir(env::var_os("STATE_DIRECTORY")))
     }
 }

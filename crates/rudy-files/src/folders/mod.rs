@@ -116,6 +116,7 @@ impl Folders {
         let period = self.0.idle_timeout / SWEEPS;
         let run = move || {
             loop {
+                #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "a thread of its own"))]
                 thread::sleep(period);
                 let Some(known) = known.upgrade() else { return };
                 if !Self(known).sweep(clock::monotonic_ms()) {

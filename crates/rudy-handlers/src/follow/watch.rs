@@ -141,6 +141,7 @@ impl Watch {
             return Change { content: true, names: true, stop: false };
         }
         if !current.stop {
+            #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "a thread of its own"))]
             thread::sleep(DEBOUNCE_TIME);
         }
         self.take()

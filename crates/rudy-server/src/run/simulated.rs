@@ -18,7 +18,7 @@ pub struct SimulatedServer(Serving);
 
 /// What a server still holds. All counts are zero when it has finished all requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct Usage {
     /// Open connections of clients.
     pub connections: u64,
     /// Requests in progress at upstreams, and those that wait for one.
@@ -102,10 +102,10 @@ impl SimulatedServer {
 
     /// Returns what the server holds.
     #[must_use]
-    pub fn held(&self) -> Held {
+    pub fn usage(&self) -> Usage {
         let workers = self.0.engine.workers();
         let upstreams = self.0.context.upstreams(&self.0.current_app.current());
-        Held {
+        Usage {
             connections: workers.iter().map(|worker| worker.connection_states().open).sum(),
             upstream_requests: upstreams.iter().map(|upstream| upstream.active).sum(),
             stored_bytes: rudy_net::http2_stored_bytes(),

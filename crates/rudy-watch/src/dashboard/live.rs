@@ -76,6 +76,7 @@ impl Live {
                 batch.push(&serde_json::json!(update).to_string());
                 self.topic.publish(&batch, KEPT);
             }
+            #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "a thread of its own"))]
             thread::sleep(interval.saturating_sub(clock::since(begin)));
         }
     }

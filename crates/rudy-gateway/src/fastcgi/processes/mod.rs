@@ -13,6 +13,11 @@
 //! Under systemd, `KillMode=mixed` lets the server stop them in order and kills the rest. A process that has
 //! left its group (`setsid`) gets no signal.
 
+#![cfg_attr(
+    not(test),
+    expect(clippy::disallowed_methods, reason = "real processes are outside of a simulation")
+)]
+
 mod backoff;
 mod check;
 mod decide;
