@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::judge::{Excuse, Judge};
+use crate::judge::Judge;
 use crate::network::{End, SimNetwork};
 use crate::request::Resource;
 use crate::trace::Trace;
@@ -76,12 +76,13 @@ impl Client {
                 request.resource.path()
             ));
             self.judge.begins(request.id, request.method != "POST");
-            let is_reused = connection.is_some();
+            let (begin, is_reused) = (Instant::now(), connection.is_some());
             let exchange = timeout(PATIENCE, self.exchange(connection.take(), &request, behaviour));
             connection = match exchange.await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(error)) => {
-                    self.broken(&request, &error, behaviour, is_reused);
+                    let is_excused = is_reused || behaviour != Behaviour::Follows;
+                    self.broken(&request, &error, begin, is_excused);
                     None
                 }
                 Err(_) => {
@@ -93,11 +94,10 @@ impl Client {
     }
 
     /// A connection has broken during an exchange. One that was used before may have been closed while the request was in flight.
-    fn broken(&self, request: &Request, error: &io::Error, behaviour: Behaviour, is_reused: bool) {
+    fn broken(&self, request: &Request, error: &io::Error, begin: Instant, is_excused: bool) {
         self.trace.tell(&format!("{}: request {}: {error}", self.name, request.id));
         self.judge.count(|counts| counts.broken += 1);
-        let excuses = [Excuse::Network, Excuse::Origin, Excuse::Down, Excuse::CutOff];
-        if behaviour == Behaviour::Follows && !is_reused && !self.judge.is_excused(&excuses) {
+        if !is_excused && !self.judge.is_excused(begin) {
             self.judge.fault(format!("request {} has no response: {error}", request.id));
         }
     }
@@ -138,6 +138,7 @@ impl Client {
         request: &Request,
         behaviour: Behaviour,
     ) -> io::Result<Option<End>> {
+        let begin = Instant::now();
         let mut end = match connection {
             Some(end) => end,
             None => self.network.dial(self.address, self.server).await?,
@@ -173,12 +174,17 @@ impl Client {
             }
             _ => {}
         }
-        let goes_on = self.receive(&mut end, request, behaviour).await?;
+        let goes_on = self.receive(&mut end, request, (begin, behaviour)).await?;
         Ok((goes_on && behaviour == Behaviour::Follows).then_some(end))
     }
 
     /// Receives a response. Returns whether the connection stays open.
-    async fn receive(&mut self, end: &mut End, request: &Request, behaviour: Behaviour) -> io::Result<bool> {
+    async fn receive(
+        &mut self,
+        end: &mut End,
+        request: &Request,
+        (begin, behaviour): (Instant, Behaviour),
+    ) -> io::Result<bool> {
         let mut received = Vec::new();
         let head_end = loop {
             if let Some(at) = received.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -197,8 +203,7 @@ impl Client {
         if is_of_origin && field("x-request") != Some(request.id.to_string()) {
             self.judge.fault(format!("request {} got the response of {:?}", request.id, field("x-request")));
         }
-        let excuses = [Excuse::Network, Excuse::Origin, Excuse::Down];
-        let is_expected = matches!(status, 502..=504) && self.judge.is_excused(&excuses);
+        let is_expected = matches!(status, 502..=504) && self.judge.is_excused(begin);
         if !is_of_origin && behaviour == Behaviour::Follows && !is_expected {
             self.judge.fault(format!("request {} got status {status}", request.id));
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::content::byte;
 use crate::request::Resource;
@@ -24,6 +25,8 @@ struct State {
     repeatable: BTreeMap<u64, bool>,
     counts: Counts,
     excuses: BTreeSet<Excuse>,
+    /// When the server was down: it is since the last time if that has no end.
+    down: Vec<(Instant, Option<Instant>)>,
 }
 
 /// Why something may go wrong in a run without being a fault of the server.
@@ -33,12 +36,6 @@ pub enum Excuse {
     Network,
     /// Applications misbehave.
     Origin,
-    /// The server was stopped or killed.
-    Down,
-    /// An old process had no more time.
-    CutOff,
-    /// There are too few connections to an application or descriptors.
-    Scarce,
 }
 
 /// What has happened in a run.
@@ -74,11 +71,24 @@ impl Judge {
         self.state.lock().excuses.insert(excuse);
     }
 
-    /// Returns whether one of these is an excuse.
+    /// The server is stopped or killed now.
+    pub fn goes_down(&self) {
+        self.state.lock().down.push((Instant::now(), None));
+    }
+
+    /// The server accepts connections again.
+    pub fn is_up(&self) {
+        if let Some((_, end)) = self.state.lock().down.last_mut() {
+            *end = Some(Instant::now());
+        }
+    }
+
+    /// Returns whether something may have gone wrong in an exchange that began at this time and ends now.
     #[must_use]
-    pub fn is_excused(&self, excuses: &[Excuse]) -> bool {
+    pub fn is_excused(&self, begin: Instant) -> bool {
         let state = self.state.lock();
-        excuses.iter().any(|excuse| state.excuses.contains(excuse))
+        let was_down = state.down.iter().any(|(_, end)| end.is_none_or(|end| end >= begin));
+        was_down || !state.excuses.is_empty()
     }
 
     /// Returns the faults.

@@ -16,6 +16,13 @@ struct Arguments {
     /// Leaves out of a seed that fails what it does not need, and prints the story of what is left
     #[arg(long)]
     shrink: bool,
+    /// Plants a fault in the server: needs a build with `--cfg planted`
+    #[cfg(planted)]
+    #[arg(long)]
+    plant: Option<String>,
+    /// Stops at the first seed that fails
+    #[arg(long)]
+    first: bool,
     /// Runs each seed twice, and compares the hashes
     #[arg(long)]
     twice: bool,
@@ -31,7 +38,10 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 #[expect(clippy::print_stdout, reason = "it is a command")]
 fn main() -> ExitCode {
-    let Arguments { seeds, twice, shrink: shrinks } = Arguments::parse();
+    let arguments = Arguments::parse();
+    #[cfg(planted)]
+    arguments.plant.iter().for_each(|fault| rudy_runtime::plant(fault));
+    let Arguments { seeds, twice, shrink: shrinks, first, .. } = arguments;
     let keeps_story = seeds.end - seeds.start == 1;
     let (begin, mut requests, mut failed) = (Instant::now(), 0.0, 0_u64);
     let mut hours = 0.0;
@@ -47,6 +57,9 @@ fn main() -> ExitCode {
         if !outcome.faults.is_empty() {
             failed += 1;
             println!("seed {seed}: {}", outcome.faults.join("; "));
+            if first {
+                break;
+            }
         }
         if let Some(Outcome { hash, events, .. }) = again
             && hash != outcome.hash

@@ -11,14 +11,14 @@ use rudy_server::run::simulated::{SimulatedServer, Usage};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::judge::{Excuse, Judge};
+use crate::judge::Judge;
 use crate::network::SimNetwork;
 use crate::process::Process;
 use crate::settings::Settings;
 use crate::trace::Trace;
 
-/// How long an old process has after a stop or an upgrade. Clients that are slower are cut off.
-const GRACE: Duration = Duration::from_secs(30);
+/// How long an old process has after a stop or an upgrade: longer than any request takes.
+const GRACE: Duration = Duration::from_mins(5);
 
 /// How long both processes live after an upgrade, at least.
 const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
@@ -194,22 +194,25 @@ impl Operator {
         self.retiring.spawn(async move {
             sleep(TAKEOVER_PERIOD).await;
             if stop(network, old, GRACE).await > 0 {
-                judge.excuse(Excuse::CutOff);
+                judge.fault(format!("requests were not finished {GRACE:?} after an upgrade"));
             }
         });
     }
 
     async fn restart(&mut self) {
-        self.judge.excuse(Excuse::Down);
-        if let Some(running) = self.current.take() {
-            stop(self.network, running, GRACE).await;
+        self.judge.goes_down();
+        if let Some(running) = self.current.take()
+            && stop(self.network, running, GRACE).await > 0
+        {
+            self.judge.fault(format!("requests were not finished {GRACE:?} after a stop"));
         }
         sleep(Duration::from_millis(self.random.u64(1..500))).await;
         self.current = self.start_process(Vec::new()).await;
+        self.judge.is_up();
     }
 
     async fn crash(&mut self) {
-        self.judge.excuse(Excuse::Down);
+        self.judge.goes_down();
         // An old process would go on.
         self.retiring.abort_all();
         if let Some(Running { process, server }) = self.current.take() {
@@ -221,6 +224,7 @@ impl Operator {
         self.network.close_all();
         sleep(Duration::from_millis(self.random.u64(1..500))).await;
         self.current = self.start_process(Vec::new()).await;
+        self.judge.is_up();
     }
 }
 

@@ -86,7 +86,8 @@ impl Origin {
         if random.u32(..1000) >= self.faults_per_mille {
             return Behaviour::Responds;
         }
-        match random.u32(..5) {
+        match random.u32(..6) {
+            5 => Behaviour::Late(Duration::from_hours(1)),
             0 => Behaviour::Late(Duration::from_millis(random.u64(1..20_000))),
             1 => Behaviour::Dies,
             2 => Behaviour::DiesInBody,

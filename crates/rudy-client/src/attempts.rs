@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use http::StatusCode;
 use rudy_pipeline::exchange::{self, Notes, note, noted_fields};
+use rudy_runtime::is_planted;
 use rudy_service::{Observer, poll_time};
 
 use super::failure::{Cause, Failure};
@@ -147,7 +148,8 @@ impl<C: Connection> Upstream<C> {
             cause,
             number: start.attempt,
             may_have_been_dead,
-            is_repeatable: request.is_repeatable(),
+            is_repeatable: request.is_repeatable()
+                || is_planted("a request that is repeated although it must not be"),
             // A member that has responded, or has failed before, would hardly respond better.
             has_others: request.has_others()
                 && (!cause.is_response() || self.pool.has_other(&selection.tried, poll_time())),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, StatusCode};
 use rudy_pipeline::exchange::note;
+use rudy_runtime::is_planted;
 use rudy_service::{Deadline, Observer, Piped, poll_time};
 
 use super::failure::{Attempt, Cause, Failure, Phase, ProtocolCause};
@@ -299,6 +300,9 @@ impl<P: Protocol> Exchange<P> {
         let stall = stall.filter(|_| self.received.has_begun);
         let deadline =
             self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + stall.unwrap_or(response)));
+        if is_planted("a timeout that does not end the request") {
+            return Poll::Pending;
+        }
         ready!(deadline.poll_passed(cx));
         let cause = stall.map_or(Cause::ResponseTimeout(response), Cause::StallTimeout);
         Poll::Ready(self.fail(cause))
@@ -364,6 +368,15 @@ impl<P: Protocol> Exchange<P> {
 
 impl<P: Protocol> Drop for Exchange<P> {
     fn drop(&mut self) {
+        if is_planted("a forgotten cancel") {
+            return mem::forget(self.checkout.take());
+        }
+        if let Some(checkout) = self
+            .checkout
+            .take_if(|_| is_planted("a connection that is used again in the middle of a response"))
+        {
+            return checkout.release();
+        }
         self.close();
     }
 }

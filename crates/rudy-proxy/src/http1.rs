@@ -8,6 +8,7 @@ use rudy_client::{READ_BYTES, Socket, SocketConnection, poll_decode};
 use rudy_http::Limits;
 use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, ResponseEvent};
 use rudy_message::client::RequestInfo;
+use rudy_runtime::is_planted;
 use rudy_service::{Piped, poll_time};
 
 use super::failure::{Cause, HttpCause};
@@ -61,6 +62,9 @@ impl Http1Connection {
         let Self { socket, protocol, unused, .. } = self;
         poll_decode(cx, socket, unused, READ_BYTES, |bytes| {
             let Some(mut bytes) = bytes else {
+                if is_planted("a body that is complete when its connection ends") {
+                    return on_event(ResponseEvent::End(None), fields).map(|()| &[][..]);
+                }
                 return match protocol.end_of_input().map_err(HttpCause::Fault)? {
                     InputEnd::ResponseComplete => {
                         on_event(ResponseEvent::End(None), fields).map(|()| &[][..])

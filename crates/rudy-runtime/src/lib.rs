@@ -9,9 +9,13 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+mod planted;
 pub mod random;
 mod simulation;
 mod tasks;
 
+pub use planted::is_planted;
+#[cfg(planted)]
+pub use planted::plant;
 pub use simulation::{Entered, Simulation, current};
 pub use tasks::{blocking, inside, spawn, spawn_on};

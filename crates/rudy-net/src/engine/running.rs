@@ -6,8 +6,7 @@ use std::time::Duration;
 use std::{io, mem};
 
 use parking_lot::Mutex;
-use rudy_runtime::clock;
-use rudy_runtime::spawn_on;
+use rudy_runtime::{clock, is_planted, spawn_on};
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket::file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
@@ -120,7 +119,8 @@ impl OpenListener {
 
     /// Leaves the sockets and the file to the process that shares them. Ready when all acceptors have stopped.
     async fn hand_over(mut self) {
-        self.owns_sockets.store(false, Ordering::Release);
+        let is_kept = is_planted("a listener that an upgrade closes");
+        self.owns_sockets.store(is_kept, Ordering::Release);
         if let Some(file) = self.file.take() {
             file.persist();
         }

@@ -17,7 +17,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rudy_runtime::clock;
+use rudy_runtime::{clock, is_planted};
 use tokio::sync::Notify;
 
 pub(crate) use self::eviction::{Candidate, VictimQueue};
@@ -213,7 +213,7 @@ impl Timer {
         let result = mark(&mut wheel);
         let is_sooner = wheel.set(self.slot, tick, waker);
         self.timers.notify_of_answers(unanswered, wheel);
-        if is_sooner {
+        if is_sooner && !is_planted("a timer that is not told of an earlier deadline") {
             self.timers.sooner.notify_one();
         }
         result
