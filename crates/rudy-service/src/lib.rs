@@ -16,6 +16,7 @@ mod observer;
 mod pipe;
 mod request_body;
 mod service;
+mod sync;
 mod upgrade;
 mod worker_thread;
 

@@ -65,7 +65,10 @@ const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
 ];
 
 /// Workspace members outside the layers. No crate may depend on them.
-const OUTSIDE_LAYERS: &[&str] = &["fastcgi-info", "rudy-fuzz", "rudy-tests", "weblog", "xtask"];
+const OUTSIDE_LAYERS: &[&str] = &["fastcgi-info", "rudy-fuzz", "rudy-tests", TEST_SYNC, "weblog", "xtask"];
+
+/// The one among them on which the tests of a crate may depend.
+const TEST_SYNC: &str = "rudy-test-sync";
 
 /// Crates that layer 0 must not depend on, even indirectly: they provide clocks and sockets.
 const BANNED_IN_LAYER_0: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
@@ -146,6 +149,9 @@ impl Graph {
 /// Returns members without a layer, and dependencies on the same or a higher layer.
 pub(super) fn layer_violations(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
+    let without_tests = graph.dependencies();
+    let is_used_beyond_tests =
+        |member: &str| without_tests.get(member).is_some_and(|names| names.contains(TEST_SYNC));
     for (member, dependencies) in &graph.members {
         let member_layer = layer(member);
         if member_layer.is_none() && !OUTSIDE_LAYERS.contains(&member.as_str()) {
@@ -155,6 +161,7 @@ pub(super) fn layer_violations(graph: &Graph) -> Vec<String> {
         for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d) && *d != member) {
             match (member_layer, layer(dependency)) {
                 _ if ALLOWED_WITHIN_LAYER.contains(&(member.as_str(), dependency.as_str())) => {}
+                _ if dependency == TEST_SYNC && !is_used_beyond_tests(member) => {}
                 (Some(own), Some(other)) if other >= own => {
                     problems.push(format!("{member} (layer {own}) depends on {dependency} (layer {other})"));
                 }
@@ -297,6 +304,15 @@ mod tests {
         assert!(missing_lints(&files(&format!("//! Pure.\n{LAYER_0_LINTS}\n"))).is_empty());
         assert_eq!(missing_lints(&files("//! Pure.\n")).len(), layer_0().count());
         assert_eq!(missing_lints(&[]).len(), layer_0().count());
+    }
+
+    #[test]
+    fn only_tests_may_use_the_locks_of_tests() {
+        let mut graph = graph(&[("rudy-store", &[TEST_SYNC]), (TEST_SYNC, &[])]);
+        assert_eq!(layer_violations(&graph).len(), 1);
+        // `graph` makes no dependencies of tests.
+        graph.resolved.insert("rudy-store 1.0.0".into(), Vec::new());
+        assert!(layer_violations(&graph).is_empty());
     }
 
     #[test]
