@@ -12,6 +12,7 @@ pub mod engine;
 pub mod listen;
 pub mod proxy_header;
 mod scratch;
+mod sync;
 mod timers;
 mod tls;
 pub mod transport;
