@@ -3,13 +3,17 @@
 //! A connection adds an exchange when it has to wait for the first time, so a request with an immediate response costs
 //! nothing. Afterwards, the worker stores two numbers for each poll, without a lock. Other threads read them.
 
+#[cfg(test)]
+mod races;
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use rudy_service::Observer;
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Maximum number of exchanges that are copied under the lock, for which the worker may have to wait: a tenth of a
 /// millisecond.
@@ -97,13 +101,17 @@ pub(crate) struct ActiveExchanges {
 impl ActiveExchanges {
     /// Returns all exchanges. Those that begin or end meanwhile may be missing.
     pub(crate) fn all(&self) -> Vec<Arc<ActiveExchange>> {
+        self.in_batches(BATCH)
+    }
+
+    fn in_batches(&self, batch: usize) -> Vec<Arc<ActiveExchange>> {
         let mut all = Vec::new();
         let mut end = usize::MAX;
         // From the end: a removal moves the last one to the front, so none that remains is missed, but one may be met twice.
         while end > 0 {
             let exchanges = self.all.lock();
             let last = end.min(exchanges.len());
-            end = last.saturating_sub(BATCH);
+            end = last.saturating_sub(batch);
             all.extend(exchanges[end..last].iter().cloned());
         }
         all.sort_unstable_by_key(Arc::as_ptr);

@@ -15,6 +15,7 @@ pub mod listen;
 pub mod network;
 pub mod proxy_header;
 mod scratch;
+mod sync;
 mod timers;
 mod tls;
 pub mod transport;

@@ -1,10 +1,13 @@
 //! The shared state of a worker's connections, and its counters.
 
+#[cfg(test)]
+mod races;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::active::{ActiveExchange, ActiveExchanges};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::timers::{TimerFd, Timers};
 use crate::tls::Handshakes;
 

@@ -18,6 +18,7 @@ mod observer;
 mod pipe;
 mod request_body;
 mod service;
+mod sync;
 mod upgrade;
 mod worker_thread;
 

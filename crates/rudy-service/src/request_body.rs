@@ -3,6 +3,9 @@
 //! There is room for one piece. The connection reads from the socket only after the service has taken the
 //! last piece. So a slow service slows its client down, and no data accumulates.
 
+#[cfg(test)]
+mod races;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -10,9 +13,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
-use parking_lot::Mutex;
 
 use crate::Observer;
+use crate::sync::Mutex;
 
 /// The body of a request. Read it with [`http_body::Body::poll_frame`]; dropping it discards the rest.
 #[derive(Debug, Default)]

@@ -70,7 +70,11 @@ const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
 ];
 
 /// Workspace members outside the layers. No crate may depend on them.
-const OUTSIDE_LAYERS: &[&str] = &["fastcgi-info", "rudy-fuzz", "rudy-sim", "rudy-tests", "weblog", "xtask"];
+const OUTSIDE_LAYERS: &[&str] =
+    &["fastcgi-info", "rudy-fuzz", "rudy-sim", TEST_SYNC, "rudy-tests", "weblog", "xtask"];
+
+/// The one among them on which the tests of a crate may depend.
+const TEST_SYNC: &str = "rudy-test-sync";
 
 /// Crates that layer 0 must not depend on, even indirectly: they provide clocks and sockets.
 const BANNED_IN_LAYER_0: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
@@ -173,6 +177,9 @@ impl Graph {
 /// Returns members without a layer, and dependencies on the same or a higher layer.
 pub(super) fn layer_violations(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
+    let without_tests = graph.dependencies();
+    let is_used_beyond_tests =
+        |member: &str| without_tests.get(member).is_some_and(|names| names.contains(TEST_SYNC));
     for (member, dependencies) in &graph.members {
         let member_layer = layer(member);
         if member_layer.is_none() && !OUTSIDE_LAYERS.contains(&member.as_str()) {
@@ -182,6 +189,7 @@ pub(super) fn layer_violations(graph: &Graph) -> Vec<String> {
         for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d) && *d != member) {
             match (member_layer, layer(dependency)) {
                 _ if ALLOWED_WITHIN_LAYER.contains(&(member.as_str(), dependency.as_str())) => {}
+                _ if dependency == TEST_SYNC && !is_used_beyond_tests(member) => {}
                 (Some(own), Some(other)) if other >= own => {
                     problems.push(format!("{member} (layer {own}) depends on {dependency} (layer {other})"));
                 }
@@ -329,6 +337,15 @@ mod tests {
         );
         assert_eq!(missing_lints(&files("//! Pure.\n")).len(), count);
         assert_eq!(missing_lints(&[]).len(), count);
+    }
+
+    #[test]
+    fn only_tests_may_use_the_locks_of_tests() {
+        let mut graph = graph(&[("rudy-store", &[TEST_SYNC]), (TEST_SYNC, &[])]);
+        assert_eq!(layer_violations(&graph).len(), 1);
+        // `graph` makes no dependencies of tests.
+        graph.resolved.insert("rudy-store 1.0.0".into(), Vec::new());
+        assert!(layer_violations(&graph).is_empty());
     }
 
     #[test]

@@ -8,15 +8,15 @@
 
 mod eviction;
 mod questions;
+#[cfg(test)]
+mod races;
 mod timer_fd;
 mod wheel;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use rudy_runtime::{clock, is_planted};
 use tokio::sync::Notify;
 
@@ -24,6 +24,8 @@ pub(crate) use self::eviction::{Candidate, VictimQueue};
 pub(crate) use self::timer_fd::TimerFd;
 use self::wheel::{NEVER, Wheel};
 use crate::address_key::AddressKey;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex};
 
 /// Resolution of a deadline. It must not delay a stream visibly; a shorter tick would wake a server with
 /// streams more often than a hundred times a second.

@@ -3,15 +3,15 @@
 //! No report shows most exchanges, so one that waits is not observed before a report is made. It wakes the connections with such exchanges;
 //! each describes them when it is polled, and then sets its timer, which is the answer.
 
-use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Instant;
 
-use parking_lot::MutexGuard;
 use rudy_runtime::clock;
 
 use super::Timers;
 use super::wheel::Wheel;
+use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
 
 /// Whether a connection has exchanges that are not observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
