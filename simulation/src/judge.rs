@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -63,6 +64,11 @@ impl Judge {
         Self { trace, state: Mutex::default() }
     }
 
+    /// Tells something that a reader of the story understands.
+    pub fn tell(&self, text: &str) {
+        self.trace.tell(text);
+    }
+
     /// Notes a fault of the server.
     pub fn fault(&self, text: String) {
         self.trace.tell(&format!("FAULT: {text}"));
@@ -120,6 +126,26 @@ impl Judge {
                 ));
             }
             _ => {}
+        }
+    }
+
+    /// A client has received the head of a response, with the id of the request that an application responded to. One that `follows` the
+    /// protocol gets a response of an application, or an error that says that there is none.
+    pub fn check_head(&self, id: u64, status: u16, of: Option<&str>, follows: bool) {
+        let is_error =
+            matches!(status, 502..=504) && self.is_excused(&[Excuse::Network, Excuse::Origin, Excuse::Down]);
+        if status == 200 && of != Some(&id.to_string()) {
+            self.fault(format!("request {id} got the response of {of:?}"));
+        }
+        if status != 200 && follows && !is_error {
+            self.fault(format!("request {id} got status {status}"));
+        }
+    }
+
+    /// A hanging application has waited this long until the server gave up, which has a limit.
+    pub fn check_wait(&self, id: u64, waited: Duration, limit: Duration) {
+        if waited > limit {
+            self.fault(format!("request {id} waited {waited:?} for an application that hangs"));
         }
     }
 
