@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::judge::Judge;
 use crate::network::{End, SimNetwork};
-use crate::request::Resource;
+use crate::request::Request;
 use crate::trace::Trace;
 
 /// No response of the world takes longer: every wait of the server ends before.
-const PATIENCE: Duration = Duration::from_mins(10);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A client, with all its connections.
 pub(crate) struct Client {
@@ -49,33 +49,19 @@ enum Behaviour {
     Lies,
 }
 
-/// A request and what the response must be.
-struct Request {
-    id: u64,
-    method: &'static str,
-    resource: Resource,
-    upload: usize,
-}
-
 impl Client {
     /// Sends all requests.
     pub(crate) async fn run(mut self) {
         let mut connection = None;
         for number in 0..self.requests {
             sleep(Duration::from_micros(self.random.u64(..200_000))).await;
-            let request = self.request(self.first_id + u64::from(number));
+            let request = Request::random(&mut self.random, self.first_id + u64::from(number));
             let behaviour = self.behaviour();
             if behaviour != Behaviour::Follows {
                 self.judge.count(|counts| counts.disturbances += 1);
             }
-            self.trace.tell(&format!(
-                "{}: request {} ({} {}), {behaviour:?}",
-                self.name,
-                request.id,
-                request.method,
-                request.resource.path()
-            ));
-            self.judge.begins(request.id, request.method != "POST");
+            self.trace.tell(&format!("{}: {request}, {behaviour:?}", self.name));
+            self.judge.begins(request.id, request.is_repeatable());
             let (begin, is_reused) = (Instant::now(), connection.is_some());
             let exchange = timeout(PATIENCE, self.exchange(connection.take(), &request, behaviour));
             connection = match exchange.await {
@@ -100,22 +86,6 @@ impl Client {
         if !is_excused && !self.judge.is_excused(begin) {
             self.judge.fault(format!("request {} has no response: {error}", request.id));
         }
-    }
-
-    fn request(&mut self, id: u64) -> Request {
-        let length = match self.random.u32(..10) {
-            0 => 0,
-            1..7 => self.random.usize(1..2_000),
-            7..9 => self.random.usize(1..60_000),
-            _ => self.random.usize(1..600_000),
-        };
-        let resource = Resource { number: self.random.u64(..40), length, is_chunked: self.random.bool() };
-        let (method, upload) = match self.random.u32(..10) {
-            0 => ("HEAD", 0),
-            1 | 2 => ("POST", self.random.usize(..100_000)),
-            _ => ("GET", 0),
-        };
-        Request { id, method, resource, upload }
     }
 
     fn behaviour(&mut self) -> Behaviour {
@@ -144,9 +114,9 @@ impl Client {
             None => self.network.dial(self.address, self.server).await?,
         };
         let head = format!(
-            "{} /origin/{} HTTP/1.1\r\nHost: site.test\r\nX-Request: {}\r\nContent-Length: {}\r\n\r\n",
+            "{} {} HTTP/1.1\r\nHost: site.test\r\nX-Request: {}\r\nContent-Length: {}\r\n\r\n",
             request.method,
-            request.resource.path(),
+            request.path(),
             request.id,
             request.upload
         );
@@ -200,13 +170,13 @@ impl Client {
             lines.find_map(|(own, value)| (own == name).then(|| value.trim().to_owned()))
         };
         let is_of_origin = status == 200;
-        if is_of_origin && field("x-request") != Some(request.id.to_string()) {
-            self.judge.fault(format!("request {} got the response of {:?}", request.id, field("x-request")));
-        }
-        let is_expected = matches!(status, 502..=504) && self.judge.is_excused(begin);
-        if !is_of_origin && behaviour == Behaviour::Follows && !is_expected {
-            self.judge.fault(format!("request {} got status {status}", request.id));
-        }
+        let of = field("x-request");
+        self.judge.check_head(
+            request.id,
+            status,
+            of.as_deref(),
+            (behaviour == Behaviour::Follows).then_some(begin),
+        );
         let length = field("content-length").and_then(|length| length.parse::<usize>().ok());
         let body = if request.method == "HEAD" {
             Some(0)

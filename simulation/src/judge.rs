@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -58,6 +59,11 @@ impl Judge {
     #[must_use]
     pub fn new(trace: Arc<Trace>) -> Self {
         Self { trace, state: Mutex::default() }
+    }
+
+    /// Tells something that a reader of the story understands.
+    pub fn tell(&self, text: &str) {
+        self.trace.tell(text);
     }
 
     /// Notes a fault of the server.
@@ -130,6 +136,25 @@ impl Judge {
                 ));
             }
             _ => {}
+        }
+    }
+
+    /// A client has received the head of a response, with the id of the request that an application responded to. One that follows the
+    /// protocol since a time gets a response of an application, or an error that says that there is none.
+    pub fn check_head(&self, id: u64, status: u16, of: Option<&str>, follows_since: Option<Instant>) {
+        if status == 200 && of != Some(&id.to_string()) {
+            self.fault(format!("request {id} got the response of {of:?}"));
+        }
+        let Some(begin) = follows_since.filter(|_| status != 200) else { return };
+        if !(matches!(status, 502..=504) && self.is_excused(begin)) {
+            self.fault(format!("request {id} got status {status}"));
+        }
+    }
+
+    /// A hanging application has waited this long until the server gave up, which has a limit.
+    pub fn check_wait(&self, id: u64, waited: Duration, limit: Duration) {
+        if waited > limit {
+            self.fault(format!("request {id} waited {waited:?} for an application that hangs"));
         }
     }
 

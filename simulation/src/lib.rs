@@ -6,8 +6,13 @@
 
 #![forbid(unsafe_code)]
 
+mod applications;
+mod behaviour;
 mod client;
 mod content;
+mod fastcgi_origin;
+mod http2_client;
+mod http2_origin;
 pub mod judge;
 pub mod network;
 mod operator;

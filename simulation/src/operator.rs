@@ -26,6 +26,9 @@ const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
 /// Longer than any timeout of the server.
 const QUIET: Duration = Duration::from_mins(15);
 
+/// More polls than the timeouts of the last connections need in that time.
+const QUIET_POLLS: u64 = 100;
+
 /// The server, in one process or two.
 pub(crate) struct Operator {
     pub(crate) network: &'static SimNetwork,
@@ -114,8 +117,13 @@ impl Operator {
     /// Waits until the server has finished everything, and stops it.
     pub(crate) async fn end(mut self) {
         while self.retiring.join_next().await.is_some() {}
-        sleep(QUIET).await;
         let Some(running) = self.current.take() else { return };
+        let polls = running.process.polls();
+        sleep(QUIET).await;
+        let polls = running.process.polls() - polls;
+        if polls > QUIET_POLLS {
+            self.judge.fault(format!("without clients, tasks were polled {polls} times"));
+        }
         let usage = running.server.usage();
         if usage != Usage::default() {
             self.judge.fault(format!("without clients, the server holds {usage:?}"));

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use crate::behaviour::Behaviour;
 use crate::content::content;
 use crate::judge::Judge;
 use crate::network::{End, SimNetwork};
@@ -20,22 +21,8 @@ pub(crate) struct Origin {
     pub(crate) random: parking_lot::Mutex<fastrand::Rng>,
     /// How often it misbehaves, of 1,000 requests.
     pub(crate) faults_per_mille: u32,
-}
-
-/// How it responds to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Behaviour {
-    Responds,
-    /// It takes this long before its response.
-    Late(Duration),
-    /// It closes the connection without a response.
-    Dies,
-    /// It resets the connection in the middle of the body.
-    DiesInBody,
-    /// It responds, and closes the connection although it did not say so.
-    Leaves,
-    /// It sends bytes that are no response.
-    Lies,
+    /// How long the server waits for its response.
+    pub(crate) patience: Duration,
 }
 
 impl Origin {
@@ -58,48 +45,44 @@ impl Origin {
         let mut received = Vec::new();
         while let Some(request) = read_request(&mut end, &mut received).await? {
             self.judge.reached_origin(request.id);
-            let behaviour = self.behaviour();
-            if let Behaviour::Late(time) = behaviour {
-                sleep(time).await;
-            }
-            if behaviour == Behaviour::Dies {
-                return Ok(());
+            let behaviour = Behaviour::random(&mut self.random.lock(), self.faults_per_mille);
+            match behaviour {
+                Behaviour::Late(time) => sleep(time).await,
+                Behaviour::Dies => return Ok(()),
+                Behaviour::Hangs => {
+                    let begin = Instant::now();
+                    // Ends with an error if the connection breaks.
+                    let _ = end.read_buf(&mut received).await;
+                    self.judge.check_wait(request.id, begin.elapsed(), self.patience);
+                    return Ok(());
+                }
+                _ => {}
             }
             let response = response(&request, behaviour);
-            let cut =
-                if behaviour == Behaviour::DiesInBody { response.len() * 2 / 3 } else { response.len() };
-            self.write_in_pieces(&mut end, &response[..cut]).await?;
+            let cut = match behaviour {
+                Behaviour::DiesInBody | Behaviour::Truncates => response.len() * 2 / 3,
+                _ => response.len(),
+            };
+            self.write_in_pieces(&mut end, &response[..cut], behaviour).await?;
             match behaviour {
                 Behaviour::DiesInBody | Behaviour::Lies => {
                     end.reset_on_close();
                     return Ok(());
                 }
-                Behaviour::Leaves => return Ok(()),
+                Behaviour::Leaves | Behaviour::Truncates => return Ok(()),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn behaviour(&self) -> Behaviour {
-        let mut random = self.random.lock();
-        if random.u32(..1000) >= self.faults_per_mille {
-            return Behaviour::Responds;
-        }
-        match random.u32(..6) {
-            5 => Behaviour::Late(Duration::from_hours(1)),
-            0 => Behaviour::Late(Duration::from_millis(random.u64(1..20_000))),
-            1 => Behaviour::Dies,
-            2 => Behaviour::DiesInBody,
-            3 => Behaviour::Leaves,
-            _ => Behaviour::Lies,
-        }
-    }
-
-    async fn write_in_pieces(&self, end: &mut End, bytes: &[u8]) -> io::Result<()> {
+    async fn write_in_pieces(&self, end: &mut End, bytes: &[u8], behaviour: Behaviour) -> io::Result<()> {
         let pieces = 1 + self.random.lock().usize(..3);
         for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
             end.write_all(piece).await?;
+            if let Behaviour::Pauses(time) = behaviour {
+                sleep(time).await;
+            }
         }
         Ok(())
     }

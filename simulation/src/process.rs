@@ -6,10 +6,38 @@ use parking_lot::Mutex;
 use rudy_runtime::Simulation;
 use tokio::task::AbortHandle;
 
+/// More polls than any work needs without time passing.
+const POLLS_AT_ONCE: u64 = 200_000;
+
+/// How often tasks have been polled.
+struct Polls {
+    all: u64,
+    /// Since the time last passed.
+    at_once: u64,
+    last: Instant,
+}
+
+impl Polls {
+    fn new(now: Instant) -> Self {
+        Self { all: 0, at_once: 0, last: now }
+    }
+
+    /// # Panics
+    ///
+    /// A task wakes itself without end: in virtual time, nothing else would end the run.
+    fn note(&mut self, now: Instant) {
+        self.at_once = if now == self.last { self.at_once + 1 } else { 0 };
+        self.last = now;
+        self.all += 1;
+        assert!(self.at_once < POLLS_AT_ONCE, "tasks are polled again and again while no time passes");
+    }
+}
+
 /// A process. It ends when it is [killed](Self::kill).
 pub(crate) struct Process {
     random: Mutex<fastrand::Rng>,
     tasks: Mutex<Vec<AbortHandle>>,
+    polls: Mutex<Polls>,
     /// The times of both clocks at the start of the simulation.
     start: (Instant, SystemTime),
 }
@@ -18,7 +46,14 @@ impl Process {
     /// Creates a process whose chance is that of `random`. It is never freed: its tasks refer to it, and a run has a few.
     #[must_use]
     pub(crate) fn new(random: fastrand::Rng, start: (Instant, SystemTime)) -> &'static Self {
-        Box::leak(Box::new(Self { random: Mutex::new(random), tasks: Mutex::default(), start }))
+        let polls = Mutex::new(Polls::new(start.0));
+        Box::leak(Box::new(Self { random: Mutex::new(random), tasks: Mutex::default(), polls, start }))
+    }
+
+    /// Returns how often tasks have been polled.
+    #[must_use]
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.lock().all
     }
 
     /// Ends all tasks of the process where they are.
@@ -51,5 +86,9 @@ impl Simulation for Process {
             tasks.retain(|task| !task.is_finished());
         }
         tasks.push(task);
+    }
+
+    fn polled(&self) {
+        self.polls.lock().note(self.now());
     }
 }

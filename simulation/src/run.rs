@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::applications;
 use crate::client::Client;
+use crate::http2_client::Http2Client;
 use crate::judge::{Counts, Excuse, Judge};
 use crate::network::{Conditions, SimNetwork};
 use crate::operator::{Action, Operator};
-use crate::origin::Origin;
 use crate::shrink::Reduction;
 use crate::trace::Trace;
 
@@ -76,7 +76,6 @@ struct World<'f> {
 }
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
-const ORIGINS: [([u8; 4], u16); 2] = [([10, 0, 1, 1], 80), ([10, 0, 1, 2], 80)];
 
 impl<'f> World<'f> {
     fn new(Options { seed, keeps_story, reduction }: Options, folder: &'f Path) -> Self {
@@ -104,25 +103,10 @@ impl<'f> World<'f> {
         let _on_network = rudy_net::network::Entered::new(Box::leak(Box::new(self.network)));
         let network = self.network;
         tokio::spawn(network.run());
-        let mut origin = Origin {
-            network,
-            judge: self.judge.clone(),
-            random: Mutex::new(self.random.fork()),
-            faults_per_mille: if self.random.bool() { 0 } else { 100 },
-        };
-        if self.reduction.origins_respond {
-            origin.faults_per_mille = 0;
-        }
-        if origin.faults_per_mille > 0 {
-            self.judge.excuse(Excuse::Origin);
-        }
         if network.conditions.broken_per_mille > 0 {
             self.judge.excuse(Excuse::Network);
         }
-        let origin = Arc::new(origin);
-        for address in ORIGINS {
-            tokio::spawn(origin.clone().run(address.into()));
-        }
+        applications::start(network, &self.judge, &mut self.random, self.reduction);
         self.operator().await;
         self.outcome()
     }
@@ -143,8 +127,13 @@ impl<'f> World<'f> {
             if self.reduction.clients_follow {
                 client.faults_per_mille = 0;
             }
+            let is_http2 = self.random.bool();
             if self.reduction.without_clients & (1 << number) == 0 {
-                clients.spawn(client.run());
+                if is_http2 {
+                    clients.spawn(Http2Client(client).run());
+                } else {
+                    clients.spawn(client.run());
+                }
             }
         }
         operator.act(clients).await;

@@ -12,6 +12,8 @@ pub(crate) struct Settings {
     buffers_requests: bool,
     has_second_listener: bool,
     head_comes_from: u32,
+    /// Whether the server asks the applications over FastCGI how many connections they serve.
+    asks_applications: bool,
 }
 
 impl Settings {
@@ -23,16 +25,18 @@ impl Settings {
             buffers_requests: random.bool(),
             has_second_listener: random.bool(),
             head_comes_from: random.u32(..1000),
+            asks_applications: random.bool(),
         }
     }
 
     /// Returns the text of the file.
     pub(crate) fn text(&self, folder: &Path) -> String {
-        let Self { connections, requests_per_connection, idle_timeout_s, .. } = self;
+        let Self { connections, requests_per_connection, idle_timeout_s, buffers_requests, .. } = self;
+        let Self { asks_applications, .. } = self;
         let second = if self.has_second_listener { ", \"10.0.0.1:81\"" } else { "" };
         format!(
             r#"cores = 1
-listen = ["10.0.0.1:80"{second}]
+listen = ["10.0.0.1:80,h2c"{second}]
 error_log = "{folder}/error.log"
 response_headers = {{ X-Settings = "{version}" }}
 
@@ -49,9 +53,27 @@ upstreams = ["http://10.0.1.1:80", "http://10.0.1.2:80"]
 connections = {connections}
 request_buffering = "{buffering}"
 response_timeout = "10s"
+
+[[site.route]]
+path = "/http2/*"
+[site.route.proxy]
+upstreams = ["h2c://10.0.1.3:80", "h2c://10.0.1.4:80"]
+connections = {connections}
+request_buffering = "{buffering}"
+response_timeout = "10s"
+
+[[site.route]]
+path = "/fastcgi/*"
+[site.route.fastcgi]
+address = ["10.0.1.5:9000", "10.0.1.6:9000"]
+response_timeout = "10s"
+request_buffering = {buffers_requests}
+{fastcgi_connections}
 "#,
             folder = folder.display(),
             version = self.head_comes_from,
+            fastcgi_connections =
+                if *asks_applications { String::new() } else { format!("connections = {connections}") },
             buffering = if self.buffers_requests { "full" } else { "off" },
         )
     }
@@ -62,7 +84,7 @@ response_timeout = "10s"
         match random.u32(..3) {
             0 => text.replace("cores = 1", "cores = \"many\""),
             1 => text.replace("[[site.route]]", "[[site.rote]]"),
-            _ => text[..text.len() / 2].to_owned() + "\"",
+            _ => text[..text.len() / 2].to_owned() + "\n= \"",
         }
     }
 }

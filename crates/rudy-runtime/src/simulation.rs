@@ -27,6 +27,9 @@ pub trait Simulation: Sync {
 
     /// Notes a task of the process, to be aborted when the process ends.
     fn spawned(&self, task: AbortHandle);
+
+    /// Notes that a task of the process is about to be polled.
+    fn polled(&self);
 }
 
 /// The time in which the current thread is inside of a simulated process. Dropping it returns to where the thread was before.

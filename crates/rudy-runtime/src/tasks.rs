@@ -82,6 +82,7 @@ impl<F: Future> Future for Inside<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.simulation.polled();
         let _inside = Entered::new(self.simulation);
         self.task.as_mut().map_or(Poll::Pending, |task| task.as_mut().poll(cx))
     }

@@ -68,6 +68,7 @@ where
         }
         let mut refreshed = pin!(self.name.refresh());
         tokio::select! {
+            biased;
             Some(connected) = self.finish() => return Some(connected),
             () = &mut refreshed => {}
         }

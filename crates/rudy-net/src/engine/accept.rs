@@ -137,9 +137,10 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
     /// Accepts until `closing` becomes true, then accepts what is queued.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
         tokio::select! {
-            never = self.accept_all(false) => match never {},
+            biased;
             // An error means that the engine was dropped.
             _ = closing.wait_for(|closing| *closing) => {}
+            never = self.accept_all(false) => match never {},
         }
         if self.owns_socket.load(Ordering::Acquire) {
             self.drain().await;

@@ -154,6 +154,7 @@ impl WorkerRunner {
         if let Command::Drain { until } = command {
             self.worker.stop();
             tokio::select! {
+                biased;
                 () = self.wait_until_closed() => {}
                 () = tokio::time::sleep_until(until.into()) => {}
                 // An error means that the engine was dropped.

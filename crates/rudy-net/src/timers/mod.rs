@@ -113,6 +113,7 @@ impl Timers {
                 timer_fd.set(self.time_of(tick));
             }
             tokio::select! {
+                biased;
                 () = timer_fd.expired(), if next.is_some() => {}
                 () = self.sooner.notified() => {}
             }

@@ -1,6 +1,6 @@
 //! Which connection a request gets, and when another one is opened.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(crate) enum Speaks {
     Negotiated(ClientTls),
 }
 
-/// Connections by the id of the member and the runtime of the worker.
-type ByWorker = HashMap<(u64, Option<Id>), Arc<WorkerConnections>>;
+/// Connections by the id of the member, in whose order they shut down, and the runtime of the worker.
+type ByWorker = BTreeMap<u64, HashMap<Option<Id>, Arc<WorkerConnections>>>;
 
 /// The connections of a proxy to all its upstreams.
 #[derive(Debug)]
@@ -79,19 +79,18 @@ impl Connections {
     /// Sends no more requests on the open connections, which close after those in progress.
     pub(crate) fn shut_down(&self) {
         let of_workers = self.of_workers.lock();
-        of_workers.values().for_each(|connections| connections.shut_down());
+        of_workers.values().flat_map(HashMap::values).for_each(|connections| connections.shut_down());
     }
 
     /// Sends no more requests to a member that does not exist any more.
     pub(crate) fn forget(&self, member: u64) {
-        let mut of_workers = self.of_workers.lock();
-        let forgotten = of_workers.extract_if(|(id, _), _| *id == member);
-        forgotten.for_each(|(_, connections)| connections.shut_down());
+        let forgotten = self.of_workers.lock().remove(&member);
+        forgotten.iter().flat_map(HashMap::values).for_each(|connections| connections.shut_down());
     }
 
     fn of_worker(&self, member: u64) -> Arc<WorkerConnections> {
         let mut of_workers = self.of_workers.lock();
-        of_workers.entry((member, current_runtime())).or_default().clone()
+        of_workers.entry(member).or_default().entry(current_runtime()).or_default().clone()
     }
 }
 

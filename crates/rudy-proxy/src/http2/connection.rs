@@ -1,6 +1,6 @@
 //! The state of a connection, which its task and the requests on it share.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(super) struct State {
     /// The frames to send.
     pub(super) output: BytesMut,
     /// The requests by stream.
-    pub(super) streams: HashMap<u32, StreamState>,
+    pub(super) streams: BTreeMap<u32, StreamState>,
     /// Streams with a part of a body that wait for a window or for room in `output`, in this order.
     pub(super) blocked: VecDeque<u32>,
     /// Streams that requests are about to open.
@@ -123,7 +123,7 @@ impl Http2Connection {
             socket: Some(socket),
             protocol,
             output,
-            streams: HashMap::new(),
+            streams: BTreeMap::new(),
             blocked: VecDeque::new(),
             reserved: 0,
             end: None,

@@ -103,6 +103,7 @@ impl Supervisor {
             if is_ready { Poll::Ready(()) } else { Poll::Pending }
         });
         tokio::select! {
+            biased;
             // Without tokio's budget, which the first processes would use up. `yield_now` lets other tasks
             // run instead.
             () = unconstrained(processes) => yield_now().await,

@@ -1,0 +1,54 @@
+//! The applications behind the server, in all protocols.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::fastcgi_origin::FastCgiOrigin;
+use crate::http2_origin::Http2Origin;
+use crate::judge::{Excuse, Judge};
+use crate::network::SimNetwork;
+use crate::origin::Origin;
+use crate::shrink::Reduction;
+
+/// How long the server may wait for a response: its `response_timeout` of 10 s, and the time of the network.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// The addresses: two of each protocol.
+const HTTP1: [([u8; 4], u16); 2] = [([10, 0, 1, 1], 80), ([10, 0, 1, 2], 80)];
+const HTTP2: [([u8; 4], u16); 2] = [([10, 0, 1, 3], 80), ([10, 0, 1, 4], 80)];
+const FASTCGI: [([u8; 4], u16); 2] = [([10, 0, 1, 5], 9000), ([10, 0, 1, 6], 9000)];
+
+/// Starts all applications.
+pub(crate) fn start(
+    network: &'static SimNetwork,
+    judge: &Arc<Judge>,
+    random: &mut fastrand::Rng,
+    reduction: Reduction,
+) {
+    let mut parts = || {
+        let is_right = random.bool() || reduction.origins_respond;
+        let faults_per_mille = if is_right { 0 } else { 100 };
+        if faults_per_mille > 0 {
+            judge.excuse(Excuse::Origin);
+        }
+        (judge.clone(), Mutex::new(random.fork()), faults_per_mille)
+    };
+    let (judge, random, faults_per_mille) = parts();
+    let origin = Arc::new(Origin { network, judge, random, faults_per_mille, patience: PATIENCE });
+    for address in HTTP1 {
+        tokio::spawn(origin.clone().run(SocketAddr::from(address)));
+    }
+    let (judge, random, faults_per_mille) = parts();
+    let origin = Arc::new(Http2Origin { network, judge, random, faults_per_mille, patience: PATIENCE });
+    for address in HTTP2 {
+        tokio::spawn(origin.clone().run(SocketAddr::from(address)));
+    }
+    let (judge, random, faults_per_mille) = parts();
+    let origin = Arc::new(FastCgiOrigin { network, judge, random, faults_per_mille, patience: PATIENCE });
+    for address in FASTCGI {
+        tokio::spawn(origin.clone().run(SocketAddr::from(address)));
+    }
+}
