@@ -47,6 +47,8 @@ struct Stream {
     judge: Arc<Judge>,
     request: Request,
     behaviour: Behaviour,
+    /// Whether the connection moves its frames all the time.
+    is_driven: bool,
     /// The size of the parts of its body.
     part: usize,
     /// The time before it begins.
@@ -79,7 +81,7 @@ impl Http2Client {
     async fn connection(&mut self, ids: std::ops::Range<u64>) -> io::Result<()> {
         let how = self.choose_use();
         self.0.trace.tell(&format!("{}: connection for requests {ids:?}, {how:?}", self.0.name));
-        let streams: Vec<_> = ids.map(|id| self.stream(id)).collect();
+        let streams: Vec<_> = ids.map(|id| self.stream(id, how)).collect();
         let end = self.0.network.dial(self.0.address, self.0.server).await?;
         let (sender, connection) =
             self.builder().handshake::<_, Bytes>(end).await.map_err(io::Error::other)?;
@@ -127,7 +129,7 @@ impl Http2Client {
         }
     }
 
-    fn stream(&mut self, id: u64) -> Stream {
+    fn stream(&mut self, id: u64, how: Use) -> Stream {
         let misbehaves = self.misbehaves();
         let random = &mut self.0.random;
         let behaviour = match random.u32(..3) {
@@ -141,7 +143,7 @@ impl Http2Client {
         let (client, judge) = (self.0.name.clone(), self.0.judge.clone());
         self.0.trace.tell(&format!("{client}: {request}, {behaviour:?}"));
         judge.begins(id, request.is_repeatable());
-        Stream { client, judge, request, behaviour, part, delay }
+        Stream { client, judge, request, behaviour, is_driven: how == Use::Follows, part, delay }
     }
 }
 
@@ -228,7 +230,8 @@ impl Stream {
         let Request { id, resource, .. } = self.request;
         let status = response.status().as_u16();
         let of = response.headers().get("x-request").and_then(|of| of.to_str().ok());
-        let follows = matches!(self.behaviour, Behaviour::Follows | Behaviour::ReadsLate(_));
+        let follows =
+            self.is_driven && matches!(self.behaviour, Behaviour::Follows | Behaviour::ReadsLate(_));
         self.judge.check_head(id, status, of, follows.then_some(begin));
         let mut body = response.into_body();
         let mut received = 0;
