@@ -16,10 +16,10 @@ struct Arguments {
     /// Leaves out of a seed that fails what it does not need, and prints the story of what is left
     #[arg(long)]
     shrink: bool,
-    /// Plants a fault in the server: needs a build with `--cfg planted`
+    /// Plants one fault after the other in the server, each until a seed finds it
     #[cfg(planted)]
     #[arg(long)]
-    plant: Option<String>,
+    planted: bool,
     /// Stops at the first seed that fails
     #[arg(long)]
     first: bool,
@@ -40,7 +40,9 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     #[cfg(planted)]
-    arguments.plant.iter().for_each(|fault| rudy_runtime::plant(fault));
+    if arguments.planted {
+        return find_planted(&arguments.seeds);
+    }
     let Arguments { seeds, twice, shrink: shrinks, first, .. } = arguments;
     let keeps_story = seeds.end - seeds.start == 1;
     let (begin, mut requests, mut failed) = (Instant::now(), 0.0, 0_u64);
@@ -75,4 +77,21 @@ fn main() -> ExitCode {
         requests / time
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Looks for each planted fault. Prints the first seed that finds it.
+#[cfg(planted)]
+#[expect(clippy::print_stdout, reason = "it is a command")]
+fn find_planted(seeds: &Range<u64>) -> ExitCode {
+    let mut missed = 0;
+    for fault in rudy_runtime::FAULTS {
+        rudy_runtime::plant(fault);
+        let found = seeds.clone().find_map(|seed| {
+            let outcome = run(Options { seed, keeps_story: false, reduction: Reduction::default() });
+            outcome.faults.first().map(|first| format!("seed {seed}: {first}"))
+        });
+        missed += u32::from(found.is_none());
+        println!("{fault}: {}", found.as_deref().unwrap_or("not found"));
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -9,6 +9,7 @@ mod quick;
 mod release;
 mod reproducible;
 mod setup;
+mod simulation;
 mod soak;
 mod steps;
 mod test;

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::steps::{Run, Step};
-use crate::{Outcome, command, packages, reproducible, soak, test, workspace};
+use crate::{Outcome, command, packages, reproducible, simulation, soak, test, workspace};
 
 /// How long each fuzz target runs: enough to find new shallow bugs.
 const FUZZ_SECONDS: &str = "5";
@@ -58,6 +58,12 @@ const PARTS: &[Step] = &[
         budget_s: 1200,
         run: fuzz,
         remedy: "add the failing input above to `fuzz/seeds`, then fix the bug",
+    },
+    Step {
+        name: "simulation",
+        budget_s: 1500,
+        run: |_| simulation::run(),
+        remedy: "`cargo run -p rudy-sim -- SEED --shrink` tells what happened",
     },
     Step {
         name: "soak",

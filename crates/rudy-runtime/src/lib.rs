@@ -16,6 +16,6 @@ mod tasks;
 
 pub use planted::is_planted;
 #[cfg(planted)]
-pub use planted::plant;
+pub use planted::{FAULTS, plant};
 pub use simulation::{Entered, Simulation, current};
 pub use tasks::{blocking, inside, spawn, spawn_on};

@@ -1,0 +1,42 @@
+//! The faults.
+
+use std::sync::Mutex;
+
+/// All faults: each is the argument of an [`is_planted`] in the server.
+pub const FAULTS: &[&str] = &[
+    "a permit that is not given back",
+    "a request that is repeated although it must not be",
+    "an idle connection that is used without a check",
+    "a timeout that does not end the request",
+    "a forgotten cancel",
+    "a connection that is used again in the middle of a response",
+    "a body that is complete when its connection ends",
+    "a byte that is sent twice",
+    "a listener that an upgrade closes",
+    "a timer that is not told of an earlier deadline",
+    "a stop that does not wait for requests",
+    "a connection that stays counted",
+];
+
+static PLANTED: Mutex<&str> = Mutex::new("");
+
+/// Plants a fault in place of the one before.
+///
+/// # Panics
+///
+/// The fault is not one of [`FAULTS`].
+pub fn plant(fault: &'static str) {
+    assert!(fault.is_empty() || FAULTS.contains(&fault), "no fault is called {fault}");
+    *PLANTED.lock().expect("no thread panics with it") = fault;
+}
+
+/// Returns whether a fault is planted.
+///
+/// # Panics
+///
+/// The fault is not one of [`FAULTS`].
+#[must_use]
+pub fn is_planted(fault: &str) -> bool {
+    debug_assert!(FAULTS.contains(&fault), "{fault} is not one of the faults");
+    *PLANTED.lock().expect("no thread panics with it") == fault
+}

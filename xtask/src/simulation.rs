@@ -1,0 +1,26 @@
+//! Runs many seeds of the simulation, and shows that it finds planted faults.
+
+use std::process::Command;
+
+use crate::{Outcome, command, workspace};
+
+/// The seeds of a night.
+const SEEDS: &str = "0..30000";
+
+/// How many seeds may pass before a planted fault is found.
+const PLANTED_SEEDS: &str = "0..10000";
+
+/// Runs the seeds of a night, and then those that look for planted faults.
+pub(crate) fn run() -> Outcome {
+    command::run(simulation().arg(SEEDS))?;
+    let mut planted = simulation();
+    planted.args(["--planted", PLANTED_SEEDS]).env("RUSTFLAGS", "--cfg planted");
+    // Other flags would compile everything again in the usual folder.
+    command::run(planted.env("CARGO_TARGET_DIR", workspace::target().join("planted")))
+}
+
+fn simulation() -> Command {
+    let mut cargo = workspace::cargo();
+    cargo.args(["run", "--quiet", "--release", "--locked", "--package", "rudy-sim", "--"]);
+    cargo
+}
