@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::judge::Judge;
+use crate::judge::{Judge, Kind};
 use crate::network::{End, SimNetwork};
 use crate::request::Request;
 use crate::trace::Trace;
@@ -138,6 +138,7 @@ impl Client {
         match behaviour {
             Behaviour::HalfCloses => end.shutdown().await?,
             Behaviour::Resets => {
+                self.judge.happens(Kind::Reset);
                 sleep(Duration::from_micros(self.random.u64(..300_000))).await;
                 end.reset_on_close();
                 return Ok(None);

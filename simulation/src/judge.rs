@@ -26,6 +26,7 @@ struct State {
     repeatable: BTreeMap<u64, bool>,
     counts: Counts,
     excuses: BTreeSet<Excuse>,
+    kinds: BTreeSet<Kind>,
     /// When the server was down: it is since the last time if that has no end.
     down: Vec<(Instant, Option<Instant>)>,
 }
@@ -37,6 +38,24 @@ pub enum Excuse {
     Network,
     /// Applications misbehave.
     Origin,
+}
+
+/// A kind of event. All pairs of kinds occur together in some runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The operator reloads a configuration.
+    Reload,
+    /// A new process replaces the old one.
+    Upgrade,
+    /// The server is killed.
+    Crash,
+    /// A client resets a connection, or the network breaks one.
+    Reset,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Reload, Self::Upgrade, Self::Crash, Self::Reset];
 }
 
 /// What has happened in a run.
@@ -70,6 +89,17 @@ impl Judge {
     pub fn fault(&self, text: String) {
         self.trace.tell(&format!("FAULT: {text}"));
         self.state.lock().faults.push(text);
+    }
+
+    /// Something of this kind happens.
+    pub fn happens(&self, kind: Kind) {
+        self.state.lock().kinds.insert(kind);
+    }
+
+    /// Returns the kinds of what has happened.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeSet<Kind> {
+        self.state.lock().kinds.clone()
     }
 
     /// From now on, something may go wrong for this reason.

@@ -1,11 +1,17 @@
 //! Runs seeds of the simulation.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::Duration;
 
 use clap::Parser;
+use rudy_sim::judge::Kind;
 use rudy_sim::{Options, Outcome, Reduction, run, shrink};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Within so many seeds, each pair of kinds of events occurs in one run.
+const SEEDS_FOR_ALL_PAIRS: u32 = 1000;
 
 /// Simulates the whole server: one thread, virtual time, and a seed that decides everything.
 #[derive(Debug, Parser)]
@@ -43,40 +49,85 @@ fn main() -> ExitCode {
     if arguments.planted {
         return find_planted(&arguments.seeds);
     }
-    let Arguments { seeds, twice, shrink: shrinks, first, .. } = arguments;
-    let keeps_story = seeds.end - seeds.start == 1;
-    let (begin, mut requests, mut failed) = (Instant::now(), 0.0, 0_u64);
-    let mut hours = 0.0;
-    for seed in seeds.clone() {
-        let mut outcome = run(Options { seed, keeps_story, reduction: Reduction::default() });
-        requests += f64::from(u32::try_from(outcome.counts.requests).unwrap_or(u32::MAX));
-        hours += outcome.time.as_secs_f64() / 3600.0;
-        if shrinks && !outcome.faults.is_empty() {
-            outcome = shrink(Options { seed, keeps_story: true, reduction: Reduction::default() });
-        }
-        outcome.story.iter().for_each(|line| println!("{line}"));
-        let again = twice.then(|| run(Options { seed, keeps_story, reduction: Reduction::default() }));
-        if !outcome.faults.is_empty() {
-            failed += 1;
-            println!("seed {seed}: {}", outcome.faults.join("; "));
-            if first {
-                break;
-            }
-        }
-        if let Some(Outcome { hash, events, .. }) = again
-            && hash != outcome.hash
-        {
-            failed += 1;
-            println!("seed {seed}: two runs differ: {} and {events} events", outcome.events);
+    let mut total = Total::default();
+    for seed in arguments.seeds.clone() {
+        let is_good = run_one(seed, &arguments, &mut total);
+        total.failed += u64::from(!is_good);
+        if arguments.first && !is_good {
+            break;
         }
     }
-    let time = begin.elapsed().as_secs_f64();
+    let seconds = cpu_seconds();
     println!(
-        "{} seeds, {failed} failed; {requests} requests in {hours:.1} simulated hours and {time:.1} s: {:.0} requests per second",
-        seeds.end - seeds.start,
-        requests / time
+        "{} seeds, {} failed; {} requests in {:.0} simulated hours and {seconds:.1} s of CPU time: {:.0} requests per second",
+        total.seeds,
+        total.failed,
+        total.requests,
+        total.time.as_secs_f64() / 3600.0,
+        f64::from(total.requests) / seconds
     );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let missing = total.missing_pairs();
+    if total.seeds >= SEEDS_FOR_ALL_PAIRS && !missing.is_empty() {
+        println!("these have not occurred in one run: {missing:?}");
+        return ExitCode::FAILURE;
+    }
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs a seed, and prints what is to be told. Returns whether it shows no fault.
+#[expect(clippy::print_stdout, reason = "it is a command")]
+fn run_one(seed: u64, arguments: &Arguments, total: &mut Total) -> bool {
+    let Arguments { seeds, shrink: shrinks, twice, .. } = arguments;
+    let keeps_story = seeds.end - seeds.start == 1;
+    let options = Options { seed, keeps_story, reduction: Reduction::default() };
+    let mut outcome = run(options);
+    total.add(&outcome);
+    if *twice {
+        let again = run(options);
+        if again.hash != outcome.hash {
+            println!("seed {seed}: two runs differ: {} and {} events", outcome.events, again.events);
+            return false;
+        }
+    }
+    if *shrinks && !outcome.faults.is_empty() {
+        outcome = shrink(options);
+    }
+    outcome.story.iter().for_each(|line| println!("{line}"));
+    if !outcome.faults.is_empty() {
+        println!("seed {seed}: {}", outcome.faults.join("; "));
+    }
+    outcome.faults.is_empty()
+}
+
+/// What several seeds have in sum.
+#[derive(Default)]
+struct Total {
+    seeds: u32,
+    failed: u64,
+    requests: u32,
+    time: Duration,
+    pairs: BTreeSet<(Kind, Kind)>,
+}
+
+impl Total {
+    fn add(&mut self, outcome: &Outcome) {
+        self.seeds += 1;
+        self.requests += u32::try_from(outcome.counts.requests).unwrap_or(u32::MAX);
+        self.time += outcome.time;
+        let kinds = &outcome.kinds;
+        self.pairs.extend(kinds.iter().flat_map(|first| kinds.iter().map(|second| (*first, *second))));
+    }
+
+    fn missing_pairs(&self) -> Vec<(Kind, Kind)> {
+        let pairs = Kind::ALL.iter().flat_map(|first| Kind::ALL.map(|second| (*first, second)));
+        pairs.filter(|pair| pair.0 < pair.1 && !self.pairs.contains(pair)).collect()
+    }
+}
+
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds).as_secs_f64()
 }
 
 /// Looks for each planted fault. Prints the first seed that finds it.

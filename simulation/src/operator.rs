@@ -11,7 +11,7 @@ use rudy_server::run::simulated::{SimulatedServer, Usage};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::judge::Judge;
+use crate::judge::{Judge, Kind};
 use crate::network::SimNetwork;
 use crate::process::Process;
 use crate::settings::Settings;
@@ -104,6 +104,12 @@ impl Operator {
             let Some(action) = self.random.choice(self.actions.clone()) else { continue };
             self.trace.tell(&format!("operator: {action:?}"));
             self.judge.count(|counts| counts.disturbances += 1);
+            match action {
+                Action::Reload => self.judge.happens(Kind::Reload),
+                Action::Upgrade => self.judge.happens(Kind::Upgrade),
+                Action::Crash => self.judge.happens(Kind::Crash),
+                Action::ReloadBroken | Action::Restart => {}
+            }
             match action {
                 Action::Reload => self.reload(true).await,
                 Action::ReloadBroken => self.reload(false).await,

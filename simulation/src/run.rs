@@ -1,5 +1,6 @@
 //! A run of the world with one seed.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::applications;
 use crate::client::Client;
 use crate::http2_client::Http2Client;
-use crate::judge::{Counts, Excuse, Judge};
+use crate::judge::{Counts, Excuse, Judge, Kind};
 use crate::network::{Conditions, SimNetwork};
 use crate::operator::{Action, Operator};
 use crate::shrink::Reduction;
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub faults: Vec<String>,
     /// What was counted.
     pub counts: Counts,
+    /// The kinds of what has happened.
+    pub kinds: BTreeSet<Kind>,
     /// The simulated time.
     pub time: Duration,
 }
@@ -162,6 +165,7 @@ impl<'f> World<'f> {
             story: self.trace.story(),
             faults: self.judge.faults(),
             counts: self.judge.counts(),
+            kinds: self.judge.kinds(),
             time: self.start.0.elapsed(),
         }
     }
