@@ -79,6 +79,7 @@ mod purge;
 mod record;
 mod signal;
 mod store;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod verify;
