@@ -6,11 +6,8 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use rudy_cache::Key;
 use rudy_cache::index::{Index, ObjectId};
 use rustix::fs::{FlockOperation, flock};
@@ -25,6 +22,8 @@ use crate::purge::list::{self, State};
 use crate::purge::{Effect, Purges};
 use crate::record::Epoch;
 use crate::signal::Signal;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Cache, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 /// The number of locks for the files of objects. Changes to the objects of a key have the same one.
 const STRIPES: usize = 64;

@@ -80,6 +80,7 @@ mod purge;
 mod record;
 mod signal;
 mod store;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod verify;

@@ -1,10 +1,11 @@
 //! What the thread of a store has to do, and what it has done.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use rudy_runtime::clock;
+
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Condvar, Mutex};
 
 /// What the thread has to do.
 #[derive(Debug, Default)]

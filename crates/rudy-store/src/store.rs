@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use http::HeaderMap;
@@ -23,6 +22,7 @@ use crate::options::Options;
 use crate::purge::list::{self, State, TARGET_BYTES_MAX};
 use crate::purge::{Effect, PENDING_MAX, Purge, PurgeError, Target};
 use crate::record::Epoch;
+use crate::sync::atomic::Ordering;
 
 /// The store of a process. All of its threads share it.
 ///
@@ -89,6 +89,12 @@ impl Store {
         };
         let background = thread.map_err(|error| OpenError::System(inner.disk.path().into(), error))?;
         Ok(Self { inner, background: Some(background) })
+    }
+
+    /// Opens a folder without the background thread, which a model runs as one of its own.
+    #[cfg(test)]
+    pub(crate) fn without_background(options: Options) -> Self {
+        Self { inner: Arc::new(open::open(options).unwrap()), background: None }
     }
 
     /// Finds the objects that can serve a request for a key: those whose variant matches the fields of the request, and the one

@@ -16,7 +16,8 @@ pub type AtomicU64 = Atomic<atomic::AtomicU64>;
 /// An [`atomic::AtomicUsize`].
 pub type AtomicUsize = Atomic<atomic::AtomicUsize>;
 
-/// An atomic of `std`. In a model, another thread may continue before each use. All orderings are then as [`Ordering::SeqCst`].
+/// An atomic of `std`. In a model, another thread may continue before each use, which is before its arguments are evaluated. All
+/// orderings are then as [`Ordering::SeqCst`].
 #[derive(Debug, Default)]
 pub struct Atomic<A> {
     value: A,

@@ -1,12 +1,12 @@
 //! Exchanges that begin, end and are listed in threads of their own, in random orders.
 
 use rudy_service::ExchangeOutcome;
-use rudy_test_sync::{check_random, run};
+use rudy_test_sync::{check, run};
 
 use super::*;
 
-/// Number of schedules per test. Each takes about 50 microseconds.
-const SCHEDULES: usize = 5_000;
+/// Number of orders per test. Each takes about 50 microseconds.
+const ORDERS: usize = 5_000;
 
 #[derive(Debug)]
 struct Anyone;
@@ -23,7 +23,7 @@ fn enter(table: &Arc<ActiveExchanges>) -> ActiveEntry {
 /// forgets the new place of the last exchange.
 #[test]
 fn a_reader_misses_no_exchange_that_remains_while_others_come_and_go() {
-    check_random(
+    check(
         || {
             let table = Arc::<ActiveExchanges>::default();
             let gone = [(); 2].map(|()| enter(&table));
@@ -49,14 +49,14 @@ fn a_reader_misses_no_exchange_that_remains_while_others_come_and_go() {
             drop(remain);
             assert!(table.all().is_empty());
         },
-        SCHEDULES,
+        ORDERS,
     );
 }
 
 /// Found in the model: a kill that does not compare the exchange with the one in its place.
 #[test]
 fn a_kill_concerns_no_exchange_that_took_the_place_of_another() {
-    check_random(
+    check(
         || {
             let table = Arc::<ActiveExchanges>::default();
             let entries = Mutex::new([(); 3].map(|()| Some(enter(&table))));
@@ -74,6 +74,6 @@ fn a_kill_concerns_no_exchange_that_took_the_place_of_another() {
             assert_eq!(table.kills(), 1);
             assert!(table.all().is_empty());
         },
-        SCHEDULES,
+        ORDERS,
     );
 }

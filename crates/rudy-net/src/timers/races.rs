@@ -4,12 +4,12 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use rudy_test_sync::{block_on, check_random, join, thread};
+use rudy_test_sync::{block_on, check, join, thread};
 
 use super::*;
 
-/// Number of schedules per test. Each takes 20 to 100 microseconds.
-const SCHEDULES: usize = 5_000;
+/// Number of orders per test. Each takes 20 to 100 microseconds.
+const ORDERS: usize = 5_000;
 
 fn group() -> AddressKey {
     std::net::IpAddr::from([192, 0, 2, 1]).into()
@@ -36,7 +36,7 @@ fn run_timers(timers: &Timers, is_over: &AtomicUsize) {
 #[test]
 fn a_deadline_that_becomes_the_first_one_is_noticed() {
     for has_another in [false, true] {
-        check_random(
+        check(
             move || {
                 let (timers, is_over) = (Arc::<Timers>::default(), Arc::new(AtomicUsize::new(0)));
                 let far = timers.timer(None);
@@ -54,7 +54,7 @@ fn a_deadline_that_becomes_the_first_one_is_noticed() {
                 drop(far);
                 assert_eq!(timers.wheel.lock().sleep(), None);
             },
-            SCHEDULES,
+            ORDERS,
         );
     }
 }
@@ -96,7 +96,7 @@ fn evict(timers: &Timers, victims: &Mutex<VictimQueue>) {
 /// busy since; a connection that closes and still counts as evicted, or that ends its eviction twice.
 #[test]
 fn evicted_connections_notice_and_are_counted_until_then() {
-    check_random(
+    check(
         || {
             let timers = Arc::<Timers>::default();
             let (victims, closed) =
@@ -115,12 +115,13 @@ fn evicted_connections_notice_and_are_counted_until_then() {
                     // A connection that has a request at the same time is not evicted.
                     while closed.load(Ordering::Relaxed) < 2 {
                         evict(&timers, &victims);
+                        thread::yield_now();
                     }
                 })
             });
             join(connections.into_iter().chain(evictions));
             assert_eq!((timers.evicted(), timers.idle()), (0, 0));
         },
-        SCHEDULES,
+        ORDERS,
     );
 }

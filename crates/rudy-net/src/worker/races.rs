@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rudy_service::{ExchangeOutcome, Observer};
-use rudy_test_sync::{block_on, check_random, join, thread};
+use rudy_test_sync::{block_on, check, join, thread};
 
 use super::*;
 use crate::active::ActiveEntry;
 use crate::timers::Timer;
 
-/// Number of schedules per test. Each takes 50 to 100 microseconds.
-const SCHEDULES: usize = 5_000;
+/// Number of orders per test. Each takes 50 to 100 microseconds.
+const ORDERS: usize = 5_000;
 
 #[derive(Debug)]
 struct Anyone;
@@ -73,7 +73,7 @@ fn assert_unused(worker: &Worker) {
 /// the threads that wait for it; a poll before the question that counts as an answer; exchanges that are listed before the answers.
 #[test]
 fn questions_are_answered_by_all_connections_that_wait() {
-    check_random(
+    check(
         || {
             let worker = Arc::new(Worker::default());
             let waiting = Arc::new(AtomicUsize::new(0));
@@ -90,14 +90,14 @@ fn questions_are_answered_by_all_connections_that_wait() {
             join(connections);
             assert_unused(&worker);
         },
-        SCHEDULES,
+        ORDERS,
     );
 }
 
 /// Found in the model: an end of a connection, or of its exchange, that is no answer, or does not wake the thread that waits for it.
 #[test]
 fn a_question_does_not_wait_for_exchanges_that_end() {
-    check_random(
+    check(
         || {
             let worker = Arc::new(Worker::default());
             let [mut ending, idle] = [(); 2].map(|()| Waiting::new(&worker));
@@ -108,7 +108,7 @@ fn a_question_does_not_wait_for_exchanges_that_end() {
             join([ending, idle]);
             assert_unused(&worker);
         },
-        SCHEDULES,
+        ORDERS,
     );
 }
 
@@ -143,7 +143,7 @@ fn ask(worker: &Worker, waiting: &AtomicUsize) {
 /// counts as woken by what came later.
 #[test]
 fn connections_that_begin_while_a_worker_stops_end() {
-    check_random(
+    check(
         || {
             let worker = Arc::new(Worker::default());
             let connections = [(); 3].map(|()| {
@@ -157,14 +157,14 @@ fn connections_that_begin_while_a_worker_stops_end() {
             join(connections);
             assert_unused(&worker);
         },
-        SCHEDULES,
+        ORDERS,
     );
 }
 
 /// Found in the model: a kill that wakes no connection, or only one that has set its timer; a kill that succeeds twice.
 #[test]
 fn an_exchange_is_killed_once_and_its_connection_ends() {
-    check_random(
+    check(
         || {
             let worker = Arc::new(Worker::default());
             let mut waiting = [(); 3].map(|()| Waiting::new(&worker));
@@ -196,7 +196,7 @@ fn an_exchange_is_killed_once_and_its_connection_ends() {
             assert!(!exchanges.iter().any(|exchange| worker.kill(exchange)));
             assert_unused(&worker);
         },
-        SCHEDULES,
+        ORDERS,
     );
 }
 
@@ -205,7 +205,7 @@ fn an_exchange_is_killed_once_and_its_connection_ends() {
 /// Found in the model: a kill that is counted before the exchange is marked.
 #[test]
 fn a_connection_that_looks_at_the_number_of_kills_misses_none() {
-    check_random(
+    check(
         || {
             let worker = Arc::new(Worker::default());
             let mut waiting = [(); 2].map(|()| Waiting::new(&worker));
@@ -229,6 +229,6 @@ fn a_connection_that_looks_at_the_number_of_kills_misses_none() {
             join(connections);
             assert_unused(&worker);
         },
-        SCHEDULES,
+        ORDERS,
     );
 }

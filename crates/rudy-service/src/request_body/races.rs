@@ -2,12 +2,12 @@
 
 use std::future::poll_fn;
 
-use rudy_test_sync::{block_on, check_random, join, thread};
+use rudy_test_sync::{block_on, check, join, thread};
 
 use super::*;
 
-/// Number of schedules per test. Each takes about 20 microseconds.
-const SCHEDULES: usize = 5_000;
+/// Number of orders per test. Each takes about 20 microseconds.
+const ORDERS: usize = 5_000;
 
 /// The pieces of a body.
 const PIECES: [&str; 3] = ["one", "two", "three"];
@@ -45,20 +45,20 @@ fn receive(mut body: RequestBody) -> Received {
 }
 
 /// Runs a connection with a handler that reads the whole body, in all kinds of orders, and checks what it gets.
-fn check(
+fn check_received(
     connection: impl Fn(BodySender) + Clone + Send + Sync + 'static,
     limit: u64,
-    check: impl Fn(Received) + Clone + Send + Sync + 'static,
+    expect: impl Fn(Received) + Clone + Send + Sync + 'static,
 ) {
     let model = move || {
         let (body, sender) = RequestBody::pair(None);
-        let (connection, check) = (connection.clone(), check.clone());
+        let (connection, expect) = (connection.clone(), expect.clone());
         join([
             thread::spawn(move || connection(sender)),
-            thread::spawn(move || check(receive(body.at_most(limit)))),
+            thread::spawn(move || expect(receive(body.at_most(limit)))),
         ]);
     };
-    check_random(model, SCHEDULES);
+    check(model, ORDERS);
 }
 
 /// Found in the model: `send` or `finish` that wakes no reader, a poll for the first piece that wakes no sender, an end that overtakes
@@ -73,7 +73,7 @@ fn every_piece_arrives_once_and_before_the_end() {
             sender.finish(last.clone());
         };
         let expected = ("onetwothree".to_owned(), end);
-        check(connection, u64::MAX, move |received| assert_eq!(received, expected));
+        check_received(connection, u64::MAX, move |received| assert_eq!(received, expected));
     }
 }
 
@@ -88,7 +88,7 @@ fn a_body_that_ends_early_still_has_its_last_piece() {
         sender.finish(Err(RequestBodyError::PeerGone));
     };
     let expected = ("one".to_owned(), Err(RequestBodyError::PeerGone));
-    check(connection, u64::MAX, move |received| assert_eq!(received, expected));
+    check_received(connection, u64::MAX, move |received| assert_eq!(received, expected));
 }
 
 /// Found in the model: a drop of the sender that wakes no reader, or that replaces an end.
@@ -102,7 +102,7 @@ fn a_handler_learns_that_the_connection_is_gone() {
             }
         };
         let expected = ("one".into(), if ended { Ok(None) } else { Err(RequestBodyError::PeerGone) });
-        check(connection, u64::MAX, move |received| assert_eq!(received, expected));
+        check_received(connection, u64::MAX, move |received| assert_eq!(received, expected));
     }
 }
 
@@ -116,13 +116,13 @@ fn a_body_over_its_limit_ends_for_both_sides() {
     };
     // The second piece is beyond it.
     let expected = ("one".into(), Err(RequestBodyError::TooLarge));
-    check(connection, 5, move |received| assert_eq!(received, expected));
+    check_received(connection, 5, move |received| assert_eq!(received, expected));
 }
 
 /// Found in the model: a drop of the body that wakes no sender.
 #[test]
 fn a_connection_learns_that_the_handler_reads_no_further() {
-    check_random(
+    check(
         || {
             let (mut body, sender) = RequestBody::pair(Some(11));
             let handler = thread::spawn(move || {
@@ -135,6 +135,6 @@ fn a_connection_learns_that_the_handler_reads_no_further() {
             });
             join([handler, connection]);
         },
-        SCHEDULES,
+        ORDERS,
     );
 }

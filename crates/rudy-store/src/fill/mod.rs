@@ -5,6 +5,8 @@
 //! memory, and the writer waits for the slowest reader, but not for one that stalls while others wait. What is in the file already
 //! remains readable there.
 
+#[cfg(test)]
+mod races;
 mod reader;
 mod shared;
 #[cfg(test)]
@@ -16,7 +18,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use rudy_cache::index::ObjectId;
 use rudy_cache::{Key, Stored};
 use twox_hash::XxHash3_64;
@@ -31,6 +32,7 @@ use crate::inner::Inner;
 use crate::object::Object;
 use crate::options::SMALL_BYTES_MAX;
 use crate::record::Epoch;
+use crate::sync::Mutex;
 
 /// Receives the body of an object. Dropping it aborts the transfer: readers get [`FillAborted::Incomplete`], and nothing is stored.
 pub struct Fill {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use super::shared::{End, State};
+use crate::sync::Mutex;
 
 /// Reads a body while it is received. Dropping it ends its interest.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub enum Piece {
 
 impl Piece {
     /// Returns the length in bytes.
-    fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File { length, .. } => *length,

@@ -2,10 +2,33 @@
 
 mod damage;
 mod purge;
+mod races;
 mod store;
+
+use std::path::Path;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Request, Response};
 use rudy_cache::{Exchange, HttpDate, Policy, Stored};
+use tempfile::TempDir;
+
+use crate::{Options, Store};
+
+/// Returns a folder for many short runs, in memory if possible: what a store writes is synced.
+pub(crate) fn folder_in_memory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+/// Returns the settings of a store that forgets purges as soon as they are applied.
+pub(crate) fn options_in_model(folder: &TempDir) -> Options {
+    Options { purge_memory: Duration::ZERO, ..Options::new(folder.path()) }
+}
+
+/// Opens a store without its thread, which a model runs as one of its own.
+pub(crate) fn open_in_model(folder: &TempDir) -> Store {
+    Store::without_background(options_in_model(folder))
+}
 
 pub(crate) fn fields(lines: &[(&'static str, &str)]) -> HeaderMap {
     let lines = lines.iter();
