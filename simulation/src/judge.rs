@@ -170,7 +170,7 @@ impl Judge {
     }
 
     /// A client has received the head of a response, with the id of the request that an application responded to. One that follows the
-    /// protocol since a time gets a response of an application, or an error that says that there is none.
+    /// protocol since a time gets a response of an application, or an error that shows that there is none.
     pub fn check_head(&self, id: u64, status: u16, of: Option<&str>, follows_since: Option<Instant>) {
         if status == 200 && of != Some(&id.to_string()) {
             self.fault(format!("request {id} got the response of {of:?}"));

@@ -10,7 +10,7 @@ use rudy_sim::judge::Kind;
 use rudy_sim::{Options, Outcome, Reduction, run, shrink};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Within so many seeds, each pair of kinds of events occurs in one run.
+/// Within this number of seeds, each pair of kinds of events occurs in one run.
 const SEEDS_FOR_ALL_PAIRS: u32 = 1000;
 
 /// Simulates the whole server: one thread, virtual time, and a seed that decides everything.
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a seed, and prints what is to be told. Returns whether it shows no fault.
+/// Runs a seed, and prints what it tells. Returns whether it shows no fault.
 #[expect(clippy::print_stdout, reason = "it is a command")]
 fn run_one(seed: u64, arguments: &Arguments, total: &mut Total) -> bool {
     let Arguments { seeds, shrink: shrinks, twice, .. } = arguments;

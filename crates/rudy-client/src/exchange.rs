@@ -369,7 +369,7 @@ impl<P: Protocol> Exchange<P> {
 impl<P: Protocol> Drop for Exchange<P> {
     fn drop(&mut self) {
         if is_planted("a forgotten cancel") {
-            return mem::forget(self.checkout.take());
+            Box::leak(Box::new(self.checkout.take()));
         }
         if let Some(checkout) = self
             .checkout
