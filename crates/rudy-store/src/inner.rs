@@ -182,6 +182,10 @@ impl Inner {
         let mut role = self.role.write();
         self.is_writer.store(false, Ordering::Release);
         *role = Role::Released;
+        // From now on, other processes change the files. A search that has read one before does not keep the object.
+        for stripe in &self.stripes {
+            *stripe.lock() += 1;
+        }
         self.memory.clear();
     }
 

@@ -264,3 +264,30 @@ fn a_process_that_gave_up_the_lock_changes_no_file() {
         8 * ORDERS,
     );
 }
+
+/// Found in the model: a search that keeps an object in memory after the process gave up the lock.
+#[test]
+fn a_process_that_takes_the_lock_again_knows_no_object_from_before() {
+    let folder = folder_in_memory();
+    check(
+        move || {
+            let (first, second) = (Arc::new(open_in_model(&folder)), open_in_model(&folder));
+            put(&first, &key("/a"), tagged(), &body(1, 10));
+            first.inner.memory.clear();
+            let shared = Arc::clone(&first);
+            let finds = thread::spawn(move || {
+                get(&shared, &key("/a"));
+            });
+            first.release();
+            let background = run_background(&second);
+            check_purge(&second, &Target::Key(key("/a")), finds);
+            second.inner.signal.stop();
+            join([background]);
+            drop(second);
+            first.reclaim();
+            first.purge(&[]).unwrap();
+            assert!(get(&first, &key("/a")).is_none());
+        },
+        ORDERS,
+    );
+}
