@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rudy_pipeline::exchange::note;
-use rudy_runtime::{clock, is_planted};
+use rudy_runtime::{clock, is_planted, lose};
 use rudy_service::{Deadline, Observer, poll_time};
 use rudy_upstream::{
     Checkout as Requested, CheckoutOptions, Permit, PooledConnection, Preference, QueuedCheckout,
@@ -357,8 +357,7 @@ impl<C: Connection> Checkout<C> {
     pub fn release(self) {
         let Self { mut connection, permit, is_private, .. } = self;
         if is_planted("a permit that is not given back") {
-            Box::leak(Box::new(permit));
-            return;
+            return lose(permit);
         }
         if is_private || !permit.member().address().still_has(connection.address()) {
             drop(connection);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, StatusCode};
 use rudy_pipeline::exchange::note;
-use rudy_runtime::is_planted;
+use rudy_runtime::{is_planted, lose};
 use rudy_service::{Deadline, Observer, Piped, poll_time};
 
 use super::failure::{Attempt, Cause, Failure, Phase, ProtocolCause};
@@ -369,7 +369,7 @@ impl<P: Protocol> Exchange<P> {
 impl<P: Protocol> Drop for Exchange<P> {
     fn drop(&mut self) {
         if is_planted("a forgotten cancel") {
-            Box::leak(Box::new(self.checkout.take()));
+            lose(self.checkout.take());
         }
         if let Some(checkout) = self
             .checkout

@@ -14,8 +14,8 @@ pub mod random;
 mod simulation;
 mod tasks;
 
-pub use planted::is_planted;
 #[cfg(planted)]
 pub use planted::{FAULTS, plant};
+pub use planted::{is_planted, lose};
 pub use simulation::{Entered, Simulation, current};
 pub use tasks::{blocking, inside, spawn, spawn_on};

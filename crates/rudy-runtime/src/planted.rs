@@ -4,7 +4,7 @@
 mod list;
 
 #[cfg(planted)]
-pub use self::list::{FAULTS, is_planted, plant};
+pub use self::list::{FAULTS, is_planted, lose, plant};
 
 /// Returns `false`.
 #[cfg(not(planted))]
@@ -14,3 +14,7 @@ pub use self::list::{FAULTS, is_planted, plant};
 pub const fn is_planted(_fault: &str) -> bool {
     false
 }
+
+/// Drops a value.
+#[cfg(not(planted))]
+pub fn lose<T>(_value: T) {}

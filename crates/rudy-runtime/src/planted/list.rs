@@ -1,5 +1,6 @@
 //! The faults.
 
+use std::any::Any;
 use std::sync::Mutex;
 
 /// All faults: each is the argument of an [`is_planted`] in the server.
@@ -39,4 +40,14 @@ pub fn plant(fault: &'static str) {
 pub fn is_planted(fault: &str) -> bool {
     debug_assert!(FAULTS.contains(&fault), "{fault} is not one of the faults");
     *PLANTED.lock().expect("no thread panics with it") == fault
+}
+
+/// Keeps a value that a planted fault does not drop.
+///
+/// # Panics
+///
+/// Never: no thread panics with the lock.
+pub fn lose<T: Send + 'static>(value: T) {
+    static LOST: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
+    LOST.lock().expect("no thread panics with it").push(Box::new(value));
 }
