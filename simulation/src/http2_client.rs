@@ -47,8 +47,8 @@ struct Stream {
     judge: Arc<Judge>,
     request: Request,
     behaviour: Behaviour,
-    /// Whether the connection moves its frames all the time.
-    is_driven: bool,
+    /// When the connection began, if the client follows the protocol on it and on this stream.
+    follows_since: Option<Instant>,
     /// The size of the parts of its body.
     part: usize,
     /// The time before it begins.
@@ -81,7 +81,7 @@ impl Http2Client {
     async fn connection(&mut self, ids: std::ops::Range<u64>) -> io::Result<()> {
         let how = self.choose_use();
         self.0.trace.tell(&format!("{}: connection for requests {ids:?}, {how:?}", self.0.name));
-        let streams: Vec<_> = ids.map(|id| self.stream(id, how)).collect();
+        let streams: Vec<_> = ids.map(|id| self.stream(id, how == Use::Follows)).collect();
         let end = self.0.network.dial(self.0.address, self.0.server).await?;
         let (sender, connection) =
             self.builder().handshake::<_, Bytes>(end).await.map_err(io::Error::other)?;
@@ -129,7 +129,7 @@ impl Http2Client {
         }
     }
 
-    fn stream(&mut self, id: u64, how: Use) -> Stream {
+    fn stream(&mut self, id: u64, follows: bool) -> Stream {
         let misbehaves = self.misbehaves();
         let random = &mut self.0.random;
         let behaviour = match random.u32(..3) {
@@ -143,7 +143,8 @@ impl Http2Client {
         let (client, judge) = (self.0.name.clone(), self.0.judge.clone());
         self.0.trace.tell(&format!("{client}: {request}, {behaviour:?}"));
         judge.begins(id, request.is_repeatable());
-        Stream { client, judge, request, behaviour, is_driven: how == Use::Follows, part, delay }
+        let follows_since = follows.then(Instant::now).filter(|_| behaviour == Behaviour::Follows);
+        Stream { client, judge, request, behaviour, follows_since, part, delay }
     }
 }
 
@@ -189,10 +190,22 @@ impl Stream {
                     counts.errors += u64::from(status >= 500);
                 });
             }
-            Err(error) => {
-                self.judge.tell(&format!("{}: request {id}: {error}", self.client));
-                self.judge.count(|counts| counts.broken += 1);
-            }
+            Err(error) => self.broken(&error),
+        }
+    }
+
+    /// The request has no response, or not all of it. The server may refuse it without a reason.
+    fn broken(&self, error: &h2::Error) {
+        let id = self.request.id;
+        self.judge.tell(&format!("{}: request {id}: {error}", self.client));
+        self.judge.count(|counts| counts.broken += 1);
+        let is_refused = error.is_remote()
+            && (error.reason() == Some(Reason::REFUSED_STREAM)
+                || error.is_go_away() && error.reason() == Some(Reason::NO_ERROR));
+        if is_refused {
+            self.judge.refused(id);
+        } else if self.follows_since.is_some_and(|begin| !self.judge.is_excused(begin)) {
+            self.judge.fault(format!("request {id} has no response: {error}"));
         }
     }
 
@@ -225,14 +238,11 @@ impl Stream {
     }
 
     async fn receive(&self, response: client::ResponseFuture) -> Result<u16, h2::Error> {
-        let begin = Instant::now();
         let response = response.await?;
         let Request { id, resource, .. } = self.request;
         let status = response.status().as_u16();
         let of = response.headers().get("x-request").and_then(|of| of.to_str().ok());
-        let follows =
-            self.is_driven && matches!(self.behaviour, Behaviour::Follows | Behaviour::ReadsLate(_));
-        self.judge.check_head(id, status, of, follows.then_some(begin));
+        self.judge.check_head(id, status, of, self.follows_since);
         let mut body = response.into_body();
         let mut received = 0;
         while let Some(bytes) = body.data().await {

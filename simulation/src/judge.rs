@@ -169,6 +169,14 @@ impl Judge {
         }
     }
 
+    /// The server has refused a request, so no application has it, and the client may send it again (RFC 9113 §8.7).
+    pub fn refused(&self, id: u64) {
+        let times = self.state.lock().reached.get(&id).copied().unwrap_or(0);
+        if times > 0 {
+            self.fault(format!("request {id} was refused, but has reached an application"));
+        }
+    }
+
     /// A client has received the head of a response, with the id of the request that an application responded to. One that follows the
     /// protocol since a time gets a response of an application, or an error that shows that there is none.
     pub fn check_head(&self, id: u64, status: u16, of: Option<&str>, follows_since: Option<Instant>) {

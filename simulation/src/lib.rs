@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod applications;
+mod attacker;
 mod behaviour;
 mod client;
 mod content;

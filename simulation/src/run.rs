@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::applications;
+use crate::attacker::Attacker;
 use crate::client::Client;
 use crate::http2_client::Http2Client;
 use crate::judge::{Counts, Excuse, Judge, Kind};
@@ -130,13 +131,13 @@ impl<'f> World<'f> {
             if self.reduction.clients_follow {
                 client.faults_per_mille = 0;
             }
-            let is_http2 = self.random.bool();
+            let kind = self.random.u32(..9);
             if self.reduction.without_clients & (1 << number) == 0 {
-                if is_http2 {
-                    clients.spawn(Http2Client(client).run());
-                } else {
-                    clients.spawn(client.run());
-                }
+                match kind {
+                    0..4 => clients.spawn(client.run()),
+                    4..8 => clients.spawn(Http2Client(client).run()),
+                    _ => clients.spawn(Attacker(client).run()),
+                };
             }
         }
         operator.act(clients).await;
