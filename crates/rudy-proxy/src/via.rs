@@ -13,7 +13,7 @@ use rudy_runtime::random;
 const PASSES_MAX: usize = 4;
 
 /// The name of this process in `Via`. A random one tells nothing about the machine, and differs from that of every other proxy.
-static PSEUDONYM: LazyLock<String> = LazyLock::new(|| format!("rudy-{:08x}", random::bits() >> 32));
+static PSEUDONYM: LazyLock<String> = LazyLock::new(|| format!("rudy-{:08x}", random::lasting_bits() >> 32));
 
 /// The members for requests of HTTP/1.0, HTTP/1.1 and HTTP/2.
 static MEMBERS: LazyLock<[String; 3]> =

@@ -10,6 +10,12 @@ pub fn bits() -> u64 {
     current().map_or_else(|| hash::RandomState::new().hash_one(0), Simulation::random)
 }
 
+/// Returns random bits for a value that is never freed, and so outlives a simulation, in which they are always the same.
+#[must_use]
+pub fn lasting_bits() -> u64 {
+    current().map_or_else(bits, |_| 0)
+}
+
 /// Returns a random number from 0 to 1.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "it is random")]

@@ -63,6 +63,8 @@ pub(super) struct State {
     pub(super) blocked: VecDeque<u32>,
     /// Streams that requests are about to open.
     pub(super) reserved: u32,
+    /// Whether it begins no more requests.
+    pub(super) is_retired: bool,
     pub(super) end: Option<End>,
     /// Whether its end was announced because the upstream requires HTTP/1.1.
     pub(super) requires_http11: bool,
@@ -126,6 +128,7 @@ impl Http2Connection {
             streams: BTreeMap::new(),
             blocked: VecDeque::new(),
             reserved: 0,
+            is_retired: false,
             end: None,
             requires_http11: false,
             last_received: now,
@@ -228,7 +231,7 @@ impl Http2Connection {
         self.with(|state| state.end.is_some())
     }
 
-    /// Announces the end. Requests in progress continue, and the task closes the connection after them.
+    /// Begins no more requests. Those in progress continue, and the task closes the connection after them.
     pub(crate) fn shut_down(&self) {
         self.with(State::shut_down);
     }
@@ -237,7 +240,7 @@ impl Http2Connection {
 impl State {
     fn has_room(&self) -> bool {
         // Before its SETTINGS, the upstream might reject streams.
-        let is_open = self.end.is_none() && self.protocol.concurrent_streams().is_some();
+        let is_open = self.end.is_none() && !self.is_retired && self.protocol.concurrent_streams().is_some();
         is_open && self.protocol.available_streams() > self.reserved
     }
 
@@ -247,8 +250,10 @@ impl State {
         has_room
     }
 
+    /// The task announces the end after the requests. An upstream that knows it may close the connection behind its last response, and
+    /// whatever is sent to it then, such as a window, resets the connection and destroys the response.
     pub(super) fn shut_down(&mut self) {
-        self.protocol.shut_down(&mut self.output);
+        self.is_retired = true;
         self.wake_task();
     }
 

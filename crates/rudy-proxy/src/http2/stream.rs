@@ -135,7 +135,7 @@ impl Http2Stream {
     pub(crate) fn begin(&mut self, make: impl FnOnce(&str) -> Result<Request, Cause>) -> Result<(), Cause> {
         let request = make(self.connection.scheme)?;
         let begun = self.connection.with(|state| {
-            if state.end.is_some() {
+            if state.end.is_some() || state.is_retired {
                 return None;
             }
             let stream = state.protocol.request(&request, &mut state.output)?;

@@ -100,6 +100,9 @@ impl State {
 
     /// Sends frames. Ready when all were sent, or nothing more will be.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        if self.is_retired && self.is_idle() {
+            self.protocol.shut_down(&mut self.output);
+        }
         let Some(socket) = &mut self.socket else { return Poll::Ready(Err(End::Closed)) };
         while !self.output.is_empty() {
             let sent = ready!(socket.poll_write(cx, &self.output)).map_err(|error| End::lost(&error))?;

@@ -23,8 +23,9 @@ use crate::failure::{Cause, HttpCause};
 
 const LONG: Duration = Duration::from_mins(1);
 
-/// The type of a frame, and its flag.
+/// The types of frames, and a flag.
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 const ACK: u8 = 1;
 
 /// Opens a connection. Returns it with the upstream's end, which has read the preface and sent empty SETTINGS.
@@ -46,12 +47,19 @@ fn silence(connection: &Http2Connection) {
     assert!(connection.is_silent());
 }
 
+/// Reads a frame; `None` at the end of the connection.
+async fn read_frame(peer: &mut TcpStream) -> Option<([u8; 9], Vec<u8>)> {
+    let mut head = [0; 9];
+    peer.read_exact(&mut head).await.ok()?;
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    peer.read_exact(&mut payload).await.unwrap();
+    Some((head, payload))
+}
+
 /// Acknowledges PINGs until the connection is closed. Returns their number.
 async fn acknowledge(mut peer: TcpStream) -> usize {
-    let (mut pings, mut head) = (0, [0; 9]);
-    while peer.read_exact(&mut head).await.is_ok() {
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        peer.read_exact(&mut payload).await.unwrap();
+    let mut pings = 0;
+    while let Some((mut head, payload)) = read_frame(&mut peer).await {
         if (head[3], head[4]) == (PING, 0) {
             pings += 1;
             head[4] = ACK;
@@ -107,6 +115,31 @@ async fn requests_at_a_time_share_a_ping() {
     assert!(connection.has_room());
     connection.shut_down();
     assert_eq!(pings.await.unwrap(), 1);
+}
+
+/// Otherwise, an upstream could close the connection before the proxy has read the response.
+#[tokio::test]
+async fn the_end_is_announced_after_the_last_request() {
+    let (connection, mut peer) = open().await;
+    let mut stream = connection.reserve().unwrap();
+    begin(&mut stream);
+    connection.shut_down();
+    assert!(!connection.has_room());
+    // Its acknowledgement follows everything that is sent at once.
+    peer.write_all(&[0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+    loop {
+        let (head, _) = read_frame(&mut peer).await.unwrap();
+        assert_ne!(head[3], GOAWAY);
+        if (head[3], head[4]) == (PING, ACK) {
+            break;
+        }
+    }
+    drop(stream);
+    let mut last = 0;
+    while let Some((head, _)) = read_frame(&mut peer).await {
+        last = head[3];
+    }
+    assert_eq!(last, GOAWAY);
 }
 
 #[tokio::test]
