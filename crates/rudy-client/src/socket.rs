@@ -8,7 +8,6 @@ use std::task::{Context, Poll, Waker, ready};
 
 use rudy_net::network;
 use rudy_net::transport::{PeerClose, Stream, Wire as _};
-use rudy_runtime::is_planted;
 use rudy_service::Piped;
 use rudy_tls::ClientSession;
 use tokio::io::ReadBuf;
@@ -69,9 +68,6 @@ impl Socket {
     /// even its end. Asks the runtime, and the kernel only after an event or with `check_kernel`. Moves the
     /// socket to the current runtime.
     pub fn is_usable(&mut self, check_kernel: bool) -> bool {
-        if is_planted("an idle connection that is used without a check") {
-            return true;
-        }
         match (&mut self.io, &self.tls) {
             (Io::Kernel(socket), None) => socket.is_usable(check_kernel),
             (Io::Kernel(socket), Some(_)) => socket.is_here() && self.has_no_plaintext(),

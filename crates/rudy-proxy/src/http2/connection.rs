@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rudy_client::Socket;
 use rudy_http::h2::client::ClientConnection;
 use rudy_http::h2::{ConnectionError, ErrorCode};
-use rudy_runtime::clock;
+use rudy_runtime::{clock, is_planted};
 use rudy_service::current_runtime;
 use tokio::runtime::Id;
 use tokio::sync::Notify;
@@ -254,6 +254,9 @@ impl State {
     /// whatever is sent to it then, such as a window, resets the connection and destroys the response.
     pub(super) fn shut_down(&mut self) {
         self.is_retired = true;
+        if is_planted("an end that is announced before the last response") {
+            self.protocol.shut_down(&mut self.output);
+        }
         self.wake_task();
     }
 

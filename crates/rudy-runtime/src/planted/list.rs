@@ -7,7 +7,6 @@ use std::sync::Mutex;
 pub const FAULTS: &[&str] = &[
     "a permit that is not given back",
     "a request that is repeated although it must not be",
-    "an idle connection that is used without a check",
     "a timeout that does not end the request",
     "a forgotten cancel",
     "a connection that is used again in the middle of a response",
@@ -17,6 +16,11 @@ pub const FAULTS: &[&str] = &[
     "a timer that is not told of an earlier deadline",
     "a stop that does not wait for requests",
     "a connection that stays counted",
+    "a request that a reset does not end",
+    "bytes of a request body that stay counted",
+    "a record of an application that is lost",
+    "an end that is announced before the last response",
+    "an address that a reload closes",
 ];
 
 static PLANTED: Mutex<&str> = Mutex::new("");

@@ -3,6 +3,7 @@
 use http::{HeaderMap, StatusCode};
 use rudy_http::h2::Priority;
 use rudy_message::RequestHead;
+use rudy_runtime::is_planted;
 use rudy_service::{EndReason, Reply, RequestBodyError, ServiceSource};
 
 use super::exchange::{Exchange, Phase, Upload};
@@ -100,6 +101,9 @@ impl<M: Multiplex> Streams<M> {
         reason: Option<&str>,
         turn: &mut Turn<'_>,
     ) {
+        if is_planted("a request that a reset does not end") {
+            return;
+        }
         let exchange = self.exchanges.remove(stream);
         if let Some(reason) = reason {
             connection.context.worker.counters.rejected.add(1);
