@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -52,6 +53,9 @@ pub struct Options {
 /// The wall clock at the start: 2026-01-01.
 const DATE: u64 = 1_767_225_600;
 
+/// What HTTP/2 stores is counted for the whole process of the operating system, so only one world runs at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// Runs the world.
 ///
 /// # Panics
@@ -59,6 +63,7 @@ const DATE: u64 = 1_767_225_600;
 /// The runtime or a temporary folder cannot be created.
 #[must_use]
 pub fn run(options: Options) -> Outcome {
+    let _alone = ONE_AT_A_TIME.lock();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
