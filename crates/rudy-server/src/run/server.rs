@@ -109,8 +109,8 @@ impl Server {
             context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
         let apps = context.apps.clone();
-        let serving = Serving::start(config, context, inherited, &listeners, &options_of_engine)?;
-        serving.context.serve_admin(&serving.current_app);
+        let serving =
+            Serving::start(config, context, inherited, &listeners, &options_of_engine, Context::serve_admin)?;
         let has_terminal = io::stderr().is_terminal();
         let mut server = Self {
             options,

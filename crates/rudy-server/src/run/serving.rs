@@ -28,14 +28,15 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Builds the app of a configuration, opens `listeners`, and starts applications and workers. Connections wait until
-    /// [`Engine::listen`].
+    /// Builds the app of a configuration, opens `listeners`, calls `before_apps`, and starts applications and workers. Connections wait
+    /// until [`Engine::listen`].
     pub(super) fn start(
         config: Config,
         context: Context,
         inherited: Arc<InheritedSockets>,
         listeners: &[Listener],
         options: &engine::Options,
+        before_apps: impl FnOnce(&Context, &Arc<CurrentApp>),
     ) -> Result<Self, Failure> {
         context.errors.mask(config.placeholders());
         context.buffers.set(config.buffer.clone());
@@ -46,6 +47,7 @@ impl Serving {
         // The certificates can be used. Connections wait while the applications start.
         listeners.iter().for_each(Listener::open);
         context.use_ticket_keys(&config);
+        before_apps(&context, &current_app);
         let engine = || {
             context.start_apps(&current_app.current())?;
             start_engine(options, &current_app, &context)

@@ -52,7 +52,8 @@ impl SimulatedServer {
                 .map_err(|error| Failure::Cannot(error.to_string()))?;
             let bind = |address| Listener::bind_closed(address, 1, &sockets).map_err(Failure::Listen);
             let listeners = config.addresses().iter().map(bind).collect::<Result<Vec<_>, _>>()?;
-            let serving = Serving::start(config, context, Arc::new(sockets), &listeners, &options)?;
+            let serving =
+                Serving::start(config, context, Arc::new(sockets), &listeners, &options, |_, _| {})?;
             serving.listen(listeners).await?;
             Ok(serving)
         };
