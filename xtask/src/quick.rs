@@ -36,6 +36,7 @@ const CONCERNED: &[(&str, &[&str])] = &[
     ("crates/rudy-pipeline/src/routing/", &["serve::hosts", "serve::listeners", "serve::recipes"]),
     ("crates/rudy-proxy/", &["apps::proxy"]),
     ("crates/rudy-request/", &["tools::get", "tools::trust", "measure::http2_client", "serve::acme"]),
+    ("crates/rudy-runtime/", &["serve::live", "serve::run"]),
     ("crates/rudy-server/", &["serve::handlers", "serve::run"]),
     ("crates/rudy-server/src/config/", &["tools::cli", "serve::recipes"]),
     ("crates/rudy-server/src/run/", &["serve::run", "serve::reload", "serve::upgrade", "serve::stop"]),
