@@ -67,6 +67,10 @@ impl Simulation for Process {
         tokio::time::Instant::now().into_std()
     }
 
+    fn uptime(&self) -> Duration {
+        self.now().saturating_duration_since(self.start.0)
+    }
+
     fn utc(&self) -> SystemTime {
         let (start, date) = self.start;
         date + self.now().saturating_duration_since(start)

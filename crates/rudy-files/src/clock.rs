@@ -2,12 +2,15 @@
 
 use std::time::UNIX_EPOCH;
 
-use rudy_runtime::clock;
+use rudy_runtime::{clock, current};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the milliseconds of the coarse monotonic clock. It is a few milliseconds late, but fast enough to read for every request.
 #[must_use]
 pub fn monotonic_ms() -> u64 {
+    if let Some(simulation) = current() {
+        return u64::try_from(simulation.uptime().as_millis()).unwrap_or(u64::MAX);
+    }
     let now = clock_gettime(ClockId::MonotonicCoarse);
     // Both are positive: the clock starts at 0 at boot.
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000

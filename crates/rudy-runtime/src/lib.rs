@@ -18,4 +18,4 @@ mod tasks;
 pub use planted::{FAULTS, plant};
 pub use planted::{is_planted, lose};
 pub use simulation::{Entered, Simulation, current};
-pub use tasks::{blocking, inside, spawn, spawn_on};
+pub use tasks::{blocking, inside, sleep_until, spawn, spawn_on};

@@ -16,6 +16,9 @@ pub trait Simulation: Sync {
     /// Returns the time of the monotonic clock. A simulation on tokio returns the paused clock of its runtime, so that timers agree.
     fn now(&self) -> Instant;
 
+    /// Returns how long ago the machine was started, by the monotonic clock.
+    fn uptime(&self) -> Duration;
+
     /// Returns the time of the wall clock, which may jump.
     fn utc(&self) -> SystemTime;
 

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -45,6 +46,18 @@ pub fn inside<F: Future>(future: F) -> impl Future<Output = F::Output> {
         let _inside = simulation.map(Entered::new);
         future.as_mut().poll(cx)
     })
+}
+
+/// Waits until this time of the monotonic clock; forever without one.
+///
+/// # Panics
+///
+/// The current thread is outside of a tokio runtime.
+pub async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Runs work that blocks, such as reading a file, on a thread of the current runtime that may wait. A simulation runs it on its own

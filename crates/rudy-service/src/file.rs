@@ -33,6 +33,10 @@ pub fn read_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Resul
 ///
 /// As those of [`read_cached`].
 pub fn read_cached_into(file: impl AsFd, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    if rudy_runtime::current().is_some() {
+        // What the kernel has cached depends on more than the seed of a simulation.
+        return Ok(rustix::io::preadv(&file, buffers, offset)?);
+    }
     let read = match rustix::io::preadv2(&file, buffers, offset, ReadWriteFlags::NOWAIT) {
         Err(Errno::OPNOTSUPP) if is_in_memory(&file) => rustix::io::preadv(&file, buffers, offset),
         Err(Errno::OPNOTSUPP) => Err(Errno::AGAIN),
@@ -49,6 +53,9 @@ pub fn read_cached_into(file: impl AsFd, buffers: &mut [IoSliceMut<'_>], offset:
 /// parts.
 #[must_use]
 pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
+    if let Some(simulation) = rudy_runtime::current() {
+        return simulation.random() % 8 > 0;
+    }
     let page = |at: u64| at / rustix::param::page_size() as u64;
     let last = offset.saturating_add(length).saturating_sub(1);
     let probe = |at: u64| read_if_cached(file, &mut [0], at);

@@ -1,4 +1,4 @@
-//! The thread of a store: it builds the index from the files, and applies purges to them.
+//! The thread of a store, or its task in a simulation: it builds the index from the files, and applies purges to them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rudy_cache::index::ObjectId;
-use rudy_runtime::clock;
+use rudy_runtime::{blocking, clock};
 
 use crate::disk::Access;
 use crate::failure::DiskFailure;
@@ -26,20 +26,39 @@ const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 /// Runs until [`Signal::stop`](crate::signal::Signal::stop).
 pub(crate) fn run(inner: &Arc<Inner>) {
     let mut retry_at = None;
-    loop {
-        match inner.signal.next(deadline(inner, retry_at)) {
-            Task::Stop => return,
-            Task::Scan => scan(inner),
-            Task::Apply => {}
-        }
-        if inner.become_writer() {
-            // A file that cannot be removed does not keep purges waiting.
-            let are_removed = remove_hidden(inner);
-            let is_done = apply(inner) && forget(inner).is_ok() && are_removed;
-            retry_at = (!is_done).then(|| clock::now() + RETRY);
-        }
-        inner.signal.end_of_task();
+    while let ControlFlow::Continue(next) = step(inner, &inner.signal.next(deadline(inner, retry_at))) {
+        retry_at = next;
     }
+}
+
+/// As [`run`], as a task of a simulated process.
+pub(crate) async fn run_in_task(inner: Arc<Inner>) {
+    let mut retry_at = None;
+    loop {
+        let (task, inner) = (inner.signal.next_in_task(deadline(&inner, retry_at)).await, inner.clone());
+        match blocking(move || step(&inner, &task)).await {
+            Ok(ControlFlow::Continue(next)) => retry_at = next,
+            Ok(ControlFlow::Break(())) | Err(_) => return,
+        }
+    }
+}
+
+/// Does a task. Returns when to try again what has failed.
+fn step(inner: &Arc<Inner>, task: &Task) -> ControlFlow<(), Option<Instant>> {
+    match task {
+        Task::Stop => return ControlFlow::Break(()),
+        Task::Scan => scan(inner),
+        Task::Apply => {}
+    }
+    let mut retry_at = None;
+    if inner.become_writer() {
+        // A file that cannot be removed does not keep purges waiting.
+        let are_removed = remove_hidden(inner);
+        let is_done = apply(inner) && forget(inner).is_ok() && are_removed;
+        retry_at = (!is_done).then(|| clock::now() + RETRY);
+    }
+    inner.signal.end_of_task();
+    ControlFlow::Continue(retry_at)
 }
 
 /// Returns when there is something to do without a signal.

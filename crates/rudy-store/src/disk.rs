@@ -1,8 +1,10 @@
 //! The files of a store, relative to its folder. Every change of the folder is made here, so that tests can let any of them fail.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
+use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -25,24 +27,79 @@ pub enum Access {
 pub struct WouldBlock;
 
 /// A change of the folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// Create a file or a folder.
-    Create,
-    /// Write this many bytes to a file.
-    Write(usize),
-    /// Give a file its final name.
-    Rename,
-    /// Remove a file.
-    Remove,
-    /// Wait until changes are on the disk.
-    Sync,
+#[derive(Debug, Clone, Copy)]
+pub enum Change<'a> {
+    /// Create a file.
+    Create(&'a str),
+    /// Create a folder that need not be new.
+    CreateFolder(&'a str),
+    /// Write to a file.
+    Write {
+        /// The file.
+        file: &'a File,
+        /// What is written.
+        data: &'a [u8],
+        /// Where.
+        offset: u64,
+    },
+    /// Give a file or a folder another name.
+    Rename {
+        /// Its name.
+        from: &'a str,
+        /// Its next name, perhaps that of another file, in a folder that need not exist.
+        to: &'a str,
+    },
+    /// Remove a file that need not exist.
+    Remove(&'a str),
+    /// Remove a folder and all that is in it.
+    RemoveFolder(&'a str),
+    /// Wait until a file is on the disk.
+    Sync(&'a File),
+    /// Wait until the names in the folder itself are on the disk.
+    SyncNames,
+    /// Wait until everything is on the disk.
+    SyncAll,
 }
 
-/// Decides which changes fail, for tests.
+/// Decides which changes fail, for tests and simulations. Names are relative to the folder.
 pub trait Faults: fmt::Debug + Send + Sync {
     /// Is called before each change. A change that fails has no effect, except that a write writes `written` bytes first.
-    fn before(&self, change: Change) -> Result<(), Fault>;
+    fn before(&self, change: Change<'_>) -> Result<(), Fault>;
+
+    /// Is called before a file or a folder is read. With [`Access::Cached`], it decides what is cached:
+    /// [`io::ErrorKind::WouldBlock`] is what is not.
+    fn before_read(&self, _name: &str, _access: Access) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A disk that is not the kernel's, for all stores of the threads that have [entered](OnDisk) it.
+pub trait SimulatedDisk {
+    /// Returns the faults of a folder that a store opens.
+    fn open(&self, folder: &Path) -> Arc<dyn Faults>;
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<&'static dyn SimulatedDisk>> = const { Cell::new(None) };
+}
+
+/// The time in which a thread is on a simulated disk. Dropping it returns to the kernel's.
+#[derive(Debug)]
+pub struct OnDisk(PhantomData<*const ()>);
+
+impl OnDisk {
+    /// Puts the thread on a disk.
+    #[must_use]
+    pub fn enter(disk: &'static dyn SimulatedDisk) -> Self {
+        CURRENT.set(Some(disk));
+        Self(PhantomData)
+    }
+}
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
 }
 
 /// The failure of a change.
@@ -84,6 +141,7 @@ impl Disk {
         fs::create_dir_all(&path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+        let faults = faults.or_else(|| CURRENT.get().map(|disk| disk.open(&path)));
         Ok(Self { folder, path, faults })
     }
 
@@ -94,12 +152,20 @@ impl Disk {
     /// Opens a file for reading.
     pub(crate) fn read(&self, path: &str, access: Access) -> Result<File, Errno> {
         let (flags, mode) = (OFlags::RDONLY | OPEN, Mode::empty());
-        let file = match access {
+        if let Some(faults) = &self.faults {
+            faults.before_read(path, access).map_err(|error| errno(&error))?;
+        }
+        let file = match self.access_to_open(access) {
             Access::Blocking => rustix::fs::openat(&self.folder, path, flags, mode),
             Access::Cached if !*CACHED_LOOKUPS => Err(Errno::AGAIN),
             Access::Cached => rustix::fs::openat2(&self.folder, path, flags, mode, ResolveFlags::CACHED),
         };
         file.map(File::from)
+    }
+
+    /// Whether reads of a file may wait that was opened with this access. Faults have decided about all of them then.
+    pub(crate) fn access_to_open(&self, access: Access) -> Access {
+        if self.faults.is_some() { Access::Blocking } else { access }
     }
 
     /// Opens a file for changes.
@@ -114,14 +180,14 @@ impl Disk {
 
     /// Creates a file that does not exist.
     pub(crate) fn create(&self, path: &str) -> io::Result<File> {
-        self.before(Change::Create)?;
+        self.before(Change::Create(path))?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OPEN;
         Ok(rustix::fs::openat(&self.folder, path, flags, FILE_MODE)?.into())
     }
 
     /// Creates a folder that need not be new.
     pub(crate) fn create_folder(&self, path: &str) -> io::Result<()> {
-        self.before(Change::Create)?;
+        self.before(Change::CreateFolder(path))?;
         match rustix::fs::mkdirat(&self.folder, path, FOLDER_MODE) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
@@ -129,7 +195,8 @@ impl Disk {
     }
 
     pub(crate) fn write(&self, file: &File, data: &[u8], offset: u64) -> io::Result<()> {
-        if let Some(Err(fault)) = self.faults.as_ref().map(|faults| faults.before(Change::Write(data.len())))
+        if let Some(Err(fault)) =
+            self.faults.as_ref().map(|faults| faults.before(Change::Write { file, data, offset }))
         {
             file.write_all_at(&data[..fault.written.min(data.len())], offset)?;
             return Err(fault.error);
@@ -139,7 +206,7 @@ impl Disk {
 
     /// Renames a file, over another if that exists.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.before(Change::Rename)?;
+        self.before(Change::Rename { from, to })?;
         Ok(rustix::fs::renameat(&self.folder, from, &self.folder, to)?)
     }
 
@@ -158,7 +225,7 @@ impl Disk {
 
     /// Removes a file that need not exist.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
-        self.before(Change::Remove)?;
+        self.before(Change::Remove(path))?;
         match rustix::fs::unlinkat(&self.folder, path, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
@@ -167,26 +234,29 @@ impl Disk {
 
     /// Removes a folder and all that is in it.
     pub(crate) fn remove_folder(&self, path: &str) -> io::Result<()> {
-        self.before(Change::Remove)?;
+        self.before(Change::RemoveFolder(path))?;
         fs::remove_dir_all(self.path.join(path))
     }
 
     /// Waits until a file is on the disk.
     pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
-        self.before(Change::Sync)?;
-        file.sync_data()
+        self.sync_by(Change::Sync(file), || file.sync_data())
     }
 
     /// Waits until the names in the folder itself are on the disk.
     pub(crate) fn sync_names(&self) -> io::Result<()> {
-        self.before(Change::Sync)?;
-        Ok(rustix::fs::fsync(&self.folder)?)
+        self.sync_by(Change::SyncNames, || Ok(rustix::fs::fsync(&self.folder)?))
     }
 
     /// Waits until all changes of the file system are on the disk.
     pub(crate) fn sync_all(&self) -> io::Result<()> {
-        self.before(Change::Sync)?;
-        Ok(rustix::fs::syncfs(&self.folder)?)
+        self.sync_by(Change::SyncAll, || Ok(rustix::fs::syncfs(&self.folder)?))
+    }
+
+    /// What faults decide about has to outlive no power failure.
+    fn sync_by(&self, change: Change<'_>, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.before(change)?;
+        if self.faults.is_some() { Ok(()) } else { sync() }
     }
 
     /// Returns the size of a file and its inode, without waiting for other attributes. `None` if it is not a file.
@@ -199,6 +269,9 @@ impl Disk {
 
     /// Returns the names in a folder that need not exist, with whether each is a folder.
     pub(crate) fn names(&self, path: &str) -> io::Result<Vec<(String, bool)>> {
+        if let Some(faults) = &self.faults {
+            faults.before_read(path, Access::Blocking)?;
+        }
         let entries = match fs::read_dir(self.path.join(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -208,12 +281,25 @@ impl Disk {
             let is_folder = entry.file_type()?.is_dir();
             Ok((entry.file_name().to_string_lossy().into_owned(), is_folder))
         });
-        names.collect()
+        let mut names = names.collect::<io::Result<Vec<_>>>()?;
+        if self.faults.is_some() {
+            // The order of the kernel depends on more than the seed of a simulation.
+            names.sort_unstable();
+        }
+        Ok(names)
     }
 
-    fn before(&self, change: Change) -> io::Result<()> {
+    fn before(&self, change: Change<'_>) -> io::Result<()> {
         let Some(faults) = &self.faults else { return Ok(()) };
         faults.before(change).map_err(|fault| fault.error)
+    }
+}
+
+/// Returns the error of a fault as one of the kernel.
+fn errno(error: &io::Error) -> Errno {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Errno::AGAIN,
+        _ => Errno::from_io_error(error).unwrap_or(Errno::IO),
     }
 }
 

@@ -86,7 +86,7 @@ mod tests;
 mod verify;
 
 pub use change::{NotKept, NotUpdated};
-pub use disk::{Access, Change, Fault, Faults, WouldBlock};
+pub use disk::{Access, Change, Fault, Faults, OnDisk, SimulatedDisk, WouldBlock};
 pub use failure::{DiskFailure, DiskLog};
 pub use fill::{Fill, FillAborted, FillReader, FillSource, Finished, Piece, WrongLength};
 pub use load::Damage;

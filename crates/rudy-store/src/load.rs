@@ -115,6 +115,7 @@ pub(crate) fn load(
 
 fn load_once(disk: &Disk, path: &str, id: ObjectId, read: Read, access: Access) -> Result<Object, Absent> {
     let file = disk.read(path, access)?;
+    let access = disk.access_to_open(access);
     let mut start = vec![0; FIRST_READ_BYTES];
     let length = read_at(&file, &mut start, 0, access)?;
     start.truncate(length);

@@ -1,8 +1,11 @@
 //! What the thread of a store has to do, and what it has done.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use rudy_runtime::clock;
+use rudy_runtime::{clock, sleep_until};
 
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
@@ -20,6 +23,8 @@ struct Work {
     scan: bool,
     apply: bool,
     stop: bool,
+    /// The task in place of the thread, while it waits.
+    waker: Option<Waker>,
 }
 
 /// The next task of the thread.
@@ -29,23 +34,46 @@ pub(crate) enum Task {
     Stop,
 }
 
+impl Work {
+    /// Takes the next task, `rest` before the deadline.
+    fn take(&mut self, rest: Option<Duration>) -> Option<Task> {
+        if self.stop {
+            return Some(Task::Stop);
+        }
+        if std::mem::take(&mut self.scan) {
+            return Some(Task::Scan);
+        }
+        let is_due = std::mem::take(&mut self.apply) || rest == Some(Duration::ZERO);
+        is_due.then_some(Task::Apply)
+    }
+}
+
 impl Signal {
     /// Requests a scan.
     pub(crate) fn scan(&self) {
         self.is_indexed.store(false, Ordering::Release);
-        self.work.lock().scan = true;
-        self.changed.notify_all();
+        self.change(|work| work.scan = true);
     }
 
     /// Requests the application of new purges.
     pub(crate) fn apply(&self) {
-        self.work.lock().apply = true;
-        self.changed.notify_all();
+        self.change(|work| work.apply = true);
     }
 
     pub(crate) fn stop(&self) {
-        self.work.lock().stop = true;
+        self.change(|work| work.stop = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Work)) {
+        let waker = {
+            let mut work = self.work.lock();
+            change(&mut work);
+            work.waker.take()
+        };
         self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Whether the index has all objects in the folder.
@@ -81,20 +109,28 @@ impl Signal {
     pub(crate) fn next(&self, deadline: Option<Instant>) -> Task {
         let mut work = self.work.lock();
         loop {
-            if work.stop {
-                return Task::Stop;
-            }
-            if std::mem::take(&mut work.scan) {
-                return Task::Scan;
-            }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
-            if std::mem::take(&mut work.apply) || rest == Some(Duration::ZERO) {
-                return Task::Apply;
+            if let Some(task) = work.take(rest) {
+                return task;
             }
             match rest {
                 None => self.changed.wait(&mut work),
                 Some(rest) => drop(self.changed.wait_for(&mut work, rest)),
             }
         }
+    }
+    /// As [`Self::next`], for the task that a simulation has in place of the thread.
+    pub(crate) async fn next_in_task(&self, deadline: Option<Instant>) -> Task {
+        let mut due = pin!(sleep_until(deadline));
+        poll_fn(|cx| {
+            let mut work = self.work.lock();
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
+            if let Some(task) = work.take(rest) {
+                return Poll::Ready(task);
+            }
+            work.waker = Some(cx.waker().clone());
+            due.as_mut().poll(cx).map(|()| Task::Apply)
+        })
+        .await
     }
 }

@@ -30,6 +30,7 @@ use crate::sync::atomic::Ordering;
 #[derive(Debug)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
+    /// `None` in a simulation, where it is a task.
     background: Option<JoinHandle<()>>,
 }
 
@@ -83,12 +84,16 @@ impl Store {
         if inner.is_writer() {
             inner.signal.scan();
         }
-        let thread = {
-            let inner = Arc::clone(&inner);
-            std::thread::Builder::new().name("cache-store".into()).spawn(move || background::run(&inner))
+        let background = if rudy_runtime::current().is_some() {
+            rudy_runtime::spawn(background::run_in_task(Arc::clone(&inner)));
+            None
+        } else {
+            let of_thread = Arc::clone(&inner);
+            let thread = std::thread::Builder::new().name("cache-store".into());
+            let thread = thread.spawn(move || background::run(&of_thread));
+            Some(thread.map_err(|error| OpenError::System(inner.disk.path().into(), error))?)
         };
-        let background = thread.map_err(|error| OpenError::System(inner.disk.path().into(), error))?;
-        Ok(Self { inner, background: Some(background) })
+        Ok(Self { inner, background })
     }
 
     /// Opens a folder without the background thread, which a model runs as one of its own.

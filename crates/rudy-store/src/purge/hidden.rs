@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rudy_cache::HttpDate;
 use rudy_cache::index::ObjectId;
+use rudy_runtime::random::RandomState;
 
 use crate::head::Slot;
 use crate::object::Object;
@@ -14,7 +15,7 @@ const HIDDEN_MAX: usize = 16 * 1024;
 /// Hidden objects, until the process with the lock replaces or validates them. Their epochs do not show which are invalid: the other process has
 /// purges that are only in its memory.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden(HashMap<ObjectId, (Slot, HttpDate)>);
+pub(crate) struct Hidden(HashMap<ObjectId, (Slot, HttpDate), RandomState>);
 
 impl Hidden {
     pub(crate) fn add(&mut self, object: &Object) {

@@ -140,6 +140,7 @@ pub(crate) const TARGET_BYTES_MAX: usize = 16 * 1024 - 64;
 /// Returns the numbers of the next purge and the last forgotten one in the file of the state.
 pub(crate) fn numbers_on_disk(disk: &Disk, access: Access) -> io::Result<(u64, u64)> {
     let file = disk.read(STATE, access)?;
+    let access = disk.access_to_open(access);
     let mut numbers = [0; 16];
     read_at(&file, &mut numbers, NUMBERS_AT, access)?;
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at + byte]));

@@ -148,10 +148,10 @@ fn a_check_reports_a_lost_state_and_creates_no_store() {
 struct FullDisk;
 
 impl Faults for FullDisk {
-    fn before(&self, change: Change) -> Result<(), Fault> {
+    fn before(&self, change: Change<'_>) -> Result<(), Fault> {
         match change {
-            Change::Write(length) => {
-                Err(Fault { written: length / 2, error: io::ErrorKind::StorageFull.into() })
+            Change::Write { data, .. } => {
+                Err(Fault { written: data.len() / 2, error: io::ErrorKind::StorageFull.into() })
             }
             _ => Ok(()),
         }

@@ -186,9 +186,9 @@ impl Removals {
 }
 
 impl Faults for Removals {
-    fn before(&self, change: Change) -> Result<(), Fault> {
+    fn before(&self, change: Change<'_>) -> Result<(), Fault> {
         let count = |left: u32| left.checked_sub(1);
-        if change != Change::Remove
+        if !matches!(change, Change::Remove(_) | Change::RemoveFolder(_))
             || self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
         {
             return Ok(());

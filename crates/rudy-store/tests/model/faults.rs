@@ -52,7 +52,7 @@ impl Disk {
 }
 
 impl Faults for Disk {
-    fn before(&self, change: Change) -> Result<(), Fault> {
+    fn before(&self, change: Change<'_>) -> Result<(), Fault> {
         let mut state = self.state();
         let has_ended = state.changes_left == 0;
         state.changes_left = state.changes_left.saturating_sub(u64::from(state.changes_left < u64::MAX));
@@ -62,7 +62,7 @@ impl Faults for Disk {
         }
         state.has_failed = true;
         let written = match change {
-            Change::Write(length) if !has_ended => state.random.index(length + 1),
+            Change::Write { data, .. } if !has_ended => state.random.index(data.len() + 1),
             _ => 0,
         };
         Err(Fault { written, error: io::ErrorKind::StorageFull.into() })
