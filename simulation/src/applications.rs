@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::cached::Ledger;
 use crate::fastcgi_origin::FastCgiOrigin;
 use crate::http2_origin::Http2Origin;
 use crate::judge::{Excuse, Judge};
@@ -20,11 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(12);
 const HTTP1: [([u8; 4], u16); 2] = [([10, 0, 1, 1], 80), ([10, 0, 1, 2], 80)];
 const HTTP2: [([u8; 4], u16); 2] = [([10, 0, 1, 3], 80), ([10, 0, 1, 4], 80)];
 const FASTCGI: [([u8; 4], u16); 2] = [([10, 0, 1, 5], 9000), ([10, 0, 1, 6], 9000)];
+/// That of the cached items.
+const CACHED: ([u8; 4], u16) = ([10, 0, 1, 7], 80);
 
 /// Starts all applications.
 pub(crate) fn start(
-    network: &'static SimNetwork,
-    judge: &Arc<Judge>,
+    (network, judge, ledger): (&'static SimNetwork, &Arc<Judge>, &Arc<Ledger>),
     random: &mut fastrand::Rng,
     reduction: Reduction,
 ) {
@@ -37,10 +39,15 @@ pub(crate) fn start(
         (judge.clone(), Mutex::new(random.fork()), faults_per_mille)
     };
     let (judge, random, faults_per_mille) = parts();
-    let origin = Arc::new(Origin { network, judge, random, faults_per_mille, patience: PATIENCE });
+    let origin =
+        Arc::new(Origin { network, judge, random, faults_per_mille, patience: PATIENCE, ledger: None });
     for address in HTTP1 {
         tokio::spawn(origin.clone().run(SocketAddr::from(address)));
     }
+    let (judge, random, faults_per_mille) = parts();
+    let ledger = Some(ledger.clone());
+    let origin = Origin { network, judge, random, faults_per_mille, patience: PATIENCE, ledger };
+    tokio::spawn(Arc::new(origin).run(SocketAddr::from(CACHED)));
     let (judge, random, faults_per_mille) = parts();
     let origin = Arc::new(Http2Origin { network, judge, random, faults_per_mille, patience: PATIENCE });
     for address in HTTP2 {

@@ -203,7 +203,7 @@ impl Client {
         Ok(field("connection").as_deref() != Some("close"))
     }
 
-    async fn receive_length(
+    pub(crate) async fn receive_length(
         &mut self,
         end: &mut End,
         received: &mut Vec<u8>,
@@ -222,7 +222,11 @@ impl Client {
     }
 
     /// Receives a chunked body, whose bytes it leaves in `received`.
-    async fn receive_chunks(&mut self, end: &mut End, received: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    pub(crate) async fn receive_chunks(
+        &mut self,
+        end: &mut End,
+        received: &mut Vec<u8>,
+    ) -> io::Result<Option<usize>> {
         let mut body = Vec::new();
         loop {
             let line_end = loop {
@@ -249,7 +253,7 @@ impl Client {
     }
 
     /// Reads some bytes.
-    async fn read(&mut self, end: &mut End, received: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) async fn read(&mut self, end: &mut End, received: &mut Vec<u8>) -> io::Result<()> {
         if end.read_buf(received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

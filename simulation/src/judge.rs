@@ -51,11 +51,16 @@ pub enum Kind {
     Crash,
     /// A client resets a connection, or the network breaks one.
     Reset,
+    /// The operator purges cached responses.
+    Purge,
+    /// The disk of the cache is full or fails.
+    Disk,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Reload, Self::Upgrade, Self::Crash, Self::Reset];
+    pub const ALL: [Self; 6] =
+        [Self::Reload, Self::Upgrade, Self::Crash, Self::Reset, Self::Purge, Self::Disk];
 }
 
 /// What has happened in a run.
@@ -69,6 +74,8 @@ pub struct Counts {
     pub errors: u64,
     /// Connections that ended without a response, or in one.
     pub broken: u64,
+    /// Responses of the cache that another request has led to.
+    pub hits: u64,
     /// What clients, applications and the operator did to disturb.
     pub disturbances: u64,
 }

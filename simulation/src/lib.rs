@@ -9,8 +9,10 @@
 mod applications;
 mod attacker;
 mod behaviour;
+mod cached;
 mod client;
 mod content;
+pub mod disk;
 mod fastcgi_origin;
 mod http2_client;
 mod http2_origin;

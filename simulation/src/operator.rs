@@ -11,6 +11,8 @@ use rudy_server::run::simulated::{SimulatedServer, Usage};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::cached::Cached;
+use crate::disk::{Death, DiskConditions};
 use crate::judge::{Judge, Kind};
 use crate::network::SimNetwork;
 use crate::process::Process;
@@ -40,6 +42,8 @@ pub(crate) struct Operator {
     pub(crate) start: (Instant, SystemTime),
     /// What it does.
     pub(crate) actions: Vec<Action>,
+    /// The response cache.
+    cached: Cached,
     current: Option<Running>,
     /// The processes that finish their requests.
     retiring: JoinSet<()>,
@@ -64,24 +68,39 @@ pub(crate) enum Action {
     Restart,
     /// Kills the server, and starts it again.
     Crash,
+    /// As `Crash`, and what was not synced to the disk may be lost.
+    PowerFailure,
+    /// Purges cached responses.
+    Purge,
+    /// Lets the disk of the cache fail, or work again.
+    ChangeDisk,
 }
 
 impl Action {
     /// All actions.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Reload, Self::ReloadBroken, Self::Upgrade, Self::Restart, Self::Crash];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Reload,
+        Self::ReloadBroken,
+        Self::Upgrade,
+        Self::Restart,
+        Self::Crash,
+        Self::PowerFailure,
+        Self::Purge,
+        Self::ChangeDisk,
+    ];
 }
 
 impl Operator {
     pub(crate) fn new(
         (network, judge, trace): (&'static SimNetwork, Arc<Judge>, Arc<Trace>),
+        cached: Cached,
         random: fastrand::Rng,
         folder: PathBuf,
         start: (Instant, SystemTime),
         actions: Vec<Action>,
     ) -> Self {
         let (current, retiring) = (None, JoinSet::new());
-        Self { network, judge, trace, random, folder, start, actions, current, retiring }
+        Self { network, judge, trace, random, folder, start, actions, cached, current, retiring }
     }
 
     /// Starts the server.
@@ -107,7 +126,9 @@ impl Operator {
             match action {
                 Action::Reload => self.judge.happens(Kind::Reload),
                 Action::Upgrade => self.judge.happens(Kind::Upgrade),
-                Action::Crash => self.judge.happens(Kind::Crash),
+                Action::Crash | Action::PowerFailure => self.judge.happens(Kind::Crash),
+                Action::Purge => self.judge.happens(Kind::Purge),
+                Action::ChangeDisk => self.judge.happens(Kind::Disk),
                 Action::ReloadBroken | Action::Restart => {}
             }
             match action {
@@ -115,7 +136,10 @@ impl Operator {
                 Action::ReloadBroken => self.reload(false).await,
                 Action::Upgrade => self.upgrade().await,
                 Action::Restart => self.restart().await,
-                Action::Crash => self.crash().await,
+                Action::Crash => self.crash(Death::Killed).await,
+                Action::PowerFailure => self.crash(Death::PowerFailure).await,
+                Action::Purge => self.purge().await,
+                Action::ChangeDisk => self.cached.disk.change(&mut self.random),
             }
         }
     }
@@ -124,6 +148,8 @@ impl Operator {
     pub(crate) async fn end(mut self) {
         while self.retiring.join_next().await.is_some() {}
         let Some(running) = self.current.take() else { return };
+        // A store tries for as long as its disk fails.
+        self.cached.disk.set(DiskConditions::default());
         let polls = running.process.polls();
         sleep(QUIET).await;
         let polls = running.process.polls() - polls;
@@ -154,6 +180,7 @@ impl Operator {
     async fn start_process(&mut self, inherited: Vec<rudy_net::listen::Listener>) -> Option<Running> {
         let (instant, date) = self.start;
         let process = Process::new(self.random.fork(), (instant.into_std(), date));
+        self.cached.disk.repair();
         let file = self.file();
         let starting = {
             let _inside = Entered::new(process);
@@ -176,6 +203,8 @@ impl Operator {
             Settings::broken(&mut self.random, &self.folder)
         };
         self.write(&text);
+        self.cached.disk.repair();
+        self.cached.ledger.forget_changes();
         let file = self.file();
         let Some(running) = &mut self.current else { return };
         let reloading = {
@@ -204,12 +233,14 @@ impl Operator {
         in_process(&old, old.server.hand_over_listeners()).await;
         new.server.take_ownership();
         self.current = Some(new);
-        let (judge, network) = (self.judge.clone(), self.network);
+        let (judge, network, ledger) = (self.judge.clone(), self.network, self.cached.ledger.clone());
+        ledger.begin_takeover();
         self.retiring.spawn(async move {
             sleep(TAKEOVER_PERIOD).await;
             if stop(network, old, GRACE).await > 0 {
                 judge.fault(format!("requests were not finished {GRACE:?} after an upgrade"));
             }
+            ledger.end_takeover();
         });
     }
 
@@ -225,8 +256,9 @@ impl Operator {
         self.judge.is_up();
     }
 
-    async fn crash(&mut self) {
+    async fn crash(&mut self, death: Death) {
         self.judge.goes_down();
+        self.cached.die(death);
         // An old process would go on.
         self.retiring.abort_all();
         if let Some(Running { process, server }) = self.current.take() {
@@ -239,6 +271,14 @@ impl Operator {
         sleep(Duration::from_millis(self.random.u64(1..500))).await;
         self.current = self.start_process(Vec::new()).await;
         self.judge.is_up();
+    }
+
+    async fn purge(&mut self) {
+        let Some(running) = &self.current else { return };
+        let purge = self.cached.purge(&mut self.random);
+        sleep(Duration::from_micros(self.random.u64(..5_000))).await;
+        let result = in_process(running, async { running.server.purge(purge.request.clone()) }).await;
+        self.cached.purged(&purge, &result);
     }
 }
 

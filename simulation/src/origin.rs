@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
 
 use crate::behaviour::Behaviour;
+use crate::cached::Ledger;
 use crate::content::content;
 use crate::judge::Judge;
 use crate::network::{End, SimNetwork};
@@ -23,6 +24,8 @@ pub(crate) struct Origin {
     pub(crate) faults_per_mille: u32,
     /// How long the server waits for its response.
     pub(crate) patience: Duration,
+    /// What decides its responses, if it is the origin of cached items.
+    pub(crate) ledger: Option<Arc<Ledger>>,
 }
 
 impl Origin {
@@ -58,7 +61,10 @@ impl Origin {
                 }
                 _ => {}
             }
-            let response = response(&request, behaviour);
+            let response = match &self.ledger {
+                Some(ledger) if behaviour != Behaviour::Lies => ledger.respond(&request),
+                _ => response(&request, behaviour),
+            };
             let cut = match behaviour {
                 Behaviour::DiesInBody | Behaviour::Truncates => response.len() * 2 / 3,
                 _ => response.len(),
@@ -89,10 +95,12 @@ impl Origin {
 }
 
 /// A request as an origin sees it.
-struct Received {
-    id: u64,
-    resource: Resource,
-    is_head: bool,
+pub(crate) struct Received {
+    pub(crate) id: u64,
+    pub(crate) resource: Resource,
+    pub(crate) is_head: bool,
+    /// The head, in lower case.
+    pub(crate) head: String,
 }
 
 /// Reads the next request with its body; `None` at the end.
@@ -121,7 +129,8 @@ async fn read_request(end: &mut End, received: &mut Vec<u8>) -> io::Result<Optio
     }
     received.drain(..length);
     let id = field("x-request").and_then(|id| id.parse().ok()).unwrap_or(0);
-    Ok(Some(Received { id, resource: Resource::of_path(target), is_head: method == "head" }))
+    let (resource, is_head) = (Resource::of_path(target), method == "head");
+    Ok(Some(Received { id, resource, is_head, head }))
 }
 
 fn response(request: &Received, behaviour: Behaviour) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! A run of the world with one seed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,9 @@ use tokio::time::Instant;
 
 use crate::applications;
 use crate::attacker::Attacker;
+use crate::cached::{Cached, CachedClient, Ledger};
 use crate::client::Client;
+use crate::disk::SimDisk;
 use crate::http2_client::Http2Client;
 use crate::judge::{Counts, Excuse, Judge, Kind};
 use crate::network::{Conditions, SimNetwork};
@@ -79,6 +81,8 @@ struct World<'f> {
     trace: Arc<Trace>,
     judge: Arc<Judge>,
     network: &'static SimNetwork,
+    disk: &'static SimDisk,
+    ledger: Arc<Ledger>,
     reduction: Reduction,
     /// Both clocks at the start.
     start: (Instant, SystemTime),
@@ -105,17 +109,21 @@ impl<'f> World<'f> {
         let network = Box::leak(Box::new(SimNetwork::new(random.fork(), conditions, trace.clone())));
         let start = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(DATE));
         let judge = Arc::new(Judge::new(trace.clone()));
-        Self { random, folder, trace, judge, network, reduction, start }
+        let disk = SimDisk::new(random.fork(), folder.join("cache"), trace.clone());
+        let ledger = Arc::new(Ledger::new(judge.clone(), trace.clone(), &mut random));
+        Self { random, folder, trace, judge, network, disk, ledger, reduction, start }
     }
 
     async fn run(mut self) -> Outcome {
         let _on_network = rudy_net::network::Entered::new(Box::leak(Box::new(self.network)));
+        let _on_disk = rudy_store::OnDisk::enter(Box::leak(Box::new(self.disk)));
         let network = self.network;
         tokio::spawn(network.run());
         if network.conditions.broken_per_mille > 0 {
             self.judge.excuse(Excuse::Network);
         }
-        applications::start(network, &self.judge, &mut self.random, self.reduction);
+        let parts = (network, &self.judge, &self.ledger);
+        applications::start(parts, &mut self.random, self.reduction);
         self.operator().await;
         self.outcome()
     }
@@ -126,8 +134,9 @@ impl<'f> World<'f> {
         actions.retain(|_| self.random.bool());
         actions.retain(|action| self.reduction.without_actions & (1 << *action as u32) == 0);
         let parts = (self.network, self.judge.clone(), self.trace.clone());
+        let cached = Cached { disk: self.disk, ledger: self.ledger.clone() };
         let (random, folder) = (self.random.fork(), self.folder.to_owned());
-        let mut operator = Operator::new(parts, random, folder, self.start, actions);
+        let mut operator = Operator::new(parts, cached, random, folder, self.start, actions);
         operator.start().await;
         let mut clients = JoinSet::new();
         for number in 0..self.random.u8(1..6) {
@@ -143,6 +152,13 @@ impl<'f> World<'f> {
                     4..8 => clients.spawn(Http2Client(client).run()),
                     _ => clients.spawn(Attacker(client).run()),
                 };
+            }
+        }
+        for number in 0..self.random.u8(0..4) {
+            let mut client = self.cached_client(number);
+            client.client.requests = client.client.requests.min(self.reduction.requests_max);
+            if self.reduction.without_clients & (1 << (5 + number)) == 0 {
+                clients.spawn(client.run());
             }
         }
         operator.act(clients).await;
@@ -162,6 +178,16 @@ impl<'f> World<'f> {
             first_id: u64::from(number) * 1000,
             faults_per_mille: if self.random.bool() { 0 } else { 200 },
         }
+    }
+
+    fn cached_client(&mut self, number: u8) -> CachedClient {
+        let client = Client {
+            name: format!("cache client {number}"),
+            address: SocketAddr::from(([10, 2, 0, number], 40_000)),
+            first_id: 1_000_000 + u64::from(number) * 1000,
+            ..self.client(number)
+        };
+        CachedClient { client, ledger: self.ledger.clone(), tags: BTreeMap::new() }
     }
 
     fn outcome(self) -> Outcome {

@@ -12,6 +12,8 @@ pub(crate) struct Settings {
     buffers_requests: bool,
     has_second_listener: bool,
     head_comes_from: u32,
+    cache_size: &'static str,
+    cache_memory: &'static str,
     /// Whether the server asks the applications over FastCGI how many connections they serve.
     asks_applications: bool,
 }
@@ -25,6 +27,8 @@ impl Settings {
             buffers_requests: random.bool(),
             has_second_listener: random.bool(),
             head_comes_from: random.u32(..1000),
+            cache_size: if random.bool() { "300K" } else { "1G" },
+            cache_memory: if random.bool() { "0B" } else { "64M" },
             asks_applications: random.bool(),
         }
     }
@@ -32,7 +36,7 @@ impl Settings {
     /// Returns the text of the file.
     pub(crate) fn text(&self, folder: &Path) -> String {
         let Self { connections, requests_per_connection, idle_timeout_s, buffers_requests, .. } = self;
-        let Self { asks_applications, .. } = self;
+        let Self { asks_applications, cache_size, cache_memory, .. } = self;
         let second = if self.has_second_listener { ", \"10.0.0.1:81\"" } else { "" };
         format!(
             r#"cores = 1
@@ -55,6 +59,13 @@ request_buffering = "{buffering}"
 response_timeout = "10s"
 
 [[site.route]]
+path = "/cached/*"
+cache = true
+[site.route.proxy]
+upstreams = "http://10.0.1.7:80"
+response_timeout = "10s"
+
+[[site.route]]
 path = "/http2/*"
 [site.route.proxy]
 upstreams = ["h2c://10.0.1.3:80", "h2c://10.0.1.4:80"]
@@ -69,6 +80,11 @@ address = ["10.0.1.5:9000", "10.0.1.6:9000"]
 response_timeout = "10s"
 request_buffering = {buffers_requests}
 {fastcgi_connections}
+
+[cache]
+path = "{folder}/cache"
+size = "{cache_size}"
+memory = "{cache_memory}"
 "#,
             folder = folder.display(),
             version = self.head_comes_from,

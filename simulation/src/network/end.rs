@@ -1,7 +1,9 @@
 //! An end of a connection, for the server and for those that talk to it.
 
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +15,9 @@ use rudy_socket::close::CloseMode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::pipe::{Connection, Side};
+
+/// How much of a file is sent at a time.
+const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 /// An end of a connection. Dropping it closes it.
 pub struct End {
@@ -118,6 +123,21 @@ impl Transport for End {
         _more: bool,
     ) -> Poll<io::Result<usize>> {
         self.connection.poll_write(self.side, cx, slices)
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut piece = vec![0; length.min(FILE_PIECE_BYTES)];
+        let read = file.read_at(&mut piece, offset)?;
+        match read {
+            0 => Poll::Ready(Ok(0)),
+            read => self.connection.poll_write(self.side, cx, &[IoSlice::new(&piece[..read])]),
+        }
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {

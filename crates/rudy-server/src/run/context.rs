@@ -113,7 +113,7 @@ impl Context {
     }
 
     /// Responds to a request; `app` is the current configuration.
-    fn respond(&self, request: &rudy_admin::Request, app: &App) -> rudy_admin::Response {
+    pub(super) fn respond(&self, request: &rudy_admin::Request, app: &App) -> rudy_admin::Response {
         match request {
             rudy_admin::Request::Certificates => rudy_admin::Response::Certificates(self.tls.certificates()),
             rudy_admin::Request::Metrics => {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_admin::{PurgeRequest, Request, Response};
 use rudy_net::listen::{InheritedSockets, Listener};
 use rudy_net::network;
 use rudy_service::ServiceSource as _;
@@ -94,6 +95,18 @@ impl SimulatedServer {
     /// Becomes the only owner of the listeners.
     pub fn take_ownership(&self) {
         self.0.engine.take_ownership();
+    }
+
+    /// Purges from the caches, as the admin socket does. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing is purged, or not everywhere.
+    pub fn purge(&self, purge: PurgeRequest) -> Result<(), String> {
+        match self.0.context.respond(&Request::CachePurge(purge), &self.0.current_app.current()) {
+            Response::Error(why) => Err(why),
+            _ => Ok(()),
+        }
     }
 
     /// Stops: idle connections close, requests in progress have this time to finish. Returns how many connections were left.
