@@ -174,7 +174,7 @@ impl<'f> World<'f> {
             random: self.random.fork(),
             address: SocketAddr::from(([10, 1, 0, number], 40_000)),
             server: SERVER.into(),
-            requests: self.random.u32(1..30),
+            requests: self.random.u32(1..18),
             first_id: u64::from(number) * 1000,
             faults_per_mille: if self.random.bool() { 0 } else { 200 },
         }

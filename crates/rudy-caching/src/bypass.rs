@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Method, Request as HttpRequest};
 use rudy_cache::{CacheStatus, Forward, Key};
 use rudy_pipeline::{Call, Next};
-use rudy_runtime::blocking;
+use rudy_runtime::{blocking, is_planted};
 use rudy_service::{Observer, Reply, Request, Response};
 
 use super::store::OpenStore;
@@ -46,7 +46,7 @@ pub(super) fn write_through(
     Reply::Later(Box::pin(async move {
         let mut response = reply.response().await;
         let keys = invalidated(&shared, method, &key, &response);
-        if !keys.is_empty() {
+        if !keys.is_empty() && !is_planted("a change by a POST that the cache does not see") {
             // An error means a panic, which is logged.
             let _ = blocking(move || open.invalidate(&keys)).await;
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rudy_cache::index::ObjectId;
+use rudy_runtime::is_planted;
 use rustix::io::Errno;
 
 use crate::disk::{Access, Disk, WouldBlock, read_at};
@@ -129,7 +130,7 @@ fn load_once(disk: &Disk, path: &str, id: ObjectId, read: Read, access: Access) 
     let record = Record::decode(&record).map_err(|_| Absent::Damaged(Damage::Record))?;
     let body = if read != Read::Metadata && slot.body_bytes <= SMALL_BYTES_MAX {
         let body = part(HEAD_BYTES, slot.body_bytes)?;
-        if checksum(id, &body) != slot.body_checksum {
+        if checksum(id, &body) != slot.body_checksum && !is_planted("a damaged file that is used") {
             return Err(Absent::Damaged(Damage::Body));
         }
         Body::Memory(body.into())

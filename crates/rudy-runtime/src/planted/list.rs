@@ -17,10 +17,15 @@ pub const FAULTS: &[&str] = &[
     "a stop that does not wait for requests",
     "a connection that stays counted",
     "a request that a reset does not end",
-    "bytes of a request body that stay counted",
     "a record of an application that is lost",
     "an end that is announced before the last response",
     "an address that a reload closes",
+    "a change by a POST that the cache does not see",
+    "a purge that is lost",
+    "a damaged file that is used",
+    "a half-written record",
+    // The last one: the number is one of the whole program, and would be a fault of all later ones.
+    "bytes of a request body that stay counted",
 ];
 
 static PLANTED: Mutex<&str> = Mutex::new("");
