@@ -10,7 +10,7 @@ use crate::cached::Ledger;
 use crate::fastcgi_origin::FastCgiOrigin;
 use crate::http2_origin::Http2Origin;
 use crate::judge::{Excuse, Judge};
-use crate::network::SimNetwork;
+use crate::network::{End, SimNetwork};
 use crate::origin::Origin;
 use crate::shrink::Reduction;
 
@@ -39,23 +39,36 @@ pub(crate) fn start(
         (judge.clone(), Mutex::new(random.fork()), faults_per_mille)
     };
     let (judge, random, faults_per_mille) = parts();
-    let origin =
-        Arc::new(Origin { network, judge, random, faults_per_mille, patience: PATIENCE, ledger: None });
-    for address in HTTP1 {
-        tokio::spawn(origin.clone().run(SocketAddr::from(address)));
-    }
+    let origin = Arc::new(Origin { judge, random, faults_per_mille, patience: PATIENCE, ledger: None });
+    serve(network, &HTTP1, move |end| origin.clone().serve(end));
     let (judge, random, faults_per_mille) = parts();
     let ledger = Some(ledger.clone());
-    let origin = Origin { network, judge, random, faults_per_mille, patience: PATIENCE, ledger };
-    tokio::spawn(Arc::new(origin).run(SocketAddr::from(CACHED)));
+    let origin = Arc::new(Origin { judge, random, faults_per_mille, patience: PATIENCE, ledger });
+    serve(network, &[CACHED], move |end| origin.clone().serve(end));
     let (judge, random, faults_per_mille) = parts();
-    let origin = Arc::new(Http2Origin { network, judge, random, faults_per_mille, patience: PATIENCE });
-    for address in HTTP2 {
-        tokio::spawn(origin.clone().run(SocketAddr::from(address)));
-    }
+    let origin = Arc::new(Http2Origin { judge, random, faults_per_mille, patience: PATIENCE });
+    serve(network, &HTTP2, move |end| origin.clone().serve(end));
     let (judge, random, faults_per_mille) = parts();
-    let origin = Arc::new(FastCgiOrigin { network, judge, random, faults_per_mille, patience: PATIENCE });
-    for address in FASTCGI {
-        tokio::spawn(origin.clone().run(SocketAddr::from(address)));
+    let origin = Arc::new(FastCgiOrigin { judge, random, faults_per_mille, patience: PATIENCE });
+    serve(network, &FASTCGI, move |end| origin.clone().serve(end));
+}
+
+/// Serves addresses, which are free: each connection in a task of its own. A client that has gone is no fault.
+fn serve<F, T>(
+    network: &'static SimNetwork,
+    addresses: &[([u8; 4], u16)],
+    serve: impl Fn(End) -> F + Clone + Send + Sync + 'static,
+) where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    for address in addresses {
+        let (listener, serve) = (network.open(SocketAddr::from(*address)), serve.clone());
+        let listener = listener.expect("an address of its own");
+        tokio::spawn(async move {
+            loop {
+                tokio::spawn(serve(listener.accept().await));
+            }
+        });
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::behaviour::Behaviour;
 use crate::content::content;
 use crate::judge::Judge;
-use crate::network::{End, SimNetwork};
+use crate::network::End;
 use crate::request::Resource;
 
 /// The types of records (section 8).
@@ -32,7 +31,6 @@ const KEEP_CONN: u8 = 1;
 
 /// An application over FastCGI.
 pub(crate) struct FastCgiOrigin {
-    pub(crate) network: &'static SimNetwork,
     pub(crate) judge: Arc<Judge>,
     pub(crate) random: Mutex<fastrand::Rng>,
     /// How often it misbehaves, of 1,000 requests.
@@ -57,22 +55,8 @@ struct Received {
 }
 
 impl FastCgiOrigin {
-    /// Serves an address, for as long as it is polled.
-    ///
-    /// # Panics
-    ///
-    /// The address is in use.
-    pub(crate) async fn run(self: Arc<Self>, address: SocketAddr) {
-        let listener = self.network.open(address).expect("an address of its own");
-        loop {
-            let end = listener.accept().await;
-            let origin = self.clone();
-            // A client that has gone is no fault.
-            tokio::spawn(async move { drop(origin.serve(end).await) });
-        }
-    }
-
-    async fn serve(&self, mut end: End) -> io::Result<()> {
+    /// Serves a connection.
+    pub(crate) async fn serve(self: Arc<Self>, mut end: End) -> io::Result<()> {
         let mut buffer = Vec::new();
         while let Some(request) = self.read_request(&mut end, &mut buffer).await? {
             let behaviour = Behaviour::random(&mut self.random.lock(), self.faults_per_mille);

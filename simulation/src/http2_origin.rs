@@ -1,7 +1,6 @@
 //! An application behind HTTP/2, spoken by the crate `h2`, that may hang, lie, die and restart.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +15,11 @@ use tokio::time::{Instant, sleep};
 use crate::behaviour::Behaviour;
 use crate::content::content;
 use crate::judge::Judge;
-use crate::network::{End, SimNetwork};
+use crate::network::End;
 use crate::request::Resource;
 
 /// An application over HTTP/2.
 pub(crate) struct Http2Origin {
-    pub(crate) network: &'static SimNetwork,
     pub(crate) judge: Arc<Judge>,
     pub(crate) random: Mutex<fastrand::Rng>,
     /// How often it misbehaves, of 1,000 requests.
@@ -40,22 +38,8 @@ struct Orders {
 }
 
 impl Http2Origin {
-    /// Serves an address, for as long as it is polled.
-    ///
-    /// # Panics
-    ///
-    /// The address is in use.
-    pub(crate) async fn run(self: Arc<Self>, address: SocketAddr) {
-        let listener = self.network.open(address).expect("an address of its own");
-        loop {
-            let end = listener.accept().await;
-            let origin = self.clone();
-            // A client that has gone is no fault.
-            tokio::spawn(async move { drop(origin.serve(end).await) });
-        }
-    }
-
-    async fn serve(self: Arc<Self>, end: End) -> Result<(), h2::Error> {
+    /// Serves a connection.
+    pub(crate) async fn serve(self: Arc<Self>, end: End) -> Result<(), h2::Error> {
         let mut connection = self.builder().handshake::<_, Bytes>(end).await?;
         let orders = Arc::new(Orders::default());
         loop {

@@ -1,7 +1,6 @@
 //! An application behind HTTP/1.1 that may hang, lie, die and restart. It does not use the server's own parsers.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +11,11 @@ use crate::behaviour::Behaviour;
 use crate::cached::Ledger;
 use crate::content::content;
 use crate::judge::Judge;
-use crate::network::{End, SimNetwork};
+use crate::network::End;
 use crate::request::Resource;
 
 /// An application.
 pub(crate) struct Origin {
-    pub(crate) network: &'static SimNetwork,
     pub(crate) judge: Arc<Judge>,
     pub(crate) random: parking_lot::Mutex<fastrand::Rng>,
     /// How often it misbehaves, of 1,000 requests.
@@ -29,22 +27,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Serves an address, for as long as it is polled.
-    ///
-    /// # Panics
-    ///
-    /// The address is in use.
-    pub(crate) async fn run(self: Arc<Self>, address: SocketAddr) {
-        let listener = self.network.open(address).expect("an address of its own");
-        loop {
-            let end = listener.accept().await;
-            let origin = self.clone();
-            // A client that has gone is no fault.
-            tokio::spawn(async move { drop(origin.serve(end).await) });
-        }
-    }
-
-    async fn serve(&self, mut end: End) -> io::Result<()> {
+    /// Serves a connection.
+    pub(crate) async fn serve(self: Arc<Self>, mut end: End) -> io::Result<()> {
         let mut received = Vec::new();
         while let Some(request) = read_request(&mut end, &mut received).await? {
             self.judge.reached_origin(request.id);
