@@ -79,13 +79,7 @@ impl Serving {
         let kept: &[_] = if is_planted("an address that a reload closes") { &[] } else { &new };
         let removed = difference(kept, &old);
         let listeners = self.bind_replacing(&removed, &difference(&old, &new)).await?;
-
-        let before = self.current_app.replace(Arc::new(app));
-        if let Err(failure) = self.listen(listeners).await {
-            self.current_app.replace(before);
-            self.listen_again(&removed).await;
-            return Err(failure);
-        }
+        self.replace_app(app, listeners, &removed).await?;
         self.context.use_ticket_keys(&config);
         self.engine.source_changed();
         self.context.buffers.set(config.buffer.clone());
@@ -95,6 +89,23 @@ impl Serving {
         self.context.tls.forget_unused();
         memory::return_unused();
         self.stop_listening(&removed).await;
+        Ok(())
+    }
+
+    /// Replaces the app, and accepts connections on new listeners. When it returns, the old app is freed, unless requests use it: what only
+    /// that app had can be forgotten, and its memory returned.
+    async fn replace_app(
+        &self,
+        app: App,
+        listeners: Vec<Listener>,
+        removed: &[Address],
+    ) -> Result<(), Failure> {
+        let before = self.current_app.replace(Arc::new(app));
+        if let Err(failure) = self.listen(listeners).await {
+            self.current_app.replace(before);
+            self.listen_again(removed).await;
+            return Err(failure);
+        }
         Ok(())
     }
 
