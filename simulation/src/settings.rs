@@ -16,10 +16,19 @@ pub(crate) struct Settings {
     cache_memory: &'static str,
     /// Whether the server asks the applications over FastCGI how many connections they serve.
     asks_applications: bool,
+    /// Whether the server has TLS, with a certificate of the authority.
+    has_tls: bool,
 }
 
+/// The site with TLS.
+const SITE_WITH_TLS: &str = r#"[[site]]
+hosts = "site.test"
+tls = "auto"
+redirect_to_https = false
+"#;
+
 impl Settings {
-    pub(crate) fn random(random: &mut fastrand::Rng) -> Self {
+    pub(crate) fn random(random: &mut fastrand::Rng, has_tls: bool) -> Self {
         Self {
             connections: if random.bool() { random.u32(1..4) } else { 100 },
             requests_per_connection: random.u32(3..50),
@@ -30,6 +39,7 @@ impl Settings {
             cache_size: if random.bool() { "300K" } else { "1G" },
             cache_memory: if random.bool() { "0B" } else { "64M" },
             asks_applications: random.bool(),
+            has_tls,
         }
     }
 
@@ -38,17 +48,24 @@ impl Settings {
         let Self { connections, requests_per_connection, idle_timeout_s, buffers_requests, .. } = self;
         let Self { asks_applications, cache_size, cache_memory, .. } = self;
         let second = if self.has_second_listener { ", \"10.0.0.1:81\"" } else { "" };
+        let (third, site) =
+            if self.has_tls { (", \"10.0.0.1:443,tls\"", SITE_WITH_TLS) } else { ("", "[[site]]") };
         format!(
             r#"cores = 1
-listen = ["10.0.0.1:80,h2c"{second}]
+listen = ["10.0.0.1:80,h2c"{second}{third}]
 error_log = "{folder}/error.log"
 response_headers = {{ X-Settings = "{version}" }}
+
+[acme]
+directory = "https://authority.test/directory"
+authority = "{folder}/authority.pem"
+challenges = "http-01"
 
 [limits]
 requests_per_connection = {requests_per_connection}
 idle_timeout = "{idle_timeout_s}s"
 
-[[site]]
+{site}
 
 [[site.route]]
 path = "/origin/*"
@@ -94,9 +111,9 @@ memory = "{cache_memory}"
         )
     }
 
-    /// Returns a text that is no configuration.
-    pub(crate) fn broken(random: &mut fastrand::Rng, folder: &Path) -> String {
-        let text = Self::random(random).text(folder);
+    /// Returns a text that is no configuration, and almost these settings.
+    pub(crate) fn broken(&self, random: &mut fastrand::Rng, folder: &Path) -> String {
+        let text = self.text(folder);
         match random.u32(..3) {
             0 => text.replace("cores = 1", "cores = \"many\""),
             1 => text.replace("[[site.route]]", "[[site.rote]]"),

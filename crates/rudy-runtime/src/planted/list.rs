@@ -24,6 +24,10 @@ pub const FAULTS: &[&str] = &[
     "a purge that is lost",
     "a damaged file that is used",
     "a half-written record",
+    "a certificate that expires before it is renewed",
+    "a new certificate that is not used",
+    "a lock that two processes have",
+    "a challenge that is not answered",
     // The last one: the number is one of the whole program, and would be a fault of all later ones.
     "bytes of a request body that stay counted",
 ];
