@@ -86,7 +86,13 @@ impl Http2Client {
     async fn connection(&mut self, ids: std::ops::Range<u64>) -> io::Result<()> {
         let how = self.choose_use();
         self.0.trace.tell(&format!("{}: connection for requests {ids:?}, {how:?}", self.0.name));
-        let streams: Vec<_> = ids.map(|id| self.stream(id, how == Use::Follows)).collect();
+        let mut streams: Vec<_> = ids.map(|id| self.stream(id, how == Use::Follows)).collect();
+        if streams.iter().any(|stream| matches!(stream.behaviour, Behaviour::ReadsLate(_))) {
+            // What it does not read takes the window of the connection from the others.
+            for stream in &mut streams {
+                stream.follows_since = None;
+            }
+        }
         let end = self.0.dial().await?;
         let (sender, connection) =
             self.builder().handshake::<_, Bytes>(end).await.map_err(io::Error::other)?;

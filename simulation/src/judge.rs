@@ -40,6 +40,8 @@ pub enum Excuse {
     Network,
     /// Applications misbehave.
     Origin,
+    /// Names of applications cannot be resolved, so that there is no address yet.
+    Names,
     /// A client occupies the connections to applications, with uploads that it does not end.
     Occupied,
     /// The authority that signs certificates misbehaves: only an excuse for a certificate.

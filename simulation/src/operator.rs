@@ -29,8 +29,8 @@ const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
 /// Longer than any timeout of the server.
 const QUIET: Duration = Duration::from_mins(15);
 
-/// More polls than the timeouts of the last connections need in that time.
-const QUIET_POLLS: u64 = 100;
+/// More polls than the timeouts of the last connections, and the lookups of a name every 30 s, need in that time.
+const QUIET_POLLS: u64 = 200;
 
 /// With TLS, files are compared every two seconds, for which two tasks are polled twice; and a certificate may be renewed.
 const QUIET_POLLS_WITH_TLS: u64 = 2_200;
@@ -252,8 +252,6 @@ impl Operator {
             settings.broken(&mut self.random, &self.folder)
         };
         self.write(&text);
-        self.cached.disk.repair();
-        self.cached.ledger.forget_changes();
         let file = self.file();
         let Some(running) = &mut self.current else { return };
         let reloading = {

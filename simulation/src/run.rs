@@ -112,9 +112,11 @@ impl<'f> World<'f> {
             buffer_bytes: 1 << random.u32(12..20),
             is_choppy: random.bool(),
             descriptors: 1000,
+            failed_lookups_per_mille: if random.u32(..4) > 0 { 0 } else { 200 },
         };
         if reduction.network_is_calm {
             (conditions.broken_per_mille, conditions.is_choppy) = (0, false);
+            conditions.failed_lookups_per_mille = 0;
         }
         trace.tell(&format!("seed {seed}: {conditions:?}, {reduction:?}"));
         // Never freed: the connections refer to it, and a run has one.
@@ -137,6 +139,9 @@ impl<'f> World<'f> {
         tokio::spawn(network.run());
         if network.conditions.broken_per_mille > 0 {
             self.judge.excuse(Excuse::Network);
+        }
+        if network.conditions.failed_lookups_per_mille > 0 {
+            self.judge.excuse(Excuse::Names);
         }
         let parts = (network, &self.judge, &self.ledger);
         applications::start(parts, &mut self.random, self.reduction);

@@ -9,6 +9,8 @@ pub(crate) struct Settings {
     connections: u32,
     requests_per_connection: u32,
     idle_timeout_s: u32,
+    /// Whether the applications behind HTTP/1.1 are those of a name.
+    has_name: bool,
     buffers_requests: bool,
     has_second_listener: bool,
     head_comes_from: u32,
@@ -33,6 +35,7 @@ impl Settings {
             connections: if random.bool() { random.u32(1..4) } else { 100 },
             requests_per_connection: random.u32(3..50),
             idle_timeout_s: random.u32(1..60),
+            has_name: random.bool(),
             buffers_requests: random.bool(),
             has_second_listener: random.bool(),
             head_comes_from: random.u32(..1000),
@@ -70,7 +73,7 @@ idle_timeout = "{idle_timeout_s}s"
 [[site.route]]
 path = "/origin/*"
 [site.route.proxy]
-upstreams = ["http://10.0.1.1:80", "http://10.0.1.2:80"]
+upstreams = [{upstreams}]
 connections = {connections}
 request_buffering = "{buffering}"
 response_timeout = "10s"
@@ -105,6 +108,11 @@ memory = "{cache_memory}"
 "#,
             folder = folder.display(),
             version = self.head_comes_from,
+            upstreams = if self.has_name {
+                r#""http://origin.test:80""#
+            } else {
+                r#""http://10.0.1.1:80", "http://10.0.1.2:80""#
+            },
             fastcgi_connections =
                 if *asks_applications { String::new() } else { format!("connections = {connections}") },
             buffering = if self.buffers_requests { "full" } else { "off" },
