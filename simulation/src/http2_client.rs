@@ -47,6 +47,8 @@ struct Stream {
     judge: Arc<Judge>,
     request: Request,
     behaviour: Behaviour,
+    /// Whether the client follows the protocol on the connection.
+    is_carried: bool,
     /// When the connection began, if the client follows the protocol on it and on this stream.
     follows_since: Option<Instant>,
     /// The size of the parts of its body.
@@ -144,7 +146,7 @@ impl Http2Client {
         self.0.trace.tell(&format!("{client}: {request}, {behaviour:?}"));
         judge.begins(id, request.is_repeatable());
         let follows_since = follows.then(Instant::now).filter(|_| behaviour == Behaviour::Follows);
-        Stream { client, judge, request, behaviour, follows_since, part, delay }
+        Stream { client, judge, request, behaviour, is_carried: follows, follows_since, part, delay }
     }
 }
 
@@ -177,7 +179,12 @@ impl Stream {
             Behaviour::Cancels(after) => match timeout(after, exchange).await {
                 Ok(result) => result,
                 // Dropping the handles resets the stream.
-                Err(_) => Err(Reason::CANCEL.into()),
+                Err(_) => {
+                    if self.is_carried {
+                        self.judge.cancels(self.request.id);
+                    }
+                    Err(Reason::CANCEL.into())
+                }
             },
             _ => exchange.await,
         };
