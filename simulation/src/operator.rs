@@ -47,6 +47,8 @@ pub(crate) struct Operator {
     current: Option<Running>,
     /// The processes that finish their requests.
     retiring: JoinSet<()>,
+    /// All processes that were started since the last crash.
+    processes: Vec<&'static Process>,
 }
 
 /// A running server.
@@ -99,8 +101,8 @@ impl Operator {
         start: (Instant, SystemTime),
         actions: Vec<Action>,
     ) -> Self {
-        let (current, retiring) = (None, JoinSet::new());
-        Self { network, judge, trace, random, folder, start, actions, cached, current, retiring }
+        let (current, retiring, processes) = (None, JoinSet::new(), Vec::new());
+        Self { network, judge, trace, random, folder, start, actions, cached, current, retiring, processes }
     }
 
     /// Starts the server.
@@ -180,6 +182,7 @@ impl Operator {
     async fn start_process(&mut self, inherited: Vec<rudy_net::listen::Listener>) -> Option<Running> {
         let (instant, date) = self.start;
         let process = Process::new(self.random.fork(), (instant.into_std(), date));
+        self.processes.push(process);
         self.cached.disk.repair();
         let file = self.file();
         let starting = {
@@ -259,12 +262,15 @@ impl Operator {
     async fn crash(&mut self, death: Death) {
         self.judge.goes_down();
         self.cached.die(death);
-        // An old process would go on.
-        self.retiring.abort_all();
-        if let Some(Running { process, server }) = self.current.take() {
+        // Also the old ones.
+        for process in self.processes.drain(..) {
             process.kill();
             let _inside = Entered::new(process);
             self.network.exit();
+        }
+        self.retiring.shutdown().await;
+        if let Some(Running { process, server }) = self.current.take() {
+            let _inside = Entered::new(process);
             drop(server);
         }
         self.network.close_all();
