@@ -167,6 +167,7 @@ impl Client {
                 self.judge.happens(Kind::Reset);
                 sleep(Duration::from_micros(self.random.u64(..300_000))).await;
                 end.reset_on_close();
+                self.judge.cancels(request.id);
                 return Ok(None);
             }
             _ => {}

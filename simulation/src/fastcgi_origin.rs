@@ -115,7 +115,7 @@ impl FastCgiOrigin {
                 let begin = Instant::now();
                 // Ends with an error if the connection breaks.
                 let _ = end.read_u8().await;
-                self.judge.check_wait(id, begin.elapsed(), self.patience);
+                self.judge.check_wait(id, begin, self.patience);
                 return Ok(false);
             }
             _ => {}

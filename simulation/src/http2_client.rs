@@ -48,6 +48,8 @@ struct Stream {
     request: Request,
     behaviour: Behaviour,
     scheme: &'static str,
+    /// Whether the client follows the protocol on the connection.
+    is_carried: bool,
     /// When the connection began, if the client follows the protocol on it and on this stream.
     follows_since: Option<Instant>,
     /// The size of the parts of its body.
@@ -156,7 +158,8 @@ impl Http2Client {
         self.0.trace.tell(&format!("{client}: {request}, {behaviour:?}"));
         judge.begins(id, request.is_repeatable());
         let follows_since = follows.then(Instant::now).filter(|_| behaviour == Behaviour::Follows);
-        Stream { client, judge, request, behaviour, scheme, follows_since, part, delay }
+        let is_carried = follows;
+        Stream { client, judge, request, behaviour, scheme, is_carried, follows_since, part, delay }
     }
 }
 
@@ -186,11 +189,13 @@ impl Stream {
         sleep(self.delay).await;
         let exchange = self.exchange(sender);
         let result = match self.behaviour {
-            Behaviour::Cancels(after) => match timeout(after, exchange).await {
-                Ok(result) => result,
+            Behaviour::Cancels(after) => timeout(after, exchange).await.unwrap_or_else(|_| {
                 // Dropping the handles resets the stream.
-                Err(_) => Err(Reason::CANCEL.into()),
-            },
+                if self.is_carried {
+                    self.judge.cancels(self.request.id);
+                }
+                Err(Reason::CANCEL.into())
+            }),
             _ => exchange.await,
         };
         let id = self.request.id;

@@ -108,7 +108,7 @@ impl Http2Origin {
                 let begin = Instant::now();
                 // An error is the end of the connection.
                 let _ = poll_fn(|cx| respond.poll_reset(cx)).await;
-                self.judge.check_wait(id, begin.elapsed(), self.patience);
+                self.judge.check_wait(id, begin, self.patience);
                 return Ok(());
             }
             _ => {}

@@ -13,6 +13,9 @@ use crate::request::Resource;
 use crate::tls::ORDER_TIME;
 use crate::trace::Trace;
 
+/// How long the application of a cancelled request may hear nothing of it: the time of the network, and less than `response_timeout`.
+const CANCEL_TIME: Duration = Duration::from_secs(4);
+
 /// What went wrong, and all that is counted.
 pub struct Judge {
     trace: Arc<Trace>,
@@ -24,6 +27,8 @@ struct State {
     faults: Vec<String>,
     /// How often each request has reached an application.
     reached: BTreeMap<u64, u32>,
+    /// When clients have cancelled requests.
+    cancelled: BTreeMap<u64, Instant>,
     /// The requests that may reach one again, because they are safe.
     repeatable: BTreeMap<u64, bool>,
     counts: Counts,
@@ -215,10 +220,25 @@ impl Judge {
         }
     }
 
-    /// A hanging application has waited this long until the server gave up, which has a limit.
-    pub fn check_wait(&self, id: u64, waited: Duration, limit: Duration) {
+    /// A client has cancelled a request, on a connection that carries what it sends.
+    pub fn cancels(&self, id: u64) {
+        self.state.lock().cancelled.insert(id, Instant::now());
+    }
+
+    /// The server has given up a request for which an application hangs since `begin`. It waits for a limited time, and not for a
+    /// response that no client waits for.
+    pub fn check_wait(&self, id: u64, begin: Instant, limit: Duration) {
+        let waited = begin.elapsed();
+        let cancelled = self.state.lock().cancelled.get(&id).copied();
         if waited > limit {
             self.fault(format!("request {id} waited {waited:?} for an application that hangs"));
+        } else if let Some(cancelled) = cancelled
+            && begin.max(cancelled).elapsed() > CANCEL_TIME
+        {
+            self.fault(format!(
+                "request {id} went on for {:?} after its client cancelled it",
+                cancelled.elapsed()
+            ));
         }
     }
 

@@ -22,10 +22,10 @@ struct Arguments {
     /// Leaves out of a seed that fails what it does not need, and prints the story of what is left
     #[arg(long)]
     shrink: bool,
-    /// Plants one fault after the other in the server, each until a seed finds it
+    /// Plants one fault after the other in the server, each until a seed finds it; only those that contain this text
     #[cfg(planted)]
-    #[arg(long)]
-    planted: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    planted: Option<String>,
     /// Stops at the first seed that fails
     #[arg(long)]
     first: bool,
@@ -46,8 +46,8 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     #[cfg(planted)]
-    if arguments.planted {
-        return find_planted(&arguments.seeds);
+    if let Some(text) = &arguments.planted {
+        return find_planted(&arguments.seeds, text);
     }
     let mut total = Total::default();
     for seed in arguments.seeds.clone() {
@@ -130,12 +130,12 @@ fn cpu_seconds() -> f64 {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds).as_secs_f64()
 }
 
-/// Looks for each planted fault. Prints the first seed that finds it.
+/// Looks for each planted fault that contains a text. Prints the first seed that finds it.
 #[cfg(planted)]
 #[expect(clippy::print_stdout, reason = "it is a command")]
-fn find_planted(seeds: &Range<u64>) -> ExitCode {
+fn find_planted(seeds: &Range<u64>, text: &str) -> ExitCode {
     let mut missed = 0;
-    for fault in rudy_runtime::FAULTS {
+    for fault in rudy_runtime::FAULTS.iter().filter(|fault| fault.contains(text)) {
         let faults = |planted, seed| {
             rudy_runtime::plant(planted);
             run(Options { seed, keeps_story: false, reduction: Reduction::default() }).faults

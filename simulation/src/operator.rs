@@ -55,6 +55,8 @@ pub(crate) struct Operator {
     current: Option<Running>,
     /// The processes that finish their requests.
     retiring: JoinSet<()>,
+    /// All processes that were started since the last crash.
+    processes: Vec<&'static Process>,
 }
 
 /// A running server.
@@ -108,7 +110,7 @@ impl Operator {
         actions: Vec<Action>,
         (authority, pause_max): (Option<Arc<Authority>>, Duration),
     ) -> Self {
-        let (current, retiring) = (None, JoinSet::new());
+        let (current, retiring, processes) = (None, JoinSet::new(), Vec::new());
         Self {
             network,
             judge,
@@ -122,6 +124,7 @@ impl Operator {
             cached,
             current,
             retiring,
+            processes,
         }
     }
 
@@ -223,6 +226,7 @@ impl Operator {
     async fn start_process(&mut self, inherited: Vec<rudy_net::listen::Listener>) -> Option<Running> {
         let (instant, date) = self.start;
         let process = Process::new(self.random.fork(), (instant.into_std(), date));
+        self.processes.push(process);
         self.cached.disk.repair();
         let file = self.file();
         let starting = {
@@ -306,12 +310,15 @@ impl Operator {
     async fn crash(&mut self, death: Death) {
         self.judge.goes_down();
         self.cached.die(death);
-        // An old process would go on.
-        self.retiring.abort_all();
-        if let Some(Running { process, server }) = self.current.take() {
+        // Also the old ones.
+        for process in self.processes.drain(..) {
             process.kill();
             let _inside = Entered::new(process);
             self.network.exit();
+        }
+        self.retiring.shutdown().await;
+        if let Some(Running { process, server }) = self.current.take() {
+            let _inside = Entered::new(process);
             drop(server);
         }
         self.network.close_all();

@@ -40,7 +40,7 @@ impl Origin {
                     let begin = Instant::now();
                     // Ends with an error if the connection breaks.
                     let _ = end.read_buf(&mut received).await;
-                    self.judge.check_wait(request.id, begin.elapsed(), self.patience);
+                    self.judge.check_wait(request.id, begin, self.patience);
                     return Ok(());
                 }
                 _ => {}
