@@ -28,6 +28,7 @@ pub const FAULTS: &[&str] = &[
     "a new certificate that is not used",
     "a lock that two processes have",
     "a challenge that is not answered",
+    "a time of renewal that is that of another certificate",
     // The last one: the number is one of the whole program, and would be a fault of all later ones.
     "bytes of a request body that stay counted",
 ];
