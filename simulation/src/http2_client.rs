@@ -25,6 +25,8 @@ enum Use {
     Follows,
     /// It goes after this time.
     Leaves(Duration),
+    /// As `Leaves`; it ends its side this long before.
+    HalfCloses(Duration, Duration),
     /// After a time, it neither reads nor writes for the second one.
     Sleeps(Duration, Duration),
 }
@@ -83,8 +85,16 @@ impl Http2Client {
     async fn connection(&mut self, ids: std::ops::Range<u64>) -> io::Result<()> {
         let how = self.choose_use();
         self.0.trace.tell(&format!("{}: connection for requests {ids:?}, {how:?}", self.0.name));
-        let streams: Vec<_> = ids.map(|id| self.stream(id, how == Use::Follows)).collect();
+        let streams: Vec<_> = ids.clone().map(|id| self.stream(id, how == Use::Follows)).collect();
         let end = self.0.network.dial(self.0.address, self.0.server).await?;
+        if let Use::HalfCloses(after, pause) = how {
+            let (judge, goes) = (self.0.judge.clone(), end.end_and_reset(pause));
+            tokio::spawn(async move {
+                sleep(after).await;
+                goes.await;
+                ids.for_each(|id| judge.cancels(id));
+            });
+        }
         let (sender, connection) =
             self.builder().handshake::<_, Bytes>(end).await.map_err(io::Error::other)?;
         let driver = tokio::spawn(drive(connection, how));
@@ -124,10 +134,10 @@ impl Http2Client {
             return Use::Follows;
         }
         let after = Duration::from_micros(self.0.random.u64(..500_000));
-        if self.0.random.bool() {
-            Use::Leaves(after)
-        } else {
-            Use::Sleeps(after, Duration::from_millis(self.0.random.u64(..60_000)))
+        match self.0.random.u32(..3) {
+            0 => Use::Leaves(after),
+            1 => Use::HalfCloses(after, Duration::from_millis(self.0.random.u64(..200))),
+            _ => Use::Sleeps(after, Duration::from_millis(self.0.random.u64(..60_000))),
         }
     }
 
@@ -154,6 +164,11 @@ impl Http2Client {
 async fn drive(mut connection: client::Connection<End, Bytes>, how: Use) {
     let is_over = match how {
         Use::Follows => false,
+        Use::HalfCloses(after, pause) => {
+            // The other task ends it meanwhile. Dropping the connection ends the streams.
+            let _ = timeout(after + pause, &mut connection).await;
+            true
+        }
         Use::Leaves(after) => {
             // Dropping the connection closes it.
             let _ = timeout(after, &mut connection).await;
@@ -176,16 +191,13 @@ impl Stream {
         sleep(self.delay).await;
         let exchange = self.exchange(sender);
         let result = match self.behaviour {
-            Behaviour::Cancels(after) => match timeout(after, exchange).await {
-                Ok(result) => result,
+            Behaviour::Cancels(after) => timeout(after, exchange).await.unwrap_or_else(|_| {
                 // Dropping the handles resets the stream.
-                Err(_) => {
-                    if self.is_carried {
-                        self.judge.cancels(self.request.id);
-                    }
-                    Err(Reason::CANCEL.into())
+                if self.is_carried {
+                    self.judge.cancels(self.request.id);
                 }
-            },
+                Err(Reason::CANCEL.into())
+            }),
             _ => exchange.await,
         };
         let id = self.request.id;
