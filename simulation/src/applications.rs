@@ -10,7 +10,7 @@ use crate::cached::Ledger;
 use crate::fastcgi_origin::FastCgiOrigin;
 use crate::http2_origin::Http2Origin;
 use crate::judge::{Excuse, Judge};
-use crate::network::{End, SimNetwork};
+use crate::network::{End, Name, SimNetwork};
 use crate::origin::Origin;
 use crate::shrink::Reduction;
 
@@ -41,6 +41,8 @@ pub(crate) fn start(
     let (judge, random, faults_per_mille) = parts();
     let origin = Arc::new(Origin { judge, random, faults_per_mille, patience: PATIENCE, ledger: None });
     serve(network, &HTTP1, move |end| origin.clone().serve(end));
+    let addresses = HTTP1.map(SocketAddr::from).to_vec();
+    network.add_name(Name { host: ("origin.test", 80), addresses });
     let (judge, random, faults_per_mille) = parts();
     let ledger = Some(ledger.clone());
     let origin = Arc::new(Origin { judge, random, faults_per_mille, patience: PATIENCE, ledger });

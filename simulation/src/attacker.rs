@@ -7,7 +7,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, spli
 use tokio::time::{sleep, timeout};
 
 use crate::client::{Client, PATIENCE};
-use crate::network::End;
+use crate::judge::Excuse;
+use crate::tls::Socket;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -96,6 +97,9 @@ impl Attacker {
         self.0.trace.tell(&format!("{}: attacks with {attack:?}", self.0.name));
         self.0.judge.begins(self.0.first_id, true);
         self.0.judge.count(|counts| counts.disturbances += 1);
+        if attack == Attack::Hoard {
+            self.0.judge.excuse(Excuse::Occupied);
+        }
         let name = self.0.name.clone();
         // A slow network joins packets, so that there are fewer.
         let is_fast = self.0.network.conditions.delay_us.1 < 1_000;
@@ -108,7 +112,7 @@ impl Attacker {
     }
 
     async fn attack(&mut self, attack: Attack) -> io::Result<()> {
-        let end = self.0.network.dial(self.0.address, self.0.server).await?;
+        let end = self.0.dial().await?;
         let (mut reader, mut writer) = split(end);
         let writes = async {
             // Fails when the server has had enough.
@@ -137,7 +141,7 @@ impl Attacker {
         })
     }
 
-    async fn write(&mut self, attack: Attack, writer: &mut WriteHalf<End>) -> io::Result<()> {
+    async fn write(&mut self, attack: Attack, writer: &mut WriteHalf<Socket>) -> io::Result<()> {
         let window: u32 = if attack == Attack::ZeroWindow { 0 } else { 0x7FFF_FFFF };
         // SETTINGS_INITIAL_WINDOW_SIZE is 4.
         let settings = frame(SETTINGS, 0, 0, &[&[0, 4][..], &window.to_be_bytes()].concat());
@@ -171,7 +175,7 @@ impl Attacker {
     }
 
     /// Sends frames until the server ends the connection.
-    async fn flood(&mut self, attack: Attack, writer: &mut WriteHalf<End>) -> io::Result<()> {
+    async fn flood(&mut self, attack: Attack, writer: &mut WriteHalf<Socket>) -> io::Result<()> {
         for number in 0..FLOOD {
             let frames = match attack {
                 Attack::RapidReset => {
@@ -225,7 +229,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Reads until the server ends the connection.
-async fn read_to_end(reader: &mut ReadHalf<End>) -> io::Result<()> {
+async fn read_to_end(reader: &mut ReadHalf<Socket>) -> io::Result<()> {
     let mut bytes = [0; 4096];
     while reader.read(&mut bytes).await? > 0 {}
     Ok(())

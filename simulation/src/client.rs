@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::judge::{Judge, Kind};
-use crate::network::{End, SimNetwork};
+use crate::network::SimNetwork;
 use crate::request::Request;
+use crate::tls::{Socket, is_about_certificate};
 use crate::trace::Trace;
 
 /// No response of the world takes longer: every wait of the server ends before.
@@ -28,6 +30,10 @@ pub(crate) struct Client {
     pub(crate) random: fastrand::Rng,
     pub(crate) address: SocketAddr,
     pub(crate) server: SocketAddr,
+    /// With TLS: its settings.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    /// Its longest pause between requests.
+    pub(crate) pause_max: Duration,
     /// How many requests it sends.
     pub(crate) requests: u32,
     /// The number of its first request.
@@ -59,7 +65,7 @@ impl Client {
     pub(crate) async fn run(mut self) {
         let mut connection = None;
         for number in 0..self.requests {
-            sleep(Duration::from_micros(self.random.u64(..200_000))).await;
+            self.pause().await;
             let request = Request::random(&mut self.random, self.first_id + u64::from(number));
             let behaviour = self.behaviour();
             if behaviour != Behaviour::Follows {
@@ -84,11 +90,28 @@ impl Client {
         }
     }
 
+    /// Pauses before a request, mostly for a moment.
+    pub(crate) async fn pause(&mut self) {
+        let mut pause = Duration::from_micros(self.random.u64(..200_000));
+        if self.random.u32(..4) == 0 {
+            pause = pause.max(self.pause_max.mul_f64(self.random.f64()));
+        }
+        sleep(pause).await;
+    }
+
+    /// Connects to the server.
+    pub(crate) async fn dial(&self) -> io::Result<Socket> {
+        let end = self.network.dial(self.address, self.server).await?;
+        Socket::new(end, self.tls.as_ref()).await
+    }
+
     /// A connection has broken during an exchange. One that was used before may have been closed while the request was in flight.
     fn broken(&self, request: &Request, error: &io::Error, begin: Instant, is_excused: bool) {
         self.trace.tell(&format!("{}: request {}: {error}", self.name, request.id));
         self.judge.count(|counts| counts.broken += 1);
-        if !is_excused && !self.judge.is_excused(begin) {
+        if is_about_certificate(error) {
+            self.judge.check_certificate(begin, error);
+        } else if !is_excused && !self.judge.is_excused(begin) {
             self.judge.fault(format!("request {} has no response: {error}", request.id));
         }
     }
@@ -110,14 +133,14 @@ impl Client {
     /// Sends a request and checks its response. Returns the connection if it can have another request.
     async fn exchange(
         &mut self,
-        connection: Option<End>,
+        connection: Option<Socket>,
         request: &Request,
         behaviour: Behaviour,
-    ) -> io::Result<Option<End>> {
+    ) -> io::Result<Option<Socket>> {
         let begin = Instant::now();
         let mut end = match connection {
             Some(end) => end,
-            None => self.network.dial(self.address, self.server).await?,
+            None => self.dial().await?,
         };
         let head = format!(
             "{} {} HTTP/1.1\r\nHost: site.test\r\nX-Request: {}\r\nContent-Length: {}\r\n\r\n",
@@ -131,17 +154,20 @@ impl Client {
             Behaviour::Dawdles => return self.dawdle(end).await.map(|()| None),
             Behaviour::Leaves => {
                 end.write_all(&head.as_bytes()[..head.len() / 2]).await?;
+                end.flush().await?;
                 return Ok(None);
             }
             Behaviour::Slow(pause) => {
                 for piece in head.as_bytes().chunks(head.len() / 4) {
                     end.write_all(piece).await?;
+                    end.flush().await?;
                     sleep(pause).await;
                 }
             }
             _ => end.write_all(head.as_bytes()).await?,
         }
         end.write_all(&vec![b'u'; request.upload]).await?;
+        end.flush().await?;
         match behaviour {
             Behaviour::HalfCloses => end.shutdown().await?,
             Behaviour::Resets => {
@@ -161,7 +187,7 @@ impl Client {
     }
 
     /// Sends empty lines until the server ends the connection.
-    async fn dawdle(&mut self, mut end: End) -> io::Result<()> {
+    async fn dawdle(&mut self, mut end: Socket) -> io::Result<()> {
         let (begin, mut bytes) = (Instant::now(), [0; 512]);
         while begin.elapsed() < DAWDLE_TIME {
             end.write_all(b"\r\n").await?;
@@ -178,7 +204,7 @@ impl Client {
     /// Receives a response. Returns whether the connection stays open.
     async fn receive(
         &mut self,
-        end: &mut End,
+        end: &mut Socket,
         request: &Request,
         (begin, behaviour): (Instant, Behaviour),
     ) -> io::Result<bool> {
@@ -231,7 +257,7 @@ impl Client {
 
     pub(crate) async fn receive_length(
         &mut self,
-        end: &mut End,
+        end: &mut Socket,
         received: &mut Vec<u8>,
         length: Option<usize>,
     ) -> io::Result<Option<usize>> {
@@ -250,7 +276,7 @@ impl Client {
     /// Receives a chunked body, whose bytes it leaves in `received`.
     pub(crate) async fn receive_chunks(
         &mut self,
-        end: &mut End,
+        end: &mut Socket,
         received: &mut Vec<u8>,
     ) -> io::Result<Option<usize>> {
         let mut body = Vec::new();
@@ -279,7 +305,7 @@ impl Client {
     }
 
     /// Reads some bytes.
-    pub(crate) async fn read(&mut self, end: &mut End, received: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) async fn read(&mut self, end: &mut Socket, received: &mut Vec<u8>) -> io::Result<()> {
         if end.read_buf(received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::client::{Client, PATIENCE};
 use crate::judge::Judge;
-use crate::network::End;
 use crate::request::Request;
+use crate::tls::{SITE, Socket, is_about_certificate};
 
 /// A client over HTTP/2.
 pub(crate) struct Http2Client(pub(crate) Client);
@@ -49,6 +49,7 @@ struct Stream {
     judge: Arc<Judge>,
     request: Request,
     behaviour: Behaviour,
+    scheme: &'static str,
     /// Whether the client follows the protocol on the connection.
     is_carried: bool,
     /// When the connection began, if the client follows the protocol on it and on this stream.
@@ -64,14 +65,18 @@ impl Http2Client {
     pub(crate) async fn run(mut self) {
         let mut sent = 0;
         while sent < self.0.requests {
-            sleep(Duration::from_micros(self.0.random.u64(..200_000))).await;
+            self.0.pause().await;
             let count = (self.0.requests - sent).min(self.0.random.u32(1..8));
             let first = self.0.first_id + u64::from(sent);
             sent += count;
+            let begin = Instant::now();
             match timeout(PATIENCE, self.connection(first..first + u64::from(count))).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     self.0.trace.tell(&format!("{}: connection: {error}", self.0.name));
+                    if is_about_certificate(&error) {
+                        self.0.judge.check_certificate(begin, &error);
+                    }
                 }
                 Err(_) => self
                     .0
@@ -85,10 +90,16 @@ impl Http2Client {
     async fn connection(&mut self, ids: std::ops::Range<u64>) -> io::Result<()> {
         let how = self.choose_use();
         self.0.trace.tell(&format!("{}: connection for requests {ids:?}, {how:?}", self.0.name));
-        let streams: Vec<_> = ids.clone().map(|id| self.stream(id, how == Use::Follows)).collect();
-        let end = self.0.network.dial(self.0.address, self.0.server).await?;
+        let mut streams: Vec<_> = ids.clone().map(|id| self.stream(id, how == Use::Follows)).collect();
+        if streams.iter().any(|stream| matches!(stream.behaviour, Behaviour::ReadsLate(_))) {
+            // What it does not read takes the window of the connection from the others.
+            for stream in &mut streams {
+                stream.follows_since = None;
+            }
+        }
+        let end = self.0.dial().await?;
         if let Use::HalfCloses(after, pause) = how {
-            let (judge, goes) = (self.0.judge.clone(), end.end_and_reset(pause));
+            let (judge, goes) = (self.0.judge.clone(), end.end().end_and_reset(pause));
             tokio::spawn(async move {
                 sleep(after).await;
                 goes.await;
@@ -153,15 +164,17 @@ impl Http2Client {
         let request = Request::random(random, id);
         let (part, delay) = (random.usize(1..20_000), Duration::from_micros(random.u64(..100_000)));
         let (client, judge) = (self.0.name.clone(), self.0.judge.clone());
+        let scheme = if self.0.tls.is_some() { "https" } else { "http" };
         self.0.trace.tell(&format!("{client}: {request}, {behaviour:?}"));
         judge.begins(id, request.is_repeatable());
         let follows_since = follows.then(Instant::now).filter(|_| behaviour == Behaviour::Follows);
-        Stream { client, judge, request, behaviour, is_carried: follows, follows_since, part, delay }
+        let is_carried = follows;
+        Stream { client, judge, request, behaviour, scheme, is_carried, follows_since, part, delay }
     }
 }
 
 /// Moves the frames of a connection, unless it misbehaves.
-async fn drive(mut connection: client::Connection<End, Bytes>, how: Use) {
+async fn drive(mut connection: client::Connection<Socket, Bytes>, how: Use) {
     let is_over = match how {
         Use::Follows => false,
         Use::HalfCloses(after, pause) => {
@@ -234,7 +247,7 @@ impl Stream {
         let Request { id, method, upload, .. } = self.request;
         let head = http::Request::builder()
             .method(Method::from_bytes(method.as_bytes()).expect("a method"))
-            .uri(format!("http://site.test{}", self.request.path()))
+            .uri(format!("{}://{SITE}{}", self.scheme, self.request.path()))
             .header("x-request", id);
         let head = if upload > 0 { head.header("content-length", upload) } else { head };
         let (response, body) = sender.send_request(head.body(()).expect("a request"), upload == 0)?;

@@ -1,6 +1,7 @@
 //! Decides whether what happened may happen.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::content::byte;
 use crate::request::Resource;
+use crate::tls::ORDER_TIME;
 use crate::trace::Trace;
 
 /// How long the application of a cancelled request may hear nothing of it: the time of the network, and less than `response_timeout`.
@@ -43,6 +45,12 @@ pub enum Excuse {
     Network,
     /// Applications misbehave.
     Origin,
+    /// Names of applications cannot be resolved, so that there is no address yet.
+    Names,
+    /// A client occupies the connections to applications, with uploads that it does not end.
+    Occupied,
+    /// The authority that signs certificates misbehaves: only an excuse for a certificate.
+    Authority,
 }
 
 /// A kind of event. All pairs of kinds occur together in some runs.
@@ -60,12 +68,14 @@ pub enum Kind {
     Purge,
     /// The disk of the cache is full or fails.
     Disk,
+    /// A certificate is renewed before it expires.
+    Expiry,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Reload, Self::Upgrade, Self::Crash, Self::Reset, Self::Purge, Self::Disk];
+    pub const ALL: [Self; 7] =
+        [Self::Reload, Self::Upgrade, Self::Crash, Self::Reset, Self::Purge, Self::Disk, Self::Expiry];
 }
 
 /// What has happened in a run.
@@ -136,7 +146,16 @@ impl Judge {
     pub fn is_excused(&self, begin: Instant) -> bool {
         let state = self.state.lock();
         let was_down = state.down.iter().any(|(_, end)| end.is_none_or(|end| end >= begin));
-        was_down || !state.excuses.is_empty()
+        was_down || state.excuses.iter().any(|excuse| *excuse != Excuse::Authority)
+    }
+
+    /// A client has received a certificate that is not valid, or none, on a connection that began at this time.
+    pub fn check_certificate(&self, begin: Instant, error: &dyn Debug) {
+        let has_failed = self.state.lock().excuses.contains(&Excuse::Authority);
+        let before = begin.checked_sub(ORDER_TIME).unwrap_or(begin);
+        if !has_failed && !self.is_excused(before) {
+            self.fault(format!("a client got no valid certificate: {error:?}"));
+        }
     }
 
     /// Returns the faults.

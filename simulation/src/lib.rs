@@ -25,6 +25,7 @@ mod request;
 mod run;
 mod settings;
 mod shrink;
+mod tls;
 pub mod trace;
 
 pub use run::{Options, Outcome, run};

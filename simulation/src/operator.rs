@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rudy_runtime::{Entered, inside};
-use rudy_server::run::simulated::{SimulatedServer, Usage};
+use rudy_server::run::simulated::{SimulatedServer, Surroundings, Usage};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -17,6 +17,7 @@ use crate::judge::{Judge, Kind};
 use crate::network::SimNetwork;
 use crate::process::Process;
 use crate::settings::Settings;
+use crate::tls::authority::{Authority, ISSUER, Reached};
 use crate::trace::Trace;
 
 /// How long an old process has after a stop or an upgrade: longer than any request takes.
@@ -28,8 +29,11 @@ const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
 /// Longer than any timeout of the server.
 const QUIET: Duration = Duration::from_mins(15);
 
-/// More polls than the timeouts of the last connections need in that time.
-const QUIET_POLLS: u64 = 100;
+/// More polls than the timeouts of the last connections, and the lookups of a name every 30 s, need in that time.
+const QUIET_POLLS: u64 = 200;
+
+/// With TLS, files are compared every two seconds, for which two tasks are polled twice; and a certificate may be renewed.
+const QUIET_POLLS_WITH_TLS: u64 = 2_200;
 
 /// The server, in one process or two.
 pub(crate) struct Operator {
@@ -42,6 +46,10 @@ pub(crate) struct Operator {
     pub(crate) start: (Instant, SystemTime),
     /// What it does.
     pub(crate) actions: Vec<Action>,
+    /// Its longest pause.
+    pub(crate) pause_max: Duration,
+    /// What signs the certificate of the server, if it has TLS.
+    pub(crate) authority: Option<Arc<Authority>>,
     /// The response cache.
     cached: Cached,
     current: Option<Running>,
@@ -100,23 +108,51 @@ impl Operator {
         folder: PathBuf,
         start: (Instant, SystemTime),
         actions: Vec<Action>,
+        (authority, pause_max): (Option<Arc<Authority>>, Duration),
     ) -> Self {
         let (current, retiring, processes) = (None, JoinSet::new(), Vec::new());
-        Self { network, judge, trace, random, folder, start, actions, cached, current, retiring, processes }
+        Self {
+            network,
+            judge,
+            trace,
+            random,
+            folder,
+            start,
+            actions,
+            pause_max,
+            authority,
+            cached,
+            current,
+            retiring,
+            processes,
+        }
     }
 
     /// Starts the server.
     pub(crate) async fn start(&mut self) {
-        let text = Settings::random(&mut self.random).text(&self.folder);
+        fs::write(self.folder.join("authority.pem"), ISSUER.pem()).expect("the folder is this run's");
+        let text = self.settings().text(&self.folder);
         self.write(&text);
         self.current = self.start_process(Vec::new()).await;
+        if let Some(authority) = &self.authority {
+            authority.wait_for_certificate().await;
+        }
+    }
+
+    fn settings(&mut self) -> Settings {
+        Settings::random(&mut self.random, self.authority.is_some())
+    }
+
+    fn pause(&mut self) -> Duration {
+        let pause = Duration::from_millis(self.random.u64(10..3_000));
+        if self.random.u32(..10) == 0 { pause.max(self.pause_max.mul_f64(self.random.f64())) } else { pause }
     }
 
     /// Acts at random times until the clients are done.
     pub(crate) async fn act(&mut self, clients: JoinSet<()>) {
         let mut clients = pin!(clients.join_all());
         loop {
-            let pause = sleep(Duration::from_millis(self.random.u64(10..3_000)));
+            let pause = sleep(self.pause());
             tokio::select! {
                 biased;
                 _ = &mut clients => return,
@@ -149,13 +185,18 @@ impl Operator {
     /// Waits until the server has finished everything, and stops it.
     pub(crate) async fn end(mut self) {
         while self.retiring.join_next().await.is_some() {}
-        let Some(running) = self.current.take() else { return };
         // A store tries for as long as its disk fails.
         self.cached.disk.set(DiskConditions::default());
+        if let Some(authority) = &self.authority {
+            authority.recover();
+            // Ends the pauses after failures.
+            self.reload(true).await;
+        }
+        let Some(running) = self.current.take() else { return };
         let polls = running.process.polls();
         sleep(QUIET).await;
         let polls = running.process.polls() - polls;
-        if polls > QUIET_POLLS {
+        if polls > if self.authority.is_some() { QUIET_POLLS_WITH_TLS } else { QUIET_POLLS } {
             self.judge.fault(format!("without clients, tasks were polled {polls} times"));
         }
         let usage = running.server.usage();
@@ -165,6 +206,9 @@ impl Operator {
         match self.network.descriptors() {
             0 => {}
             count => self.judge.fault(format!("without clients, the server has {count} connections")),
+        }
+        if let Some(authority) = &self.authority {
+            authority.check_server().await;
         }
         if stop(self.network, running, Duration::from_secs(5)).await > 0 {
             self.judge.fault("connections were aborted by a stop without clients".to_owned());
@@ -187,7 +231,12 @@ impl Operator {
         let file = self.file();
         let starting = {
             let _inside = Entered::new(process);
-            inside(SimulatedServer::start(&file, inherited))
+            let state = self.folder.join("state");
+            let authority = self.authority.clone();
+            inside(SimulatedServer::start(
+                &file,
+                Surroundings { inherited, state, authority: Arc::new(Reached(authority)) },
+            ))
         };
         match starting.await {
             Ok(server) => Some(Running { process, server }),
@@ -200,14 +249,13 @@ impl Operator {
 
     async fn reload(&mut self, is_valid: bool) {
         let before = fs::read_to_string(self.file()).unwrap_or_default();
+        let settings = self.settings();
         let text = if is_valid {
-            Settings::random(&mut self.random).text(&self.folder)
+            settings.text(&self.folder)
         } else {
-            Settings::broken(&mut self.random, &self.folder)
+            settings.broken(&mut self.random, &self.folder)
         };
         self.write(&text);
-        self.cached.disk.repair();
-        self.cached.ledger.forget_changes();
         let file = self.file();
         let Some(running) = &mut self.current else { return };
         let reloading = {

@@ -20,6 +20,8 @@ use crate::judge::{Counts, Excuse, Judge, Kind};
 use crate::network::{Conditions, SimNetwork};
 use crate::operator::{Action, Operator};
 use crate::shrink::Reduction;
+use crate::tls::authority::Authority;
+use crate::tls::{WallClock, client_config};
 use crate::trace::Trace;
 
 /// The result of a run.
@@ -71,7 +73,9 @@ pub fn run(options: Options) -> Outcome {
         .start_paused(true)
         .build()
         .expect("a runtime without threads");
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    // In memory, where there is a file system for that: a run has many small files.
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let folder = folder.expect("a temporary folder");
     runtime.block_on(async { World::new(options, folder.path()).run().await })
 }
 
@@ -86,9 +90,17 @@ struct World<'f> {
     reduction: Reduction,
     /// Both clocks at the start.
     start: (Instant, SystemTime),
+    /// What signs the certificate of the server, if it has TLS.
+    authority: Option<Arc<Authority>>,
+    /// The longest pause of clients and of the operator.
+    pause_max: Duration,
 }
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
+const WITH_TLS: ([u8; 4], u16) = ([10, 0, 0, 1], 443);
+
+/// The longest pause in a run in which certificates expire.
+const LONG_PAUSE: Duration = Duration::from_secs(200);
 
 impl<'f> World<'f> {
     fn new(Options { seed, keeps_story, reduction }: Options, folder: &'f Path) -> Self {
@@ -100,9 +112,11 @@ impl<'f> World<'f> {
             buffer_bytes: 1 << random.u32(12..20),
             is_choppy: random.bool(),
             descriptors: 1000,
+            failed_lookups_per_mille: if random.u32(..4) > 0 { 0 } else { 200 },
         };
         if reduction.network_is_calm {
             (conditions.broken_per_mille, conditions.is_choppy) = (0, false);
+            conditions.failed_lookups_per_mille = 0;
         }
         trace.tell(&format!("seed {seed}: {conditions:?}, {reduction:?}"));
         // Never freed: the connections refer to it, and a run has one.
@@ -111,7 +125,11 @@ impl<'f> World<'f> {
         let judge = Arc::new(Judge::new(trace.clone()));
         let disk = SimDisk::new(random.fork(), folder.join("cache"), trace.clone());
         let ledger = Arc::new(Ledger::new(judge.clone(), trace.clone(), &mut random));
-        Self { random, folder, trace, judge, network, disk, ledger, reduction, start }
+        let has_tls = random.u32(..3) == 0 && !reduction.without_tls;
+        let parts = (&*network, judge.clone(), trace.clone());
+        let authority = has_tls.then(|| Authority::new(parts, WallClock { start }, random.fork()));
+        let pause_max = if has_tls && random.u32(..3) == 0 { LONG_PAUSE } else { Duration::ZERO };
+        Self { random, folder, trace, judge, network, disk, ledger, reduction, start, authority, pause_max }
     }
 
     async fn run(mut self) -> Outcome {
@@ -121,6 +139,9 @@ impl<'f> World<'f> {
         tokio::spawn(network.run());
         if network.conditions.broken_per_mille > 0 {
             self.judge.excuse(Excuse::Network);
+        }
+        if network.conditions.failed_lookups_per_mille > 0 {
+            self.judge.excuse(Excuse::Names);
         }
         let parts = (network, &self.judge, &self.ledger);
         applications::start(parts, &mut self.random, self.reduction);
@@ -136,7 +157,8 @@ impl<'f> World<'f> {
         let parts = (self.network, self.judge.clone(), self.trace.clone());
         let cached = Cached { disk: self.disk, ledger: self.ledger.clone() };
         let (random, folder) = (self.random.fork(), self.folder.to_owned());
-        let mut operator = Operator::new(parts, cached, random, folder, self.start, actions);
+        let tls = (self.authority.clone(), self.pause_max);
+        let mut operator = Operator::new(parts, cached, random, folder, self.start, actions, tls);
         operator.start().await;
         let mut clients = JoinSet::new();
         for number in 0..self.random.u8(1..6) {
@@ -146,6 +168,11 @@ impl<'f> World<'f> {
                 client.faults_per_mille = 0;
             }
             let kind = self.random.u32(..9);
+            if self.authority.is_some() && self.random.bool() {
+                let protocol = if kind < 4 { "http/1.1" } else { "h2" };
+                client.tls = Some(client_config(WallClock { start: self.start }, protocol));
+                client.server = WITH_TLS.into();
+            }
             if self.reduction.without_clients & (1 << number) == 0 {
                 match kind {
                     0..4 => clients.spawn(client.run()),
@@ -174,6 +201,8 @@ impl<'f> World<'f> {
             random: self.random.fork(),
             address: SocketAddr::from(([10, 1, 0, number], 40_000)),
             server: SERVER.into(),
+            tls: None,
+            pause_max: self.pause_max,
             requests: self.random.u32(1..18),
             first_id: u64::from(number) * 1000,
             faults_per_mille: if self.random.bool() { 0 } else { 200 },

@@ -9,6 +9,8 @@ pub(crate) struct Settings {
     connections: u32,
     requests_per_connection: u32,
     idle_timeout_s: u32,
+    /// Whether the applications behind HTTP/1.1 are those of a name.
+    has_name: bool,
     buffers_requests: bool,
     has_second_listener: bool,
     head_comes_from: u32,
@@ -16,20 +18,31 @@ pub(crate) struct Settings {
     cache_memory: &'static str,
     /// Whether the server asks the applications over FastCGI how many connections they serve.
     asks_applications: bool,
+    /// Whether the server has TLS, with a certificate of the authority.
+    has_tls: bool,
 }
 
+/// The site with TLS.
+const SITE_WITH_TLS: &str = r#"[[site]]
+hosts = "site.test"
+tls = "auto"
+redirect_to_https = false
+"#;
+
 impl Settings {
-    pub(crate) fn random(random: &mut fastrand::Rng) -> Self {
+    pub(crate) fn random(random: &mut fastrand::Rng, has_tls: bool) -> Self {
         Self {
             connections: if random.bool() { random.u32(1..4) } else { 100 },
             requests_per_connection: random.u32(3..50),
             idle_timeout_s: random.u32(1..60),
+            has_name: random.bool(),
             buffers_requests: random.bool(),
             has_second_listener: random.bool(),
             head_comes_from: random.u32(..1000),
             cache_size: if random.bool() { "300K" } else { "1G" },
             cache_memory: if random.bool() { "0B" } else { "64M" },
             asks_applications: random.bool(),
+            has_tls,
         }
     }
 
@@ -38,22 +51,29 @@ impl Settings {
         let Self { connections, requests_per_connection, idle_timeout_s, buffers_requests, .. } = self;
         let Self { asks_applications, cache_size, cache_memory, .. } = self;
         let second = if self.has_second_listener { ", \"10.0.0.1:81\"" } else { "" };
+        let (third, site) =
+            if self.has_tls { (", \"10.0.0.1:443,tls\"", SITE_WITH_TLS) } else { ("", "[[site]]") };
         format!(
             r#"cores = 1
-listen = ["10.0.0.1:80,h2c"{second}]
+listen = ["10.0.0.1:80,h2c"{second}{third}]
 error_log = "{folder}/error.log"
 response_headers = {{ X-Settings = "{version}" }}
+
+[acme]
+directory = "https://authority.test/directory"
+authority = "{folder}/authority.pem"
+challenges = "http-01"
 
 [limits]
 requests_per_connection = {requests_per_connection}
 idle_timeout = "{idle_timeout_s}s"
 
-[[site]]
+{site}
 
 [[site.route]]
 path = "/origin/*"
 [site.route.proxy]
-upstreams = ["http://10.0.1.1:80", "http://10.0.1.2:80"]
+upstreams = [{upstreams}]
 connections = {connections}
 request_buffering = "{buffering}"
 response_timeout = "10s"
@@ -88,15 +108,20 @@ memory = "{cache_memory}"
 "#,
             folder = folder.display(),
             version = self.head_comes_from,
+            upstreams = if self.has_name {
+                r#""http://origin.test:80""#
+            } else {
+                r#""http://10.0.1.1:80", "http://10.0.1.2:80""#
+            },
             fastcgi_connections =
                 if *asks_applications { String::new() } else { format!("connections = {connections}") },
             buffering = if self.buffers_requests { "full" } else { "off" },
         )
     }
 
-    /// Returns a text that is no configuration.
-    pub(crate) fn broken(random: &mut fastrand::Rng, folder: &Path) -> String {
-        let text = Self::random(random).text(folder);
+    /// Returns a text that is no configuration, and almost these settings.
+    pub(crate) fn broken(&self, random: &mut fastrand::Rng, folder: &Path) -> String {
+        let text = self.text(folder);
         match random.u32(..3) {
             0 => text.replace("cores = 1", "cores = \"many\""),
             1 => text.replace("[[site.route]]", "[[site.rote]]"),

@@ -18,6 +18,8 @@ pub struct Reduction {
     pub origins_respond: bool,
     /// Whether no connection breaks, and nothing is split.
     pub network_is_calm: bool,
+    /// Whether there is no TLS.
+    pub without_tls: bool,
 }
 
 impl Default for Reduction {
@@ -29,6 +31,7 @@ impl Default for Reduction {
             clients_follow: false,
             origins_respond: false,
             network_is_calm: false,
+            without_tls: false,
         }
     }
 }
@@ -50,6 +53,7 @@ impl Reduction {
             Self { clients_follow: true, ..self },
             Self { origins_respond: true, ..self },
             Self { network_is_calm: true, ..self },
+            Self { without_tls: true, ..self },
         ];
         clients.chain(actions).chain(flags).filter(move |new| *new != self).chain(requests)
     }

@@ -1,12 +1,14 @@
 //! The account at an authority.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Request;
 use instant_acme::{AccountCredentials, Error, ExternalAccountKey, NewAccount};
 use rudy_tls::{Certificate, Trust};
 
 use crate::failure::Failure;
-use crate::https::Https;
+use crate::https::{Exchange, Https};
 use crate::nonce::patiently;
 use crate::order::{Issued, Order};
 use crate::renewal::RenewalWindow;
@@ -60,9 +62,9 @@ impl std::fmt::Debug for Account {
 }
 
 impl Authority {
-    fn https(&self) -> Result<Https, Failure> {
-        let config = self.trust.client_config();
-        config.map(Https::new).map_err(|error| Failure::local(error.to_string()))
+    fn https(&self, exchange: &Arc<dyn Exchange>) -> Result<Https, Failure> {
+        let config = self.trust.client_config().map_err(|error| Failure::local(error.to_string()))?;
+        Ok(Https::new(exchange.clone(), config))
     }
 }
 
@@ -71,8 +73,11 @@ impl Authority {
 /// # Errors
 ///
 /// The authority cannot be reached.
-pub async fn terms_of_service(authority: &Authority) -> Result<Option<String>, Failure> {
-    let https = authority.https()?;
+pub async fn terms_of_service(
+    exchange: &Arc<dyn Exchange>,
+    authority: &Authority,
+) -> Result<Option<String>, Failure> {
+    let https = authority.https(exchange)?;
     let request = Request::get(&authority.directory).body(Bytes::new()).map_err(Error::Http)?;
     let directory = https.send(request).await.map_err(|error| explain(&https, error))?;
     let directory: serde_json::Value = serde_json::from_slice(directory.body()).map_err(Error::Json)?;
@@ -85,8 +90,12 @@ impl Account {
     /// # Errors
     ///
     /// The authority cannot be reached, or rejects the account.
-    pub async fn create(authority: &Authority, request: &AccountRequest) -> Result<(Self, String), Failure> {
-        let https = authority.https()?;
+    pub async fn create(
+        exchange: &Arc<dyn Exchange>,
+        authority: &Authority,
+        request: &AccountRequest,
+    ) -> Result<(Self, String), Failure> {
+        let https = authority.https(exchange)?;
         let contact = request.email.as_ref().map(|email| format!("mailto:{email}"));
         let contact: Vec<_> = contact.iter().map(String::as_str).collect();
         let new =
@@ -105,8 +114,12 @@ impl Account {
     /// # Errors
     ///
     /// The text is not that of an account, or the authority cannot be reached.
-    pub async fn restore(authority: &Authority, credentials: &str) -> Result<Self, Failure> {
-        let https = authority.https()?;
+    pub async fn restore(
+        exchange: &Arc<dyn Exchange>,
+        authority: &Authority,
+        credentials: &str,
+    ) -> Result<Self, Failure> {
+        let https = authority.https(exchange)?;
         let credentials: AccountCredentials = serde_json::from_str(credentials)
             .map_err(|error| Failure::local(format!("the stored account is damaged: {error}")))?;
         let builder = instant_acme::Account::builder_with_http(Box::new(https.clone()));

@@ -1,5 +1,6 @@
-//! The HTTP client of `instant-acme`, over that of `rudy-request`.
+//! The HTTP client of `instant-acme`, over that of `rudy-request` or another [`Exchange`].
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +11,8 @@ use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rudy_request::{Failure, HandshakeError, Memory, Options, Session, Stop, Template, Url, Waiter};
+use rudy_runtime::{blocking, clock};
 use rustls::ClientConfig;
-use tokio::task::spawn_blocking;
 
 /// The maximum time of an exchange. Authorities may check a name before they respond.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -22,24 +23,45 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// The maximum time that an authority can make us wait: the longest of the limits of Let's Encrypt are those of a week.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(7 * 24);
 
+/// The response to a request, or what is wrong.
+pub type Exchanged = Pin<Box<dyn Future<Output = Result<Response<Bytes>, String>> + Send>>;
+
+/// What takes a request to an authority, and its response back.
+pub trait Exchange: Debug + Send + Sync {
+    /// Sends a request to a server that this configuration trusts.
+    fn exchange(&self, config: Arc<ClientConfig>, request: Request<Bytes>) -> Exchanged;
+}
+
+/// Takes requests over TCP and TLS to their hosts.
+#[derive(Debug, Clone, Copy)]
+pub struct Internet;
+
+impl Exchange for Internet {
+    fn exchange(&self, config: Arc<ClientConfig>, request: Request<Bytes>) -> Exchanged {
+        Box::pin(async move {
+            let response = blocking(move || exchange(config, request)).await;
+            response.unwrap_or_else(|panic| Err(panic.to_string()))
+        })
+    }
+}
+
 /// An HTTP client. Clones share what they know.
 #[derive(Debug, Clone)]
 pub(crate) struct Https {
+    exchange: Arc<dyn Exchange>,
     config: Arc<ClientConfig>,
     /// When the authority wants the next request, according to its last error response.
     retry_at: Arc<Mutex<Option<SystemTime>>>,
 }
 
 impl Https {
-    pub(crate) fn new(config: Arc<ClientConfig>) -> Self {
-        Self { config, retry_at: Arc::default() }
+    pub(crate) fn new(exchange: Arc<dyn Exchange>, config: Arc<ClientConfig>) -> Self {
+        Self { exchange, config, retry_at: Arc::default() }
     }
 
-    /// Sends a request on a thread that may block.
+    /// Sends a request.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
-        let config = self.config.clone();
-        let response = spawn_blocking(move || exchange(config, request)).await;
-        let response = response.map_err(|error| Error::Other(error.into()))?;
+        let response = self.exchange.exchange(self.config.clone(), request).await;
         let response = response.map_err(|error| Error::Other(error.into()))?;
         if response.status().is_client_error() || response.status().is_server_error() {
             if let Some(time) = retry_at(&response) {
@@ -54,7 +76,7 @@ impl Https {
     /// names: most limits are those of an account.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let time = (*self.retry_at.lock().unwrap_or_else(PoisonError::into_inner))?;
-        time.duration_since(SystemTime::now()).ok().map(|after| after.min(RETRY_AFTER_MAX))
+        time.duration_since(clock::utc()).ok().map(|after| after.min(RETRY_AFTER_MAX))
     }
 }
 
@@ -140,7 +162,7 @@ fn explain(response: &Response<Bytes>) -> Result<(), Error> {
 fn retry_at(response: &Response<Bytes>) -> Option<SystemTime> {
     let value = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     match value.parse() {
-        Ok(seconds) => SystemTime::now().checked_add(Duration::from_secs(seconds)),
+        Ok(seconds) => clock::utc().checked_add(Duration::from_secs(seconds)),
         Err(_) => httpdate::parse_http_date(value).ok(),
     }
 }

@@ -133,7 +133,7 @@ fn stats(open: &OpenStore) -> CacheStats {
         bytes_max: capacity.bytes,
         memory_objects,
         memory_bytes,
-        compressed_bytes: open.variants.bytes(),
+        compressed_bytes: open.variants.load().bytes(),
         is_writer,
         is_indexed,
         evicted,

@@ -254,7 +254,7 @@ impl Fetch {
         let completes = combined.as_ref().filter(|(_, stored)| {
             *stored.content() == Content::Whole && !self.subject.head.headers().contains_key(RANGE)
         });
-        let most = self.shared.object_bytes_max(&self.open);
+        let most = self.shared.object_bytes_max();
         let fill = self.open.store.fill_at_most(&self.subject.key, stored.clone(), length, epoch, most);
         let incoming = Incoming {
             stored: completes.map_or(stored, |(_, combined)| combined.clone()),
@@ -325,7 +325,7 @@ impl Fetch {
         }
         let stored = self.policy().store(&head, &view, exchange)?;
         let is_too_long =
-            response.body.length().is_some_and(|length| length > self.shared.object_bytes_max(&self.open));
+            response.body.length().is_some_and(|length| length > self.shared.object_bytes_max());
         if is_too_long { Err(NotStored::NotCacheable) } else { Ok(stored) }
     }
 
@@ -345,7 +345,7 @@ impl Fetch {
     /// Stores the content of an incomplete object together with a part that was received.
     async fn store_combined(&self, old: Arc<Object>, part: Arc<Object>, stored: Stored, epoch: Epoch) {
         let (open, key) = (self.open.clone(), self.subject.key.clone());
-        let most = self.shared.object_bytes_max(&open);
+        let most = self.shared.object_bytes_max();
         let copy = move || {
             let fill = open.store.fill_at_most(&key, stored.clone(), None, epoch, most);
             pump::copy_parts(&[&part, &old], stored.content(), fill)

@@ -70,13 +70,13 @@ struct Shared {
 
 impl Shared {
     /// Returns the maximum size of a response.
-    fn object_bytes_max(&self, open: &OpenStore) -> u64 {
-        self.table.object_bytes.map_or(open.object_bytes_max, |size| size.0)
+    fn object_bytes_max(&self) -> u64 {
+        self.table.object_bytes.map_or_else(|| self.store.object_bytes_max(), |size| size.0)
     }
 
     /// Identifies the content of an object, if a step uses that.
     fn content(&self, open: &OpenStore, object: &Object) -> Option<StoredContent> {
-        let content = || StoredContent { variants: open.variants.clone(), id: object.content_id() };
+        let content = || StoredContent { variants: open.variants.load_full(), id: object.content_id() };
         self.identifies_content.then(content)
     }
 

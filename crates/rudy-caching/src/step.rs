@@ -44,6 +44,11 @@ impl Cache {
         self.0.store.get()
     }
 
+    /// Gives the store the limits of this configuration, which is in effect from now on.
+    pub fn take_effect(&self) {
+        self.0.store.take_effect();
+    }
+
     pub(super) fn policy(&self) -> &Policy {
         &self.0.policy
     }

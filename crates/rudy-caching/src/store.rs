@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rudy_admin::RunningServer;
 use rudy_cache::Key;
 use rudy_cache::index::Capacity;
@@ -53,6 +53,9 @@ pub struct StoreTable {
 
 /// Compressed copies use up to a quarter of `memory` besides it, as for files.
 const COMPRESSED_SHARE: u64 = 4;
+
+/// The maximum size of a response, by default.
+const OBJECT_BYTES_MAX: u64 = 1 << 30;
 
 /// The maximum number of folder levels.
 const LEVELS_MAX: usize = 3;
@@ -114,7 +117,6 @@ impl StoreTable {
             bytes: self.size.map_or(bytes, |size| size.0),
             objects: self.objects.map_or(objects, Int::as_u32),
         };
-        options.object_bytes_max = self.object_bytes.map_or(options.object_bytes_max, |size| size.0);
         options.memory_bytes = self.memory.map_or(options.memory_bytes, |size| size.0);
         options
     }
@@ -124,7 +126,18 @@ impl StoreTable {
 #[derive(Debug)]
 pub struct CacheStore {
     pub(super) table: StoreTable,
+    places: Arc<Places>,
     opened: OnceLock<Arc<OpenStore>>,
+}
+
+/// The open stores. Two of a process on one folder would be as two processes on it: one stores, and the other reads.
+type Places = Registry<Place, OpenStore>;
+
+/// What decides the places of files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    folder: PathBuf,
+    levels: Vec<u8>,
 }
 
 /// An open store, and what its caches remember beside it.
@@ -135,8 +148,7 @@ pub struct OpenStore {
     pub(super) flights: Arc<Flights>,
     pub(super) marks: Marks,
     /// Compressed bodies of stored responses.
-    pub(super) variants: Arc<StoredVariants>,
-    pub(super) object_bytes_max: u64,
+    pub(super) variants: ArcSwap<StoredVariants>,
     pub(super) folder: PathBuf,
     /// The process that replaces this one, and stores.
     successor: ArcSwapOption<RunningServer>,
@@ -147,7 +159,16 @@ impl CacheStore {
     /// Prepares the store of a table. Nothing is opened yet.
     #[must_use]
     pub fn new(table: &StoreTable) -> Self {
-        Self { table: table.clone(), opened: OnceLock::new() }
+        Self::at(table, Arc::default())
+    }
+
+    fn at(table: &StoreTable, places: Arc<Places>) -> Self {
+        Self { table: table.clone(), places, opened: OnceLock::new() }
+    }
+
+    /// Returns the maximum size of a response.
+    pub(super) fn object_bytes_max(&self) -> u64 {
+        self.table.object_bytes.map_or(OBJECT_BYTES_MAX, |size| size.0)
     }
 
     /// Returns the store if it is open.
@@ -155,7 +176,7 @@ impl CacheStore {
         self.opened.get()
     }
 
-    /// Opens the store, unless it is open.
+    /// Opens the store, unless it is open. Then another configuration may use it with other limits, until [`Self::take_effect`].
     pub fn open(&self, log: &ErrorLog) -> io::Result<()> {
         if self.opened.get().is_some() {
             return Ok(());
@@ -163,12 +184,31 @@ impl CacheStore {
         let folder = self.table.folder().ok_or_else(|| {
             io::Error::other("find a folder for the cache: set `path` in [cache] of the configuration")
         })?;
-        let options = Options {
-            log: Some(Arc::new(DiskErrors(log.of_server(), folder.clone()))),
-            ..self.table.options(&folder)
-        };
-        let object_bytes_max = options.object_bytes_max;
-        let variants = Arc::new(StoredVariants::new(options.memory_bytes / COMPRESSED_SHARE));
+        let options = self.table.options(&folder);
+        let place = Place { folder, levels: options.levels.clone() };
+        let open = self.places.get_or_create(&place, || OpenStore::new(options, log).map(Arc::new))?;
+        // Two threads that open it at a time are no case: one thread starts the server.
+        self.opened.get_or_init(|| open);
+        Ok(())
+    }
+
+    /// Gives the store the limits of this configuration.
+    pub fn take_effect(&self) {
+        let Some(open) = self.opened.get() else { return };
+        let Options { capacity, memory_bytes, .. } = self.table.options(&open.folder);
+        open.store.resize(capacity, memory_bytes);
+        let bytes = memory_bytes / COMPRESSED_SHARE;
+        if open.variants.load().bytes_max() != bytes {
+            open.variants.store(Arc::new(StoredVariants::new(bytes)));
+        }
+    }
+}
+
+impl OpenStore {
+    fn new(options: Options, log: &ErrorLog) -> io::Result<Self> {
+        let folder = options.folder.clone();
+        let options = Options { log: Some(Arc::new(DiskErrors(log.of_server(), folder.clone()))), ..options };
+        let variants = ArcSwap::from_pointee(StoredVariants::new(options.memory_bytes / COMPRESSED_SHARE));
         create_folder(&folder)?;
         let store = Store::open(options)
             .map_err(|error| io::Error::other(format!("open the cache {}: {error}", folder.display())))?;
@@ -178,19 +218,15 @@ impl CacheStore {
                 folder.display()
             ));
         }
-        let open = OpenStore {
+        Ok(Self {
             store,
             flights: Arc::default(),
             marks: Marks::default(),
             variants,
-            object_bytes_max,
             folder,
             successor: ArcSwapOption::empty(),
             log: log.clone(),
-        };
-        // Two threads that open it at a time are no case: one thread starts the server.
-        self.opened.get_or_init(|| Arc::new(open));
-        Ok(())
+        })
     }
 }
 
@@ -279,20 +315,51 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// The stores of all configurations in use. A configuration with the same table uses the same store.
+/// The stores of all configurations in use. Those with one folder share its store.
 #[derive(Debug, Default)]
-pub struct Caches(Registry<StoreTable, CacheStore>);
+pub struct Caches {
+    by_table: Registry<StoreTable, CacheStore>,
+    places: Arc<Places>,
+}
 
 impl Caches {
     /// Returns the store of a table.
     pub fn store(&self, table: &StoreTable) -> Arc<CacheStore> {
-        let create = || Ok::<_, Infallible>(Arc::new(CacheStore::new(table)));
-        let Ok(store) = self.0.get_or_create(table, create);
+        let create = || Ok::<_, Infallible>(Arc::new(CacheStore::at(table, self.places.clone())));
+        let Ok(store) = self.by_table.get_or_create(table, create);
         store
     }
 
     /// Returns the open stores.
     pub fn open(&self) -> Vec<Arc<OpenStore>> {
-        self.0.values().iter().filter_map(|store| store.get().cloned()).collect()
+        self.places.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_with_one_folder_share_its_store_and_the_newest_limits_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
+        let caches = Caches::default();
+        let opened = |size| {
+            let (path, size) = (Some(FilePath(folder.path().into())), Some(Size(size)));
+            let store = caches.store(&StoreTable { path, size, ..StoreTable::default() });
+            store.open(&log).unwrap();
+            store
+        };
+        let limit = |store: &CacheStore| store.get().unwrap().store.stats().capacity.bytes;
+        let [old, new] = [7 << 20, 9 << 20].map(opened);
+        assert!(Arc::ptr_eq(old.get().unwrap(), new.get().unwrap()));
+        assert!(new.get().unwrap().store.is_writer());
+        assert_eq!(limit(&new), 7 << 20, "a reload can still fail");
+        new.take_effect();
+        assert_eq!(limit(&new), 9 << 20);
+        assert_eq!(caches.open().len(), 1);
+        drop((old, new));
+        assert!(caches.open().is_empty());
     }
 }

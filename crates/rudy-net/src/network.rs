@@ -1,4 +1,4 @@
-//! A network that is not the kernel's: a simulation puts its own in the place of listeners and of connections to upstreams.
+//! A network that is not the kernel's: a simulation puts its own in the place of listeners, of connections to upstreams, and of their names.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -29,6 +29,13 @@ pub trait Network {
 
     /// Connects to an address.
     fn connect(&self, to: SocketAddr) -> Connecting;
+
+    /// Returns the addresses of a host name.
+    ///
+    /// # Errors
+    ///
+    /// It has none, or cannot be resolved now.
+    fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
 /// A connection that is being opened.

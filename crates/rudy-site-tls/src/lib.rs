@@ -1,5 +1,7 @@
 //! TLS of sites: where their certificates come from, and whether they fit.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod acme;
 mod algorithms;
 mod authority;

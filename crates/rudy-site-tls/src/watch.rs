@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rudy_admin::{CertificateStatus, LastError};
 use rudy_config::Problem;
 use rudy_log::utc;
-use rudy_runtime::clock;
+use rudy_runtime::{clock, is_planted};
 use rudy_system::watched_files::{Seen, Stamp};
 use rudy_tls::{Certificate, TlsSite};
 
@@ -99,7 +99,8 @@ impl Watched {
         let (now, stamps) = (clock::utc(), self.definition.stamps(sources));
         let mut progress = self.progress.lock();
         let is_due = now.duration_since(progress.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
-        let has_changed = progress.seen.is_outdated(&stamps);
+        let has_changed =
+            progress.seen.is_outdated(&stamps) && !is_planted("a new certificate that is not used");
         let build = || self.definition.build(sources, now).map_err(|problems| lines(&problems));
         let built = if has_changed || is_due && self.definition.is_made() {
             progress.seen.read(stamps, build)

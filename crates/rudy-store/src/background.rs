@@ -47,6 +47,7 @@ pub(crate) async fn run_in_task(inner: Arc<Inner>) {
 fn step(inner: &Arc<Inner>, task: &Task) -> ControlFlow<(), Option<Instant>> {
     match task {
         Task::Stop => return ControlFlow::Break(()),
+        Task::Resize => resize(inner),
         Task::Scan => scan(inner),
         Task::Apply => {}
     }
@@ -68,6 +69,17 @@ fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
         Role::Writer { .. } => inner.purges.read().forget_at(inner.options.purge_memory).max(retry_at),
         Role::Released => None,
     }
+}
+
+/// Gives the index its new capacity, and removes what has no room in it.
+fn resize(inner: &Inner) {
+    let Some(_writing) = inner.writing() else {
+        // It has no objects: the process that stores has them in its own.
+        return inner.index.lock().resize(*inner.capacity.lock(), |_| {});
+    };
+    let mut evicted = Vec::new();
+    inner.index.lock().resize(*inner.capacity.lock(), |id| evicted.push(id));
+    inner.evict(evicted);
 }
 
 /// Adds the objects in the folder to the index, and removes other files.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quick_cache::Weighter;
 use rudy_cache::Key;
-use rudy_cache::index::{Index, ObjectId};
+use rudy_cache::index::{Capacity, Index, ObjectId};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::disk::{Access, Disk, WouldBlock};
@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     /// Held while the file of the state is written.
     pub(crate) state: Mutex<()>,
     pub(crate) index: Mutex<Index>,
+    /// The space for objects. The background thread gives it to the index.
+    pub(crate) capacity: Mutex<Capacity>,
     pub(crate) memory: Cache<ObjectId, Arc<Object>, Weight>,
     stripes: [Mutex<u64>; STRIPES],
     pub(crate) signal: Signal,
@@ -109,6 +111,7 @@ impl Inner {
         let items = usize::try_from(options.memory_bytes / OBJECT_BYTES_ESTIMATE).unwrap_or(usize::MAX);
         let inner = Self {
             index: Mutex::new(Index::new(options.capacity)),
+            capacity: Mutex::new(options.capacity),
             memory: Cache::with_weighter(items.clamp(1, 1 << 20), options.memory_bytes, Weight),
             ids: Ids(state.seed),
             is_writer: AtomicBool::new(lock.is_some()),
@@ -198,7 +201,7 @@ impl Inner {
             }
             *role = Role::Reader;
         }
-        *self.index.lock() = Index::new(self.options.capacity);
+        self.index.lock().clear();
         self.signal.apply();
     }
 

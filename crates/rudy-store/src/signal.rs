@@ -20,6 +20,7 @@ pub(crate) struct Signal {
 
 #[derive(Debug, Default)]
 struct Work {
+    resize: bool,
     scan: bool,
     apply: bool,
     stop: bool,
@@ -29,6 +30,7 @@ struct Work {
 
 /// The next task of the thread.
 pub(crate) enum Task {
+    Resize,
     Scan,
     Apply,
     Stop,
@@ -39,6 +41,9 @@ impl Work {
     fn take(&mut self, rest: Option<Duration>) -> Option<Task> {
         if self.stop {
             return Some(Task::Stop);
+        }
+        if std::mem::take(&mut self.resize) {
+            return Some(Task::Resize);
         }
         if std::mem::take(&mut self.scan) {
             return Some(Task::Scan);
@@ -53,6 +58,11 @@ impl Signal {
     pub(crate) fn scan(&self) {
         self.is_indexed.store(false, Ordering::Release);
         self.change(|work| work.scan = true);
+    }
+
+    /// Requests that the index gets a new capacity.
+    pub(crate) fn resize(&self) {
+        self.change(|work| work.resize = true);
     }
 
     /// Requests the application of new purges.

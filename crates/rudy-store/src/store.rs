@@ -227,7 +227,7 @@ impl Store {
     /// Returns what the store has.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let Inner { counters, memory, options, .. } = &*self.inner;
+        let Inner { counters, memory, .. } = &*self.inner;
         let (objects, bytes, index_bytes) = {
             let index = self.inner.index.lock();
             (index.len().into(), index.bytes(), index.memory_bytes() as u64)
@@ -235,7 +235,7 @@ impl Store {
         Stats {
             objects,
             bytes,
-            capacity: options.capacity,
+            capacity: *self.inner.capacity.lock(),
             index_bytes,
             memory_objects: memory.len() as u64,
             memory_bytes: memory.weight(),
@@ -247,6 +247,13 @@ impl Store {
             write_errors: counters.write_errors.load(Ordering::Relaxed),
             purges_pending: self.inner.purges.read().pending() as u64,
         }
+    }
+
+    /// Changes the space for objects, and the memory. Objects that have no room leave a moment later.
+    pub fn resize(&self, capacity: Capacity, memory_bytes: u64) {
+        self.inner.memory.set_capacity(memory_bytes);
+        *self.inner.capacity.lock() = capacity;
+        self.inner.signal.resize();
     }
 
     /// Whether this process has the lock of the folder. Otherwise it only reads.
@@ -277,6 +284,12 @@ impl Store {
         if self.is_writer() {
             self.inner.signal.wait_until(|| self.is_indexed());
         }
+    }
+
+    /// Waits until a condition holds after a task of the background thread.
+    #[cfg(test)]
+    pub(crate) fn wait_until(&self, condition: impl Fn(&Stats) -> bool) {
+        self.inner.signal.wait_until(|| condition(&self.stats()));
     }
 
     /// Adds the base object of a key to the index, as a scan does.

@@ -1,9 +1,13 @@
 //! The settings of rustls for the clients of a site.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use rudy_runtime::clock;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::UnixTime;
 use rustls::server::NoServerSessionStorage;
+use rustls::time_provider::TimeProvider;
 use rustls::{Error, ServerConfig, SupportedProtocolVersion, version};
 
 use crate::by_key_type::ByKeyType;
@@ -64,6 +68,16 @@ impl Pair {
     }
 }
 
+/// The time for rustls.
+#[derive(Debug)]
+struct WallClock;
+
+impl TimeProvider for WallClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        clock::utc().duration_since(SystemTime::UNIX_EPOCH).ok().map(UnixTime::since_unix_epoch)
+    }
+}
+
 fn config(
     settings: &SiteSettings,
     provider: CryptoProvider,
@@ -74,7 +88,8 @@ fn config(
         Version::Tls12 => &[&version::TLS13, &version::TLS12],
         Version::Tls13 => &[&version::TLS13],
     };
-    let builder = ServerConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(versions)?;
+    let builder = ServerConfig::builder_with_details(Arc::new(provider), Arc::new(WallClock));
+    let builder = builder.with_protocol_versions(versions)?;
     let builder = match &settings.client_certificates {
         Some(clients) => builder.with_client_cert_verifier(clients.verifier.clone()),
         None => builder.with_no_client_auth(),

@@ -3,6 +3,8 @@
 //! rustls and aws-lc-rs implement the protocol and the cryptography. Only this crate and the clients over
 //! `rudy-request` use them.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod by_key_type;
 mod certificate;
 mod challenge;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Item;
 use super::ledger::{Answer, Head, Ledger};
 use crate::client::{Client, PATIENCE};
-use crate::network::End;
+use crate::tls::Socket;
 
 /// A client of cached items.
 pub(crate) struct CachedClient {
@@ -105,11 +105,15 @@ impl CachedClient {
     }
 
     /// Sends a request and checks its response. Returns the connection if it can have another request.
-    async fn exchange(&mut self, connection: Option<End>, request: &Request) -> io::Result<Option<End>> {
+    async fn exchange(
+        &mut self,
+        connection: Option<Socket>,
+        request: &Request,
+    ) -> io::Result<Option<Socket>> {
         let client = &mut self.client;
         let mut end = match connection {
             Some(end) => end,
-            None => client.network.dial(client.address, client.server).await?,
+            None => client.dial().await?,
         };
         let sent = (Instant::now(), self.ledger.now());
         let Request { id, method, item, fields, .. } = request;
@@ -130,7 +134,7 @@ impl CachedClient {
     /// Receives a response. Returns whether the connection stays open.
     async fn receive(
         &mut self,
-        end: &mut End,
+        end: &mut Socket,
         request: &Request,
         (begin, sent): (Instant, Duration),
     ) -> io::Result<bool> {
@@ -193,7 +197,7 @@ impl CachedClient {
     }
 }
 
-async fn read_head(client: &mut Client, end: &mut End, bytes: &mut Vec<u8>) -> io::Result<Head> {
+async fn read_head(client: &mut Client, end: &mut Socket, bytes: &mut Vec<u8>) -> io::Result<Head> {
     loop {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..at]).to_ascii_lowercase();

@@ -43,6 +43,17 @@ pub struct Conditions {
     pub is_choppy: bool,
     /// How many connections the server may have before it is out of descriptors.
     pub descriptors: usize,
+    /// The share of lookups of names that fail, of 1,000.
+    pub failed_lookups_per_mille: u32,
+}
+
+/// A name, with addresses of applications: a lookup finds at least one of them, in any order.
+#[derive(Debug, Clone)]
+pub struct Name {
+    /// The host and the port.
+    pub host: (&'static str, u16),
+    /// All addresses that it ever has.
+    pub addresses: Vec<SocketAddr>,
 }
 
 /// A network.
@@ -62,6 +73,7 @@ struct State {
     /// The descriptors that processes have, each with its process and its end of a connection.
     descriptors: BTreeMap<u64, (usize, Weak<Connection>, Side)>,
     last_descriptor: u64,
+    names: Vec<Name>,
 }
 
 /// Something that arrives at a time. Pieces of one direction stay in order.
@@ -116,6 +128,7 @@ impl SimNetwork {
             deliveries: 0,
             descriptors: BTreeMap::new(),
             last_descriptor: 0,
+            names: Vec::new(),
         };
         Self { state: Mutex::new(state), conditions, trace, due: Notify::new() }
     }
@@ -189,6 +202,11 @@ impl SimNetwork {
         let listener = Arc::new(Listener::new(self));
         state.listeners.insert(address, listener.clone());
         Ok(listener)
+    }
+
+    /// Adds a name.
+    pub fn add_name(&self, name: Name) {
+        self.state.lock().names.push(name);
     }
 
     /// Closes the listeners of a server that was killed.
@@ -309,5 +327,16 @@ impl Network for &'static SimNetwork {
             let end = network.dial(from, to).await?;
             Ok(Stream::Other(Box::new(end.of_server())))
         })
+    }
+
+    fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let fails = self.happens(self.conditions.failed_lookups_per_mille);
+        let State { random, names, .. } = &mut *self.state.lock();
+        let known = names.iter().find(|name| name.host == (host, port)).filter(|_| !fails);
+        let mut addresses = known.ok_or(io::ErrorKind::NotFound)?.addresses.clone();
+        random.shuffle(&mut addresses);
+        addresses.truncate(random.usize(1..=addresses.len()));
+        self.trace.tell(&format!("name {host}: {addresses:?}"));
+        Ok(addresses)
     }
 }

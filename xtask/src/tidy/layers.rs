@@ -84,6 +84,7 @@ const LAYER_0_LINTS: &str = "#![deny(clippy::disallowed_methods, clippy::disallo
 
 /// The crates on the path of a request, which ask rudy-runtime for the time, chance and tasks.
 const SIMULATED: &[&str] = &[
+    "rudy-acme",
     "rudy-caching",
     "rudy-client",
     "rudy-files",
@@ -96,7 +97,9 @@ const SIMULATED: &[&str] = &[
     "rudy-pipeline",
     "rudy-proxy",
     "rudy-service",
+    "rudy-site-tls",
     "rudy-store",
+    "rudy-tls",
     "rudy-upstream",
     "rudy-watch",
 ];

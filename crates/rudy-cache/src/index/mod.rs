@@ -73,6 +73,12 @@ impl Index {
         index
     }
 
+    /// Forgets all objects.
+    pub fn clear(&mut self) {
+        let Self { space, objects, .. } = *self;
+        *self = Self { slots: Queues::default(), by_id: HashMap::default(), space, objects };
+    }
+
     /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> u32 {

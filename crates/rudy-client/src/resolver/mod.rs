@@ -8,13 +8,13 @@ mod name_server;
 mod public;
 mod target;
 
-#[cfg(test)]
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 #[cfg(test)]
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_net::network;
 use rudy_runtime::blocking;
 
 use self::dns::Dns;
@@ -78,9 +78,7 @@ impl Resolver {
         let host = host.to_owned();
         let looked_up = match self {
             Self::Dns(dns) => return dns.addresses(host, port).await.map(Answer::bounded),
-            Self::System | Self::Public => {
-                blocking(move || (host, port).to_socket_addrs().map(Iterator::collect))
-            }
+            Self::System | Self::Public => blocking(move || ask_system(&host, port)),
             #[cfg(test)]
             Self::Scripted(script) => {
                 let script = script.clone();
@@ -106,6 +104,13 @@ impl Resolver {
         let Self::Dns(dns) = self else { return Err("SRV records need `resolver`".to_owned()) };
         let answer = Answer::bounded(dns.targets(service.to_owned()).await?);
         Ok(Answer { records: target::usable(answer.records)?, ..answer })
+    }
+}
+
+fn ask_system(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    match network::current() {
+        None => (host, port).to_socket_addrs().map(Iterator::collect),
+        Some(network) => network.look_up(host, port),
     }
 }
 

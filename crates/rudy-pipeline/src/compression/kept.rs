@@ -32,6 +32,11 @@ impl<K: Clone + Eq + Hash, V: Clone, W: Weighter<K, V> + Clone + Default> KeptVa
         Self { variants: by_bytes(bytes, 1), memory_permits }
     }
 
+    /// Returns how many bytes it keeps at most.
+    pub fn bytes_max(&self) -> u64 {
+        self.variants.capacity()
+    }
+
     /// Returns the memory in use.
     pub fn bytes(&self) -> u64 {
         self.variants.weight()

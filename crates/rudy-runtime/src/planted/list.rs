@@ -21,6 +21,10 @@ pub const FAULTS: &[&str] = &[
     "a purge that is lost",
     "a damaged file that is used",
     "a half-written record",
+    "a certificate that expires before it is renewed",
+    "a new certificate that is not used",
+    "a lock that two processes have",
+    "a challenge that is not answered",
     // Fixes of the past, reverted: the comments name the commits.
     // 81f5c8be: requests that are not safe went to an application again when a kept connection had ended.
     "a request that is repeated although it must not be",

@@ -1,8 +1,9 @@
 //! The state of the process that all configurations share.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -18,12 +19,13 @@ use rudy_service::ServiceSource as _;
 use rudy_site_tls::TlsState;
 use rudy_site_tls::acme::{self, Renewals};
 use rudy_system::admin::Responder;
-use rudy_system::state_dir::state_dir;
-use rudy_system::watched_files::WatchedFiles;
+use rudy_system::watched_files::{INTERVAL, WatchedFiles};
 use rudy_units::visible;
 use rudy_watch::access_log::AccessLogs;
 use rudy_watch::metrics::{Format, Metrics, MetricsText};
 use rudy_watch::status::{Activity, LIMIT_MAX, Selection};
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use super::current_app::CurrentApp;
 use super::exit::Failure;
@@ -49,13 +51,13 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Creates the state of an engine with this number of workers, with an error log.
-    pub(super) fn new(log: &ErrorLogOptions, workers: usize) -> io::Result<Self> {
+    /// Creates the state of an engine with this number of workers, with an error log, and a folder for what a restart needs.
+    pub(super) fn new(log: &ErrorLogOptions, workers: usize, folder: Option<PathBuf>) -> io::Result<Self> {
         let errors = ErrorLog::open(log)?;
         errors.subscribe();
         let resources = Resources::default()
             .with(Arc::new(Metrics::of_workers(workers)))
-            .with(Arc::new(TlsState::in_folder(state_dir())));
+            .with(Arc::new(TlsState::in_folder(folder)));
         Ok(Self {
             errors,
             metrics: resources.of(),
@@ -223,8 +225,25 @@ impl Context {
         config.has_tls() || self.watched_files.is_in_use()
     }
 
+    /// Reads certificates and other files again whenever they have changed, one task after the other: `reading` is the last one, which
+    /// another call may have started.
+    pub(super) async fn watch_files(&self, reading: &mut Option<JoinHandle<()>>) -> Infallible {
+        let mut interval = tokio::time::interval(INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if let Some(task) = reading.as_mut() {
+                // An error means a panic, which is logged.
+                let _ = task.await;
+                *reading = None;
+            }
+            interval.tick().await;
+            let context = self.clone();
+            *reading = Some(rudy_runtime::blocking(move || context.update_files()));
+        }
+    }
+
     /// Replaces certificates and other settings whose files have changed. May wait for the file system.
-    pub(super) fn update_files(&self) {
+    fn update_files(&self) {
         let Self { tls, watched_files, .. } = self;
         for replaced in tls.replace_changed().into_iter().chain(watched_files.update()) {
             match replaced {

@@ -1,6 +1,5 @@
 //! The running server: start, signals, stop.
 
-use std::convert::Infallible;
 use std::env;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -15,10 +14,10 @@ use rudy_site_tls::acme::Renewals;
 use rudy_socket::raise_descriptor_limit;
 use rudy_system::admin::AdminSocket;
 use rudy_system::openat2;
+use rudy_system::state_dir::state_dir;
 use rudy_system::watched_files::INTERVAL;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
 
 use super::check::inaccessible_to;
 use super::context::Context;
@@ -99,8 +98,8 @@ impl Server {
         let key_log = options.tls_key_log.then(open_key_log).transpose()?;
         privileges::drop_root(&config)?;
         let sandbox = config.sandbox.then(|| Sandbox::enter(&config)).transpose()?;
-        let context =
-            Context::new(&config.error_log, workers).map_err(|error| Failure::Cannot(error.to_string()))?;
+        let context = Context::new(&config.error_log, workers, state_dir())
+            .map_err(|error| Failure::Cannot(error.to_string()))?;
         report_panics(&context.errors);
         if let Some((path, file)) = key_log {
             context.write_key_log(&path, file);
@@ -195,7 +194,7 @@ impl Server {
             let action = self.runtime.block_on(async {
                 tokio::select! {
                     action = self.signals.next() => Some(action),
-                    never = watch_files(&self.serving.context, &mut self.reading), if watches => match never {},
+                    never = self.serving.context.watch_files(&mut self.reading), if watches => match never {},
                     _ = self.serving.engine.ended() => None,
                 }
             });
@@ -340,23 +339,6 @@ fn event_loop() -> Result<(Runtime, Signals), Failure> {
     signals.set_predecessor(Predecessor::find()?);
     drop(entered);
     Ok((runtime, signals))
-}
-
-/// Reads certificates and other files again whenever they have changed, one task after the other: `reading` is the last one, which
-/// another call may have started.
-async fn watch_files(context: &Context, reading: &mut Option<JoinHandle<()>>) -> Infallible {
-    let mut interval = tokio::time::interval(INTERVAL);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        if let Some(task) = reading.as_mut() {
-            // An error means a panic, which is logged.
-            let _ = task.await;
-            *reading = None;
-        }
-        interval.tick().await;
-        let context = context.clone();
-        *reading = Some(tokio::task::spawn_blocking(move || context.update_files()));
-    }
 }
 
 /// Waits for another signal to stop, and ignores other signals.

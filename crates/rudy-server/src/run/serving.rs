@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use rudy_caching::Cache;
 use rudy_net::engine::{self, Engine, Report};
 use rudy_net::listen::{InheritedSockets, ListenError, Listener, Owner};
 use rudy_runtime::is_planted;
@@ -80,6 +81,7 @@ impl Serving {
         let removed = difference(kept, &old);
         let listeners = self.bind_replacing(&removed, &difference(&old, &new)).await?;
         self.replace_app(app, listeners, &removed).await?;
+        self.current_app.current().caches().for_each(Cache::take_effect);
         self.context.use_ticket_keys(&config);
         self.engine.source_changed();
         self.context.buffers.set(config.buffer.clone());

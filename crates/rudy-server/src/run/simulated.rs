@@ -1,13 +1,16 @@
 //! A server without a process around it, for simulations: no signals, no admin socket, no user, one worker on the current thread.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_acme::Exchange;
 use rudy_admin::{PurgeRequest, Request, Response};
 use rudy_net::listen::{InheritedSockets, Listener};
 use rudy_net::network;
 use rudy_service::ServiceSource as _;
+use rudy_site_tls::acme::Renewals;
+use tokio::task::AbortHandle;
 
 use super::context::Context;
 use super::exit::Failure;
@@ -15,7 +18,23 @@ use super::serving::Serving;
 use crate::config::Config;
 
 /// A running server on a [network](rudy_net::network) in memory.
-pub struct SimulatedServer(Serving);
+pub struct SimulatedServer {
+    serving: Serving,
+    renewals: Renewals,
+    /// Reads files that have changed. A reload does not change whether there are any.
+    watching: Option<AbortHandle>,
+}
+
+/// What a start needs besides the configuration file.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// The sockets of a server that this one replaces.
+    pub inherited: Vec<Listener>,
+    /// The folder for certificates.
+    pub state: PathBuf,
+    /// What takes requests to the authority that signs them.
+    pub authority: Arc<dyn Exchange>,
+}
 
 /// What a server still holds. All counts are zero when it has finished all requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +50,7 @@ pub struct Usage {
 }
 
 impl SimulatedServer {
-    /// Starts a server with a configuration file, on the sockets of another one if it replaces that.
+    /// Starts a server with a configuration file.
     ///
     /// # Errors
     ///
@@ -40,8 +59,9 @@ impl SimulatedServer {
     /// # Panics
     ///
     /// The current thread is on the kernel's network.
-    pub async fn start(file: &Path, inherited: Vec<Listener>) -> Result<Self, String> {
+    pub async fn start(file: &Path, surroundings: Surroundings) -> Result<Self, String> {
         assert!(network::current().is_some(), "a simulated server has a simulated network");
+        let Surroundings { inherited, state, authority } = surroundings;
         let start = async {
             let config = load(file)?;
             let mut sockets = InheritedSockets::default();
@@ -49,16 +69,22 @@ impl SimulatedServer {
                 sockets.add_listener(listener);
             }
             let options = config.engine.for_start().with_known_cores();
-            let context = Context::new(&config.error_log, options.worker_count())
+            let context = Context::new(&config.error_log, options.worker_count(), Some(state))
                 .map_err(|error| Failure::Cannot(error.to_string()))?;
             let bind = |address| Listener::bind_closed(address, 1, &sockets).map_err(Failure::Listen);
             let listeners = config.addresses().iter().map(bind).collect::<Result<Vec<_>, _>>()?;
             let serving =
                 Serving::start(config, context, Arc::new(sockets), &listeners, &options, |_, _| {})?;
             serving.listen(listeners).await?;
-            Ok(serving)
+            let mut renewals = Renewals::over(authority);
+            serving.context.renew(&mut renewals, &serving.config);
+            let watching = serving.context.watches_files(&serving.config).then(|| {
+                let context = serving.context.clone();
+                rudy_runtime::spawn(async move { context.watch_files(&mut None).await }).abort_handle()
+            });
+            Ok(Self { serving, renewals, watching })
         };
-        start.await.map(Self).map_err(|failure| explain(&failure))
+        start.await.map_err(|failure| explain(&failure))
     }
 
     /// Reloads with a configuration file.
@@ -72,10 +98,14 @@ impl SimulatedServer {
 
     async fn try_reload(&mut self, file: &Path) -> Result<(), Failure> {
         let config = load(file)?;
-        let logs = self.0.logs_for(&config)?;
-        let app = self.0.context.build_app(&config, logs.as_ref())?;
-        self.0.context.start_apps(&app)?;
-        self.0.switch(config, app, logs).await
+        let Self { serving, renewals, .. } = self;
+        serving.context.prepare_renewals(&config)?;
+        let logs = serving.logs_for(&config)?;
+        let app = serving.context.build_app(&config, logs.as_ref())?;
+        serving.context.start_apps(&app)?;
+        serving.switch(config, app, logs).await?;
+        serving.context.renew(renewals, &serving.config);
+        Ok(())
     }
 
     /// Returns the listeners, for a server that replaces this one.
@@ -84,17 +114,18 @@ impl SimulatedServer {
     ///
     /// They cannot be duplicated.
     pub fn share_listeners(&self) -> Result<Vec<Listener>, String> {
-        self.0.engine.share_listeners().map_err(|error| error.to_string())
+        self.serving.engine.share_listeners().map_err(|error| error.to_string())
     }
 
     /// Leaves the listeners to the server that has them too.
     pub async fn hand_over_listeners(&self) {
-        self.0.engine.hand_over_listeners().await;
+        self.watching.iter().for_each(AbortHandle::abort);
+        self.serving.engine.hand_over_listeners().await;
     }
 
     /// Becomes the only owner of the listeners.
     pub fn take_ownership(&self) {
-        self.0.engine.take_ownership();
+        self.serving.engine.take_ownership();
     }
 
     /// Purges from the caches, as the admin socket does. Blocks.
@@ -103,7 +134,7 @@ impl SimulatedServer {
     ///
     /// Why nothing is purged, or not everywhere.
     pub fn purge(&self, purge: PurgeRequest) -> Result<(), String> {
-        match self.0.context.respond(&Request::CachePurge(purge), &self.0.current_app.current()) {
+        match self.serving.context.respond(&Request::CachePurge(purge), &self.serving.current_app.current()) {
             Response::Error(why) => Err(why),
             _ => Ok(()),
         }
@@ -111,14 +142,14 @@ impl SimulatedServer {
 
     /// Stops: idle connections close, requests in progress have this time to finish. Returns how many connections were left.
     pub async fn stop(&self, grace: Duration) -> u64 {
-        self.0.engine.stop(grace).await.aborted
+        self.serving.engine.stop(grace).await.aborted
     }
 
     /// Returns what the server holds.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let workers = self.0.engine.workers();
-        let upstreams = self.0.context.upstreams(&self.0.current_app.current());
+        let workers = self.serving.engine.workers();
+        let upstreams = self.serving.context.upstreams(&self.serving.current_app.current());
         Usage {
             connections: workers.iter().map(|worker| worker.connection_states().open).sum(),
             upstream_requests: upstreams.iter().map(|upstream| upstream.active).sum(),
@@ -131,7 +162,7 @@ impl SimulatedServer {
 impl Drop for SimulatedServer {
     /// Ends the thread that writes the error log.
     fn drop(&mut self) {
-        self.0.context.errors.close();
+        self.serving.context.errors.close();
     }
 }
 

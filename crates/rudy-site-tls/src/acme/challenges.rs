@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use rudy_acme::Challenge;
 use rudy_pipeline::CHALLENGE_PATH;
-use rudy_runtime::clock;
+use rudy_runtime::{clock, is_planted};
 use rudy_service::{Request, Response};
 use rudy_tls::{TlsSite, challenge_site};
 
@@ -52,6 +52,9 @@ impl Challenges {
     pub fn respond(&self, request: &Request<'_>) -> Option<Response> {
         let token = request.uri().path().strip_prefix(CHALLENGE_PATH)?;
         let content = self.known.load().files.get(token)?.clone();
+        if is_planted("a challenge that is not answered") {
+            return None;
+        }
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         is_read.then(|| Response::text(StatusCode::OK, "application/octet-stream", content))
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
-use rudy_runtime::clock;
+use rudy_runtime::{clock, is_planted};
 use rudy_system::state_dir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -37,9 +37,10 @@ impl Lock {
         let owner = owner();
         let mut seen = (String::new(), clock::now());
         loop {
-            match state_dir::write(path, content(&owner, 0).as_bytes(), false) {
+            let replaces = is_planted("a lock that two processes have");
+            match state_dir::write(path, content(&owner, 0).as_bytes(), replaces) {
                 Ok(()) => {
-                    let heartbeat = tokio::spawn(beat(path.to_owned(), owner.clone()));
+                    let heartbeat = rudy_runtime::spawn(beat(path.to_owned(), owner.clone()));
                     return Ok(Self { path: path.to_owned(), owner, heartbeat });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -7,9 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_acme::{Account, AccountRequest, Authority, ChallengeKind, Failure, terms_of_service};
+use rudy_acme::{
+    Account, AccountRequest, Authority, ChallengeKind, Exchange, Failure, Internet, terms_of_service,
+};
 use rudy_log::ErrorLog;
-use tokio::runtime::{Builder, Runtime};
+use rudy_runtime::spawn_on;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
@@ -46,6 +49,7 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) acme: Arc<Acme>,
     pub(super) errors: ErrorLog,
+    exchange: Arc<dyn Exchange>,
     /// By directory.
     accounts: Mutex<HashMap<String, Account>>,
     /// Ends the pauses after failures.
@@ -56,8 +60,10 @@ pub(super) struct Shared {
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The tasks of a process. Dropping it ends them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Renewals {
+    /// What takes requests to authorities.
+    exchange: Arc<dyn Exchange>,
     /// The thread of the tasks, once there are any: they wait for the state folder, which may be on a network, and the main thread
     /// handles signals meanwhile.
     runtime: Option<Runtime>,
@@ -81,7 +87,18 @@ pub fn prepare(wanted: &Wanted<'_>, acme: &Acme) -> Result<(), String> {
     folder.create().map_err(|(path, error)| format!("cannot create {}: {error}; {HELP}", path.display()))
 }
 
+impl Default for Renewals {
+    fn default() -> Self {
+        Self::over(Arc::new(Internet))
+    }
+}
+
 impl Renewals {
+    /// No tasks yet. What they ask of authorities goes this way.
+    pub fn over(exchange: Arc<dyn Exchange>) -> Self {
+        Self { exchange, runtime: None, shared: None, tasks: HashMap::new() }
+    }
+
     /// Keeps the certificates of this configuration valid, and those of the last one no longer. Names that have failed are tried
     /// again at once.
     ///
@@ -93,7 +110,8 @@ impl Renewals {
         let settings = Settings::new(table);
         let is_same = self.shared.as_ref().is_some_and(|shared| shared.settings == settings);
         let shared = self.shared.take().filter(|_| is_same);
-        let shared = shared.unwrap_or_else(|| Arc::new(Shared::new(settings, acme.clone(), errors.clone())));
+        let new = || Shared::new(settings, acme.clone(), errors.clone(), self.exchange.clone());
+        let shared = shared.unwrap_or_else(|| Arc::new(new()));
         let wanted: Vec<_> = names
             .into_iter()
             .map(|name| {
@@ -109,18 +127,27 @@ impl Renewals {
             stays
         });
         shared.retry.notify_waiters();
-        let runtime = match self.runtime.take() {
-            None if wanted.is_empty() => return Ok(()),
-            None => Builder::new_multi_thread().worker_threads(1).thread_name("acme").enable_all().build()?,
-            Some(runtime) => runtime,
-        };
+        if wanted.is_empty() && self.runtime.is_none() {
+            return Ok(());
+        }
+        let runtime = self.runtime()?;
         for key in wanted {
             self.tasks.entry(key).or_insert_with_key(|(name, kinds)| {
-                runtime.spawn(keep(name.clone(), kinds.clone(), shared.clone()))
+                spawn_on(&runtime, keep(name.clone(), kinds.clone(), shared.clone()))
             });
         }
-        (self.shared, self.runtime) = (Some(shared), Some(runtime));
+        self.shared = Some(shared);
         Ok(())
+    }
+
+    /// Returns the thread of the tasks, which a simulation does not have.
+    fn runtime(&mut self) -> io::Result<Handle> {
+        if rudy_runtime::current().is_some() {
+            return Ok(Handle::current());
+        }
+        let build = || Builder::new_multi_thread().worker_threads(1).thread_name("acme").enable_all().build();
+        let runtime = self.runtime.take().map_or_else(build, Ok)?;
+        Ok(self.runtime.insert(runtime).handle().clone())
     }
 }
 
@@ -147,8 +174,8 @@ impl Settings {
 }
 
 impl Shared {
-    fn new(settings: Settings, acme: Arc<Acme>, errors: ErrorLog) -> Self {
-        Self { settings, acme, errors, accounts: Mutex::default(), retry: Notify::new() }
+    fn new(settings: Settings, acme: Arc<Acme>, errors: ErrorLog, exchange: Arc<dyn Exchange>) -> Self {
+        Self { settings, acme, errors, exchange, accounts: Mutex::default(), retry: Notify::new() }
     }
 
     /// The directory whose certificates are served.
@@ -168,7 +195,7 @@ impl Shared {
         }
         let path = self.folder()?.account(&authority.directory);
         let account = match fs::read_to_string(&path) {
-            Ok(stored) => Account::restore(authority, &stored).await?,
+            Ok(stored) => Account::restore(&self.exchange, authority, &stored).await?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.create_account(authority, path).await?
             }
@@ -179,8 +206,8 @@ impl Shared {
     }
 
     async fn create_account(&self, authority: &Authority, path: PathBuf) -> Result<Account, Failure> {
-        let (account, stored) = Account::create(authority, &self.settings.account).await?;
-        let terms = terms_of_service(authority).await.ok().flatten();
+        let (account, stored) = Account::create(&self.exchange, authority, &self.settings.account).await?;
+        let terms = terms_of_service(&self.exchange, authority).await.ok().flatten();
         let terms = terms
             .map_or_else(String::new, |url| format!("; with it you agree to its terms of service: {url}"));
         write(&path, stored.as_bytes(), true).map_err(Failure::local)?;

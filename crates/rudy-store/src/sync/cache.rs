@@ -38,6 +38,10 @@ impl<K: Eq + Hash, V: Clone, W: Weighter<K, V> + Clone> Cache<K, V, W> {
         self.cache.lock().clear();
     }
 
+    pub(crate) fn set_capacity(&self, weight: u64) {
+        self.cache.lock().set_capacity(weight);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.cache.lock().len()
     }

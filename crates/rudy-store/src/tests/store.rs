@@ -290,6 +290,25 @@ fn objects_leave_when_the_space_is_full() {
 }
 
 #[test]
+fn objects_leave_when_the_space_shrinks() {
+    let folder = folder();
+    let store = open(&folder);
+    for number in 0..100 {
+        put(&store, &key(&format!("/{number}")), stored(&[], &[]), &body(number, 10));
+    }
+    let all = store.stats().capacity;
+    store.resize(Capacity { objects: 20, ..all }, 0);
+    store.wait_until(|stats| stats.objects == 20 && stats.memory_objects == 0);
+    assert_eq!(files(&folder).len(), 20);
+    store.resize(all, 1 << 20);
+    for number in 0..100 {
+        put(&store, &key(&format!("/{number}")), stored(&[], &[]), &body(number, 10));
+    }
+    let Stats { objects, memory_objects, .. } = store.stats();
+    assert_eq!((objects, memory_objects), (100, 100));
+}
+
+#[test]
 fn the_list_has_all_responses() {
     let folder = folder();
     let store = open(&folder);
