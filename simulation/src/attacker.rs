@@ -31,6 +31,9 @@ const FLOOD: u32 = 20_000;
 /// The time from the end of a flood to that of its connection: that of a lingering close.
 const AFTER_FLOOD: Duration = Duration::from_secs(45);
 
+/// The time for a flood: less than the first timeouts, so that its frames and packets are the reason for its end.
+const FLOOD_TIME: Duration = Duration::from_secs(8);
+
 /// A malicious client.
 pub(crate) struct Attacker(pub(crate) Client);
 
@@ -100,10 +103,13 @@ impl Attacker {
             _ => {}
         }
         let name = self.0.name.clone();
-        match timeout(PATIENCE, self.attack(attack)).await {
+        // A slow network joins packets, so that there are fewer.
+        let is_fast = self.0.network.conditions.delay_us.1 < 1_000;
+        let patience = if attack.is_flood() && is_fast { FLOOD_TIME } else { PATIENCE };
+        match timeout(patience, self.attack(attack)).await {
             Ok(Ok(())) => self.0.trace.tell(&format!("{name}: the server has ended {attack:?}")),
             Ok(Err(error)) => self.0.trace.tell(&format!("{name}: {attack:?}: {error}")),
-            Err(_) => self.0.judge.fault(format!("{attack:?} has no end within {PATIENCE:?}")),
+            Err(_) => self.0.judge.fault(format!("{attack:?} has no end within {patience:?}")),
         }
     }
 

@@ -18,6 +18,9 @@ use crate::trace::Trace;
 /// No response of the world takes longer: every wait of the server ends before.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
+/// More than the time that a connection may be idle.
+const DAWDLE_TIME: Duration = Duration::from_secs(90);
+
 /// A client, with all its connections.
 pub(crate) struct Client {
     pub(crate) name: String,
@@ -47,12 +50,14 @@ enum Behaviour {
     Slow(Duration),
     /// It ends its side after the request.
     HalfCloses,
-    /// It resets the connection after the request.
+    /// It resets the connection after the request; some end their side before.
     Resets,
     /// It goes in the middle of the head.
     Leaves,
     /// It sends something that is no request.
     Lies,
+    /// It sends empty lines, and no request.
+    Dawdles,
 }
 
 impl Client {
@@ -115,11 +120,12 @@ impl Client {
         if self.random.u32(..1000) >= self.faults_per_mille {
             return Behaviour::Follows;
         }
-        match self.random.u32(..5) {
+        match self.random.u32(..6) {
             0 => Behaviour::Slow(Duration::from_millis(self.random.u64(1..3_000))),
             1 => Behaviour::HalfCloses,
             2 => Behaviour::Resets,
             3 => Behaviour::Leaves,
+            4 => Behaviour::Dawdles,
             _ => Behaviour::Lies,
         }
     }
@@ -145,6 +151,7 @@ impl Client {
         );
         match behaviour {
             Behaviour::Lies => end.write_all(b"GET / HTTP/1.1\r\nHost : x\r\n\r\n").await?,
+            Behaviour::Dawdles => return self.dawdle(end).await.map(|()| None),
             Behaviour::Leaves => {
                 end.write_all(&head.as_bytes()[..head.len() / 2]).await?;
                 end.flush().await?;
@@ -165,6 +172,9 @@ impl Client {
             Behaviour::HalfCloses => end.shutdown().await?,
             Behaviour::Resets => {
                 self.judge.happens(Kind::Reset);
+                if self.random.bool() {
+                    end.shutdown().await?;
+                }
                 sleep(Duration::from_micros(self.random.u64(..300_000))).await;
                 end.reset_on_close();
                 self.judge.cancels(request.id);
@@ -174,6 +184,21 @@ impl Client {
         }
         let goes_on = self.receive(&mut end, request, (begin, behaviour)).await?;
         Ok((goes_on && behaviour == Behaviour::Follows).then_some(end))
+    }
+
+    /// Sends empty lines until the server ends the connection.
+    async fn dawdle(&mut self, mut end: Socket) -> io::Result<()> {
+        let (begin, mut bytes) = (Instant::now(), [0; 512]);
+        while begin.elapsed() < DAWDLE_TIME {
+            end.write_all(b"\r\n").await?;
+            if let Ok(read) = timeout(Duration::from_secs(1), end.read(&mut bytes)).await
+                && read? == 0
+            {
+                return Ok(());
+            }
+        }
+        self.judge.fault(format!("{}: empty lines keep a connection for {DAWDLE_TIME:?}", self.name));
+        Ok(())
     }
 
     /// Receives a response. Returns whether the connection stays open.

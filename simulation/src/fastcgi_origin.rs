@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::behaviour::Behaviour;
 use crate::content::content;
@@ -109,7 +109,14 @@ impl FastCgiOrigin {
             ));
         }
         match behaviour {
-            Behaviour::Late(time) => sleep(time).await,
+            Behaviour::Late(time) => {
+                let begin = Instant::now();
+                let has_ended = timeout(time, end.read_u8()).await.is_ok();
+                self.judge.check_wait(id, begin, self.patience);
+                if has_ended {
+                    return Ok(false);
+                }
+            }
             Behaviour::Dies => return Ok(false),
             Behaviour::Hangs => {
                 let begin = Instant::now();

@@ -25,6 +25,8 @@ enum Use {
     Follows,
     /// It goes after this time.
     Leaves(Duration),
+    /// As `Leaves`; it ends its side this long before.
+    HalfCloses(Duration, Duration),
     /// After a time, it neither reads nor writes for the second one.
     Sleeps(Duration, Duration),
 }
@@ -88,7 +90,7 @@ impl Http2Client {
     async fn connection(&mut self, ids: std::ops::Range<u64>) -> io::Result<()> {
         let how = self.choose_use();
         self.0.trace.tell(&format!("{}: connection for requests {ids:?}, {how:?}", self.0.name));
-        let mut streams: Vec<_> = ids.map(|id| self.stream(id, how == Use::Follows)).collect();
+        let mut streams: Vec<_> = ids.clone().map(|id| self.stream(id, how == Use::Follows)).collect();
         if streams.iter().any(|stream| matches!(stream.behaviour, Behaviour::ReadsLate(_))) {
             // What it does not read takes the window of the connection from the others.
             for stream in &mut streams {
@@ -96,6 +98,14 @@ impl Http2Client {
             }
         }
         let end = self.0.dial().await?;
+        if let Use::HalfCloses(after, pause) = how {
+            let (judge, goes) = (self.0.judge.clone(), end.end().end_and_reset(pause));
+            tokio::spawn(async move {
+                sleep(after).await;
+                goes.await;
+                ids.for_each(|id| judge.cancels(id));
+            });
+        }
         let (sender, connection) =
             self.builder().handshake::<_, Bytes>(end).await.map_err(io::Error::other)?;
         let driver = tokio::spawn(drive(connection, how));
@@ -135,10 +145,10 @@ impl Http2Client {
             return Use::Follows;
         }
         let after = Duration::from_micros(self.0.random.u64(..500_000));
-        if self.0.random.bool() {
-            Use::Leaves(after)
-        } else {
-            Use::Sleeps(after, Duration::from_millis(self.0.random.u64(..60_000)))
+        match self.0.random.u32(..3) {
+            0 => Use::Leaves(after),
+            1 => Use::HalfCloses(after, Duration::from_millis(self.0.random.u64(..200))),
+            _ => Use::Sleeps(after, Duration::from_millis(self.0.random.u64(..60_000))),
         }
     }
 
@@ -170,6 +180,11 @@ impl Http2Client {
 async fn drive(mut connection: client::Connection<Socket, Bytes>, how: Use) {
     let is_over = match how {
         Use::Follows => false,
+        Use::HalfCloses(after, pause) => {
+            // The other task ends it meanwhile. Dropping the connection ends the streams.
+            let _ = timeout(after + pause, &mut connection).await;
+            true
+        }
         Use::Leaves(after) => {
             // Dropping the connection closes it.
             let _ = timeout(after, &mut connection).await;

@@ -10,7 +10,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::Method;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::behaviour::Behaviour;
 use crate::content::content;
@@ -94,7 +94,14 @@ impl Http2Origin {
                 .fault(format!("request {id} reached an application with {received} of {length:?} bytes"));
         }
         match behaviour {
-            Behaviour::Late(time) => sleep(time).await,
+            Behaviour::Late(time) => {
+                let begin = Instant::now();
+                let has_ended = timeout(time, poll_fn(|cx| respond.poll_reset(cx))).await.is_ok();
+                self.judge.check_wait(id, begin, self.patience);
+                if has_ended {
+                    return Ok(());
+                }
+            }
             Behaviour::Dies => {
                 orders.break_off.notify_one();
                 return Ok(());

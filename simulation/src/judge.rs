@@ -128,7 +128,7 @@ impl Judge {
         self.state.lock().excuses.insert(excuse);
     }
 
-    /// A slow client occupies connections to applications. If they are few, requests of others wait in vain.
+    /// A slow client occupies connections to applications. If they are few, requests of others wait without success.
     pub fn occupies(&self, route: Route) {
         self.state.lock().occupied.insert(route);
     }

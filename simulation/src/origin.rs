@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::behaviour::Behaviour;
 use crate::cached::Ledger;
@@ -34,7 +34,14 @@ impl Origin {
             self.judge.reached_origin(request.id);
             let behaviour = Behaviour::random(&mut self.random.lock(), self.faults_per_mille);
             match behaviour {
-                Behaviour::Late(time) => sleep(time).await,
+                Behaviour::Late(time) => {
+                    let begin = Instant::now();
+                    let has_ended = timeout(time, end.read_buf(&mut received)).await.is_ok();
+                    self.judge.check_wait(request.id, begin, self.patience);
+                    if has_ended {
+                        return Ok(());
+                    }
+                }
                 Behaviour::Dies => return Ok(()),
                 Behaviour::Hangs => {
                     let begin = Instant::now();

@@ -29,7 +29,7 @@ tls = "auto"
 redirect_to_https = false
 "#;
 
-/// So many connections are not few.
+/// From this number on, connections to an application are not few.
 const FEW: u32 = 4;
 
 impl Settings {

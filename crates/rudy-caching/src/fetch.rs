@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_cache::{Content, Decision, Exchange, Forward, NotStored, Policy, Stored, Verdict, is_error};
 use rudy_pipeline::pages;
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
-use rudy_runtime::blocking;
+use rudy_runtime::{blocking, is_planted};
 use rudy_service::{Body, Head, Response};
 use rudy_store::{Epoch, Object, SITE};
 
@@ -197,7 +197,11 @@ impl Fetch {
             let changed = self.change(object.clone(), stored.clone(), change.kept, epoch).await;
             // The response has the fields of the 304 (RFC 9111 §4.3.4), even if they cannot be stored: the object may have been
             // replaced, or another process stores.
-            newest.get_or_insert_with(|| changed.unwrap_or_else(|| Arc::new(object.with_stored(stored))));
+            newest.get_or_insert_with(|| match changed {
+                None if is_planted("fields of a 304 that are lost if they cannot be stored") => object,
+                None => Arc::new(object.with_stored(stored)),
+                Some(changed) => changed,
+            });
         }
         newest
     }

@@ -12,6 +12,7 @@ use rudy_cache::{CacheStatus, Content, HttpDate, Seconds, Verdict};
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::{PreparedHead, RequestHead};
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState, RequestState};
+use rudy_runtime::{is_planted, lose};
 use rudy_service::{Body, Client, Request, Response};
 use rudy_store::{self as store, Object};
 
@@ -88,6 +89,9 @@ pub(super) fn keep(
         return;
     }
     let slot = slot(host, target, request.headers().lines(KnownField::AcceptEncoding));
+    if is_planted("a prepared response that keeps a store") {
+        lose(shared.clone());
+    }
     PREPARED.with_borrow_mut(|slots| {
         slots.resize_with(SLOTS, || None);
         slots[slot] = Some(Prepared {

@@ -105,7 +105,11 @@ impl Cached {
     pub(crate) fn purge(&self, random: &mut fastrand::Rng) -> Purge {
         let item = self.ledger.item(random);
         let (by, item) = match random.u32(..5) {
-            0 => (PurgedBy::Prefix("http://site.test/cached/".to_owned()), None),
+            // Both mean the same (RFC 3986 §6.2).
+            0 => {
+                let prefix = ["http://site.test/cached/", "http://Site.TEST:80/cached/"][random.usize(..2)];
+                (PurgedBy::Prefix(prefix.to_owned()), None)
+            }
             1 | 2 => (PurgedBy::Tag(format!("item-{}", item.0)), Some(item)),
             _ => (PurgedBy::Url(format!("http://site.test/cached/{}", item.0)), Some(item)),
         };

@@ -8,11 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use rudy_net::transport::{PeerClose, Transport, Wire};
 use rudy_service::{LocalAddress, LocalAddressCache};
 use rudy_socket::close::CloseMode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::sleep;
 
 use super::pipe::{Connection, Side};
 
@@ -55,6 +57,17 @@ impl End {
     /// Makes the drop send a reset.
     pub fn reset_on_close(&self) {
         self.resets.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the direction from this end, and resets the connection after a pause, the one that has the end then.
+    pub(crate) fn end_and_reset(&self, pause: Duration) -> impl Future<Output = ()> + use<> {
+        let (connection, side) = (self.connection.clone(), self.side);
+        async move {
+            // Fails if the other end is gone.
+            let _ = connection.stop_writing(side);
+            sleep(pause).await;
+            connection.close(side, true);
+        }
     }
 
     fn poll_read_into(&self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

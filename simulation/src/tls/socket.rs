@@ -36,9 +36,14 @@ impl Socket {
 
     /// Makes the drop send a reset.
     pub(crate) fn reset_on_close(&self) {
+        self.end().reset_on_close();
+    }
+
+    /// Returns the end of the connection below TLS.
+    pub(crate) fn end(&self) -> &End {
         match self {
-            Self::Plain(end) => end.reset_on_close(),
-            Self::Secure(stream) => stream.get_ref().0.reset_on_close(),
+            Self::Plain(end) => end,
+            Self::Secure(stream) => stream.get_ref().0,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rudy_runtime::{is_planted, lose};
 use rudy_service::{Peer, Service};
 use rudy_socket::close::close_listener;
 use rustix::io::Errno;
@@ -144,6 +145,9 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
         }
         if self.owns_socket.load(Ordering::Acquire) {
             self.drain().await;
+            if is_planted("a port that a closed listener keeps") {
+                return lose(self.listener);
+            }
             self.listener.close();
         }
     }

@@ -42,7 +42,7 @@ struct Keeper {
     shared: Arc<Shared>,
     attempts: Attempts,
     /// When the authority wants the certificate to be renewed.
-    window: Option<Asked>,
+    window: Option<Advice>,
     /// The point in the time of renewal, from 0 to 1.
     share: f64,
     /// When the next renewal may be, whatever the authority says.
@@ -50,7 +50,7 @@ struct Keeper {
 }
 
 /// What an authority has said about a certificate.
-struct Asked {
+struct Advice {
     window: RenewalWindow,
     at: SystemTime,
     /// The end of the certificate. Another process may have renewed it since, and the window is not that of the new one.
@@ -90,15 +90,15 @@ impl Keeper {
     async fn due(&mut self, certificate: &Certificate) -> SystemTime {
         let now = clock::utc();
         let not_after = certificate.not_after;
-        let is_of_this = |asked: &Asked| asked.not_after == not_after;
-        self.window = self.window.take().filter(|asked| {
-            is_of_this(asked) || is_planted("a time of renewal that is that of another certificate")
+        let is_of_this = |advice: &Advice| advice.not_after == not_after;
+        self.window = self.window.take().filter(|advice| {
+            is_of_this(advice) || is_planted("a time of renewal that is that of another certificate")
         });
         let is_current =
-            |asked: &Asked| now.duration_since(asked.at).is_ok_and(|age| age < asked.window.valid_for);
+            |advice: &Advice| now.duration_since(advice.at).is_ok_and(|age| age < advice.window.valid_for);
         if !self.window.as_ref().is_some_and(is_current) {
             match self.ask_for_window(certificate).await {
-                Ok(window) => self.window = window.map(|window| Asked { window, at: now, not_after }),
+                Ok(window) => self.window = window.map(|window| Advice { window, at: now, not_after }),
                 // Two thirds of the validity, or the last window, are good enough.
                 Err(failure) => self.shared.errors.recurring_error(
                     ("cannot ask when to renew a certificate", &*self.name),
@@ -106,7 +106,7 @@ impl Keeper {
                 ),
             }
         }
-        let window = self.window.as_ref().map(|asked| &asked.window);
+        let window = self.window.as_ref().map(|advice| &advice.window);
         if is_planted("a certificate that expires before it is renewed") {
             return not_after;
         }

@@ -9,6 +9,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::StatusCode;
 use rudy_http::h1::{Event, Phase, Timeout};
 use rudy_message::{BodyLength, DateLine, Rejection, RequestHead};
+use rudy_runtime::is_planted;
 use rudy_service::{Body, EndReason, GATHERED_BYTES, Reply, RequestBody, Response, ServiceSource};
 use tokio::io::ReadBuf;
 
@@ -105,6 +106,14 @@ impl<S: ServiceSource> Http1<S> {
                     // Handling a request has loaded it already.
                     if !is_service_loaded {
                         drop(self.connection.load_service());
+                    }
+                    if is_service_loaded
+                        && self.machine.phase() == Phase::Idle
+                        && is_planted("an empty line that extends a timeout")
+                    {
+                        let deadline = now + self.connection.info.limits.http.idle_timeout;
+                        self.connection.timer.set(Some(deadline), cx.waker());
+                        return Poll::Pending;
                     }
                     return self.wait_for_request(cx, now, date, out);
                 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use rudy_runtime::is_planted;
 use rudy_service::{EndReason, ServiceSource};
 
 use super::{Fault, Http2};
@@ -47,7 +48,9 @@ impl Http2 {
             }
             self.half_closed = Some(now);
         }
-        if self.streams.is_paused() || self.half_closed.is_some() {
+        let is_half_closed =
+            self.half_closed.is_some() && !is_planted("a client of HTTP/2 that is gone after its end");
+        if self.streams.is_paused() || is_half_closed {
             // Nothing is read, so that nothing else finds out that the client has disconnected.
             if connection.io.peer_close() == PeerClose::Both {
                 return Err(EndReason::PeerGone.into());
