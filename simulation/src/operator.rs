@@ -12,10 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::cached::Cached;
+use crate::content::content;
 use crate::disk::{Death, DiskConditions};
 use crate::judge::{Judge, Kind};
 use crate::network::SimNetwork;
 use crate::process::Process;
+use crate::request;
 use crate::settings::Settings;
 use crate::tls::authority::{Authority, ISSUER, Reached};
 use crate::trace::Trace;
@@ -131,6 +133,12 @@ impl Operator {
     /// Starts the server.
     pub(crate) async fn start(&mut self) {
         fs::write(self.folder.join("authority.pem"), ISSUER.pem()).expect("the folder is this run's");
+        let files = self.folder.join("files");
+        fs::create_dir(&files).expect("the folder is this run's");
+        for file in request::files() {
+            fs::write(files.join(file.path()), content(file.number, 0, file.length))
+                .expect("the folder is this run's");
+        }
         let text = self.settings().text(&self.folder);
         self.write(&text);
         self.current = self.start_process(Vec::new()).await;

@@ -41,6 +41,8 @@ pub enum Route {
     FastCgi,
     /// HTTP/1.1 behind the response cache.
     Cached,
+    /// No application: files.
+    Files,
 }
 
 impl Route {
@@ -54,6 +56,7 @@ impl Route {
             Self::Http2 => "/http2/",
             Self::FastCgi => "/fastcgi/",
             Self::Cached => "/cached/",
+            Self::Files => "/files/",
         }
     }
 }
@@ -69,8 +72,18 @@ pub(crate) struct Request {
     pub(crate) upload: usize,
 }
 
+/// Returns the files.
+pub(crate) fn files() -> [Resource; 6] {
+    [0, 1, 1_000, 16_384, 70_000, 600_000].map(|length| Resource { number: 7, length, is_chunked: false })
+}
+
 impl Request {
     pub(crate) fn random(random: &mut fastrand::Rng, id: u64) -> Self {
+        if random.u32(..8) == 0 {
+            let resource = random.choice(files()).expect("there are files");
+            let method = if random.u32(..4) == 0 { "HEAD" } else { "GET" };
+            return Self { id, method, route: Route::Files, resource, upload: 0 };
+        }
         let length = match random.u32(..10) {
             0 => 0,
             1..7 => random.usize(1..2_000),

@@ -88,6 +88,10 @@ request_buffering = "{buffering}"
 response_timeout = "10s"
 
 [[site.route]]
+path = "/files/*"
+files = {{ root = "{folder}/files" }}
+
+[[site.route]]
 path = "/cached/*"
 cache = true
 [site.route.proxy]
