@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, spli
 use tokio::time::{sleep, timeout};
 
 use crate::client::{Client, PATIENCE};
-use crate::judge::Excuse;
+use crate::request::Route;
 use crate::tls::Socket;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -97,8 +97,10 @@ impl Attacker {
         self.0.trace.tell(&format!("{}: attacks with {attack:?}", self.0.name));
         self.0.judge.begins(self.0.first_id, true);
         self.0.judge.count(|counts| counts.disturbances += 1);
-        if attack == Attack::Hoard {
-            self.0.judge.excuse(Excuse::Occupied);
+        match attack {
+            Attack::Hoard | Attack::TinyData => self.0.judge.occupies(Route::Http2),
+            Attack::ZeroWindow | Attack::Deaf => self.0.judge.occupies(Route::Http1),
+            _ => {}
         }
         let name = self.0.name.clone();
         // A slow network joins packets, so that there are fewer.

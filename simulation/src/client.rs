@@ -111,7 +111,7 @@ impl Client {
         self.judge.count(|counts| counts.broken += 1);
         if is_about_certificate(error) {
             self.judge.check_certificate(begin, error);
-        } else if !is_excused && !self.judge.is_excused(begin) {
+        } else if !is_excused && !self.judge.is_excused(begin, Some(request.route)) {
             self.judge.fault(format!("request {} has no response: {error}", request.id));
         }
     }
@@ -224,12 +224,8 @@ impl Client {
         };
         let is_of_origin = status == 200;
         let of = field("x-request");
-        self.judge.check_head(
-            request.id,
-            status,
-            of.as_deref(),
-            (behaviour == Behaviour::Follows).then_some(begin),
-        );
+        let follows_since = (behaviour == Behaviour::Follows).then_some(begin);
+        self.judge.check_head(*request, status, of.as_deref(), follows_since);
         let length = field("content-length").and_then(|length| length.parse::<usize>().ok());
         let body = if request.method == "HEAD" {
             Some(0)

@@ -167,6 +167,9 @@ impl Http2Client {
         let scheme = if self.0.tls.is_some() { "https" } else { "http" };
         self.0.trace.tell(&format!("{client}: {request}, {behaviour:?}"));
         judge.begins(id, request.is_repeatable());
+        if !follows || matches!(behaviour, Behaviour::UploadsSlowly(_) | Behaviour::ReadsLate(_)) {
+            judge.occupies(request.route);
+        }
         let follows_since = follows.then(Instant::now).filter(|_| behaviour == Behaviour::Follows);
         let is_carried = follows;
         Stream { client, judge, request, behaviour, scheme, is_carried, follows_since, part, delay }
@@ -236,7 +239,10 @@ impl Stream {
                 || error.is_go_away() && error.reason() == Some(Reason::NO_ERROR));
         if is_refused {
             self.judge.refused(id);
-        } else if self.follows_since.is_some_and(|begin| !self.judge.is_excused(begin)) {
+        } else if self
+            .follows_since
+            .is_some_and(|begin| !self.judge.is_excused(begin, Some(self.request.route)))
+        {
             self.judge.fault(format!("request {id} has no response: {error}"));
         }
     }
@@ -274,7 +280,7 @@ impl Stream {
         let Request { id, resource, .. } = self.request;
         let status = response.status().as_u16();
         let of = response.headers().get("x-request").and_then(|of| of.to_str().ok());
-        self.judge.check_head(id, status, of, self.follows_since);
+        self.judge.check_head(self.request, status, of, self.follows_since);
         let mut body = response.into_body();
         let mut received = 0;
         while let Some(bytes) = body.data().await {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::content::byte;
-use crate::request::Resource;
+use crate::request::{Request, Resource, Route};
 use crate::tls::ORDER_TIME;
 use crate::trace::Trace;
 
@@ -33,6 +33,9 @@ struct State {
     repeatable: BTreeMap<u64, bool>,
     counts: Counts,
     excuses: BTreeSet<Excuse>,
+    /// The routes whose connections to applications slow clients occupy, if they are few.
+    occupied: BTreeSet<Route>,
+    are_connections_few: bool,
     kinds: BTreeSet<Kind>,
     /// When the server was down: it is since the last time if that has no end.
     down: Vec<(Instant, Option<Instant>)>,
@@ -43,12 +46,8 @@ struct State {
 pub enum Excuse {
     /// Connections break.
     Network,
-    /// Applications misbehave.
-    Origin,
-    /// Names of applications cannot be resolved, so that there is no address yet.
-    Names,
-    /// A client occupies the connections to applications, with uploads that it does not end.
-    Occupied,
+    /// Requests for an application fail: it misbehaves, or has no address yet.
+    Application(Route),
     /// The authority that signs certificates misbehaves: only an excuse for a certificate.
     Authority,
 }
@@ -129,6 +128,16 @@ impl Judge {
         self.state.lock().excuses.insert(excuse);
     }
 
+    /// A slow client occupies connections to applications. If they are few, requests of others wait without success.
+    pub fn occupies(&self, route: Route) {
+        self.state.lock().occupied.insert(route);
+    }
+
+    /// A configuration permits few connections to each application.
+    pub fn permits_few_connections(&self) {
+        self.state.lock().are_connections_few = true;
+    }
+
     /// The server is stopped or killed now.
     pub fn goes_down(&self) {
         self.state.lock().down.push((Instant::now(), None));
@@ -141,19 +150,26 @@ impl Judge {
         }
     }
 
-    /// Returns whether something may have gone wrong in an exchange that began at this time and ends now.
+    /// Returns whether something may have gone wrong in an exchange, with an application if it is known, that began at this time and ends
+    /// now.
     #[must_use]
-    pub fn is_excused(&self, begin: Instant) -> bool {
+    pub fn is_excused(&self, begin: Instant, route: Option<Route>) -> bool {
         let state = self.state.lock();
         let was_down = state.down.iter().any(|(_, end)| end.is_none_or(|end| end >= begin));
-        was_down || state.excuses.iter().any(|excuse| *excuse != Excuse::Authority)
+        let concerns = |excuse: &Excuse| match excuse {
+            Excuse::Network => true,
+            Excuse::Application(of) => route == Some(*of),
+            Excuse::Authority => false,
+        };
+        let is_occupied = state.are_connections_few && route.is_some_and(|of| state.occupied.contains(&of));
+        was_down || is_occupied || state.excuses.iter().any(concerns)
     }
 
     /// A client has received a certificate that is not valid, or none, on a connection that began at this time.
     pub fn check_certificate(&self, begin: Instant, error: &dyn Debug) {
         let has_failed = self.state.lock().excuses.contains(&Excuse::Authority);
         let before = begin.checked_sub(ORDER_TIME).unwrap_or(begin);
-        if !has_failed && !self.is_excused(before) {
+        if !has_failed && !self.is_excused(before, None) {
             self.fault(format!("a client got no valid certificate: {error:?}"));
         }
     }
@@ -210,12 +226,18 @@ impl Judge {
 
     /// A client has received the head of a response, with the id of the request that an application responded to. One that follows the
     /// protocol since a time gets a response of an application, or an error that shows that there is none.
-    pub fn check_head(&self, id: u64, status: u16, of: Option<&str>, follows_since: Option<Instant>) {
+    pub(crate) fn check_head(
+        &self,
+        Request { id, route, .. }: Request,
+        status: u16,
+        of: Option<&str>,
+        follows_since: Option<Instant>,
+    ) {
         if status == 200 && of != Some(&id.to_string()) {
             self.fault(format!("request {id} got the response of {of:?}"));
         }
         let Some(begin) = follows_since.filter(|_| status != 200) else { return };
-        if !(matches!(status, 502..=504) && self.is_excused(begin)) {
+        if !(matches!(status, 502..=504) && self.is_excused(begin, Some(route))) {
             self.fault(format!("request {id} got status {status}"));
         }
     }

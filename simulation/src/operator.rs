@@ -140,7 +140,11 @@ impl Operator {
     }
 
     fn settings(&mut self) -> Settings {
-        Settings::random(&mut self.random, self.authority.is_some())
+        let settings = Settings::random(&mut self.random, self.authority.is_some());
+        if settings.has_few_connections() {
+            self.judge.permits_few_connections();
+        }
+        settings
     }
 
     fn pause(&mut self) -> Duration {

@@ -11,8 +11,8 @@ use crate::behaviour::Behaviour;
 use crate::cached::Ledger;
 use crate::content::content;
 use crate::judge::Judge;
-use crate::network::End;
 use crate::request::Resource;
+use crate::tls::Socket;
 
 /// An application.
 pub(crate) struct Origin {
@@ -28,7 +28,7 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Serves a connection.
-    pub(crate) async fn serve(self: Arc<Self>, mut end: End) -> io::Result<()> {
+    pub(crate) async fn serve(self: Arc<Self>, mut end: Socket) -> io::Result<()> {
         let mut received = Vec::new();
         while let Some(request) = read_request(&mut end, &mut received).await? {
             self.judge.reached_origin(request.id);
@@ -73,10 +73,11 @@ impl Origin {
         Ok(())
     }
 
-    async fn write_in_pieces(&self, end: &mut End, bytes: &[u8], behaviour: Behaviour) -> io::Result<()> {
+    async fn write_in_pieces(&self, end: &mut Socket, bytes: &[u8], behaviour: Behaviour) -> io::Result<()> {
         let pieces = 1 + self.random.lock().usize(..3);
         for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
             end.write_all(piece).await?;
+            end.flush().await?;
             if let Behaviour::Pauses(time) = behaviour {
                 sleep(time).await;
             }
@@ -95,7 +96,7 @@ pub(crate) struct Received {
 }
 
 /// Reads the next request with its body; `None` at the end.
-async fn read_request(end: &mut End, received: &mut Vec<u8>) -> io::Result<Option<Received>> {
+async fn read_request(end: &mut Socket, received: &mut Vec<u8>) -> io::Result<Option<Received>> {
     let head_end = loop {
         if let Some(at) = received.windows(4).position(|window| window == b"\r\n\r\n") {
             break at + 4;

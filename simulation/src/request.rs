@@ -31,15 +31,21 @@ impl Resource {
 }
 
 /// A route of the server: the protocol of its applications.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Route {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Route {
+    /// HTTP/1.1, with TLS or without.
     Http1,
+    /// HTTP/2 without TLS.
     Http2,
+    /// FastCGI.
     FastCgi,
+    /// HTTP/1.1 behind the response cache.
+    Cached,
 }
 
 impl Route {
-    pub(crate) const ALL: [Self; 3] = [Self::Http1, Self::Http2, Self::FastCgi];
+    /// Those that are not cached.
+    pub(crate) const PASSED_ON: [Self; 3] = [Self::Http1, Self::Http2, Self::FastCgi];
 
     /// Returns the path that its requests begin with.
     pub(crate) fn prefix(self) -> &'static str {
@@ -47,6 +53,7 @@ impl Route {
             Self::Http1 => "/origin/",
             Self::Http2 => "/http2/",
             Self::FastCgi => "/fastcgi/",
+            Self::Cached => "/cached/",
         }
     }
 }
@@ -76,7 +83,7 @@ impl Request {
             1 | 2 => ("POST", random.usize(..100_000)),
             _ => ("GET", 0),
         };
-        let route = Route::ALL[random.usize(..Route::ALL.len())];
+        let route = Route::PASSED_ON[random.usize(..Route::PASSED_ON.len())];
         Self { id, method, route, resource, upload }
     }
 

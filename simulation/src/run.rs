@@ -19,6 +19,7 @@ use crate::http2_client::Http2Client;
 use crate::judge::{Counts, Excuse, Judge, Kind};
 use crate::network::{Conditions, SimNetwork};
 use crate::operator::{Action, Operator};
+use crate::request::Route;
 use crate::shrink::Reduction;
 use crate::tls::authority::Authority;
 use crate::tls::{WallClock, client_config};
@@ -108,7 +109,7 @@ impl<'f> World<'f> {
         let trace = Arc::new(Trace::new(keeps_story));
         let mut conditions = Conditions {
             delay_us: (10, *[100, 5_000, 80_000].get(random.usize(..3)).unwrap_or(&100)),
-            broken_per_mille: if random.bool() { 0 } else { 50 },
+            broken_per_mille: if random.u32(..3) > 0 { 0 } else { 50 },
             buffer_bytes: 1 << random.u32(12..20),
             is_choppy: random.bool(),
             descriptors: 1000,
@@ -141,7 +142,7 @@ impl<'f> World<'f> {
             self.judge.excuse(Excuse::Network);
         }
         if network.conditions.failed_lookups_per_mille > 0 {
-            self.judge.excuse(Excuse::Names);
+            self.judge.excuse(Excuse::Application(Route::Http1));
         }
         let parts = (network, &self.judge, &self.ledger);
         applications::start(parts, &mut self.random, self.reduction);

@@ -29,10 +29,13 @@ tls = "auto"
 redirect_to_https = false
 "#;
 
+/// From this number on, connections to an application are not few.
+const FEW: u32 = 4;
+
 impl Settings {
     pub(crate) fn random(random: &mut fastrand::Rng, has_tls: bool) -> Self {
         Self {
-            connections: if random.bool() { random.u32(1..4) } else { 100 },
+            connections: if random.bool() { random.u32(1..FEW) } else { 100 },
             requests_per_connection: random.u32(3..50),
             idle_timeout_s: random.u32(1..60),
             has_name: random.bool(),
@@ -44,6 +47,11 @@ impl Settings {
             asks_applications: random.bool(),
             has_tls,
         }
+    }
+
+    /// Whether slow clients can occupy all connections to an application.
+    pub(crate) fn has_few_connections(&self) -> bool {
+        self.connections < FEW
     }
 
     /// Returns the text of the file.
@@ -74,6 +82,7 @@ idle_timeout = "{idle_timeout_s}s"
 path = "/origin/*"
 [site.route.proxy]
 upstreams = [{upstreams}]
+{trusted}
 connections = {connections}
 request_buffering = "{buffering}"
 response_timeout = "10s"
@@ -108,10 +117,15 @@ memory = "{cache_memory}"
 "#,
             folder = folder.display(),
             version = self.head_comes_from,
-            upstreams = if self.has_name {
-                r#""http://origin.test:80""#
+            upstreams = match (self.has_name, self.has_tls) {
+                (true, true) => r#""https://origin.test:443""#,
+                (true, false) => r#""http://origin.test:80""#,
+                (false, _) => r#""http://10.0.1.1:80", "http://10.0.1.2:80""#,
+            },
+            trusted = if self.has_name && self.has_tls {
+                format!("trusted_certificates = \"{}/authority.pem\"", folder.display())
             } else {
-                r#""http://10.0.1.1:80", "http://10.0.1.2:80""#
+                String::new()
             },
             fastcgi_connections =
                 if *asks_applications { String::new() } else { format!("connections = {connections}") },

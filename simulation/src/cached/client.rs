@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Item;
 use super::ledger::{Answer, Head, Ledger};
 use crate::client::{Client, PATIENCE};
+use crate::request::Route;
 use crate::tls::Socket;
 
 /// A client of cached items.
@@ -65,7 +66,7 @@ impl CachedClient {
     /// Something other than success came. The disk of the cache is no reason for it.
     fn fails(&self, request: &Request, why: &str, begin: Instant, is_expected: bool) {
         self.client.trace.tell(&format!("{}: request {}: {why}", self.client.name, request.id));
-        if !is_expected && !self.client.judge.is_excused(begin) {
+        if !is_expected && !self.client.judge.is_excused(begin, Some(Route::Cached)) {
             self.client.judge.fault(format!("request {} for {:?}: {why}", request.id, request.item));
         }
     }

@@ -59,7 +59,7 @@ impl End {
         self.resets.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the direction from this end, and resets the connection after a pause, also if the end is in use elsewhere.
+    /// Ends the direction from this end, and resets the connection after a pause, also if the end is dropped before.
     pub(crate) fn end_and_reset(&self, pause: Duration) -> impl Future<Output = ()> + use<> {
         let (connection, side) = (self.connection.clone(), self.side);
         async move {

@@ -13,11 +13,12 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, IsCa, KeyPair,
-    PKCS_ED25519, SerialNumber,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, IsCa, KeyIdMethod,
+    KeyPair, PKCS_ED25519, SerialNumber,
 };
 use rudy_acme::{Exchange, Exchanged};
 use rustls::ClientConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -39,9 +40,19 @@ const HANG: Duration = Duration::from_mins(1);
 pub(crate) static ISSUER: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
     let key = KeyPair::generate_for(&PKCS_ED25519).expect("random bytes");
     let mut parameters = CertificateParams::new(Vec::new()).expect("no names");
+    parameters.key_identifier_method = KeyIdMethod::PreSpecified(b"the key of the model".to_vec());
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(parameters, key).expect("a certificate of its own")
 });
+
+/// Returns a key and a certificate that is valid for a long time.
+pub(super) fn signed(name: &str) -> (PrivateKeyDer<'static>, CertificateDer<'static>) {
+    let key = KeyPair::generate().expect("random bytes");
+    let mut parameters = CertificateParams::new([name.to_owned()]).expect("a name");
+    parameters.serial_number = Some(SerialNumber::from(1));
+    let certificate = parameters.signed_by(&key, &ISSUER).expect("a key of the model");
+    (PrivatePkcs8KeyDer::from(key.serialize_der()).into(), certificate.into())
+}
 
 /// An authority.
 pub(crate) struct Authority {
@@ -61,7 +72,7 @@ pub(crate) struct State {
     /// The thumbprints of the keys of the accounts.
     accounts: Vec<String>,
     orders: Vec<Order>,
-    /// When a certificate was fetched last, and for how long it is valid.
+    /// When a certificate was fetched last, from when on it is valid, and for how long.
     fetched: Option<(Instant, SystemTime, Duration)>,
 }
 
@@ -70,7 +81,8 @@ struct Order {
     status: &'static str,
     /// The certificate that it replaces.
     replaces: Value,
-    certificate: Option<String>,
+    /// What was signed: the certificate, from when on it is valid, and for how long.
+    certificate: Option<(String, SystemTime, Duration)>,
 }
 
 /// Why an authority refuses a request (RFC 8555 §6.7).
@@ -207,7 +219,7 @@ impl Authority {
         drop(state);
         if let Some((fetched, _, lifetime)) = fetched
             && fetched.elapsed() < lifetime / 3
-            && !self.judge.is_excused(fetched)
+            && !self.judge.is_excused(fetched, None)
         {
             self.judge.fault(format!("a certificate was ordered {:?} after the last one", fetched.elapsed()));
         }
@@ -280,7 +292,8 @@ impl Authority {
         // Of one length, whatever the number.
         request.params.serial_number = Some(SerialNumber::from(0x4000_0000 + number as u64));
         request.params.use_authority_key_identifier_extension = true;
-        order.certificate = Some(request.signed_by(&ISSUER).map_err(|_| invalid())?.pem());
+        let certificate = request.signed_by(&ISSUER).map_err(|_| invalid())?;
+        order.certificate = Some((certificate.pem(), now, lifetime));
         order.status = "valid";
         drop(state);
         self.order(number)
@@ -289,9 +302,8 @@ impl Authority {
     fn certificate(&self, number: usize) -> Answer {
         let mut state = self.state.lock();
         let order = state.orders.get(number).ok_or_else(Problem::unknown)?;
-        let certificate = order.certificate.clone().ok_or_else(Problem::unknown)?;
-        let fetched = (Instant::now(), self.clock.now(), state.lifetime);
-        if state.fetched.replace(fetched).is_some() {
+        let (certificate, since, lifetime) = order.certificate.clone().ok_or_else(Problem::unknown)?;
+        if state.fetched.replace((Instant::now(), since, lifetime)).is_some() {
             self.judge.happens(Kind::Expiry);
         }
         Ok((Value::String(certificate), String::new()))

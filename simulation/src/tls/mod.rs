@@ -10,11 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::time::Instant;
 
 pub(crate) use self::socket::Socket;
-use crate::tls::authority::ISSUER;
+use crate::tls::authority::{ISSUER, signed};
+
+/// The name of the applications behind HTTP/1.1.
+pub(crate) const ORIGIN: &str = "origin.test";
 
 /// The name of the site.
 pub(crate) const SITE: &str = "site.test";
@@ -56,6 +59,18 @@ pub(crate) fn client_config(clock: WallClock, protocol: &str) -> Arc<ClientConfi
     let mut config = builder.with_root_certificates(ROOTS.clone()).with_no_client_auth();
     config.alpn_protocols = vec![protocol.into()];
     Arc::new(config)
+}
+
+/// Returns the settings of applications.
+pub(crate) fn server_config() -> Arc<ServerConfig> {
+    static CONFIG: LazyLock<Arc<ServerConfig>> = LazyLock::new(|| {
+        let (key, certificate) = signed(ORIGIN);
+        let builder = ServerConfig::builder_with_provider(signatures::provider());
+        let builder = builder.with_safe_default_protocol_versions().expect("versions of the library");
+        let config = builder.with_no_client_auth().with_single_cert(vec![certificate], key);
+        Arc::new(config.expect("a key of the model"))
+    });
+    CONFIG.clone()
 }
 
 /// How long after its start the server may be without a certificate that is valid: it orders one, or reads that of another process.

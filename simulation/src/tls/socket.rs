@@ -1,15 +1,14 @@
-//! A connection of a client, with TLS or without.
+//! A connection of a client or an application, with TLS or without.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::SITE;
 use crate::network::End;
@@ -26,7 +25,13 @@ impl Socket {
         let Some(config) = config else { return Ok(Self::Plain(end)) };
         let name = ServerName::try_from(SITE).expect("a name");
         let stream = TlsConnector::from(config.clone()).connect(name, end).await?;
-        Ok(Self::Secure(Box::new(stream)))
+        Ok(Self::Secure(Box::new(stream.into())))
+    }
+
+    /// Makes the handshake of a server.
+    pub(crate) async fn accept(end: End, config: Arc<ServerConfig>) -> io::Result<Self> {
+        let stream = TlsAcceptor::from(config).accept(end).await?;
+        Ok(Self::Secure(Box::new(stream.into())))
     }
 
     /// Makes the drop send a reset.

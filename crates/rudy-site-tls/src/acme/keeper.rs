@@ -41,12 +41,20 @@ struct Keeper {
     kinds: Vec<ChallengeKind>,
     shared: Arc<Shared>,
     attempts: Attempts,
-    /// When the authority wants the certificate to be renewed; and when it was asked.
-    window: Option<(RenewalWindow, SystemTime)>,
+    /// When the authority wants the certificate to be renewed.
+    window: Option<Advice>,
     /// The point in the time of renewal, from 0 to 1.
     share: f64,
     /// When the next renewal may be, whatever the authority says.
     earliest: SystemTime,
+}
+
+/// What an authority has said about a certificate.
+struct Advice {
+    window: RenewalWindow,
+    at: SystemTime,
+    /// The end of the certificate. Another process may have renewed it since, and the window is not that of the new one.
+    not_after: SystemTime,
 }
 
 impl Keeper {
@@ -81,12 +89,16 @@ impl Keeper {
     /// Returns when to renew a certificate.
     async fn due(&mut self, certificate: &Certificate) -> SystemTime {
         let now = clock::utc();
-        let is_current = |(window, since): &(RenewalWindow, SystemTime)| {
-            now.duration_since(*since).is_ok_and(|age| age < window.valid_for)
-        };
+        let not_after = certificate.not_after;
+        let is_of_this = |advice: &Advice| advice.not_after == not_after;
+        self.window = self.window.take().filter(|advice| {
+            is_of_this(advice) || is_planted("a time of renewal that is that of another certificate")
+        });
+        let is_current =
+            |advice: &Advice| now.duration_since(advice.at).is_ok_and(|age| age < advice.window.valid_for);
         if !self.window.as_ref().is_some_and(is_current) {
             match self.ask_for_window(certificate).await {
-                Ok(window) => self.window = window.map(|window| (window, now)),
+                Ok(window) => self.window = window.map(|window| Advice { window, at: now, not_after }),
                 // Two thirds of the validity, or the last window, are good enough.
                 Err(failure) => self.shared.errors.recurring_error(
                     ("cannot ask when to renew a certificate", &*self.name),
@@ -94,11 +106,11 @@ impl Keeper {
                 ),
             }
         }
-        let window = self.window.as_ref().map(|(window, _)| window);
+        let window = self.window.as_ref().map(|advice| &advice.window);
         if is_planted("a certificate that expires before it is renewed") {
-            return certificate.not_after;
+            return not_after;
         }
-        renewal_time(certificate.not_before, certificate.not_after, window, self.share).max(self.earliest)
+        renewal_time(certificate.not_before, not_after, window, self.share).max(self.earliest)
     }
 
     async fn ask_for_window(&self, certificate: &Certificate) -> Result<Option<RenewalWindow>, Failure> {
