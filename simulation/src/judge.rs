@@ -167,11 +167,15 @@ impl Judge {
 
     /// A client has received a certificate that is not valid, or none, on a connection that began at this time.
     pub fn check_certificate(&self, begin: Instant, error: &dyn Debug) {
-        let has_failed = self.state.lock().excuses.contains(&Excuse::Authority);
         let before = begin.checked_sub(ORDER_TIME).unwrap_or(begin);
-        if !has_failed && !self.is_excused(before, None) {
+        if !self.is_certificate_excused(before) {
             self.fault(format!("a client got no valid certificate: {error:?}"));
         }
+    }
+
+    /// Returns whether the server may not have got a certificate since this time.
+    pub fn is_certificate_excused(&self, since: Instant) -> bool {
+        self.state.lock().excuses.contains(&Excuse::Authority) || self.is_excused(since, None)
     }
 
     /// Returns the faults.

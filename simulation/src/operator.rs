@@ -297,6 +297,7 @@ impl Operator {
         new.server.take_ownership();
         self.current = Some(new);
         let (judge, network, ledger) = (self.judge.clone(), self.network, self.cached.ledger.clone());
+        let authority = self.authority.clone();
         ledger.begin_takeover();
         self.retiring.spawn(async move {
             sleep(TAKEOVER_PERIOD).await;
@@ -304,6 +305,9 @@ impl Operator {
                 judge.fault(format!("requests were not finished {GRACE:?} after an upgrade"));
             }
             ledger.end_takeover();
+            if let Some(authority) = authority {
+                authority.process_ended();
+            }
         });
     }
 

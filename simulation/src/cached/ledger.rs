@@ -176,6 +176,11 @@ impl Ledger {
         self.forget_changes();
     }
 
+    /// Whether one process replaces another one.
+    pub(super) fn is_takeover(&self) -> bool {
+        self.state.lock().takeovers > 0
+    }
+
     /// The replaced process has ended.
     pub(crate) fn end_takeover(&self) {
         self.state.lock().takeovers -= 1;
@@ -190,8 +195,8 @@ impl Ledger {
         }
     }
 
-    /// Removals because of changes, unlike purges, may be lost: they are not synced to the disk. A store without the lock of the folder
-    /// only remembers them itself, and a reload can replace it.
+    /// Removals because of changes, unlike purges, may be lost: they are not synced to the disk. A process without the lock of the folder
+    /// only remembers them itself.
     pub(crate) fn forget_changes(&self) {
         let now = self.now();
         let mut state = self.state.lock();
@@ -201,6 +206,10 @@ impl Ledger {
 
     pub(super) fn tell(&self, text: &str) {
         self.trace.tell(text);
+    }
+
+    pub(super) fn fault(&self, text: String) {
+        self.judge.fault(text);
     }
 
     fn fetch(&self, head: &Head) -> Option<Fetch> {

@@ -120,8 +120,10 @@ impl Cached {
     /// Notes the result of a purge. One that has failed may have had its effect or not.
     pub(crate) fn purged(&self, purge: &Purge, result: &Result<(), String>) {
         self.ledger.tell(&format!("operator: {:?}: {result:?}", purge.request));
-        if result.is_ok() {
-            self.ledger.purged(purge.item, purge.begun);
+        match result {
+            Ok(()) => self.ledger.purged(purge.item, purge.begun),
+            Err(_) if self.ledger.is_takeover() || !self.disk.faults().is_empty() => {}
+            Err(why) => self.ledger.fault(format!("a purge has failed: {why}")),
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct State {
     pub(crate) random: fastrand::Rng,
     /// How often it does not do what a request asks for, of 1,000.
     pub(crate) faults_per_mille: u32,
+    /// Whether it says when to renew a certificate.
+    has_opinion: bool,
     /// How long its certificates are valid.
     pub(crate) lifetime: Duration,
     /// The thumbprints of the keys of the accounts.
@@ -74,10 +76,13 @@ pub(crate) struct State {
     orders: Vec<Order>,
     /// When a certificate was fetched last, from when on it is valid, and for how long.
     fetched: Option<(Instant, SystemTime, Duration)>,
+    /// When a process ended last, and with it an order that it may have had.
+    process_ended: Option<Instant>,
 }
 
 struct Order {
     account: usize,
+    created: Instant,
     status: &'static str,
     /// The certificate that it replaces.
     replaces: Value,
@@ -106,11 +111,13 @@ impl Authority {
         }
         let state = State {
             faults_per_mille: if is_right { 0 } else { 200 },
+            has_opinion: random.bool(),
             lifetime: Duration::from_secs(random.u64(120..600)),
             random,
             accounts: Vec::new(),
             orders: Vec::new(),
             fetched: None,
+            process_ended: None,
         };
         Arc::new(Self { network, judge, trace, clock, state: Mutex::new(state) })
     }
@@ -137,6 +144,11 @@ impl Authority {
         }
         // The server notices the end of the connection.
         sleep(Duration::from_secs(5)).await;
+    }
+
+    /// A process has ended after another one has replaced it.
+    pub(crate) fn process_ended(&self) {
+        self.state.lock().process_ended = Some(Instant::now());
     }
 
     /// From now on, it does what requests ask for, and its certificates last longer than the world.
@@ -185,7 +197,7 @@ impl Authority {
         let (what, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let order = number.parse().unwrap_or(usize::MAX);
         match what {
-            "directory" => Ok((directory(), String::new())),
+            "directory" => Ok((self.directory(), String::new())),
             "nonce" => Ok((Value::Null, String::new())),
             "account" => Ok(self.create_account(&Signed::new(body)?)),
             "order" if number.is_empty() => self.create_order(&Signed::new(body)?),
@@ -199,6 +211,15 @@ impl Authority {
         }
     }
 
+    fn directory(&self) -> Value {
+        json!({
+            "newNonce": format!("{URL}/nonce"),
+            "newAccount": format!("{URL}/account"),
+            "newOrder": format!("{URL}/order"),
+            "renewalInfo": self.state.lock().has_opinion.then(|| format!("{URL}/renewal")),
+        })
+    }
+
     fn create_account(&self, signed: &Signed) -> (Value, String) {
         let key = &signed.protected["jwk"];
         let thumbprint = format!(r#"{{"crv":"P-256","kty":"EC","x":{},"y":{}}}"#, key["x"], key["y"]);
@@ -207,23 +228,41 @@ impl Authority {
         (json!({ "status": "valid" }), format!("{URL}/account/{}", accounts.len() - 1))
     }
 
-    /// Creates an order. The server orders in time, and not twice: a certificate that it got a moment ago is one that it uses.
+    /// Creates an order.
     fn create_order(&self, signed: &Signed) -> Answer {
         let account = signed.protected["kid"].as_str().and_then(|kid| kid.rsplit('/').next()?.parse().ok());
         let account = account.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "accountDoesNotExist"))?;
         let mut state = self.state.lock();
-        let fetched = state.fetched;
+        let (fetched, last) = (state.fetched, state.orders.last());
+        let is_open = |last: &&Order| {
+            ["pending", "ready"].contains(&last.status) && Some(last.created) > state.process_ended
+        };
+        let last = last.filter(is_open).map(|last| last.created);
         let replaces = signed.payload["replaces"].clone();
-        state.orders.push(Order { account, status: "pending", replaces, certificate: None });
+        let created = Instant::now();
+        state.orders.push(Order { account, created, status: "pending", replaces, certificate: None });
         let number = state.orders.len() - 1;
         drop(state);
-        if let Some((fetched, _, lifetime)) = fetched
-            && fetched.elapsed() < lifetime / 3
-            && !self.judge.is_excused(fetched, None)
-        {
-            self.judge.fault(format!("a certificate was ordered {:?} after the last one", fetched.elapsed()));
-        }
+        self.check_time(fetched, last);
         self.order(number)
+    }
+
+    /// Checks the time of an order: not before the last certificate is due, not after its end, and not beside another order. `last` is
+    /// when one was created that did not end.
+    fn check_time(&self, fetched: Option<(Instant, SystemTime, Duration)>, last: Option<Instant>) {
+        if let Some((fetched, _, lifetime)) = fetched {
+            let age = fetched.elapsed();
+            let is_due = age >= lifetime / 3;
+            if !is_due && !self.judge.is_excused(fetched, None) {
+                self.judge.fault(format!("a certificate was ordered {age:?} after the last one"));
+            }
+            if age >= lifetime && !self.judge.is_certificate_excused(fetched) {
+                self.judge.fault(format!("a certificate is renewed {age:?} after the last one, at its end"));
+            }
+        }
+        if last.is_some_and(|last| last.elapsed() < ORDER_TIME && !self.judge.is_certificate_excused(last)) {
+            self.judge.fault("two certificates are ordered at a time".to_owned());
+        }
     }
 
     fn order(&self, number: usize) -> Answer {
@@ -364,15 +403,6 @@ impl Signed {
         let problem = || Problem::new(StatusCode::BAD_REQUEST, "malformed");
         is_signed.then_some(Self { protected, payload }).ok_or_else(problem)
     }
-}
-
-fn directory() -> Value {
-    json!({
-        "newNonce": format!("{URL}/nonce"),
-        "newAccount": format!("{URL}/account"),
-        "newOrder": format!("{URL}/order"),
-        "renewalInfo": format!("{URL}/renewal"),
-    })
 }
 
 fn token(order: usize) -> String {
