@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
-use rudy_runtime::{clock, is_planted};
+use rudy_runtime::is_planted;
 use rudy_system::state_dir;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often the holder changes the file.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ impl Lock {
     /// Waits for the lock.
     pub(super) async fn acquire(path: &Path) -> io::Result<Self> {
         let owner = owner();
-        let mut seen = (String::new(), clock::now());
+        let mut seen = (String::new(), Instant::now());
         loop {
             let replaces = is_planted("a lock that two processes have");
             match state_dir::write(path, content(&owner, 0).as_bytes(), replaces) {
@@ -48,9 +48,9 @@ impl Lock {
             }
             let Some(current) = read(path)? else { continue };
             if current != seen.0 {
-                seen = (current.clone(), clock::now());
+                seen = (current.clone(), Instant::now());
             }
-            if clock::since(seen.1) >= EXPIRY || has_ended(&current, &owner) {
+            if seen.1.elapsed() >= EXPIRY || has_ended(&current, &owner) {
                 remove_if(path, &owner, |known| known == current)?;
                 continue;
             }
@@ -137,8 +137,6 @@ fn has_ended(lock: &str, owner: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     fn run<T>(future: impl Future<Output = T>) -> T {

@@ -8,18 +8,6 @@ use crate::upgrade::rig::{ANY, Rig, ask, text, wait_for_exit};
 const CLIENTS: [u64; 4] = [u64::MAX, u64::MAX, 10, 1];
 
 #[test]
-fn no_request_fails_over_several_upgrades() {
-    let mut rig = Rig::start(&text(ANY, "hello", ""));
-    let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], succeeds);
-    for _ in 0..5 {
-        rig.upgrade_and_wait();
-    }
-    let tally = load.stop();
-    assert!(tally.responses > 100 && tally.connections > 20, "{tally:?}");
-    rig.server.wait_for_line("notice: stopped");
-}
-
-#[test]
 fn no_request_fails_during_simultaneous_reloads_and_upgrades() {
     let mut rig = Rig::start(&text(ANY, "0", ""));
     let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], succeeds);
