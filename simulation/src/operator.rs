@@ -318,6 +318,10 @@ impl Operator {
         {
             self.judge.fault(format!("requests were not finished {GRACE:?} after a stop"));
         }
+        if !self.cached.disk.faults().is_empty() {
+            // Removals that the disk has refused end with the process.
+            self.cached.ledger.forget_changes();
+        }
         sleep(Duration::from_millis(self.random.u64(1..500))).await;
         self.current = self.start_process(Vec::new()).await;
         self.judge.is_up();

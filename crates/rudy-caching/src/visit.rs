@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored};
+use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored, is_error};
 use rudy_pipeline::pages;
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
-use rudy_runtime::blocking;
-use rudy_runtime::clock;
+use rudy_runtime::{blocking, clock, is_planted};
 use rudy_service::Response;
 use rudy_store::{Access, Found, Object};
 use tokio::sync::watch;
@@ -172,6 +171,18 @@ impl Visit {
         matches!(decision, Decision::Hit(_) | Decision::StaleHit(_))
     }
 
+    /// Whether this request may have a stored response in place of an error. The one that it has joined may have been permitted more, or
+    /// have come earlier.
+    fn may_replace_error(&self, stored: &Stored) -> bool {
+        match self.shared.policy.lookup(&self.subject.head, &[stored], now()) {
+            Decision::Hit(_) | Decision::StaleHit(_) => true,
+            Decision::Validate { stale_if_error, .. } => {
+                stale_if_error || is_planted("a stale response for a request that joins one that may have it")
+            }
+            Decision::OnlyIfCached | Decision::Extend(_) | Decision::Forward(_) => false,
+        }
+    }
+
     /// Looks in memory, and on disk only if that is necessary.
     async fn lookup_now(&self) -> Found {
         let fields = self.subject.head.headers();
@@ -276,6 +287,9 @@ impl Visit {
                 let stored = object.stored();
                 if !suits(stored) || *stored.content() != Content::Whole {
                     return Waited::Other;
+                }
+                if is_error(validated.status) && !self.may_replace_error(stored) {
+                    return Waited::Alone;
                 }
                 let content = self.shared.content(&self.open, &object);
                 (reply::of_object(&object, request, now(), content), validated.status)
