@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::content::byte;
+use crate::content::first_wrong;
 use crate::request::{Request, Resource, Route};
 use crate::tls::ORDER_TIME;
 use crate::trace::Trace;
@@ -270,9 +270,8 @@ impl Judge {
 
     /// A client has received a part of a body, from this offset on.
     pub fn check_bytes(&self, id: u64, resource: Resource, offset: usize, bytes: &[u8]) {
-        let wrong = bytes.iter().enumerate().find(|(at, own)| **own != byte(resource.number, offset + at));
-        if let Some((at, own)) = wrong {
-            self.fault(format!("request {id}: byte {} of {resource:?} is {own}", offset + at));
+        if let Some(at) = first_wrong(resource.number, offset, bytes) {
+            self.fault(format!("request {id}: byte {} of {resource:?} is {}", offset + at, bytes[at]));
         } else if offset + bytes.len() > resource.length {
             self.fault(format!("request {id}: more than the {} bytes of {resource:?}", resource.length));
         }

@@ -1,6 +1,7 @@
 //! The operator: starts the server, reloads valid and broken configurations, upgrades, stops and starts it, and pulls the plug.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -133,18 +134,25 @@ impl Operator {
     /// Starts the server.
     pub(crate) async fn start(&mut self) {
         fs::write(self.folder.join("authority.pem"), ISSUER.pem()).expect("the folder is this run's");
-        let files = self.folder.join("files");
-        fs::create_dir(&files).expect("the folder is this run's");
-        for file in request::files() {
-            fs::write(files.join(file.path()), content(file.number, 0, file.length))
-                .expect("the folder is this run's");
-        }
+        self.make_files().expect("the folder is this run's");
         let text = self.settings().text(&self.folder);
         self.write(&text);
         self.current = self.start_process(Vec::new()).await;
         if let Some(authority) = &self.authority {
             authority.wait_for_certificate().await;
         }
+    }
+
+    fn make_files(&self) -> io::Result<()> {
+        let folder = self.folder.join("files");
+        fs::create_dir(&folder)?;
+        for resource in request::files() {
+            let path = folder.join(resource.path());
+            fs::write(&path, content(resource.number, 0, resource.length))?;
+            // Its length depends on the date, in HTTP/2.
+            fs::File::options().write(true).open(path)?.set_modified(self.start.1)?;
+        }
+        Ok(())
     }
 
     fn settings(&mut self) -> Settings {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{ITEMS, Item, Rules};
-use crate::content::{byte, content};
+use crate::content::{content, first_wrong};
 use crate::judge::Judge;
 use crate::origin::Received;
 use crate::trace::Trace;
@@ -308,7 +308,7 @@ fn representation(answer: &Answer<'_>, fetch: &Fetch) -> Result<(), String> {
         return Err(format!("it has {} bytes of {}", body.len(), end - first));
     }
     let content = answer.item.content(fetch.version);
-    match body.iter().enumerate().position(|(at, own)| *own != byte(content, first + at)) {
+    match first_wrong(content, first, body) {
         Some(at) => Err(format!("byte {} is wrong", first + at)),
         None => Ok(()),
     }
