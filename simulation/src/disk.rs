@@ -87,6 +87,11 @@ impl SimDisk {
         Box::leak(Box::new(Self { state: Mutex::new(state), trace }))
     }
 
+    /// Whether reads fail now and then.
+    pub(crate) fn fails_reads(&self) -> bool {
+        self.state.lock().conditions.failing_reads_per_mille > 0
+    }
+
     /// Changes what the disk does from now on.
     pub fn set(&self, conditions: DiskConditions) {
         self.trace.tell(&format!("disk: {conditions:?}"));

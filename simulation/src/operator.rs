@@ -331,6 +331,7 @@ impl Operator {
             self.cached.ledger.forget_changes();
         }
         sleep(Duration::from_millis(self.random.u64(1..500))).await;
+        self.cached.ledger.begin_alone();
         self.current = self.start_process(Vec::new()).await;
         self.judge.is_up();
     }
@@ -351,6 +352,7 @@ impl Operator {
         }
         self.network.close_all();
         sleep(Duration::from_millis(self.random.u64(1..500))).await;
+        self.cached.ledger.begin_alone();
         self.current = self.start_process(Vec::new()).await;
         self.judge.is_up();
     }

@@ -125,7 +125,7 @@ impl<'f> World<'f> {
         let start = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(DATE));
         let judge = Arc::new(Judge::new(trace.clone()));
         let disk = SimDisk::new(random.fork(), folder.join("cache"), trace.clone());
-        let ledger = Arc::new(Ledger::new(judge.clone(), trace.clone(), &mut random));
+        let ledger = Arc::new(Ledger::new(judge.clone(), trace.clone(), disk, &mut random));
         let has_tls = random.u32(..3) == 0 && !reduction.without_tls;
         let parts = (&*network, judge.clone(), trace.clone());
         let authority = has_tls.then(|| Authority::new(parts, WallClock { start }, random.fork()));

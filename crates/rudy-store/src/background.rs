@@ -73,13 +73,12 @@ fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
 
 /// Gives the index its new capacity, and removes what has no room in it.
 fn resize(inner: &Inner) {
-    let Some(_writing) = inner.writing() else {
-        // It has no objects: the process that stores has them in its own.
-        return inner.index.lock().resize(*inner.capacity.lock(), |_| {});
-    };
+    let (capacity, writing) = (inner.limits.lock().0, inner.writing());
     let mut evicted = Vec::new();
-    inner.index.lock().resize(*inner.capacity.lock(), |id| evicted.push(id));
-    inner.evict(evicted);
+    inner.index.lock().resize(capacity, |id| evicted.push(id));
+    if writing.is_some() {
+        inner.evict(evicted);
+    }
 }
 
 /// Adds the objects in the folder to the index, and removes other files.

@@ -202,7 +202,7 @@ impl Inner {
                 (temporary, slot, None)
             }
         };
-        if slot.record_end() > self.capacity.lock().bytes {
+        if slot.record_end() > self.limits.lock().0.bytes {
             return Err(NotKept::TooLong);
         }
         let file = temporary.rename(&self.layout.path(id))?;

@@ -46,8 +46,8 @@ pub(crate) struct Inner {
     /// Held while the file of the state is written.
     pub(crate) state: Mutex<()>,
     pub(crate) index: Mutex<Index>,
-    /// The space for objects. The background thread gives it to the index.
-    pub(crate) capacity: Mutex<Capacity>,
+    /// The space for objects, which the background thread gives to the index, and the memory.
+    pub(crate) limits: Mutex<(Capacity, u64)>,
     pub(crate) memory: Cache<ObjectId, Arc<Object>, Weight>,
     stripes: [Mutex<u64>; STRIPES],
     pub(crate) signal: Signal,
@@ -111,7 +111,7 @@ impl Inner {
         let items = usize::try_from(options.memory_bytes / OBJECT_BYTES_ESTIMATE).unwrap_or(usize::MAX);
         let inner = Self {
             index: Mutex::new(Index::new(options.capacity)),
-            capacity: Mutex::new(options.capacity),
+            limits: Mutex::new((options.capacity, options.memory_bytes)),
             memory: Cache::with_weighter(items.clamp(1, 1 << 20), options.memory_bytes, Weight),
             ids: Ids(state.seed),
             is_writer: AtomicBool::new(lock.is_some()),

@@ -235,7 +235,7 @@ impl Store {
         Stats {
             objects,
             bytes,
-            capacity: *self.inner.capacity.lock(),
+            capacity: self.inner.limits.lock().0,
             index_bytes,
             memory_objects: memory.len() as u64,
             memory_bytes: memory.weight(),
@@ -251,9 +251,12 @@ impl Store {
 
     /// Changes the space for objects, and the memory. Objects that have no room leave a moment later.
     pub fn resize(&self, capacity: Capacity, memory_bytes: u64) {
-        self.inner.memory.set_capacity(memory_bytes);
-        *self.inner.capacity.lock() = capacity;
-        self.inner.signal.resize();
+        if std::mem::replace(&mut *self.inner.limits.lock(), (capacity, memory_bytes))
+            != (capacity, memory_bytes)
+        {
+            self.inner.memory.set_capacity(memory_bytes);
+            self.inner.signal.resize();
+        }
     }
 
     /// Whether this process has the lock of the folder. Otherwise it only reads.

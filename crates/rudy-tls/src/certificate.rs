@@ -231,17 +231,19 @@ pub(crate) fn time(time: ASN1Time) -> SystemTime {
 /// Reads a key in PEM, which should have this type.
 fn signing_key(pem: &[u8], expected: Option<KeyType>) -> Result<Arc<dyn SigningKey>, String> {
     let key = private_key(pem)?;
-    // A simulation replaces the library's: it needs signatures of one length.
-    if let Some(installed) = CryptoProvider::get_default() {
-        return installed.key_provider.load_private_key(key).map_err(|error| error.to_string());
-    }
     // rustls tries RSA first, which validates an ECDSA key and then rejects it. That takes half of the time of a certificate.
     if matches!(expected, Some(KeyType::Ecdsa(_)))
+        && CryptoProvider::get_default().is_none()
         && let Ok(key) = any_ecdsa_type(&key)
     {
         return Ok(key);
     }
-    any_supported_type(&key).map_err(|error| {
+    // A simulation installs its own: it needs signatures of one length.
+    let loaded = match CryptoProvider::get_default() {
+        Some(installed) => installed.key_provider.load_private_key(key),
+        None => any_supported_type(&key),
+    };
+    loaded.map_err(|error| {
         format!("the key is of no supported type (RSA from 2048 bits, P-256, P-384, P-521, Ed25519): {error}")
     })
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{ITEMS, Item, Rules};
 use crate::content::{content, first_wrong};
+use crate::disk::SimDisk;
 use crate::judge::Judge;
 use crate::origin::Received;
 use crate::trace::Trace;
@@ -19,6 +20,7 @@ const INACCURACY: Duration = Duration::from_millis(1500);
 pub(crate) struct Ledger {
     judge: Arc<Judge>,
     trace: Arc<Trace>,
+    disk: &'static SimDisk,
     start: Instant,
     /// Those that clients request: few, so that most requests meet something stored.
     items: Vec<Item>,
@@ -34,6 +36,8 @@ struct State {
     changes: Vec<Purged>,
     /// The number of old processes that finish their requests.
     takeovers: u32,
+    /// Whether the process has replaced another one. Until it has the lock of the folder, it only reads.
+    has_replaced: bool,
     /// Changes from before are forgotten.
     known_since: Duration,
 }
@@ -95,10 +99,15 @@ pub(super) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl Ledger {
-    pub(crate) fn new(judge: Arc<Judge>, trace: Arc<Trace>, random: &mut fastrand::Rng) -> Self {
+    pub(crate) fn new(
+        judge: Arc<Judge>,
+        trace: Arc<Trace>,
+        disk: &'static SimDisk,
+        random: &mut fastrand::Rng,
+    ) -> Self {
         let items = (0..random.u32(1..5)).map(|_| Item(random.u64(..ITEMS))).collect();
         let has_ranges = random.bool();
-        Self { judge, trace, start: Instant::now(), items, has_ranges, state: Mutex::default() }
+        Self { judge, trace, disk, start: Instant::now(), items, has_ranges, state: Mutex::default() }
     }
 
     /// Chooses an item.
@@ -165,6 +174,10 @@ impl Ledger {
     pub(super) fn changed(&self, item: Item, sent: Duration, head: &Head) {
         let (Some(fetch), ended) = (self.fetch(head), self.now()) else { return };
         let mut state = self.state.lock();
+        if state.has_replaced && self.disk.fails_reads() {
+            // A process without the lock cannot know what the change concerns, nor get the lock.
+            return;
+        }
         if state.takeovers == 0 && sent >= state.known_since {
             state.changes.push(Purged { item: Some(item), begun: fetch.at, ended });
         }
@@ -172,8 +185,15 @@ impl Ledger {
 
     /// A process has begun to replace another one. A change that one of them knows of, the other one need not know.
     pub(crate) fn begin_takeover(&self) {
-        self.state.lock().takeovers += 1;
+        let mut state = self.state.lock();
+        (state.takeovers, state.has_replaced) = (state.takeovers + 1, true);
+        drop(state);
         self.forget_changes();
+    }
+
+    /// A process starts that replaces none.
+    pub(crate) fn begin_alone(&self) {
+        self.state.lock().has_replaced = false;
     }
 
     /// Whether one process replaces another one.

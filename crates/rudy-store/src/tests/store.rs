@@ -298,7 +298,8 @@ fn objects_leave_when_the_space_shrinks() {
     }
     let all = store.stats().capacity;
     store.resize(Capacity { objects: 20, ..all }, 0);
-    store.wait_until(|stats| stats.objects == 20 && stats.memory_objects == 0);
+    store.wait_until(|stats| stats.evicted == 80);
+    assert_eq!((store.stats().objects, store.stats().memory_objects), (20, 0));
     assert_eq!(files(&folder).len(), 20);
     store.resize(all, 1 << 20);
     for number in 0..100 {
