@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::env;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -184,6 +185,9 @@ impl CacheStore {
         let folder = self.table.folder().ok_or_else(|| {
             io::Error::other("find a folder for the cache: set `path` in [cache] of the configuration")
         })?;
+        create_folder(&folder)?;
+        // It may be spelled in another way, or reached by a link.
+        let folder = fs::canonicalize(&folder).unwrap_or(folder);
         let options = self.table.options(&folder);
         let place = Place { folder, levels: options.levels.clone() };
         let open = self.places.get_or_create(&place, || OpenStore::new(options, log).map(Arc::new))?;
@@ -209,7 +213,6 @@ impl OpenStore {
         let folder = options.folder.clone();
         let options = Options { log: Some(Arc::new(DiskErrors(log.of_server(), folder.clone()))), ..options };
         let variants = ArcSwap::from_pointee(StoredVariants::new(options.memory_bytes / COMPRESSED_SHARE));
-        create_folder(&folder)?;
         let store = Store::open(options)
             .map_err(|error| io::Error::other(format!("open the cache {}: {error}", folder.display())))?;
         if !store.is_writer() {
@@ -345,14 +348,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
         let caches = Caches::default();
-        let opened = |size| {
-            let (path, size) = (Some(FilePath(folder.path().into())), Some(Size(size)));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("cache", &link).unwrap();
+        let opened = |(name, size)| {
+            let (path, size) = (Some(FilePath(folder.path().join(name))), Some(Size(size)));
             let store = caches.store(&StoreTable { path, size, ..StoreTable::default() });
             store.open(&log).unwrap();
             store
         };
         let limit = |store: &CacheStore| store.get().unwrap().store.stats().capacity.bytes;
-        let [old, new] = [7 << 20, 9 << 20].map(opened);
+        let [old, new] = [("cache", 7 << 20), ("link", 9 << 20)].map(opened);
         assert!(Arc::ptr_eq(old.get().unwrap(), new.get().unwrap()));
         assert!(new.get().unwrap().store.is_writer());
         assert_eq!(limit(&new), 7 << 20, "a reload can still fail");

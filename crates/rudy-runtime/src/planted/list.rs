@@ -50,7 +50,7 @@ pub const FAULTS: &[&str] = &[
     "a port that a closed listener keeps",
     // c5abf07f: of several processes with one state folder, each ordered the certificate again after another one had renewed it.
     "a time of renewal that is that of another certificate",
-    // The next commit: requests that waited for a failed validation got the stale response, whatever they permitted.
+    // 0b5b928e: requests that waited for a failed validation got the stale response, whatever they permitted.
     "a stale response for a request that joins one that may have it",
     // The last one: the number is one of the whole program, and would be a fault of all later ones.
     "bytes of a request body that stay counted",
