@@ -18,6 +18,7 @@ pub(crate) struct Socket {
 }
 
 const TIME_WAIT: &str = "TIME_WAIT";
+const FIN_WAIT2: &str = "FIN_WAIT2";
 const LISTEN: &str = "LISTEN";
 
 /// The TCP states by number, `linux/net/tcp_states.h`.
@@ -27,7 +28,7 @@ const STATES: [&str; 13] = [
     "SYN_SENT",
     "SYN_RECV",
     "FIN_WAIT1",
-    "FIN_WAIT2",
+    FIN_WAIT2,
     TIME_WAIT,
     "CLOSE",
     "CLOSE_WAIT",
@@ -46,6 +47,17 @@ impl Socket {
     /// Whether the client has this address.
     pub(crate) fn is_from(&self, client: IpAddr) -> bool {
         [self.local, self.remote].iter().any(|end| end.ip() == client)
+    }
+
+    /// Whether the kernel alone keeps the socket, for `tcp_fin_timeout`, although the connection was reset.
+    ///
+    /// Before Linux 6.19, a segment that arrives while `close` replaces the socket by its short form
+    /// (`inet_twsk_hashdance_schedule`) finds neither of them. The kernel resets the other end, and the short
+    /// form stays in `FIN_WAIT2`.
+    fn is_left_by_kernel(&self, all: &[Self]) -> bool {
+        let has_other_end =
+            || all.iter().any(|other| other.local == self.remote && other.remote == self.local);
+        self.state == FIN_WAIT2 && !self.has_descriptor && !has_other_end()
     }
 
     fn parse(line: &str) -> Option<Self> {
@@ -87,24 +99,31 @@ pub(crate) enum Side {
 
 /// Waits until no descriptor refers to a socket on this side of these servers' connections.
 pub(crate) fn wait_until_returned(side: Side, servers: &[SocketAddr]) {
-    wait_until_all(servers, |socket| {
+    wait_until_all(servers, |socket, _| {
         !socket.has_descriptor || socket.state == LISTEN || !socket.is_at(side, servers)
     });
 }
 
 /// Waits until only sockets in `TIME_WAIT` are left of the connections to these servers, and returns them.
 pub(crate) fn wait_until_gone(servers: &[SocketAddr]) -> Vec<Socket> {
-    let mut left = wait_until_all(servers, |socket| [LISTEN, TIME_WAIT].contains(&socket.state));
+    let mut left = wait_until_all(servers, |socket, all| {
+        [LISTEN, TIME_WAIT].contains(&socket.state) || socket.is_left_by_kernel(all)
+    });
     left.retain(|socket| socket.state == TIME_WAIT);
     left
 }
 
 /// Polls, because the kernel sends no notification when a socket ends.
-fn wait_until_all(servers: &[SocketAddr], is_as_expected: impl Fn(&Socket) -> bool) -> Vec<Socket> {
+fn wait_until_all(
+    servers: &[SocketAddr],
+    is_as_expected: impl Fn(&Socket, &[Socket]) -> bool,
+) -> Vec<Socket> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let sockets = sockets(servers);
-        let Some(left) = sockets.iter().find(|socket| !is_as_expected(socket)) else { return sockets };
+        let Some(left) = sockets.iter().find(|socket| !is_as_expected(socket, &sockets)) else {
+            return sockets;
+        };
         assert!(Instant::now() < deadline, "still there: {left:?}");
         thread::sleep(Duration::from_millis(20));
     }
