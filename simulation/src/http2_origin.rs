@@ -64,7 +64,8 @@ impl Http2Origin {
         let mut builder = server::Builder::new();
         if random.bool() {
             builder.max_concurrent_streams(random.u32(1..20));
-            builder.initial_window_size(random.u32(1..100_000));
+            // See the window of clients.
+            builder.initial_window_size(random.u32(1_000..100_000));
             builder.initial_connection_window_size(random.u32(65_535..400_000));
             builder.max_frame_size(random.u32(16_384..100_000));
             builder.header_table_size(random.u32(..8_192));
