@@ -14,6 +14,7 @@ pub mod engine;
 pub mod listen;
 pub mod network;
 pub mod proxy_header;
+mod quic;
 mod scratch;
 mod sync;
 mod timers;

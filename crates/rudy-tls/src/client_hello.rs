@@ -75,6 +75,17 @@ impl ClientHello {
     }
 }
 
+impl ClientHello {
+    /// Explains that no site was found.
+    #[must_use]
+    pub fn no_site(&self) -> String {
+        match &self.server_name {
+            Some(name) => format!("no site with a certificate has this server name: {name}"),
+            None => "the client sent no server name, and there is no default site".to_owned(),
+        }
+    }
+}
+
 /// Returns a server name in the form of the names of certificates. RFC 6066 §3 allows no dot at its end, but clients send it if it is
 /// in the URL; nginx ignores it, too.
 pub(crate) fn normalized(server_name: &str) -> String {

@@ -1,6 +1,6 @@
 //! The settings of rustls for the clients of a site.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use rudy_runtime::clock;
@@ -14,7 +14,7 @@ use crate::by_key_type::ByKeyType;
 use crate::crypto::provider_for;
 use crate::single_use::SessionsOfPolicy;
 use crate::site_settings::{SiteSettings, Version};
-use crate::{ClientHello, Ticketer};
+use crate::{ClientHello, HTTP3, Ticketer};
 
 /// The maximum early data of a connection: a record, as in nginx. A request without a body is a tenth of it.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
@@ -31,9 +31,17 @@ pub(crate) struct Configs {
 #[derive(Debug)]
 struct Pair {
     /// With our order.
-    ours: Arc<ServerConfig>,
+    ours: Config,
     /// With the client's order.
-    for_chacha: Arc<ServerConfig>,
+    for_chacha: Config,
+}
+
+/// The settings for connections over TCP and QUIC.
+#[derive(Debug)]
+struct Config {
+    tcp: Arc<ServerConfig>,
+    /// Made for the first connection: most sites of a server with thousands have none.
+    quic: OnceLock<Arc<ServerConfig>>,
 }
 
 impl Configs {
@@ -54,9 +62,19 @@ impl Configs {
 
     /// Returns the settings for a client.
     pub(crate) fn of(&self, hello: &ClientHello) -> Arc<ServerConfig> {
+        self.chosen(hello).tcp.clone()
+    }
+
+    /// Returns the settings for a client that connects over QUIC.
+    pub(crate) fn quic_of(&self, hello: &ClientHello) -> Arc<ServerConfig> {
+        let Config { tcp, quic } = self.chosen(hello);
+        quic.get_or_init(|| Arc::new(over_quic(tcp))).clone()
+    }
+
+    fn chosen(&self, hello: &ClientHello) -> &Config {
         let chosen = self.by_group.iter().find(|(group, _)| hello.groups.contains(group));
         let pair = chosen.map_or(&self.usual, |(_, pair)| pair);
-        if hello.prefers_chacha { &pair.for_chacha } else { &pair.ours }.clone()
+        if hello.prefers_chacha { &pair.for_chacha } else { &pair.ours }
     }
 }
 
@@ -64,8 +82,18 @@ impl Pair {
     fn new(for_chacha: ServerConfig) -> Self {
         let mut ours = for_chacha.clone();
         ours.ignore_client_order = true;
-        Self { ours: Arc::new(ours), for_chacha: Arc::new(for_chacha) }
+        let config = |tcp| Config { tcp: Arc::new(tcp), quic: OnceLock::new() };
+        Self { ours: config(ours), for_chacha: config(for_chacha) }
     }
+}
+
+/// Returns the same settings for HTTP/3. Early data is not accepted.
+fn over_quic(tcp: &ServerConfig) -> ServerConfig {
+    let mut config = tcp.clone();
+    config.alpn_protocols = vec![HTTP3.to_vec()];
+    config.max_early_data_size = 0;
+    config.send_half_rtt_data = false;
+    config
 }
 
 /// The time for rustls.

@@ -18,6 +18,7 @@ mod generate;
 mod handshake;
 mod key_log;
 mod names;
+pub mod quic;
 mod sections;
 mod session;
 mod single_use;
@@ -71,10 +72,35 @@ pub struct Tls {
     pub is_early: bool,
     /// The handshake, while it is not complete.
     pub handshake: Option<Arc<PendingHandshake>>,
-    /// Whether client and server have agreed on HTTP/2 (ALPN, RFC 7301).
-    pub is_http2: bool,
+    /// What client and server have agreed on (ALPN, RFC 7301).
+    pub protocol: Protocol,
     /// The policy of the site that the client was accepted by.
     pub policy: Policy,
     /// The names that the site has a certificate for, of those that the client may have received.
     pub names: Arc<Names>,
 }
+
+/// A protocol that client and server agree on in a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, also without an agreement.
+    Http1,
+    /// HTTP/2 (RFC 9113 §3.2).
+    Http2,
+    /// HTTP/3 (RFC 9114 §3.1), over QUIC only.
+    Http3,
+}
+
+impl Protocol {
+    /// Returns the protocol with this identifier.
+    fn of_alpn(identifier: Option<&[u8]>) -> Self {
+        match identifier {
+            Some(b"h2") => Self::Http2,
+            Some(HTTP3) => Self::Http3,
+            _ => Self::Http1,
+        }
+    }
+}
+
+/// The identifier of HTTP/3 (RFC 9114 §3.1).
+const HTTP3: &[u8] = b"h3";

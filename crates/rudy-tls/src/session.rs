@@ -5,10 +5,10 @@
 
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{Error, HandshakeKind, ProtocolVersion};
+use rustls::{CommonState, Error, HandshakeKind, ProtocolVersion};
 
 use crate::crypto::cipher_name;
-use crate::{ClientCertificate, ClientHello, Tls, TlsSite};
+use crate::{ClientCertificate, ClientHello, Protocol, Tls, TlsSite};
 
 /// The maximum plaintext in a record (RFC 8446 §5.1).
 pub const RECORD_PLAINTEXT_BYTES_MAX: usize = 16 * 1024;
@@ -64,26 +64,7 @@ impl Session {
     ///
     /// The client's certificate cannot be read: it must not count as none.
     pub fn result(&self, site: &TlsSite, server_name: Option<String>) -> Result<Tls, Error> {
-        let client = site.client_certificates.zip(self.connection.peer_certificates().and_then(<[_]>::first));
-        let client = client.map(|(usage, first)| ClientCertificate::read(first, usage.is_forwarded));
-        let group = self.connection.negotiated_key_exchange_group();
-        Ok(Tls {
-            version: match self.connection.protocol_version() {
-                Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
-                _ => "TLSv1.3",
-            },
-            cipher: self.connection.negotiated_cipher_suite().map_or("", |suite| cipher_name(suite.suite())),
-            group: group.and_then(|group| group.name().as_str()).unwrap_or_default(),
-            names: site.names(server_name.as_deref()),
-            server_name: server_name.map(Into::into),
-            is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
-            is_early: self.is_handshaking(),
-            handshake: self.is_handshaking().then(Default::default),
-            is_http2: self.connection.alpn_protocol() == Some(b"h2"),
-            policy: site.policy,
-            asks_clients: site.client_certificates.is_some(),
-            client_certificate: client.transpose()?,
-        })
+        result(&self.connection, site, server_name)
     }
 
     /// Processes the complete records in `input`, which are decrypted in place. Returns how many bytes the session no
@@ -195,6 +176,34 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Returns the result of a handshake with `site`, which was chosen by this server name.
+pub(crate) fn result(
+    connection: &CommonState,
+    site: &TlsSite,
+    server_name: Option<String>,
+) -> Result<Tls, Error> {
+    let client = site.client_certificates.zip(connection.peer_certificates().and_then(<[_]>::first));
+    let client = client.map(|(usage, first)| ClientCertificate::read(first, usage.is_forwarded));
+    let group = connection.negotiated_key_exchange_group();
+    Ok(Tls {
+        version: match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        },
+        cipher: connection.negotiated_cipher_suite().map_or("", |suite| cipher_name(suite.suite())),
+        group: group.and_then(|group| group.name().as_str()).unwrap_or_default(),
+        names: site.names(server_name.as_deref()),
+        server_name: server_name.map(Into::into),
+        is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        is_early: connection.is_handshaking(),
+        handshake: connection.is_handshaking().then(Default::default),
+        protocol: Protocol::of_alpn(connection.alpn_protocol()),
+        policy: site.policy,
+        asks_clients: site.client_certificates.is_some(),
+        client_certificate: client.transpose()?,
+    })
 }
 
 /// Why a message was not written.

@@ -50,6 +50,11 @@ impl TlsSite {
         self.configs.of(hello)
     }
 
+    /// Returns the settings of rustls for a client that connects over QUIC.
+    pub(crate) fn quic_config(&self, hello: &ClientHello) -> Arc<ServerConfig> {
+        self.configs.quic_of(hello)
+    }
+
     /// Whether a certificate is valid for this server name, in lower case.
     #[must_use]
     pub fn has_certificate_for(&self, name: &str) -> bool {

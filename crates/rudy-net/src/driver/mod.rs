@@ -10,11 +10,13 @@ mod frames;
 mod framing;
 mod http1;
 mod http2;
+mod http3;
 mod linger;
 mod output;
 mod poll_context;
 mod proxy_header;
 mod pump;
+mod quic;
 mod record;
 mod streams;
 #[cfg(test)]
@@ -31,9 +33,10 @@ use http::StatusCode;
 use rudy_runtime::clock;
 use rudy_service::listen_address::Address;
 use rudy_service::{Client, Peer, Response, Service, ServiceSource, Upgrade};
-use rudy_tls::ClientHello;
+use rudy_tls::{ClientHello, Protocol};
 
 use self::connection::Connection;
+pub(crate) use self::connection::Endpoint;
 
 use self::http1::{Exchange, Handler, Http1, Machine};
 use self::http2::Http2;
@@ -41,6 +44,7 @@ use self::linger::Linger;
 use self::poll_context::Budget;
 pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
+pub(crate) use self::quic::{NO_ERROR, ServeQuic};
 use self::record::report_answered;
 pub use self::streams::http2_stored_bytes;
 use self::upgrade::Tunnel;
@@ -204,7 +208,7 @@ impl<S: ServiceSource> Connection<S> {
                 let counters = &self.context.worker.counters;
                 counters.handshakes.add(1);
                 counters.resumed_handshakes.add(self.io.tls().is_some_and(|tls| tls.is_resumed).into());
-                let is_http2 = self.io.tls().is_some_and(|tls| tls.is_http2);
+                let is_http2 = self.io.tls().is_some_and(|tls| tls.protocol == Protocol::Http2);
                 return Poll::Ready(if is_http2 { self.start_http2(&[]) } else { State::Head });
             }
             Poll::Ready(Err(error)) => {

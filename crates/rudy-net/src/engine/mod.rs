@@ -4,6 +4,7 @@
 //! connection. Engines differ in the threads on which they do so.
 
 mod accept;
+mod accept_quic;
 mod addresses;
 mod admission;
 mod descriptors;

@@ -13,7 +13,8 @@ pub(super) fn start<S: ServiceSource>(
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    let engine = RunningEngine::start(options.core_count(), Tasks, source, reporter, |runners| {
+    let spawner = Tasks { serves_quic: true };
+    let engine = RunningEngine::start(options.core_count(), spawner, source, reporter, |runners| {
         let runners = runners.into_iter().enumerate();
         runners
             .map(|(index, (runner, commands))| {

@@ -1,11 +1,13 @@
 //! A running engine: its workers, its listeners, and the commands to the workers.
 
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{io, mem};
 
 use parking_lot::Mutex;
+use rudy_quic::{Keys, Place};
 use rudy_runtime::{clock, is_planted, spawn_on};
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket::file::SocketFile;
@@ -15,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::accept::Acceptor;
+use super::accept_quic::QuicAcceptor;
 use super::spawner::Spawner;
 use super::worker_runner::{Command, EngineShared, WorkerRunner};
 use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
@@ -35,6 +38,7 @@ pub(super) struct RunningEngine<S, C> {
     /// `None` once the engine is stopping.
     listeners: Mutex<Option<Vec<OpenListener>>>,
     command: watch::Sender<Command>,
+    quic_keys: Keys,
 }
 
 /// A worker to start, and the receiver of its commands.
@@ -59,7 +63,8 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         let workers = shared.workers.clone();
         let runners = runners.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
-        Ok(Self { source, spawner, shared, workers, runners, listeners, command })
+        let quic_keys = Keys::new().map_err(|_| io::Error::other("the system has no randomness"))?;
+        Ok(Self { source, spawner, shared, workers, runners, listeners, command, quic_keys })
     }
 }
 
@@ -107,7 +112,7 @@ impl OpenListener {
         let sockets = self.sockets.iter().filter(|socket| socket.is_listening());
         let sockets = sockets.map(Socket::try_clone).collect::<io::Result<_>>()?;
         let (address, bound) = (self.address.clone(), self.bound.clone());
-        Ok(Listener { address, bound, sockets, ownership: Ownership::Shared })
+        Ok(Listener::new(address, bound, sockets, Ownership::Shared))
     }
 
     /// Closes the listener. Ready when the sockets are closed.
@@ -149,12 +154,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
     ) -> io::Result<JoinHandle<()>> {
         // Registers the socket with the poller of that runtime.
         let _entered = handle.enter();
-        let context = Arc::new(ConnectionContext {
-            worker: runner.worker.clone(),
-            source: self.source.clone(),
-            listener: state.clone(),
-            address: Arc::new(address.clone()),
-        });
+        let context = self.context(runner, address, state);
         let (runner, spawner, owns_sockets) = (runner.clone(), self.spawner.clone(), owns_sockets.clone());
         macro_rules! accept {
             ($listener:expr) => {
@@ -172,6 +172,37 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
                 handle.spawn(accept!(listener))
             }
             Socket::Other(_, listener) => spawn_on(handle, accept!(listener)),
+        })
+    }
+
+    /// Spawns a task that accepts connections over QUIC until `closing` becomes true. It goes on as long as it has connections.
+    fn accept_quic(
+        &self,
+        (runner, handle): &(Arc<WorkerRunner>, Handle),
+        (worker, socket): (usize, UdpSocket),
+        address: &Address,
+        state: &Arc<ListenerState>,
+        closing: watch::Receiver<bool>,
+    ) -> io::Result<JoinHandle<()>> {
+        let _entered = handle.enter();
+        let context = self.context(runner, address, state);
+        let place = Place { generation: 0, worker: u8::try_from(worker).unwrap_or(u8::MAX) };
+        let keys = (place, self.quic_keys.clone());
+        let acceptor = QuicAcceptor::new(rudy_quic::Socket::new(socket)?, keys, context, runner.clone())?;
+        Ok(handle.spawn(acceptor.run(closing)))
+    }
+
+    fn context(
+        &self,
+        runner: &WorkerRunner,
+        address: &Address,
+        state: &Arc<ListenerState>,
+    ) -> Arc<ConnectionContext<S>> {
+        Arc::new(ConnectionContext {
+            worker: runner.worker.clone(),
+            source: self.source.clone(),
+            listener: state.clone(),
+            address: Arc::new(address.clone()),
         })
     }
 
@@ -208,6 +239,19 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
             for socket in sockets {
                 let options = (&owns_sockets, &listener.address);
                 acceptors.push(self.accept(runner, socket, options, &state, closing.subscribe())?);
+            }
+        }
+        if self.spawner.serves_quic() {
+            let datagrams = mem::take(&mut listener.datagrams).into_iter().enumerate();
+            for ((worker, socket), runner) in datagrams.zip(&self.runners) {
+                let socket = (worker, socket);
+                acceptors.push(self.accept_quic(
+                    runner,
+                    socket,
+                    &listener.address,
+                    &state,
+                    closing.subscribe(),
+                )?);
             }
         }
         let sockets = mem::take(&mut listener.sockets);

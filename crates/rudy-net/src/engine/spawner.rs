@@ -23,11 +23,18 @@ pub(super) trait Spawner: Clone + Send + Sync + 'static {
         context: Arc<ConnectionContext<S>>,
         open: OpenConnection,
     ) -> Option<JoinHandle<()>>;
+
+    /// Whether the workers also serve QUIC, whose connections stay on the thread of their endpoint.
+    fn serves_quic(&self) -> bool {
+        false
+    }
 }
 
 /// Spawns a task for each connection, on the runtime that accepted it.
 #[derive(Clone)]
-pub(super) struct Tasks;
+pub(super) struct Tasks {
+    pub(super) serves_quic: bool,
+}
 
 impl Spawner for Tasks {
     fn spawn<S: ServiceSource>(
@@ -40,6 +47,10 @@ impl Spawner for Tasks {
         let serving = driver::serve(io, client, context);
         rudy_runtime::spawn(Connection { serving, open });
         None
+    }
+
+    fn serves_quic(&self) -> bool {
+        self.serves_quic
     }
 }
 

@@ -6,9 +6,10 @@
 mod error;
 mod inherited;
 mod tcp;
+mod udp;
 mod unix;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -37,6 +38,10 @@ pub struct Listener {
     pub(crate) address: Address,
     pub(crate) bound: Vec<BoundAddress>,
     pub(crate) sockets: Vec<Socket>,
+    /// The sockets of HTTP/3, at the same port.
+    pub(crate) datagrams: Vec<UdpSocket>,
+    /// Why there are none, although the address has HTTP/3.
+    http3_error: Option<io::Error>,
     pub(crate) ownership: Ownership,
 }
 
@@ -73,18 +78,42 @@ impl Listener {
                 (sockets.iter().map(Socket::bound).collect(), sockets, Ownership::Inherited)
             }
         };
-        Ok(Self { address: address.clone(), bound, sockets, ownership })
+        let mut listener = Self::new(address.clone(), bound, sockets, ownership);
+        if address.tls && !address.proxy_protocol {
+            listener.bind_datagrams(cores);
+        }
+        Ok(listener)
+    }
+
+    pub(crate) fn new(
+        address: Address,
+        bound: Vec<BoundAddress>,
+        sockets: Vec<Socket>,
+        ownership: Ownership,
+    ) -> Self {
+        Self { address, bound, sockets, datagrams: Vec::new(), http3_error: None, ownership }
+    }
+
+    /// Binds the sockets of HTTP/3. Without them, the address has the other protocols.
+    fn bind_datagrams(&mut self, cores: usize) {
+        let [BoundAddress::Ip(bound)] = self.bound[..] else { return };
+        let accepts_v4 = matches!(self.address.endpoint, Endpoint::AllInterfaces { .. });
+        match udp::bind(bound, accepts_v4, cores) {
+            Ok(sockets) => self.datagrams = sockets,
+            Err(error) => self.http3_error = Some(error),
+        }
+    }
+
+    /// Returns why the address has no HTTP/3, although it should.
+    #[must_use]
+    pub fn http3_error(&self) -> Option<&io::Error> {
+        self.http3_error.as_ref()
     }
 
     fn of_network(address: &Address, network: &dyn Network) -> Result<Self, ListenError> {
         let system = |error| ListenError::System { address: address.clone(), error };
         let socket = Socket::Other(address.clone(), network.listen(address).map_err(system)?);
-        Ok(Self {
-            address: address.clone(),
-            bound: vec![socket.bound()],
-            sockets: vec![socket],
-            ownership: Ownership::Tcp,
-        })
+        Ok(Self::new(address.clone(), vec![socket.bound()], vec![socket], Ownership::Tcp))
     }
 
     /// Binds `address` as [`Self::bind`] does, but the kernel ignores attempts to connect until [`Self::open`]: without it, clients are
@@ -111,7 +140,7 @@ impl Listener {
         let sockets = descriptors.into_iter().map(|descriptor| inherited::shared(&address, descriptor));
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
         let bound = sockets.iter().take(1).map(Socket::bound).collect();
-        Ok(Self { address, bound, sockets, ownership: Ownership::Shared })
+        Ok(Self::new(address, bound, sockets, Ownership::Shared))
     }
 
     /// Checks whether `address` could be bound if no other process used it, as far as that is possible

@@ -121,10 +121,7 @@ impl Handshake {
         };
         let Some(site) = choose(&hello) else {
             output.extend_from_slice(&UNRECOGNIZED_NAME);
-            return Err(invalid(match hello.server_name {
-                Some(name) => format!("no site with a certificate has this server name: {name}"),
-                None => "the client sent no server name, and there is no default site".to_owned(),
-            }));
+            return Err(invalid(hello.no_site()));
         };
         let session = Session::new(&site, &hello).map_err(|error| invalid(error.to_string()))?;
         self.server_name = hello.server_name;

@@ -65,6 +65,11 @@ impl<M: Multiplex> Streams<M> {
         self.exchanges.schedule(stream);
     }
 
+    /// Returns how many bytes of a body are stored for its service.
+    pub(in crate::driver) fn stored_of(&mut self, stream: StreamId) -> usize {
+        self.upload(stream).map_or(0, |upload| upload.stored_bytes())
+    }
+
     /// Stores the end of a body for its service.
     pub(in crate::driver) fn receive_end(
         &mut self,

@@ -54,7 +54,7 @@ impl Session {
             is_resumed: false,
             is_early: false,
             handshake: None,
-            is_http2: false,
+            protocol: Protocol::Http1,
             policy: Policy::default(),
             names: Arc::default(),
         };

@@ -1,0 +1,234 @@
+//! Serves HTTP/3: passes on what QUIC has received, and ends the connection. The requests on it are [`Streams`].
+
+mod input;
+mod protocol;
+
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rudy_http::h3::{ConnectionError, ErrorCode, Own, ServerConnection};
+use rudy_quic::quinn_proto::{Dir, StreamId};
+use rudy_service::{EndReason, Service, ServiceSource};
+
+use self::protocol::{Protocol, quic_code};
+use super::connection::Connection;
+use super::poll_context::{Budget, PollContext};
+use super::record::report_closed;
+use super::streams::Streams;
+use crate::quic::Quic;
+use crate::scratch::Scratch;
+
+/// How long requests may be in transit after the announcement of the end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A connection that speaks HTTP/3.
+pub(super) struct Http3 {
+    streams: Streams<Protocol>,
+    /// The streams of this side, which exist once the client permits them.
+    own: [Option<StreamId>; 3],
+    /// When the connection stops to wait for requests in transit.
+    shutdown_due: Option<Instant>,
+}
+
+/// Why a connection ends.
+pub(super) enum Fault {
+    /// The client violates the protocol.
+    Protocol(ConnectionError),
+    /// The connection was idle for too long, was evicted, or is over.
+    Over,
+}
+
+impl From<ConnectionError> for Fault {
+    fn from(error: ConnectionError) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+impl Http3 {
+    /// Starts HTTP/3 on a connection.
+    pub(super) fn new<S: ServiceSource>(connection: &Connection<S, Quic>, now: Instant) -> Self {
+        let accepts_tunnels = connection.context.source.current().accepts_tunnels();
+        let machine = ServerConnection::new(now, accepts_tunnels, &connection.info.limits.http);
+        let streams = Streams::new(Protocol::new(machine), connection.context.worker.active.kills());
+        Self { streams, own: [None; 3], shutdown_due: None }
+    }
+
+    fn machine(&mut self) -> &mut ServerConnection {
+        &mut self.streams.protocol.machine
+    }
+
+    /// Whether no request is in progress.
+    pub(super) fn is_idle(&self) -> bool {
+        let protocol = &self.streams.protocol;
+        protocol.machine.is_idle() && self.streams.is_empty() && !protocol.has_output()
+    }
+
+    /// Handles what has arrived, and responds. Returns why the connection ends.
+    pub(super) fn poll<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S, Quic>,
+        cx: &mut Context<'_>,
+        budget: &Budget,
+    ) -> Result<(), Fault> {
+        let (now, worker) = (budget.now(), connection.context.worker.clone());
+        let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
+        let mut scratch = Scratch::borrow_at(now);
+        self.streams.begin_poll(worker.active.kills(), now, &mut scratch.out);
+        self.begin_shutdown(connection, now);
+        self.drive(connection, &mut poll_cx, &mut scratch)?;
+        self.check_deadlines(connection, &mut poll_cx, &mut scratch)?;
+        self.wait(connection, &mut poll_cx)
+    }
+
+    /// Continues all exchanges until they wait for the client or for their service.
+    fn drive<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S, Quic>,
+        poll_cx: &mut PollContext<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        loop {
+            self.read(connection, poll_cx, scratch)?;
+            self.streams.poll_services(connection, poll_cx, scratch);
+            let framed = poll_cx.body_bytes;
+            // Each stream has its own output, so that none fails here.
+            let _ = self.streams.write(&mut connection.io, poll_cx, scratch);
+            let (sent, has_more) = self.send(connection, poll_cx);
+            poll_cx.sent(sent);
+            if has_more || poll_cx.budget.is_spent() {
+                let _: Poll<()> = poll_cx.yield_now();
+                return Ok(());
+            }
+            let has_progressed = poll_cx.body_bytes > framed;
+            if !has_progressed && self.streams.protocol.readable.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Passes output to QUIC, and sends it. Returns how much, and whether there is more.
+    fn send<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S, Quic>,
+        poll_cx: &mut PollContext<'_, '_>,
+    ) -> (u64, bool) {
+        let quic = &mut connection.io;
+        self.write_own(quic);
+        let mut with_room = Vec::new();
+        self.streams.protocol.flush(quic, |stream| with_room.push(stream));
+        with_room.into_iter().for_each(|stream| self.streams.open_window(Some(stream)));
+        quic.transmit(poll_cx.cx, poll_cx.now)
+    }
+
+    /// Writes to the streams of this side.
+    fn write_own(&mut self, quic: &mut Quic) {
+        for (kind, own) in [Own::Control, Own::Encoder, Own::Decoder].into_iter().zip(&mut self.own) {
+            let out = self.streams.protocol.machine.output(kind);
+            if out.is_empty() {
+                continue;
+            }
+            *own = own.or_else(|| quic.machine.streams().open(Dir::Uni));
+            let Some(id) = *own else { continue };
+            // What the client does not permit yet is written later.
+            if let Ok(written) = quic.machine.send_stream(id).write(out) {
+                let _written = out.split_to(written);
+            }
+        }
+    }
+
+    /// Announces the end of the connection if the server stops, the listener is closed, or the client has had all its requests.
+    fn begin_shutdown<S: ServiceSource>(&mut self, connection: &Connection<S, Quic>, now: Instant) {
+        let most = connection.info.limits.http.requests_per_connection;
+        let has_had_all = most.is_some_and(|most| self.machine().requests() >= most);
+        if has_had_all || connection.context.ends_connections() {
+            self.shut_down(now);
+        }
+    }
+
+    /// Announces the end of the connection, and waits for requests in transit.
+    fn shut_down(&mut self, now: Instant) {
+        if !self.machine().is_shutting_down() {
+            self.machine().shut_down();
+            self.shutdown_due = Some(now + SHUTDOWN_TIMEOUT);
+        }
+    }
+
+    /// Checks all deadlines, and sets the time of the next poll.
+    fn check_deadlines<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S, Quic>,
+        poll_cx: &mut PollContext<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let (limits, now) = (connection.info.limits.clone(), poll_cx.now);
+        let is_past = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        self.streams.end_slow(connection, poll_cx, scratch);
+        if is_past(self.shutdown_due) {
+            self.shutdown_due = None;
+            self.machine().stop_accepting();
+        }
+        self.machine().expire(now, &limits.http);
+        let deadline = self.machine().deadline(&limits.http);
+        if is_past(deadline) && self.machine().is_idle() {
+            return Err(Fault::Over);
+        }
+        let (sent, _) = self.send(connection, poll_cx);
+        poll_cx.sent(sent);
+        self.streams.settle(connection, poll_cx);
+        poll_cx.wake_at(deadline);
+        poll_cx.wake_at(self.shutdown_due);
+        poll_cx.wake_at(connection.io.due(poll_cx.cx, now));
+        Ok(())
+    }
+
+    /// Waits for the client or for a service, unless the connection is over.
+    fn wait<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S, Quic>,
+        poll_cx: &mut PollContext<'_, '_>,
+    ) -> Result<(), Fault> {
+        self.streams.count_stored();
+        if !self.is_idle() {
+            connection.timer.is_unobserved = self.streams.has_unobserved();
+            connection.timer.set(poll_cx.due, poll_cx.cx.waker());
+            return Ok(());
+        }
+        if self.machine().is_over() {
+            return Err(Fault::Over);
+        }
+        self.machine().free();
+        self.streams.release();
+        if connection.timer.set_idle(poll_cx.due, poll_cx.cx.waker()) && !connection.io.has_arrived() {
+            // The connection has been evicted.
+            return Err(Fault::Over);
+        }
+        Ok(())
+    }
+
+    /// Ends all exchanges, and the connection.
+    pub(super) fn fail<S: ServiceSource>(
+        &mut self,
+        fault: Fault,
+        connection: &mut Connection<S, Quic>,
+        now: Instant,
+    ) {
+        let (code, reason) = match fault {
+            Fault::Over => (ErrorCode::NO_ERROR, ""),
+            Fault::Protocol(error) => {
+                connection.context.worker.counters.rejected.add(1);
+                let service = connection.load_service();
+                let client = connection.client(self.machine().requests());
+                report_closed(&*service, &client, &error.to_string(), now);
+                (error.code, error.reason)
+            }
+        };
+        connection.io.machine.close(now, quic_code(code), Bytes::from_static(reason.as_bytes()));
+        self.streams.end(EndReason::Aborted);
+    }
+
+    /// Ends all exchanges, because the connection is lost.
+    pub(super) fn end(&mut self) {
+        self.streams.end(EndReason::PeerGone);
+    }
+}

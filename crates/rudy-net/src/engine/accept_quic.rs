@@ -1,0 +1,198 @@
+//! Accepts connections over QUIC: one task for each socket of a worker.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rudy_quic::quinn_proto::{EndpointConfig, Incoming, ServerConfig};
+use rudy_quic::{Ids, Keys, Place, Received, ServerCrypto, Socket, Transport};
+use rudy_runtime::clock;
+use rudy_service::{Limits, LocalAddress, Peer, Service};
+use rudy_tls::ClientHello;
+use tokio::sync::watch;
+
+use super::ServiceSource;
+use super::admission::LimitReached;
+use super::worker_runner::{OpenConnection, WorkerRunner};
+use crate::driver::{ConnectionContext, ServeQuic};
+use crate::quic::{Endpoint, Quic};
+
+/// Local addresses whose settings are kept. A machine has a few; one with a whole IPv6 network could have any number.
+const CONFIGS_MAX: usize = 64;
+
+/// What a client may have sent before its connection is accepted, which happens at once (RUSTSEC-2026-0341).
+const INCOMING_BYTES: u64 = 16 * 1024;
+
+/// Accepts the connections of a socket.
+pub(super) struct QuicAcceptor<S> {
+    endpoint: Arc<Endpoint>,
+    context: Arc<ConnectionContext<S>>,
+    runner: Arc<WorkerRunner>,
+    keys: Keys,
+    configs: Configs,
+}
+
+/// The settings of new connections, by the local address that their clients have connected to.
+#[derive(Default)]
+struct Configs {
+    limits: Option<Arc<Limits>>,
+    by_address: HashMap<Option<IpAddr>, Arc<ServerConfig>, rudy_runtime::random::RandomState>,
+}
+
+impl<S: ServiceSource> QuicAcceptor<S> {
+    /// Creates the endpoint of a socket. The current runtime polls it.
+    pub(super) fn new(
+        socket: Socket,
+        (place, keys): (Place, Keys),
+        context: Arc<ConnectionContext<S>>,
+        runner: Arc<WorkerRunner>,
+    ) -> io::Result<Self> {
+        let mut config = EndpointConfig::new(Arc::new(keys.reset()));
+        let ids = keys.clone();
+        config
+            .cid_generator(move || Box::new(Ids::new(place, &ids)))
+            .supported_versions(vec![rudy_quic::VERSION_1])
+            .rng_seed(rudy_runtime::current().map(|_| seed()));
+        let finds_size = !socket.may_fragment();
+        let machine = rudy_quic::quinn_proto::Endpoint::new(Arc::new(config), None, finds_size, None);
+        let endpoint = Arc::new(Endpoint::new(socket, machine)?);
+        let mut acceptor = Self { endpoint, context, runner, keys, configs: Configs::default() };
+        // An endpoint without settings is one of a client.
+        let config = acceptor.config(None);
+        acceptor.endpoint.change(|machine, _| (machine.set_server_config(Some(config)), None));
+        Ok(acceptor)
+    }
+
+    /// Accepts until `closing` becomes true, and passes on what arrives for connections as long as there are some.
+    pub(super) async fn run(mut self, mut closing: watch::Receiver<bool>) {
+        let mut received = Received::default();
+        let endpoint = self.endpoint.clone();
+        let mut is_closing = false;
+        loop {
+            let poll = |cx: &mut Context<'_>| {
+                endpoint.poll_receive(cx, &mut received, &mut |incoming| self.accept(incoming, is_closing))
+            };
+            tokio::select! {
+                biased;
+                // An error means that the engine was dropped.
+                _ = closing.wait_for(|closing| *closing), if !is_closing => is_closing = true,
+                polled = std::future::poll_fn(poll) => {
+                    if polled.is_err() {
+                        return;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+
+    /// Accepts or rejects a connection.
+    fn accept(&mut self, incoming: Incoming, is_closing: bool) {
+        let peer = Peer::Ip(canonical(incoming.remote_address()));
+        let open = if is_closing { None } else { self.admit(&peer) };
+        let Some(open) = open else {
+            return self.endpoint.change(|machine, buffer| ((), Some(machine.refuse(incoming, buffer))));
+        };
+        let config = self.config(incoming.local_ip());
+        let accepted = self.endpoint.change(|machine, buffer| {
+            match machine.accept(incoming, clock::now(), buffer, Some(config)) {
+                Ok(accepted) => (Some(accepted), None),
+                Err(error) => (None, error.response),
+            }
+        });
+        let Some((handle, machine)) = accepted else { return };
+        let quic = Quic::new(machine, handle, self.endpoint.clone());
+        let serving = ServeQuic::new(quic, (peer, self.runner.shared.next_number()), self.context.clone());
+        rudy_runtime::spawn(Connection { serving, open: Some(open) });
+    }
+
+    /// Counts a connection, or returns `None` if a limit is reached.
+    fn admit(&self, peer: &Peer) -> Option<OpenConnection> {
+        let (service, shared) = (self.context.source.current(), &self.runner.shared);
+        let make_room =
+            |connections, reached: &LimitReached| self.runner.make_room(connections, || reached.to_string());
+        // Trusted proxies carry the connections of many clients.
+        let counted = peer.ip().filter(|_| !service.is_trusted_proxy(peer));
+        match shared.admission.admit(service.limits(), counted, make_room) {
+            Ok(permit) => Some(OpenConnection::new(self.runner.clone(), permit)),
+            Err(reached) => {
+                self.runner.worker.counters.over_limit.add(1);
+                shared.reports.record(reached.problem(), || reached.to_string());
+                None
+            }
+        }
+    }
+
+    /// Returns the settings of a new connection.
+    fn config(&mut self, local: Option<IpAddr>) -> Arc<ServerConfig> {
+        let limits = self.context.source.current().limits().clone();
+        let Configs { limits: old, by_address } = &mut self.configs;
+        if old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, &limits)) || by_address.len() >= CONFIGS_MAX {
+            by_address.clear();
+            *old = Some(limits.clone());
+        }
+        let (context, port) = (&self.context, self.endpoint.local().port());
+        let new = || {
+            let context = context.clone();
+            let choose = move |hello: &ClientHello| {
+                let local = LocalAddress::known(local.map(|ip| SocketAddr::new(ip, port)));
+                context.source.current().tls_site(hello, &context.address, &local)
+            };
+            let crypto = Arc::new(ServerCrypto::new(Arc::new(choose)));
+            let mut config = ServerConfig::new(crypto, Arc::new(self.keys.token()));
+            config
+                .transport_config(transport(&limits).config())
+                .incoming_buffer_size(INCOMING_BYTES)
+                .incoming_buffer_size_total(INCOMING_BYTES);
+            Arc::new(config)
+        };
+        by_address.entry(local).or_insert_with(new).clone()
+    }
+}
+
+/// A connection with its permit, which it returns when it has ended. Packets of the client may still arrive then.
+struct Connection<S: ServiceSource> {
+    serving: ServeQuic<S>,
+    open: Option<OpenConnection>,
+}
+
+impl<S: ServiceSource> Future for Connection<S> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { serving, open } = &mut *self;
+        if open.is_some() {
+            ready!(serving.poll_open(cx));
+            *open = None;
+        }
+        serving.poll_closed(cx)
+    }
+}
+
+/// Returns the limits of QUIC.
+fn transport(limits: &Limits) -> Transport {
+    let http = &limits.http;
+    Transport {
+        streams: http.http2.streams,
+        stream_window_bytes: http.http2.stream_window_bytes,
+        connection_window_bytes: http.http2.connection_window_bytes,
+        idle_timeout: http.idle_timeout.max(http.first_request_timeout),
+    }
+}
+
+/// Returns the seed of the chance of an endpoint, which a simulation repeats.
+fn seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    for part in seed.chunks_mut(8) {
+        part.copy_from_slice(&rudy_runtime::random::bits().to_be_bytes());
+    }
+    seed
+}
+
+/// Returns an IPv4 address as such, also if it has arrived at a socket of IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

@@ -1,0 +1,155 @@
+//! A connection over QUIC: its state machine, and its way to the endpoint.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use rudy_quic::quinn_proto::{self, ConnectionHandle};
+use rudy_runtime::clock;
+use rudy_service::{LocalAddress, LocalAddressCache};
+use rudy_tls::Tls;
+use tokio::time::Sleep;
+
+use super::endpoint::{Endpoint, Inbox};
+use crate::driver;
+
+/// The timers of the worker have a resolution of 10 ms. Acknowledgements and the pace of packets need an earlier one.
+const SOON: Duration = Duration::from_millis(40);
+
+/// Transmissions of a connection in a row, before others get their turn.
+const TRANSMITS_MAX: usize = 16;
+
+/// The maximum number of datagrams in a transmission: the kernel takes at most 64 KiB.
+const SEGMENTS_MAX: usize = 40;
+
+/// What carries a connection over QUIC.
+pub(crate) struct Quic {
+    pub(crate) machine: Box<quinn_proto::Connection>,
+    handle: ConnectionHandle,
+    endpoint: Arc<Endpoint>,
+    inbox: Arc<Inbox>,
+    /// The result of the handshake, once it is complete.
+    pub(crate) tls: Option<Arc<Tls>>,
+    /// The next time at which the machine must be woken soon.
+    soon: Option<Pin<Box<Sleep>>>,
+    has_drained: bool,
+}
+
+impl Quic {
+    pub(super) fn new(
+        machine: quinn_proto::Connection,
+        handle: ConnectionHandle,
+        endpoint: Arc<Endpoint>,
+    ) -> Self {
+        let inbox = endpoint.add(handle);
+        let machine = Box::new(machine);
+        Self { machine, handle, endpoint, inbox, tls: None, soon: None, has_drained: false }
+    }
+
+    /// Whether something has arrived that was not handled.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.inbox.has_arrived()
+    }
+
+    /// Handles what has arrived, and what is due. Returns the number of datagrams.
+    pub(crate) fn receive(&mut self, cx: &Context<'_>, now: Instant) -> usize {
+        let events = self.inbox.take(cx);
+        let count = events.len();
+        events.into_iter().for_each(|event| self.machine.handle_event(event));
+        if self.machine.poll_timeout().is_some_and(|due| due <= now) {
+            self.machine.handle_timeout(now);
+        }
+        self.exchange_events();
+        count
+    }
+
+    /// Exchanges events with the endpoint.
+    fn exchange_events(&mut self) {
+        while let Some(event) = self.machine.poll_endpoint_events() {
+            self.has_drained |= event.is_drained();
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.machine.handle_event(event);
+            }
+        }
+    }
+
+    /// Sends the datagrams that are due. Returns how many bytes, and whether there may be more.
+    pub(crate) fn transmit(&mut self, cx: &Context<'_>, now: Instant) -> (u64, bool) {
+        let (mut buffer, mut sent) = (Vec::new(), 0);
+        let segments = self.endpoint.segments_max().min(SEGMENTS_MAX);
+        for _ in 0..TRANSMITS_MAX {
+            if self.endpoint.is_full(cx) {
+                return (sent, false);
+            }
+            let Some(transmit) = self.machine.poll_transmit(now, segments, &mut buffer) else {
+                self.exchange_events();
+                return (sent, false);
+            };
+            sent += transmit.size as u64;
+            self.endpoint.send(transmit, &mut buffer);
+        }
+        self.exchange_events();
+        (sent, true)
+    }
+
+    /// Returns when the connection must be polled. The task is woken earlier by itself if that is soon.
+    pub(crate) fn due(&mut self, cx: &mut Context<'_>, now: Instant) -> Option<Instant> {
+        let due = self.machine.poll_timeout();
+        let Some(soon) = due.filter(|due| due.saturating_duration_since(now) < SOON) else {
+            self.soon = None;
+            return due;
+        };
+        let sleep = self.soon.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(soon.into())));
+        if sleep.deadline() != soon.into() {
+            sleep.as_mut().reset(soon.into());
+        }
+        if sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        due
+    }
+
+    /// Whether the connection has ended, and nothing more can arrive for it.
+    pub(crate) fn has_drained(&self) -> bool {
+        self.has_drained
+    }
+
+    /// Returns the current address of the client.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.machine.remote_address()
+    }
+}
+
+impl driver::Endpoint for Quic {
+    fn local_address<'c>(&'c self, _: &'c LocalAddressCache) -> LocalAddress<'c> {
+        let local = self.endpoint.local();
+        LocalAddress::known(Some(SocketAddr::new(
+            self.machine.local_ip().unwrap_or(local.ip()),
+            local.port(),
+        )))
+    }
+
+    fn tls(&self) -> Option<&Arc<Tls>> {
+        self.tls.as_ref()
+    }
+}
+
+impl Drop for Quic {
+    /// A connection that ends with its server sends the end, if the socket has room.
+    fn drop(&mut self) {
+        if self.has_drained {
+            return;
+        }
+        if !self.machine.is_closed() {
+            let now = clock::now();
+            self.machine.close(now, driver::NO_ERROR, bytes::Bytes::new());
+            let mut buffer = Vec::new();
+            if let Some(transmit) = self.machine.poll_transmit(now, 1, &mut buffer) {
+                self.endpoint.send(transmit, &mut buffer);
+            }
+        }
+        self.endpoint.handle_event(self.handle, quinn_proto::EndpointEvent::drained());
+    }
+}

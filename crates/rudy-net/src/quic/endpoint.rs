@@ -1,0 +1,253 @@
+//! The endpoint of a worker: its socket, and the way of datagrams to and from its connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rudy_quic::quinn_proto::{
+    self, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit,
+};
+use rudy_quic::{Datagram, Received, Socket};
+use rudy_runtime::clock;
+use tokio::io::unix::AsyncFd;
+
+/// Calls that receive before connections get their turn.
+const RECEIVE_CALLS: usize = 4;
+
+/// Datagrams of a size, in one transmission, that wait for room in the socket. When there are more, they are dropped, which the
+/// connection notices as it notices a loss in the network.
+const UNSENT_MAX: usize = 64;
+
+/// What the connections of a worker share.
+pub(crate) struct Endpoint {
+    socket: AsyncFd<Socket>,
+    local: SocketAddr,
+    state: Mutex<State>,
+}
+
+struct State {
+    machine: quinn_proto::Endpoint,
+    /// By the numbers of the connections.
+    inboxes: Vec<Option<Arc<Inbox>>>,
+    unsent: Vec<(Transmit, Vec<u8>)>,
+    /// The connections that wait for room in the socket.
+    waiting: Vec<Waker>,
+    /// The task that receives, which also waits for room.
+    receiver: Option<Waker>,
+    /// The buffer of responses without a connection.
+    buffer: Vec<u8>,
+}
+
+/// What the endpoint has received for a connection.
+#[derive(Default)]
+pub(crate) struct Inbox(Mutex<Arrived>);
+
+#[derive(Default)]
+struct Arrived {
+    events: Vec<ConnectionEvent>,
+    waker: Option<Waker>,
+}
+
+impl Inbox {
+    /// Takes what has arrived. The task is woken when there is more.
+    pub(super) fn take(&self, cx: &Context<'_>) -> Vec<ConnectionEvent> {
+        let mut arrived = self.0.lock();
+        match &mut arrived.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => arrived.waker = Some(cx.waker().clone()),
+        }
+        std::mem::take(&mut arrived.events)
+    }
+
+    /// Whether something has arrived.
+    pub(super) fn has_arrived(&self) -> bool {
+        !self.0.lock().events.is_empty()
+    }
+
+    fn push(&self, event: ConnectionEvent) {
+        let mut arrived = self.0.lock();
+        arrived.events.push(event);
+        let waker = arrived.waker.take();
+        drop(arrived);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Endpoint {
+    /// Creates the endpoint of a socket. The current runtime polls the socket.
+    pub(crate) fn new(socket: Socket, machine: quinn_proto::Endpoint) -> io::Result<Self> {
+        let local = socket.local_address()?;
+        let state = State {
+            machine,
+            inboxes: Vec::new(),
+            unsent: Vec::new(),
+            waiting: Vec::new(),
+            receiver: None,
+            buffer: Vec::new(),
+        };
+        Ok(Self { socket: AsyncFd::new(socket)?, local, state: Mutex::new(state) })
+    }
+
+    /// Returns the address of the socket.
+    pub(super) fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Receives, once; `received` is a buffer. Calls `accept` for each new connection. Ready when connections should get their turn.
+    pub(super) fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        received: &mut Received,
+        accept: &mut dyn FnMut(Incoming),
+    ) -> Poll<io::Result<()>> {
+        self.poll_unsent(cx);
+        for _ in 0..RECEIVE_CALLS {
+            let mut ready = std::task::ready!(self.socket.poll_read_ready(cx))?;
+            match self.socket.get_ref().receive(received) {
+                Ok(()) => {
+                    let now = clock::now();
+                    received.take().for_each(|datagram| self.handle(datagram, now, accept));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                // An error of the network, which concerns a datagram that was sent.
+                Err(_) => {}
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Passes a datagram to its connection.
+    fn handle(&self, datagram: Datagram, now: Instant, accept: &mut dyn FnMut(Incoming)) {
+        let Datagram { from, to, ecn, bytes } = datagram;
+        let mut state = self.state.lock();
+        let State { machine, buffer, .. } = &mut *state;
+        buffer.clear();
+        match machine.handle(now, from, to, ecn, bytes, buffer) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let inbox = state.inboxes.get(handle.0).and_then(Option::as_ref).cloned();
+                drop(state);
+                if let Some(inbox) = inbox {
+                    inbox.push(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                drop(state);
+                accept(incoming);
+            }
+            Some(DatagramEvent::Response(transmit)) => self.respond(&mut state, &transmit),
+            None => {}
+        }
+    }
+
+    /// Sends what is in the buffer. What the socket does not accept is dropped: the client sends its datagram again.
+    fn respond(&self, state: &mut State, transmit: &Transmit) {
+        let contents = state.buffer.get(..transmit.size).unwrap_or_default();
+        let _best_effort = self.socket.get_ref().send(transmit, contents);
+    }
+
+    /// Changes the state of the endpoint, and sends what `change` returns.
+    pub(super) fn change<R>(
+        &self,
+        change: impl FnOnce(&mut quinn_proto::Endpoint, &mut Vec<u8>) -> (R, Option<Transmit>),
+    ) -> R {
+        let mut state = self.state.lock();
+        let State { machine, buffer, .. } = &mut *state;
+        buffer.clear();
+        let (result, transmit) = change(machine, buffer);
+        if let Some(transmit) = transmit {
+            self.respond(&mut state, &transmit);
+        }
+        result
+    }
+
+    /// Adds a connection. Returns what will arrive for it.
+    pub(super) fn add(&self, handle: ConnectionHandle) -> Arc<Inbox> {
+        let mut state = self.state.lock();
+        if state.inboxes.len() <= handle.0 {
+            state.inboxes.resize(handle.0 + 1, None);
+        }
+        let inbox = Arc::<Inbox>::default();
+        state.inboxes[handle.0] = Some(inbox.clone());
+        inbox
+    }
+
+    /// Passes an event of a connection to the endpoint, which may have one for the connection.
+    pub(super) fn handle_event(
+        &self,
+        handle: ConnectionHandle,
+        event: EndpointEvent,
+    ) -> Option<ConnectionEvent> {
+        let mut state = self.state.lock();
+        if event.is_drained()
+            && let Some(inbox) = state.inboxes.get_mut(handle.0)
+        {
+            *inbox = None;
+        }
+        state.machine.handle_event(handle, event)
+    }
+
+    /// Returns how many datagrams can be sent in a call.
+    pub(super) fn segments_max(&self) -> usize {
+        self.socket.get_ref().segments_max()
+    }
+
+    /// Whether the socket accepts nothing now. If so, the task is woken when it does.
+    pub(super) fn is_full(&self, cx: &Context<'_>) -> bool {
+        let mut state = self.state.lock();
+        let is_full = !state.unsent.is_empty();
+        if is_full {
+            state.waiting.push(cx.waker().clone());
+        }
+        is_full
+    }
+
+    /// Sends datagrams. They are sent later if the socket is full.
+    pub(super) fn send(&self, transmit: Transmit, contents: &mut Vec<u8>) {
+        let mut state = self.state.lock();
+        let mut is_full = !state.unsent.is_empty();
+        if !is_full {
+            let sent = self.socket.get_ref().send(&transmit, &contents[..transmit.size]);
+            // Other errors concern the address, or the network, which may recover.
+            is_full = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        }
+        if is_full && state.unsent.len() < UNSENT_MAX {
+            state.unsent.push((transmit, std::mem::take(contents)));
+            if let Some(receiver) = &state.receiver {
+                receiver.wake_by_ref();
+            }
+        }
+        contents.clear();
+    }
+
+    /// Sends what the socket did not accept, and wakes the connections that wait for that.
+    fn poll_unsent(&self, cx: &mut Context<'_>) {
+        loop {
+            let mut state = self.state.lock();
+            match &mut state.receiver {
+                Some(receiver) => receiver.clone_from(cx.waker()),
+                None => state.receiver = Some(cx.waker().clone()),
+            }
+            if state.unsent.is_empty() {
+                return;
+            }
+            let Poll::Ready(Ok(mut ready)) = self.socket.poll_write_ready(cx) else { return };
+            let State { unsent, waiting, .. } = &mut *state;
+            let is_sent = |(transmit, contents): &(Transmit, Vec<u8>)| {
+                let sent = self.socket.get_ref().send(transmit, &contents[..transmit.size]);
+                !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            };
+            let sent = unsent.iter().take_while(|unsent| is_sent(unsent)).count();
+            unsent.drain(..sent);
+            if unsent.is_empty() {
+                waiting.drain(..).for_each(Waker::wake);
+            } else {
+                ready.clear_ready();
+            }
+        }
+    }
+}

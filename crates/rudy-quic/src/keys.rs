@@ -1,0 +1,67 @@
+//! The secrets of an installation, which its processes share.
+
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::{hkdf, hmac, rand};
+
+/// The size of the secret in bytes.
+const SECRET_BYTES: usize = 32;
+
+/// What all processes of an installation derive the same from: the tokens of stateless resets and of retries, and the mask of the ids of
+/// connections.
+#[derive(Clone)]
+pub struct Keys(hkdf::Prk);
+
+impl Keys {
+    /// Creates keys that nobody else knows.
+    ///
+    /// # Errors
+    ///
+    /// The system has no randomness.
+    pub fn new() -> Result<Self, Unspecified> {
+        let mut secret = [0; SECRET_BYTES];
+        rand::fill(&mut secret)?;
+        Ok(Self::of_secret(&secret))
+    }
+
+    /// Derives the keys from a secret.
+    #[must_use]
+    pub fn of_secret(secret: &[u8]) -> Self {
+        Self(hkdf::Salt::new(hkdf::HKDF_SHA256, b"rudy quic").extract(secret))
+    }
+
+    /// Returns the key of the tokens of stateless resets (RFC 9000 §10.3.2).
+    #[must_use]
+    pub fn reset(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, &self.derive::<32>(b"reset"))
+    }
+
+    /// Returns the key of the tokens of retries (RFC 9000 §8.1.2).
+    #[must_use]
+    pub fn token(&self) -> hkdf::Prk {
+        hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&self.derive::<32>(b"token"))
+    }
+
+    /// Returns the factors that mask the ids of connections.
+    pub(crate) fn mask(&self) -> [u32; 2] {
+        let bytes = self.derive::<8>(b"mask");
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        [word(0), word(4)]
+    }
+
+    fn derive<const LENGTH: usize>(&self, label: &[u8]) -> [u8; LENGTH] {
+        let mut derived = [0; LENGTH];
+        let parts = [label];
+        // Fails only for lengths of kilobytes.
+        let _ = self.0.expand(&parts, Length(LENGTH)).and_then(|key| key.fill(&mut derived));
+        derived
+    }
+}
+
+/// The length of a derived key.
+struct Length(usize);
+
+impl hkdf::KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}

@@ -1,0 +1,21 @@
+//! QUIC (RFC 9000), without HTTP: what the state machines of [`quinn_proto`] need of a server.
+//!
+//! They decide about packets, loss and congestion. Here are the TLS of sites ([`ServerCrypto`]), the ids of connections
+//! ([`Ids`]), the limits on the memory of a connection ([`Transport`]), and UDP sockets that receive and send many datagrams in a
+//! call ([`Socket`]).
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![forbid(unsafe_code)]
+
+mod crypto;
+mod ids;
+mod keys;
+mod socket;
+mod transport;
+
+pub use crypto::{ServerCrypto, VERSION_1};
+pub use ids::{Ids, Place};
+pub use keys::Keys;
+pub use quinn_proto;
+pub use socket::{Datagram, Received, Socket};
+pub use transport::Transport;
