@@ -13,11 +13,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
+mod allowance;
+mod field_section;
 pub mod h1;
 pub mod h2;
 pub mod hpack;
 mod limits;
 mod pace;
+mod progress;
 
 pub use limits::Limits;
 pub use pace::Pace;
