@@ -197,6 +197,8 @@ impl<'b> HeadText<'b> {
     /// Writes the head of a request. That of a tunnel is an upgrade to its protocol, which is unambiguous, because no HTTP/2 request
     /// has the field Upgrade.
     pub(crate) fn write_request(self, head: &mut Vec<u8>, accepts_tunnels: bool) -> Result<(), HeadFault> {
+        // Also after a fault: the buffer has the head of another request.
+        head.clear();
         self.check()?;
         let HeadParts { pseudo, lines, cookie } = &*self.parts;
         let of = |which: usize| self.pseudo[which].clone().map(|place| &pseudo[place]);
@@ -226,7 +228,6 @@ impl<'b> HeadText<'b> {
         if !is_path {
             return Err(HeadFault::Malformed(":path is not a path"));
         }
-        head.clear();
         for part in [method, b" ", target, b" HTTP/1.1\r\n"] {
             head.extend_from_slice(part);
         }
@@ -246,8 +247,8 @@ impl<'b> HeadText<'b> {
 
     /// Writes a trailer section.
     pub(crate) fn write_trailers(self, section: &mut Vec<u8>) -> Result<(), HeadFault> {
-        self.check()?;
         section.clear();
+        self.check()?;
         section.extend_from_slice(&self.parts.lines);
         section.extend_from_slice(b"\r\n");
         Ok(())
@@ -405,6 +406,16 @@ mod tests {
         assert_eq!(get(&vec![("abc", "d"); count + 1]), Err(HeadFault::TooLarge));
         // Parts of Cookie, too.
         assert_eq!(get(&vec![("cookie", ""); (1000 - base) / 38 + 1]), Err(HeadFault::TooLarge));
+    }
+
+    /// The head of a rejected request is passed on, as far as it was accepted.
+    #[test]
+    fn a_fault_leaves_nothing_of_the_request_before() {
+        let (mut parts, mut head) = (HeadParts::default(), b"GET /secret HTTP/1.1\r\n\r\n".to_vec());
+        let mut text = HeadText::new(&mut parts, false, 10);
+        text.field(b":method", b"GET");
+        assert_eq!(text.write_request(&mut head, false), Err(HeadFault::TooLarge));
+        assert_eq!(head, b"");
     }
 
     #[test]
