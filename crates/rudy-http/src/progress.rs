@@ -49,6 +49,19 @@ impl WrongLength {
 }
 
 impl Progress {
+    /// Returns the progress of a stream whose request is due.
+    pub(crate) fn before_request() -> Self {
+        Self {
+            receiving: Receiving::Head,
+            sending: Sending::Head,
+            expected: None,
+            received: 0,
+            is_head: false,
+            is_tunnel: false,
+            expects_continue: false,
+        }
+    }
+
     /// Returns the progress after the head of a request, and the length of the body. `ends` if no body follows. `head` is that of a
     /// request that is not rejected.
     pub(crate) fn of_request(
@@ -65,8 +78,8 @@ impl Progress {
             _ => (Receiving::Body, BodyLength::Chunked),
         };
         let expects_continue = head.is_some_and(RequestHead::expects_continue);
-        let sending = Sending::Head;
-        Ok((Self { receiving, sending, expected, received: 0, is_head, is_tunnel, expects_continue }, body))
+        let before = Self::before_request();
+        Ok((Self { receiving, expected, is_head, is_tunnel, expects_continue, ..before }, body))
     }
 
     /// Records a piece of the received body. `ends` if it is the last one.
