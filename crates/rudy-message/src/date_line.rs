@@ -1,17 +1,19 @@
 //! The `Date` field, formatted once a second and sent with every response.
 
-use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+
+use crate::Compression;
+use crate::compression::Compressed;
 
 /// An encoded `Date` field line with its CRLF (RFC 9110 §6.6.1).
 #[derive(Debug, Clone)]
 pub struct DateLine {
     second: u64,
     line: [u8; DateLine::LENGTH],
-    /// The field in a header block of HTTP/2, once it is needed.
-    http2: OnceLock<Bytes>,
+    /// The field in other versions of the protocol.
+    compressed: Compressed,
 }
 
 impl DateLine {
@@ -29,7 +31,7 @@ impl DateLine {
         line[..6].copy_from_slice(b"date: ");
         line[6..35].copy_from_slice(&text.as_bytes()[..29]);
         line[35..].copy_from_slice(b"\r\n");
-        Self { second, line, http2: OnceLock::new() }
+        Self { second, line, compressed: Compressed::default() }
     }
 
     /// Formats the line again if the second has changed.
@@ -39,10 +41,10 @@ impl DateLine {
         }
     }
 
-    /// Returns the field as a part of a header block of HTTP/2, which `encode` makes of the value in the first call.
+    /// Returns the compressed field, which `encode` makes of the value in the first call.
     #[inline]
-    pub fn http2(&self, encode: impl FnOnce(&[u8]) -> Bytes) -> &[u8] {
-        self.http2.get_or_init(|| encode(&self.line[6..35]))
+    pub fn compressed(&self, compression: Compression, encode: impl FnOnce(&[u8]) -> Bytes) -> &[u8] {
+        self.compressed.get(compression, || encode(&self.line[6..35]))
     }
 
     /// Returns the line with its CRLF.

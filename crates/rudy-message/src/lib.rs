@@ -17,6 +17,7 @@
 
 mod body;
 pub mod client;
+mod compression;
 mod date_line;
 mod instructions;
 mod lazy_head;
@@ -33,6 +34,7 @@ pub mod syntax;
 pub mod text;
 
 pub use body::{BodyLength, Framing, LengthError, has_no_content};
+pub use compression::Compression;
 pub use date_line::DateLine;
 pub use instructions::{Expires, Instructions, Replacement, X_ACCEL_REDIRECT};
 pub use lazy_head::LazyHead;

@@ -1,11 +1,11 @@
 //! Response heads that are encoded once and sent repeatedly.
 
-use std::sync::OnceLock;
-
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap};
 
+use crate::Compression;
+use crate::compression::Compressed;
 use crate::text::{CONNECTION_FIELDS, put_head};
 
 /// A response head with an encoded status line and encoded fields.
@@ -17,8 +17,8 @@ pub struct PreparedHead {
     headers: HeaderMap,
     has_date: bool,
     encoded: Bytes,
-    /// The same as a header block of HTTP/2, once it is needed.
-    http2: OnceLock<Bytes>,
+    /// The same in other versions of the protocol.
+    compressed: Compressed,
 }
 
 impl PreparedHead {
@@ -31,7 +31,7 @@ impl PreparedHead {
         let mut encoded = BytesMut::with_capacity(32 + headers.len() * 48);
         put_head(status, &headers, &mut encoded);
         let has_date = headers.contains_key(header::DATE);
-        Self { status, headers, has_date, encoded: encoded.freeze(), http2: OnceLock::new() }
+        Self { status, headers, has_date, encoded: encoded.freeze(), compressed: Compressed::default() }
     }
 
     /// Returns the status of the response.
@@ -61,9 +61,9 @@ impl PreparedHead {
         self.has_date
     }
 
-    /// Returns the status and the fields as a header block of HTTP/2, which `encode` makes in the first call.
+    /// Returns the compressed status and fields, which `encode` makes in the first call.
     #[inline]
-    pub fn http2(&self, encode: impl FnOnce(&Self) -> Bytes) -> &[u8] {
-        self.http2.get_or_init(|| encode(self))
+    pub fn compressed(&self, compression: Compression, encode: impl FnOnce(&Self) -> Bytes) -> &[u8] {
+        self.compressed.get(compression, || encode(self))
     }
 }

@@ -138,15 +138,20 @@ impl<'a> RequestHead<'a> {
         })
     }
 
-    /// Checks the head of an HTTP/2 request, which was written in the form of HTTP/1.1: that of a tunnel as an upgrade.
+    /// Checks the head of a request over HTTP/2 or HTTP/3, which was written in the form of HTTP/1.1: that of a tunnel as an upgrade.
     ///
     /// # Errors
     ///
     /// The head is invalid, or violates a limit.
-    pub fn of_http2(bytes: &'a [u8], is_tunnel: bool, limits: &MessageLimits) -> Result<Self, Rejection> {
+    pub fn of_field_section(
+        bytes: &'a [u8],
+        version: Version,
+        is_tunnel: bool,
+        limits: &MessageLimits,
+    ) -> Result<Self, Rejection> {
         let complete = HeadLines::default().find(bytes, limits)?.ok_or(Rejection::BadRequestLine)?;
         let mut head = Self::new(bytes, complete, limits)?;
-        head.line.version = Version::HTTP_2;
+        head.line.version = version;
         if is_tunnel {
             head.method = Method::CONNECT;
         }
@@ -176,7 +181,7 @@ impl<'a> RequestHead<'a> {
         RequestHead { bytes: HeadBytes::Owned(self.bytes.to_shared()), ..self }
     }
 
-    /// Returns the size of the head with its empty line: as it was received, or as HTTP/1.1 has it if it came over HTTP/2.
+    /// Returns the size of the head with its empty line: as it was received, or as HTTP/1.1 has it if it came over a later version.
     #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
@@ -189,7 +194,7 @@ impl<'a> RequestHead<'a> {
         &self.method
     }
 
-    /// Returns HTTP/1.0, HTTP/1.1 or HTTP/2. Higher minor versions count as HTTP/1.1 (RFC 9110 §2.5).
+    /// Returns HTTP/1.0, HTTP/1.1, HTTP/2 or HTTP/3. Higher minor versions count as HTTP/1.1 (RFC 9110 §2.5).
     #[must_use]
     #[inline]
     pub fn version(&self) -> Version {
@@ -330,8 +335,8 @@ impl<'a> RequestHead<'a> {
 
     /// Builds the URI of the target, with what it cannot hold in another form.
     fn parse_target(&self, bytes: &Bytes) -> (Uri, Option<RawTarget>) {
-        // A tunnel over HTTP/2 has the target of a GET.
-        let is_tunnel = self.method == Method::CONNECT && self.line.version == Version::HTTP_2;
+        // A tunnel over HTTP/2 or HTTP/3 has the target of a GET.
+        let is_tunnel = self.method == Method::CONNECT && self.line.version >= Version::HTTP_2;
         let written_method = if is_tunnel { &Method::GET } else { &self.method };
         parse_target(bytes, self.line.target(), written_method).expect("the target has been checked")
     }

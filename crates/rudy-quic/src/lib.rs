@@ -2,7 +2,7 @@
 //!
 //! They decide about packets, loss and congestion. Here are the TLS of sites ([`ServerCrypto`]), the ids of connections
 //! ([`Ids`]), the limits on the memory of a connection ([`Transport`]), and UDP sockets that receive and send many datagrams in a
-//! call ([`Socket`]).
+//! call ([`Datagrams`]).
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
@@ -17,5 +17,5 @@ pub use crypto::{ServerCrypto, VERSION_1};
 pub use ids::{Ids, Place};
 pub use keys::Keys;
 pub use quinn_proto;
-pub use socket::{Datagram, Received, Socket};
+pub use socket::{Datagram, Datagrams, Received};
 pub use transport::Transport;

@@ -1,8 +1,8 @@
 //! UDP sockets that receive and send many datagrams in a call.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 
 use bytes::BytesMut;
 use quinn_proto::{EcnCodepoint, Transmit};
@@ -14,12 +14,9 @@ const MESSAGES: usize = 8;
 /// The size of the buffer of a message: the maximum of GRO.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
-/// A UDP socket.
+/// What the kernel can do with a UDP socket, which the caller owns.
 #[derive(Debug)]
-pub struct Socket {
-    io: UdpSocket,
-    state: UdpSocketState,
-}
+pub struct Datagrams(UdpSocketState);
 
 /// The buffers for received messages, which the sockets of a thread share.
 #[derive(Debug)]
@@ -68,15 +65,14 @@ impl Received {
     }
 }
 
-impl Socket {
+impl Datagrams {
     /// Prepares a bound socket.
     ///
     /// # Errors
     ///
     /// The kernel does not tell the address that a datagram was sent to.
-    pub fn new(io: UdpSocket) -> io::Result<Self> {
-        let state = UdpSocketState::new(UdpSockRef::from(&io))?;
-        Ok(Self { io, state })
+    pub fn new(socket: &impl AsFd) -> io::Result<Self> {
+        UdpSocketState::new(UdpSockRef::from(socket)).map(Self)
     }
 
     /// Receives datagrams.
@@ -84,11 +80,11 @@ impl Socket {
     /// # Errors
     ///
     /// None is there (`WouldBlock`), or the kernel reports an error of the network.
-    pub fn receive(&self, received: &mut Received) -> io::Result<()> {
+    pub fn receive(&self, socket: &impl AsFd, received: &mut Received) -> io::Result<()> {
         let mut buffers = received.buffer.chunks_mut(MESSAGE_BYTES).map(IoSliceMut::new);
         let mut slices: [IoSliceMut<'_>; MESSAGES] =
             std::array::from_fn(|_| buffers.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
-        received.count = self.state.recv(UdpSockRef::from(&self.io), &mut slices, &mut received.messages)?;
+        received.count = self.0.recv(UdpSockRef::from(socket), &mut slices, &mut received.messages)?;
         Ok(())
     }
 
@@ -97,7 +93,7 @@ impl Socket {
     /// # Errors
     ///
     /// The socket is full (`WouldBlock`), or the network does not accept them.
-    pub fn send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
+    pub fn send(&self, socket: &impl AsFd, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
         let ecn = transmit.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8));
         let transmit = quinn_udp::Transmit {
             destination: transmit.destination,
@@ -106,39 +102,18 @@ impl Socket {
             segment_size: transmit.segment_size,
             src_ip: transmit.src_ip,
         };
-        self.state.try_send(UdpSockRef::from(&self.io), &transmit)
+        self.0.try_send(UdpSockRef::from(socket), &transmit)
     }
 
     /// Returns how many datagrams can be sent in a call.
     #[must_use]
     pub fn segments_max(&self) -> usize {
-        self.state.max_gso_segments()
+        self.0.max_gso_segments()
     }
 
     /// Whether routers may split datagrams, so that the largest size cannot be found out.
     #[must_use]
     pub fn may_fragment(&self) -> bool {
-        self.state.may_fragment()
-    }
-
-    /// Returns the address that the socket is bound to.
-    ///
-    /// # Errors
-    ///
-    /// It is not bound.
-    pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.as_fd()
-    }
-}
-
-impl AsRawFd for Socket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.io.as_raw_fd()
+        self.0.may_fragment()
     }
 }

@@ -6,13 +6,12 @@ use rudy_message::LengthError;
 
 use super::core::Core;
 use super::frame::{DATA_BYTES_MAX, flag, kind, put_head};
-use super::stream::{Receiving, Sending};
 use super::{ConnectionError, ErrorCode};
 use crate::Limits;
+use crate::progress::{Receiving, WrongLength};
 
 /// The fault of a body that has not the length of its head (RFC 9113 §8.1.1).
-pub(super) const WRONG_LENGTH: (ErrorCode, &str) =
-    (ErrorCode::PROTOCOL_ERROR, "the body has another length than Content-Length");
+pub(super) const WRONG_LENGTH: (ErrorCode, &str) = (ErrorCode::PROTOCOL_ERROR, WrongLength::REASON);
 
 /// A piece of DATA.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +46,7 @@ impl Core {
     ) -> Result<Received, ConnectionError> {
         let &Piece { stream: id, data, flow_bytes, ends, .. } = piece;
         self.receive_data(flow_bytes, out)?;
-        let stream = self.streams.get_mut(id).filter(|stream| stream.receiving != Receiving::Ended);
+        let stream = self.streams.get_mut(id).filter(|stream| stream.progress.receiving != Receiving::Ended);
         let Some(stream) = stream else {
             self.pass_on(0, flow_bytes, out);
             if self.was_reset_by_us(id) {
@@ -56,13 +55,11 @@ impl Core {
             return Ok(Received::Malformed((ErrorCode::STREAM_CLOSED, "DATA after the end of the stream")));
         };
         let length = data.len() as u64;
-        stream.received += length;
-        let left = stream.expected.map(|expected| expected.checked_sub(length));
-        stream.expected = left.flatten();
-        let has_wrong_length = left == Some(None) || ends && stream.expected.is_some_and(|left| left > 0);
+        let is_before_head = stream.progress.receiving == Receiving::Head;
+        let has_wrong_length = stream.progress.receive(length, ends).is_err();
         let fault = if stream.receive_window.receive(flow_bytes).is_err() {
             Some((ErrorCode::FLOW_CONTROL_ERROR, "DATA exceeds the window of the stream"))
-        } else if stream.receiving == Receiving::Head {
+        } else if is_before_head {
             Some((ErrorCode::PROTOCOL_ERROR, "DATA before the head of the response"))
         } else {
             has_wrong_length.then_some(WRONG_LENGTH)
@@ -71,10 +68,7 @@ impl Core {
             self.pass_on(0, flow_bytes, out);
             return Ok(Received::Malformed(fault));
         }
-        if ends {
-            stream.receiving = Receiving::Ended;
-        }
-        if stream.received > limits.body_bytes && !stream.is_tunnel {
+        if stream.progress.received > limits.body_bytes && !stream.progress.is_tunnel {
             self.pass_on(id, flow_bytes, out);
             self.close_if_ended(id);
             return Ok(Received::TooLarge);
@@ -99,16 +93,9 @@ impl Core {
     ) -> Result<u64, LengthError> {
         let framed = length.min(self.window(stream)).min(DATA_BYTES_MAX as u64);
         let Some(state) = self.streams.get_mut(stream) else { return Err(LengthError) };
-        let Sending::Body(remaining) = &mut state.sending else { return Err(LengthError) };
-        if let Some(remaining) = remaining {
-            *remaining = remaining.checked_sub(length).ok_or(LengthError)? + (length - framed);
-        }
+        let ends = state.progress.send(length, framed)?;
         if framed == 0 {
             return Ok(0);
-        }
-        let ends = *remaining == Some(0);
-        if ends {
-            state.sending = Sending::Ended;
         }
         let flags = if ends { flag::END_STREAM } else { 0 };
         put_head(kind::DATA, flags, stream, usize::try_from(framed).unwrap_or(DATA_BYTES_MAX), out);
@@ -143,12 +130,9 @@ impl Core {
         out: &mut BytesMut,
     ) -> Result<Option<&'t HeaderMap>, LengthError> {
         let Some(state) = self.streams.get_mut(stream) else { return Ok(None) };
-        match state.sending {
-            Sending::Body(Some(1..)) => return Err(LengthError),
-            Sending::Body(_) => {}
-            Sending::Head | Sending::Ended => return Ok(None),
+        if !state.progress.finish()? {
+            return Ok(None);
         }
-        state.sending = Sending::Ended;
         let trailers = trailers.filter(|fields| !fields.is_empty());
         if trailers.is_none() {
             put_head(kind::DATA, flag::END_STREAM, stream, 0, out);

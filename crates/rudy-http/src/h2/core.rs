@@ -5,15 +5,16 @@ use std::time::Instant;
 
 use bytes::{BufMut, BytesMut};
 
-use super::allowance::Allowance;
 use super::frame::{begin_block, put_ping, put_reset, put_window_update};
 use super::growth::Growth;
 use super::reader::FrameReader;
 use super::settings::{OwnSettings, PeerSettings, put_settings_ack};
-use super::stream::{Receiving, Sending, Streams};
+use super::stream::Streams;
 use super::window::{ReceiveWindow, SendWindow};
 use super::{ConnectionError, ErrorCode, Limits};
+use crate::allowance::{Allowance, Allowances};
 use crate::hpack::Decoder;
+use crate::progress::Receiving;
 
 /// What the handling of a frame needs.
 pub(super) struct Turn<'t> {
@@ -26,9 +27,8 @@ pub(super) struct Turn<'t> {
 /// The size of the windows before a SETTINGS frame (RFC 9113 §6.9.2).
 const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
-/// Frames without purpose that a connection may send for each request, and for each DATA frame that it receives: some clients
-/// send PRIORITY with each request, and PING to measure the delivery of data.
-const FRAMES_FOR_REQUEST: u32 = 8;
+/// Frames without purpose that a peer may send for each DATA frame that it receives: some clients send PING to measure the delivery
+/// of data.
 const FRAMES_FOR_DATA: u32 = 2;
 
 /// WINDOW_UPDATE frames that a peer may send for each DATA frame that it receives, and for each KiB of it: one for the stream
@@ -38,10 +38,6 @@ const UPDATES_FOR_KIB: u32 = 2;
 
 /// The maximum of WINDOW_UPDATE frames that a peer may still send for DATA in transit: those for 8 MiB.
 const UPDATES_IN_TRANSIT: u32 = 16 * 1024;
-
-/// Reads of a few bytes that may come before each one that completes something: some clients send the head of a frame, or of a
-/// record of TLS, in a packet of its own.
-const READS_FOR_FRAME: u32 = 4;
 
 /// Smaller DATA frames, if the window of the peer is the reason, count as its doing (CVE-2019-9511).
 const DRIBBLE_BYTES: u64 = 256;
@@ -72,10 +68,8 @@ pub(super) struct Core {
     growth: Growth,
     /// Whether the windows may grow.
     may_grow: bool,
-    frames: Allowance,
+    pub(super) allowances: Allowances,
     updates: Allowance,
-    reads: Allowance,
-    resets: Allowance,
     table: PeerTable,
     /// The newest streams that this side has reset.
     reset_by_us: VecDeque<u32>,
@@ -107,10 +101,8 @@ impl Core {
             stream_window: DEFAULT_WINDOW_BYTES,
             growth: Growth::default(),
             may_grow: true,
-            frames: Allowance::new(now),
+            allowances: Allowances::new(now),
             updates: Allowance::new(now),
-            reads: Allowance::new(now),
-            resets: Allowance::new(now),
             table: PeerTable::Default,
             reset_by_us: VecDeque::new(),
             forgotten_reset: 0,
@@ -126,14 +118,6 @@ impl Core {
         self.open_window(out);
     }
 
-    /// Counts a frame without purpose.
-    pub(super) fn count_frame(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
-        if self.frames.take(limits.control_frames, now) {
-            return Ok(());
-        }
-        Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many frames without purpose"))
-    }
-
     /// Counts a WINDOW_UPDATE frame.
     pub(super) fn count_update(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
         if self.updates.take(limits.control_frames, now) {
@@ -142,34 +126,9 @@ impl Core {
         Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many WINDOW_UPDATE frames"))
     }
 
-    /// Counts a read of a few bytes that complete no frame.
-    pub(super) fn count_partial_read(
-        &mut self,
-        limits: &Limits,
-        now: Instant,
-    ) -> Result<(), ConnectionError> {
-        if self.reads.take(limits.control_frames, now) {
-            return Ok(());
-        }
-        Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many packets without a whole frame"))
-    }
-
-    /// Counts a read that completes a frame, or has much of one.
-    pub(super) fn count_whole_read(&mut self) {
-        self.reads.give_back(READS_FOR_FRAME, 0);
-    }
-
-    /// Counts a stream that the peer cancels, or makes this side reset.
-    pub(super) fn count_reset(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
-        if self.resets.take(limits.resets, now) {
-            return Ok(());
-        }
-        Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many streams were reset"))
-    }
-
     /// Counts a request or response: real work.
     pub(super) fn count_exchange(&mut self) {
-        self.frames.give_back(FRAMES_FOR_REQUEST, 0);
+        self.allowances.count_exchange();
         self.updates.give_back(UPDATES_FOR_DATA, 0);
     }
 
@@ -226,7 +185,7 @@ impl Core {
         self.receive_window.grow(size.saturating_mul(2));
         for stream in self.streams.iter_mut() {
             stream.receive_window.grow(size);
-            if stream.receiving != Receiving::Ended
+            if stream.progress.receiving != Receiving::Ended
                 && let Some(increment) = stream.receive_window.update()
             {
                 put_window_update(stream.id, increment, out);
@@ -287,7 +246,7 @@ impl Core {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.receive_window.pass_on(bytes);
             // After the end, the window of the stream is of no use.
-            if stream.receiving != Receiving::Ended
+            if stream.progress.receiving != Receiving::Ended
                 && let Some(increment) = stream.receive_window.update()
             {
                 put_window_update(stream.id, increment, out);
@@ -350,7 +309,7 @@ impl Core {
         if bytes < wanted && bytes < DRIBBLE_BYTES {
             self.updates.charge();
         } else {
-            self.frames.give_back(FRAMES_FOR_DATA, 0);
+            self.allowances.count_sent(FRAMES_FOR_DATA);
             // At most the size of a frame.
             let kib = u32::try_from(bytes / 1024).unwrap_or(0);
             self.updates.give_back(UPDATES_FOR_DATA + kib * UPDATES_FOR_KIB, UPDATES_IN_TRANSIT);
@@ -359,12 +318,9 @@ impl Core {
 
     /// Removes a stream if both directions have ended.
     pub(super) fn close_if_ended(&mut self, stream: u32) {
-        let is_over = |stream: &super::stream::Stream| {
-            stream.receiving == Receiving::Ended && stream.sending == Sending::Ended
-        };
-        if self.streams.get(stream).is_some_and(is_over) {
+        if self.streams.get(stream).is_some_and(|stream| stream.progress.is_over()) {
             self.streams.remove(stream);
-            self.resets.give_back(1, 0);
+            self.allowances.count_end();
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::allowance::Excess;
+
 /// Why a stream or a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
@@ -84,5 +86,11 @@ impl ConnectionError {
 
     pub(super) const fn frame_size(reason: &'static str) -> Self {
         Self::new(ErrorCode::FRAME_SIZE_ERROR, reason)
+    }
+}
+
+impl From<Excess> for ConnectionError {
+    fn from(Excess(reason): Excess) -> Self {
+        Self::new(ErrorCode::ENHANCE_YOUR_CALM, reason)
     }
 }

@@ -8,24 +8,21 @@
 
 pub mod client;
 
-mod allowance;
 mod body;
 mod core;
 mod error;
-mod field;
 mod frame;
 mod growth;
-mod priority;
 mod reader;
 mod server;
 mod settings;
 mod stream;
 mod window;
 
+pub use crate::field_section::{HeadBuffers, Priority};
 pub use error::{ConnectionError, ErrorCode};
 pub use frame::{DATA_BYTES_MAX, HEAD_BYTES, PREFACE};
-pub use priority::Priority;
-pub use server::{Event, HeadBuffers, ServerConnection};
+pub use server::{Event, ServerConnection};
 
 pub use crate::hpack;
 pub use crate::limits::http2::Limits;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::window::{ReceiveWindow, SendWindow};
+use crate::progress::Progress;
 
 /// A stream that is not closed.
 #[derive(Debug)]
@@ -11,18 +12,7 @@ pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
-    pub(super) receiving: Receiving,
-    pub(super) sending: Sending,
-    /// What is left of the length that the received head states.
-    pub(super) expected: Option<u64>,
-    /// The size of the received body so far.
-    pub(super) received: u64,
-    /// The request has the method HEAD.
-    pub(super) is_head: bool,
-    /// The stream is a tunnel, whose length has no limit.
-    pub(super) is_tunnel: bool,
-    /// The client waits for `100 Continue`.
-    pub(super) expects_continue: bool,
+    pub(super) progress: Progress,
     /// The response is complete, and the rest of the request is discarded.
     pub(super) draining: Option<Draining>,
 }
@@ -33,25 +23,6 @@ pub(super) struct Draining {
     pub(super) since: Instant,
     /// The size of the body when the response was complete.
     pub(super) from: u64,
-}
-
-/// What this side receives on a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Receiving {
-    /// The head of a response is due.
-    Head,
-    Body,
-    Ended,
-}
-
-/// What this side sends on a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sending {
-    /// The head is due.
-    Head,
-    /// The body, with what is left of its stated length.
-    Body(Option<u64>),
-    Ended,
 }
 
 /// The open streams of a connection.
@@ -113,7 +84,7 @@ impl Streams {
     pub(super) fn drain(&mut self, id: u32, now: Instant) {
         if let Some(at) = self.position(id) {
             let stream = &mut self.all[at];
-            let draining = Draining { since: now, from: stream.received };
+            let draining = Draining { since: now, from: stream.progress.received };
             self.draining += usize::from(stream.draining.replace(draining).is_none());
         }
     }

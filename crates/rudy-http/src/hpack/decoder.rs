@@ -1,6 +1,6 @@
 //! Decodes field blocks (RFC 7541 §3 and §6).
 
-use super::string::{self, Decoded};
+use super::string::{self, Decoded, LENGTH_PREFIX_BITS};
 use super::table::Table;
 use super::{DecodeError, integer, static_table};
 
@@ -96,7 +96,7 @@ impl Decoder {
         scratch.clear();
         let index = integer::decode(input, prefix_bits)?;
         let name = if index == 0 {
-            string::decode(input, scratch)?
+            string::decode::<LENGTH_PREFIX_BITS>(input, scratch)?
         } else if let Some((name, _)) = static_table::field(index) {
             Decoded::Borrowed(name)
         } else {
@@ -104,7 +104,7 @@ impl Decoder {
             scratch.extend_from_slice(self.field(index)?.0);
             Decoded::Scratch(0..scratch.len())
         };
-        Ok((name, string::decode(input, scratch)?))
+        Ok((name, string::decode::<LENGTH_PREFIX_BITS>(input, scratch)?))
     }
 
     /// Returns the field at an index of both tables (§2.3.3).

@@ -1,11 +1,14 @@
 //! Encodes field blocks (RFC 7541 §6).
 
 use bytes::BytesMut;
+use rudy_message::Compression;
 
 use super::hash_index::{HashIndex, Hashes, name_hash};
+use super::integer;
 use super::static_table::{self, Match};
+use super::string::{self, LENGTH_PREFIX_BITS};
 use super::table::{ENTRY_BYTES, Table};
-use super::{integer, string};
+use crate::field_section::Compress;
 
 /// The maximum size of the table. A peer can make it smaller, but cannot make us keep more than the default of the protocol.
 const TABLE_BYTES_MAX: u32 = 4096;
@@ -142,6 +145,18 @@ pub fn encode_stateless(name: &[u8], value: &[u8], out: &mut BytesMut) {
     }
 }
 
+/// The compression without state.
+pub(crate) struct Hpack;
+
+impl Compress for Hpack {
+    const COMPRESSION: Compression = Compression::Hpack;
+
+    #[inline]
+    fn put_field(name: &[u8], value: &[u8], out: &mut BytesMut) {
+        encode_stateless(name, value, out);
+    }
+}
+
 fn literal(indexing: Indexing) -> (u8, u32) {
     if indexing == Indexing::Never { NEVER_INDEXED } else { WITHOUT_INDEXING }
 }
@@ -157,9 +172,9 @@ fn encode_literal(
 ) {
     integer::encode(index, prefix_bits, pattern, out);
     if index == 0 {
-        string::encode(name, out);
+        string::encode::<LENGTH_PREFIX_BITS, 0>(name, out);
     }
-    string::encode(value, out);
+    string::encode::<LENGTH_PREFIX_BITS, 0>(value, out);
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const CONTINUATION_BYTES_MAX: usize = 5;
 
 /// Decodes the integer at the start of `input`, whose first byte has `prefix_bits` bits of it, and removes its bytes.
 #[inline]
-pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, DecodeError> {
+pub(crate) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, DecodeError> {
     let Some((&first, rest)) = input.split_first() else { return Err(DecodeError::Truncated) };
     *input = rest;
     let prefix_max = prefix_max(prefix_bits);
@@ -22,7 +22,7 @@ pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Decod
 
 /// Appends an integer whose prefix has `prefix_bits` bits. `pattern` has the bits before the prefix.
 #[inline]
-pub(super) fn encode(value: usize, prefix_bits: u32, pattern: u8, out: &mut BytesMut) {
+pub(crate) fn encode(value: usize, prefix_bits: u32, pattern: u8, out: &mut BytesMut) {
     let prefix_max = prefix_max(prefix_bits);
     match u8::try_from(value) {
         Ok(small) if small < prefix_max => out.put_u8(pattern | small),

@@ -30,13 +30,14 @@ mod encoder;
 mod hash_index;
 mod huffman;
 mod huffman_code;
-mod integer;
+pub(crate) mod integer;
 #[cfg(test)]
 mod properties;
-mod static_table;
-mod string;
+pub(crate) mod static_table;
+pub(crate) mod string;
 mod table;
 
 pub use self::decode_error::DecodeError;
 pub use self::decoder::Decoder;
+pub(crate) use self::encoder::Hpack;
 pub use self::encoder::{Encoder, Indexing, encode_stateless};

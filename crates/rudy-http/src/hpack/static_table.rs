@@ -1,7 +1,7 @@
 //! The static table (RFC 7541 Appendix A).
 
 /// A field of the static table: its name and value.
-type Field = (&'static [u8], &'static [u8]);
+pub(crate) type Field = (&'static [u8], &'static [u8]);
 
 /// The number of fields. The first index of the dynamic table is one more (§2.3.3).
 pub(super) const LENGTH: usize = TABLE.len();
@@ -14,7 +14,7 @@ pub(super) fn field(index: usize) -> Option<Field> {
 
 /// The result of a search for a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Match {
+pub(crate) enum Match {
     /// The index of a field with this name and value.
     Field(usize),
     /// The first index of a field with this name.
@@ -67,7 +67,8 @@ const fn indices() -> [(u8, u8); 256] {
     table
 }
 
-const fn is_equal(one: &[u8], other: &[u8]) -> bool {
+/// Whether two names are equal.
+pub(crate) const fn is_equal(one: &[u8], other: &[u8]) -> bool {
     let mut index = 0;
     while index < one.len() && index < other.len() && one[index] == other[index] {
         index += 1;

@@ -6,14 +6,11 @@ use bytes::BytesMut;
 
 use super::{DecodeError, huffman, integer};
 
-/// The bit that marks a Huffman-coded string.
-const HUFFMAN: u8 = 0x80;
-
-/// The number of bits in the prefix of a length.
-const LENGTH_PREFIX_BITS: u32 = 7;
+/// The number of bits in the prefix of a length, if the string is not part of something else.
+pub(crate) const LENGTH_PREFIX_BITS: u32 = 7;
 
 /// The location of a decoded string.
-pub(super) enum Decoded<'a> {
+pub(crate) enum Decoded<'a> {
     /// The string is in the field block or in the static table.
     Borrowed(&'a [u8]),
     /// The string is in the scratch buffer.
@@ -22,7 +19,7 @@ pub(super) enum Decoded<'a> {
 
 impl<'a> Decoded<'a> {
     #[inline]
-    pub(super) fn bytes(&self, scratch: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn bytes(&self, scratch: &'a [u8]) -> &'a [u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
             Self::Scratch(range) => &scratch[range.clone()],
@@ -30,11 +27,15 @@ impl<'a> Decoded<'a> {
     }
 }
 
-/// Decodes the string at the start of `input` and removes its bytes. A Huffman-coded string is appended to `scratch`.
+/// Decodes the string at the start of `input` and removes its bytes. Its length has a prefix of `PREFIX_BITS`, after the bit that marks
+/// the Huffman code. A Huffman-coded string is appended to `scratch`.
 #[inline]
-pub(super) fn decode<'a>(input: &mut &'a [u8], scratch: &mut Vec<u8>) -> Result<Decoded<'a>, DecodeError> {
-    let is_huffman = input.first().is_some_and(|byte| byte & HUFFMAN != 0);
-    let length = integer::decode(input, LENGTH_PREFIX_BITS)?;
+pub(crate) fn decode<'a, const PREFIX_BITS: u32>(
+    input: &mut &'a [u8],
+    scratch: &mut Vec<u8>,
+) -> Result<Decoded<'a>, DecodeError> {
+    let is_huffman = input.first().is_some_and(|byte| byte & (1 << PREFIX_BITS) != 0);
+    let length = integer::decode(input, PREFIX_BITS)?;
     let Some((bytes, rest)) = input.split_at_checked(length) else { return Err(DecodeError::Truncated) };
     *input = rest;
     if !is_huffman {
@@ -45,16 +46,16 @@ pub(super) fn decode<'a>(input: &mut &'a [u8], scratch: &mut Vec<u8>) -> Result<
     Ok(Decoded::Scratch(start..scratch.len()))
 }
 
-/// Appends a string, with the Huffman code if that is shorter.
-pub(super) fn encode(text: &[u8], out: &mut BytesMut) {
+/// Appends a string, with the Huffman code if that is shorter. `PATTERN` has the bits before that of the Huffman code.
+pub(crate) fn encode<const PREFIX_BITS: u32, const PATTERN: u8>(text: &[u8], out: &mut BytesMut) {
     let encoded_length = huffman::encoded_length(text);
     if encoded_length < text.len() {
-        integer::encode(encoded_length, LENGTH_PREFIX_BITS, HUFFMAN, out);
+        integer::encode(encoded_length, PREFIX_BITS, PATTERN | 1 << PREFIX_BITS, out);
         let start = out.len();
         out.resize(start + encoded_length, 0);
         huffman::encode(text, &mut out[start..]);
     } else {
-        integer::encode(text.len(), LENGTH_PREFIX_BITS, 0, out);
+        integer::encode(text.len(), PREFIX_BITS, PATTERN, out);
         out.extend_from_slice(text);
     }
 }

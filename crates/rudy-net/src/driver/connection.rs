@@ -44,7 +44,7 @@ pub(super) struct ConnectionInfo {
 }
 
 /// What carries a connection, as far as its requests depend on it.
-pub(super) trait Endpoint {
+pub(crate) trait Endpoint {
     /// Returns the address to which the client has connected. Asks the kernel once, and stores the answer in `cache`.
     fn local_address<'c>(&'c self, cache: &'c LocalAddressCache) -> LocalAddress<'c>;
 

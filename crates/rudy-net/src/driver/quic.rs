@@ -1,6 +1,5 @@
 //! A connection over QUIC, from its handshake to its end.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rudy_quic::quinn_proto::{EndpointConfig, Incoming, ServerConfig};
-use rudy_quic::{Ids, Keys, Place, Received, ServerCrypto, Socket, Transport};
+use rudy_quic::{Datagrams, Ids, Keys, Place, Received, ServerCrypto, Transport};
 use rudy_runtime::clock;
 use rudy_service::{Limits, LocalAddress, Peer, Service};
 use rudy_tls::ClientHello;
@@ -45,7 +45,7 @@ struct Configs {
 impl<S: ServiceSource> QuicAcceptor<S> {
     /// Creates the endpoint of a socket. The current runtime polls it.
     pub(super) fn new(
-        socket: Socket,
+        socket: UdpSocket,
         (place, keys): (Place, Keys),
         context: Arc<ConnectionContext<S>>,
         runner: Arc<WorkerRunner>,
@@ -56,9 +56,10 @@ impl<S: ServiceSource> QuicAcceptor<S> {
             .cid_generator(move || Box::new(Ids::new(place, &ids)))
             .supported_versions(vec![rudy_quic::VERSION_1])
             .rng_seed(rudy_runtime::current().map(|_| seed()));
-        let finds_size = !socket.may_fragment();
+        let datagrams = Datagrams::new(&socket)?;
+        let finds_size = !datagrams.may_fragment();
         let machine = rudy_quic::quinn_proto::Endpoint::new(Arc::new(config), None, finds_size, None);
-        let endpoint = Arc::new(Endpoint::new(socket, machine)?);
+        let endpoint = Arc::new(Endpoint::new(socket, datagrams, machine)?);
         let mut acceptor = Self { endpoint, context, runner, keys, configs: Configs::default() };
         // An endpoint without settings is one of a client.
         let config = acceptor.config(None);
@@ -70,22 +71,21 @@ impl<S: ServiceSource> QuicAcceptor<S> {
     pub(super) async fn run(mut self, mut closing: watch::Receiver<bool>) {
         let mut received = Received::default();
         let endpoint = self.endpoint.clone();
-        let mut is_closing = false;
         loop {
+            // An error means that the engine was dropped.
+            let is_closing = *closing.borrow() || closing.has_changed().is_err();
             let poll = |cx: &mut Context<'_>| {
                 endpoint.poll_receive(cx, &mut received, &mut |incoming| self.accept(incoming, is_closing))
             };
-            tokio::select! {
+            let polled = tokio::select! {
                 biased;
-                // An error means that the engine was dropped.
-                _ = closing.wait_for(|closing| *closing), if !is_closing => is_closing = true,
-                polled = std::future::poll_fn(poll) => {
-                    if polled.is_err() {
-                        return;
-                    }
-                    tokio::task::yield_now().await;
-                }
+                () = changed(&mut closing, is_closing) => continue,
+                polled = std::future::poll_fn(poll) => polled,
+            };
+            if polled.is_err() || is_closing && endpoint.is_unused() {
+                return;
             }
+            tokio::task::yield_now().await;
         }
     }
 
@@ -170,6 +170,15 @@ impl<S: ServiceSource> Future for Connection<S> {
         }
         serving.poll_closed(cx)
     }
+}
+
+/// Ready when the listener begins to close.
+async fn changed(closing: &mut watch::Receiver<bool>, is_closing: bool) {
+    if is_closing {
+        std::future::pending::<()>().await;
+    }
+    // An error means that the engine was dropped.
+    let _ = closing.changed().await;
 }
 
 /// Returns the limits of QUIC.

@@ -183,13 +183,14 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         address: &Address,
         state: &Arc<ListenerState>,
         closing: watch::Receiver<bool>,
-    ) -> io::Result<JoinHandle<()>> {
+    ) -> io::Result<()> {
         let _entered = handle.enter();
         let context = self.context(runner, address, state);
         let place = Place { generation: 0, worker: u8::try_from(worker).unwrap_or(u8::MAX) };
         let keys = (place, self.quic_keys.clone());
-        let acceptor = QuicAcceptor::new(rudy_quic::Socket::new(socket)?, keys, context, runner.clone())?;
-        Ok(handle.spawn(acceptor.run(closing)))
+        let acceptor = QuicAcceptor::new(socket, keys, context, runner.clone())?;
+        handle.spawn(acceptor.run(closing));
+        Ok(())
     }
 
     fn context(
@@ -245,13 +246,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
             let datagrams = mem::take(&mut listener.datagrams).into_iter().enumerate();
             for ((worker, socket), runner) in datagrams.zip(&self.runners) {
                 let socket = (worker, socket);
-                acceptors.push(self.accept_quic(
-                    runner,
-                    socket,
-                    &listener.address,
-                    &state,
-                    closing.subscribe(),
-                )?);
+                self.accept_quic(runner, socket, &listener.address, &state, closing.subscribe())?;
             }
         }
         let sockets = mem::take(&mut listener.sockets);

@@ -38,7 +38,7 @@ pub(crate) struct Quic {
 }
 
 impl Quic {
-    pub(super) fn new(
+    pub(crate) fn new(
         machine: quinn_proto::Connection,
         handle: ConnectionHandle,
         endpoint: Arc<Endpoint>,

@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use rudy_quic::quinn_proto::{
     self, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit,
 };
-use rudy_quic::{Datagram, Received, Socket};
+use rudy_quic::{Datagram, Datagrams, Received};
 use rudy_runtime::clock;
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
 
 /// Calls that receive before connections get their turn.
 const RECEIVE_CALLS: usize = 4;
@@ -23,7 +24,8 @@ const UNSENT_MAX: usize = 64;
 
 /// What the connections of a worker share.
 pub(crate) struct Endpoint {
-    socket: AsyncFd<Socket>,
+    socket: UdpSocket,
+    datagrams: Datagrams,
     local: SocketAddr,
     state: Mutex<State>,
 }
@@ -53,7 +55,7 @@ struct Arrived {
 
 impl Inbox {
     /// Takes what has arrived. The task is woken when there is more.
-    pub(super) fn take(&self, cx: &Context<'_>) -> Vec<ConnectionEvent> {
+    pub(crate) fn take(&self, cx: &Context<'_>) -> Vec<ConnectionEvent> {
         let mut arrived = self.0.lock();
         match &mut arrived.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -63,7 +65,7 @@ impl Inbox {
     }
 
     /// Whether something has arrived.
-    pub(super) fn has_arrived(&self) -> bool {
+    pub(crate) fn has_arrived(&self) -> bool {
         !self.0.lock().events.is_empty()
     }
 
@@ -80,8 +82,12 @@ impl Inbox {
 
 impl Endpoint {
     /// Creates the endpoint of a socket. The current runtime polls the socket.
-    pub(crate) fn new(socket: Socket, machine: quinn_proto::Endpoint) -> io::Result<Self> {
-        let local = socket.local_address()?;
+    pub(crate) fn new(
+        socket: std::net::UdpSocket,
+        datagrams: Datagrams,
+        machine: quinn_proto::Endpoint,
+    ) -> io::Result<Self> {
+        let local = socket.local_addr()?;
         let state = State {
             machine,
             inboxes: Vec::new(),
@@ -90,16 +96,16 @@ impl Endpoint {
             receiver: None,
             buffer: Vec::new(),
         };
-        Ok(Self { socket: AsyncFd::new(socket)?, local, state: Mutex::new(state) })
+        Ok(Self { socket: UdpSocket::from_std(socket)?, datagrams, local, state: Mutex::new(state) })
     }
 
     /// Returns the address of the socket.
-    pub(super) fn local(&self) -> SocketAddr {
+    pub(crate) fn local(&self) -> SocketAddr {
         self.local
     }
 
     /// Receives, once; `received` is a buffer. Calls `accept` for each new connection. Ready when connections should get their turn.
-    pub(super) fn poll_receive(
+    pub(crate) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
         received: &mut Received,
@@ -107,15 +113,12 @@ impl Endpoint {
     ) -> Poll<io::Result<()>> {
         self.poll_unsent(cx);
         for _ in 0..RECEIVE_CALLS {
-            let mut ready = std::task::ready!(self.socket.poll_read_ready(cx))?;
-            match self.socket.get_ref().receive(received) {
-                Ok(()) => {
-                    let now = clock::now();
-                    received.take().for_each(|datagram| self.handle(datagram, now, accept));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                // An error of the network, which concerns a datagram that was sent.
-                Err(_) => {}
+            std::task::ready!(self.socket.poll_recv_ready(cx))?;
+            let receive = || self.datagrams.receive(&self.socket, received);
+            // Others than `WouldBlock` are errors of the network, which concern a datagram that was sent.
+            if self.socket.try_io(Interest::READABLE, receive).is_ok() {
+                let now = clock::now();
+                received.take().for_each(|datagram| self.handle(datagram, now, accept));
             }
         }
         Poll::Ready(Ok(()))
@@ -147,11 +150,11 @@ impl Endpoint {
     /// Sends what is in the buffer. What the socket does not accept is dropped: the client sends its datagram again.
     fn respond(&self, state: &mut State, transmit: &Transmit) {
         let contents = state.buffer.get(..transmit.size).unwrap_or_default();
-        let _best_effort = self.socket.get_ref().send(transmit, contents);
+        let _best_effort = self.try_send(transmit, contents);
     }
 
     /// Changes the state of the endpoint, and sends what `change` returns.
-    pub(super) fn change<R>(
+    pub(crate) fn change<R>(
         &self,
         change: impl FnOnce(&mut quinn_proto::Endpoint, &mut Vec<u8>) -> (R, Option<Transmit>),
     ) -> R {
@@ -165,8 +168,13 @@ impl Endpoint {
         result
     }
 
+    /// Whether no connection is left.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.state.lock().machine.open_connections() == 0
+    }
+
     /// Adds a connection. Returns what will arrive for it.
-    pub(super) fn add(&self, handle: ConnectionHandle) -> Arc<Inbox> {
+    pub(crate) fn add(&self, handle: ConnectionHandle) -> Arc<Inbox> {
         let mut state = self.state.lock();
         if state.inboxes.len() <= handle.0 {
             state.inboxes.resize(handle.0 + 1, None);
@@ -177,7 +185,7 @@ impl Endpoint {
     }
 
     /// Passes an event of a connection to the endpoint, which may have one for the connection.
-    pub(super) fn handle_event(
+    pub(crate) fn handle_event(
         &self,
         handle: ConnectionHandle,
         event: EndpointEvent,
@@ -192,12 +200,16 @@ impl Endpoint {
     }
 
     /// Returns how many datagrams can be sent in a call.
-    pub(super) fn segments_max(&self) -> usize {
-        self.socket.get_ref().segments_max()
+    pub(crate) fn segments_max(&self) -> usize {
+        self.datagrams.segments_max()
+    }
+
+    fn try_send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
+        self.socket.try_io(Interest::WRITABLE, || self.datagrams.send(&self.socket, transmit, contents))
     }
 
     /// Whether the socket accepts nothing now. If so, the task is woken when it does.
-    pub(super) fn is_full(&self, cx: &Context<'_>) -> bool {
+    pub(crate) fn is_full(&self, cx: &Context<'_>) -> bool {
         let mut state = self.state.lock();
         let is_full = !state.unsent.is_empty();
         if is_full {
@@ -207,11 +219,11 @@ impl Endpoint {
     }
 
     /// Sends datagrams. They are sent later if the socket is full.
-    pub(super) fn send(&self, transmit: Transmit, contents: &mut Vec<u8>) {
+    pub(crate) fn send(&self, transmit: Transmit, contents: &mut Vec<u8>) {
         let mut state = self.state.lock();
         let mut is_full = !state.unsent.is_empty();
         if !is_full {
-            let sent = self.socket.get_ref().send(&transmit, &contents[..transmit.size]);
+            let sent = self.try_send(&transmit, &contents[..transmit.size]);
             // Other errors concern the address, or the network, which may recover.
             is_full = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         }
@@ -235,18 +247,16 @@ impl Endpoint {
             if state.unsent.is_empty() {
                 return;
             }
-            let Poll::Ready(Ok(mut ready)) = self.socket.poll_write_ready(cx) else { return };
+            let Poll::Ready(Ok(())) = self.socket.poll_send_ready(cx) else { return };
             let State { unsent, waiting, .. } = &mut *state;
             let is_sent = |(transmit, contents): &(Transmit, Vec<u8>)| {
-                let sent = self.socket.get_ref().send(transmit, &contents[..transmit.size]);
+                let sent = self.try_send(transmit, &contents[..transmit.size]);
                 !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             };
             let sent = unsent.iter().take_while(|unsent| is_sent(unsent)).count();
             unsent.drain(..sent);
             if unsent.is_empty() {
                 waiting.drain(..).for_each(Waker::wake);
-            } else {
-                ready.clear_ready();
             }
         }
     }

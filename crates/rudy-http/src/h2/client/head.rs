@@ -5,8 +5,8 @@ use rudy_message::client::ResponseHead;
 use rudy_message::syntax::{is_text, parse_digits};
 
 use crate::Limits;
+use crate::field_section::{check_field, put_line};
 use crate::h2::ErrorCode;
-use crate::h2::field::{check_field, put_line};
 
 /// Each field counts this much more than its name and its value (RFC 9113 §6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;

@@ -14,8 +14,8 @@ use crate::h2::body::{Piece, Received, WRONG_LENGTH};
 use crate::h2::core::Turn;
 use crate::h2::frame::{flag, put_ping};
 use crate::h2::reader::{BLOCK_BYTES_FACTOR, Frame};
-use crate::h2::stream::Receiving;
 use crate::h2::{ConnectionError, ErrorCode};
+use crate::progress::Receiving;
 
 /// The maximum length of the reason of GOAWAY that is passed on.
 const REASON_BYTES_MAX: usize = 256;
@@ -73,7 +73,7 @@ impl ClientConnection {
                 }
                 // Interim responses and trailers for a closed stream count as frames without purpose.
                 Some(Step::Block(Block { receiving: None, .. })) => {
-                    self.core.count_frame(&limits.http2, now)?;
+                    self.core.allowances.count_frame(&limits.http2, now)?;
                 }
                 Some(Step::Nothing) => {}
                 Some(Step::Block(block)) => break block,
@@ -97,13 +97,13 @@ impl ClientConnection {
         match frame {
             Frame::Data { stream, data, flow_bytes, ends_stream, is_empty } => {
                 if is_empty && !ends_stream {
-                    self.core.count_frame(&limits.http2, turn.now)?;
+                    self.core.allowances.count_frame(&limits.http2, turn.now)?;
                 }
                 let piece = Piece { stream, data, flow_bytes, ends: ends_stream, is_empty };
                 return self.receive_data(&piece, turn).map(Some);
             }
             Frame::Headers { stream, block, ends_stream, .. } => {
-                let receiving = self.core.streams.get(stream).map(|stream| stream.receiving);
+                let receiving = self.core.streams.get(stream).map(|stream| stream.progress.receiving);
                 let HeadBuffers { strings, text } = buffers;
                 let mut text = HeadText::new(text, receiving != Some(Receiving::Head));
                 let mut field = |name: &[u8], value: &[u8]| text.field(name, value, limits);
@@ -134,7 +134,7 @@ impl ClientConnection {
                 self.core.set_peer(peer, turn.out)?;
                 self.encoder.set_peer_table_bytes(peer.header_table_bytes);
                 self.has_settings = true;
-                self.core.count_frame(&limits.http2, turn.now)?;
+                self.core.allowances.count_frame(&limits.http2, turn.now)?;
                 return Ok(Some(Step::Event(Event::Settings)));
             }
             Frame::WindowUpdate { stream, increment } => {
@@ -164,7 +164,7 @@ impl ClientConnection {
                 buffers.text.clear();
                 buffers.text.extend_from_slice(&reason[..reason.len().min(REASON_BYTES_MAX)]);
                 self.last_stream = Some(last_stream);
-                self.core.count_frame(&limits.http2, turn.now)?;
+                self.core.allowances.count_frame(&limits.http2, turn.now)?;
                 return Ok(Some(Step::GoAway { last_stream, code }));
             }
             Frame::Ping(payload) => put_ping(flag::ACK, payload, turn.out),
@@ -182,7 +182,7 @@ impl ClientConnection {
             }
             Frame::Priority { .. } | Frame::HeadersPart | Frame::SettingsAck | Frame::Unknown => {}
         }
-        self.core.count_frame(&limits.http2, turn.now)?;
+        self.core.allowances.count_frame(&limits.http2, turn.now)?;
         Ok(Some(Step::Nothing))
     }
 
@@ -226,7 +226,7 @@ impl ClientConnection {
                 (101, _) => "a response with status 101",
                 (_, true) => "an interim response ends the stream",
                 (_, false) => {
-                    self.core.count_frame(&turn.limits.http2, turn.now)?;
+                    self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
                     return Ok(Event::Informational { stream, head: view(text, status, Framing::None) });
                 }
             };
@@ -236,22 +236,22 @@ impl ClientConnection {
             return Err(ConnectionError::new(ErrorCode::INTERNAL_ERROR, "a head without a stream"));
         };
         // RFC 9110 §9.3.6: a tunnel has no length. Other responses to its request are ordinary ones.
-        state.is_tunnel &= (200..300).contains(&status);
+        state.progress.is_tunnel &= (200..300).contains(&status);
         let framing = match length {
-            _ if state.is_tunnel && !ends => Framing::Chunked,
+            _ if state.progress.is_tunnel && !ends => Framing::Chunked,
             // RFC 9110 §6.4.1: regardless of the fields.
-            _ if state.is_head || matches!(status, 204 | 304) => Framing::None,
+            _ if state.progress.is_head || matches!(status, 204 | 304) => Framing::None,
             Some(length) => Framing::Length(length),
             None if ends => Framing::Length(0),
             None => Framing::Chunked,
         };
-        state.expected = match framing {
+        state.progress.expected = match framing {
             Framing::None => Some(0),
             Framing::Length(length) => Some(length),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        state.receiving = if ends { Receiving::Ended } else { Receiving::Body };
-        let expected = state.expected.unwrap_or(0);
+        state.progress.receiving = if ends { Receiving::Ended } else { Receiving::Body };
+        let expected = state.progress.expected.unwrap_or(0);
         if ends && expected > 0 {
             return Ok(self.fail_stream(stream, WRONG_LENGTH, turn));
         }
@@ -266,7 +266,7 @@ impl ClientConnection {
     /// Ends a response with trailers.
     fn receive_trailers<'e>(&mut self, block: &Block, section: &[u8], turn: &mut Turn<'_>) -> Event<'e> {
         let stream = block.stream;
-        let expected = self.core.streams.get(stream).and_then(|stream| stream.expected);
+        let expected = self.core.streams.get(stream).and_then(|stream| stream.progress.expected);
         let fault = if !block.ends_stream {
             (ErrorCode::PROTOCOL_ERROR, "trailers do not end the stream")
         } else if expected.is_some_and(|left| left > 0) {
@@ -275,7 +275,7 @@ impl ClientConnection {
             match block.checked.map(|_| read_trailers(section, &turn.limits.of_message())) {
                 Ok(Ok(trailers)) => {
                     if let Some(state) = self.core.streams.get_mut(stream) {
-                        state.receiving = Receiving::Ended;
+                        state.progress.receiving = Receiving::Ended;
                     }
                     self.core.close_if_ended(stream);
                     return Event::End { stream, trailers };

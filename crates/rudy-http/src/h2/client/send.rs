@@ -8,9 +8,10 @@ use super::request::indexing;
 use super::{ClientConnection, Request};
 use crate::h2::ErrorCode;
 use crate::h2::frame::{begin_block, end_block, put_ping};
-use crate::h2::stream::{Receiving, Sending, Stream};
+use crate::h2::stream::Stream;
 use crate::h2::window::SendWindow;
 use crate::hpack::Indexing;
+use crate::progress::{Progress, Receiving, Sending};
 
 /// The payload of [`ClientConnection::ping`].
 const PING: [u8; 8] = *b"rudyping";
@@ -39,13 +40,15 @@ impl ClientConnection {
             id: stream,
             send_window: SendWindow::new(self.core.peer.initial_window),
             receive_window: self.core.new_receive_window(),
-            receiving: Receiving::Head,
-            sending,
-            expected: None,
-            received: 0,
-            is_head: request.is_head(),
-            is_tunnel: request.is_tunnel(),
-            expects_continue: false,
+            progress: Progress {
+                receiving: Receiving::Head,
+                sending,
+                expected: None,
+                received: 0,
+                is_head: request.is_head(),
+                is_tunnel: request.is_tunnel(),
+                expects_continue: false,
+            },
             draining: None,
         });
         Some(stream)
@@ -54,7 +57,7 @@ impl ClientConnection {
     /// Whether the request of a stream has a body whose end is not encoded.
     #[must_use]
     pub fn is_in_body(&self, stream: u32) -> bool {
-        self.core.streams.get(stream).is_some_and(|stream| matches!(stream.sending, Sending::Body(_)))
+        self.core.streams.get(stream).is_some_and(|stream| stream.progress.is_in_body())
     }
 
     /// Returns how many bytes of a body the server accepts now. The window opens when [`Self::receive`] handles input.

@@ -1,11 +1,9 @@
 //! The server side of an HTTP/2 connection.
 
 mod event;
-mod head;
 mod receive;
 mod request;
 mod respond;
-mod response_head;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +12,6 @@ use std::time::Instant;
 use bytes::BytesMut;
 
 pub use self::event::Event;
-pub use self::head::HeadBuffers;
 
 use super::core::Core;
 use super::frame::{put_go_away, put_ping};
@@ -176,12 +173,12 @@ impl ServerConnection {
     ///
     /// There were too many ([`Limits::control_frames`](crate::h2::Limits::control_frames)).
     pub fn count_partial_read(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
-        self.core.count_partial_read(&limits.http2, now)
+        Ok(self.core.allowances.count_partial_read(&limits.http2, now)?)
     }
 
     /// Counts a read that completed a frame, or had more bytes. It permits some that do not.
     pub fn count_whole_read(&mut self) {
-        self.core.count_whole_read();
+        self.core.allowances.count_whole_read();
     }
 
     /// Sets whether the receive windows may grow.

@@ -5,9 +5,9 @@ use std::time::Instant;
 use bytes::BytesMut;
 
 use super::event::Event;
-use super::head::{HeadBuffers, HeadFault, HeadText};
 use super::{SHUTDOWN_PING, ServerConnection, Shutdown};
 use crate::Limits;
+use crate::field_section::{HeadBuffers, HeadFault, HeadText};
 use crate::h2::body::Piece;
 use crate::h2::core::Turn;
 use crate::h2::frame::{PREFACE, flag, put_ping};
@@ -147,7 +147,7 @@ impl ServerConnection {
                 let mut peer = self.core.peer;
                 peer.apply(payload)?;
                 if self.core.set_peer(peer, turn.out)? {
-                    self.core.count_frame(&turn.limits.http2, turn.now)?;
+                    self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
                     return Ok(Some(Step::Event(Event::Window { stream: 0 })));
                 }
             }
@@ -189,7 +189,7 @@ impl ServerConnection {
 
     /// Counts a frame without purpose.
     fn count_frame<'i>(&mut self, turn: &mut Turn<'_>) -> Result<Step<'i>, ConnectionError> {
-        self.core.count_frame(&turn.limits.http2, turn.now)?;
+        self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
         Ok(Step::Nothing)
     }
 
@@ -203,7 +203,7 @@ impl ServerConnection {
         if stream.is_multiple_of(2) {
             return Err(ConnectionError::protocol("PRIORITY_UPDATE for a stream that no client opens"));
         }
-        self.core.count_frame(&turn.limits.http2, turn.now)?;
+        self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
         let is_open = self.core.streams.get(stream).is_some();
         Ok(if is_open { Step::Event(Event::Priority { stream, priority }) } else { Step::Nothing })
     }
@@ -242,7 +242,7 @@ impl ServerConnection {
             self.core.forget_reset(stream);
             return self.count_frame(turn);
         }
-        self.core.count_reset(&turn.limits.http2, turn.now)?;
+        self.core.allowances.count_reset(&turn.limits.http2, turn.now)?;
         Ok(Step::Event(Event::Reset { stream, code, reason: None }))
     }
 
@@ -271,7 +271,7 @@ impl ServerConnection {
         (code, reason): (ErrorCode, &'static str),
         turn: &mut Turn<'_>,
     ) -> Result<Event<'e>, ConnectionError> {
-        self.core.count_reset(&turn.limits.http2, turn.now)?;
+        self.core.allowances.count_reset(&turn.limits.http2, turn.now)?;
         self.core.reset(stream, code, turn.out);
         Ok(Event::Reset { stream, code, reason: Some(reason) })
     }

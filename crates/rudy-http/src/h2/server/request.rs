@@ -3,19 +3,21 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
+use http::Version;
 use rudy_message::text::read_trailers;
-use rudy_message::{BodyLength, Rejection, RequestHead};
+use rudy_message::{Rejection, RequestHead};
 
 use super::event::Event;
-use super::head::HeadFault;
 use super::receive::{Block, Step};
 use super::{ServerConnection, Shutdown};
 use crate::Limits;
+use crate::field_section::HeadFault;
 use crate::h2::body::{Piece, Received, WRONG_LENGTH};
 use crate::h2::core::Turn;
-use crate::h2::stream::{Draining, Receiving, Sending, Stream};
+use crate::h2::stream::{Draining, Stream};
 use crate::h2::window::SendWindow;
 use crate::h2::{ConnectionError, ErrorCode};
+use crate::progress::{Progress, Receiving};
 
 impl ServerConnection {
     /// Opens a stream for a request.
@@ -32,35 +34,26 @@ impl ServerConnection {
             return self.fail_stream(stream, fault, turn);
         }
         let head = match block.written {
-            Ok(()) => RequestHead::of_http2(text, block.is_tunnel, &limits.of_message()),
+            Ok(()) => {
+                RequestHead::of_field_section(text, Version::HTTP_2, block.is_tunnel, &limits.of_message())
+            }
             Err(HeadFault::TooLarge) => Err(Rejection::HeadTooLarge),
             Err(HeadFault::Malformed(reason)) => {
                 return self.fail_stream(stream, (ErrorCode::PROTOCOL_ERROR, reason), turn);
             }
         };
-        let stated = head.as_ref().ok().and_then(RequestHead::stated_length);
-        if block.ends_stream && stated.is_some_and(|length| length > 0) {
+        let methods = (block.is_head, block.is_tunnel);
+        let Ok((progress, body)) = Progress::of_request(head.as_ref().ok(), methods, block.ends_stream)
+        else {
             return self.fail_stream(stream, WRONG_LENGTH, turn);
-        }
+        };
         self.requests += 1;
         self.core.count_exchange();
-        let (receiving, body) = match stated {
-            _ if block.ends_stream => (Receiving::Ended, BodyLength::Known(0)),
-            Some(length @ 1..) => (Receiving::Body, BodyLength::Known(length)),
-            // Also with a length of 0, because the end is still to come.
-            _ => (Receiving::Body, BodyLength::Chunked),
-        };
         self.core.streams.push(Stream {
             id: stream,
             send_window: SendWindow::new(self.core.peer.initial_window),
             receive_window: self.core.new_receive_window(),
-            receiving,
-            sending: Sending::Head,
-            expected: stated,
-            received: 0,
-            is_head: block.is_head,
-            is_tunnel: block.is_tunnel,
-            expects_continue: head.as_ref().is_ok_and(RequestHead::expects_continue),
+            progress,
             draining: None,
         });
         Ok(match head {
@@ -77,7 +70,7 @@ impl ServerConnection {
         let &Piece { stream: id, data, ends, is_empty, .. } = piece;
         let is_handled = self.is_handled(id)?;
         if is_empty && (!ends || self.core.streams.get(id).is_none()) {
-            self.core.count_frame(&turn.limits.http2, turn.now)?;
+            self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
         }
         let is_draining = self.core.streams.get(id).is_some_and(|stream| stream.draining.is_some());
         match self.core.receive_piece(piece, turn.limits, turn.out)? {
@@ -108,7 +101,7 @@ impl ServerConnection {
     /// Whether more of a request was discarded than the connection is worth.
     fn has_drained_enough(&self, stream: u32, limits: &Limits) -> bool {
         let stream = self.core.streams.get(stream);
-        let drained = stream.and_then(|stream| Some(stream.received - stream.draining?.from));
+        let drained = stream.and_then(|stream| Some(stream.progress.received - stream.draining?.from));
         drained.is_some_and(|bytes| bytes > limits.drain_bytes)
     }
 
@@ -136,11 +129,11 @@ impl ServerConnection {
             let reason = "HEADERS for a stream that is closed";
             return Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, reason));
         };
-        let fault = if stream.receiving == Receiving::Ended {
+        let fault = if stream.progress.receiving == Receiving::Ended {
             (ErrorCode::STREAM_CLOSED, "HEADERS after the end of the stream")
         } else if !block.ends_stream {
             (ErrorCode::PROTOCOL_ERROR, "trailers do not end the stream")
-        } else if stream.expected.is_some_and(|left| left > 0) {
+        } else if stream.progress.expected.is_some_and(|left| left > 0) {
             WRONG_LENGTH
         } else {
             match block.written {
@@ -148,7 +141,7 @@ impl ServerConnection {
                 Err(HeadFault::TooLarge) => (ErrorCode::ENHANCE_YOUR_CALM, "trailers exceed the limit"),
                 Ok(()) => match read_trailers(section, &turn.limits.of_message()) {
                     Ok(trailers) => {
-                        stream.receiving = Receiving::Ended;
+                        stream.progress.receiving = Receiving::Ended;
                         self.core.close_if_ended(id);
                         return Ok(Event::End { stream: id, trailers });
                     }

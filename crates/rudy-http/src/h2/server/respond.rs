@@ -4,25 +4,24 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
-use rudy_message::semantics::reason::reason_phrase;
-use rudy_message::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
+use rudy_message::{DateLine, LengthError, Rejection, ResponseHead};
 
 use super::ServerConnection;
-use super::response_head::{encode_date, encode_head};
+use crate::field_section::{Compress, put_response, put_status_and_fields, put_trailers, rejection_text};
 use crate::h2::ErrorCode;
 use crate::h2::frame::end_block;
-use crate::h2::stream::{Receiving, Sending, Stream};
-use crate::hpack::encode_stateless;
+use crate::h2::stream::Stream;
+use crate::hpack::Hpack;
+use crate::progress::{Receiving, Sending};
 
 impl ServerConnection {
     /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.
     pub fn encode_continue(&mut self, stream: u32, out: &mut BytesMut) {
         if let Some(state) = self.core.streams.get_mut(stream)
-            && std::mem::take(&mut state.expects_continue)
-            && state.sending == Sending::Head
+            && state.progress.take_continue()
         {
             let start = self.core.begin_block(out);
-            encode_stateless(b":status", b"100", out);
+            Hpack::put_field(b":status", b"100", out);
             end_block(start, stream, false, out);
         }
     }
@@ -37,11 +36,11 @@ impl ServerConnection {
         fields: &HeaderMap,
         out: &mut BytesMut,
     ) -> bool {
-        let is_due = self.core.streams.get(stream).is_some_and(|stream| stream.sending == Sending::Head);
+        let is_due = self.core.streams.get(stream).is_some_and(|stream| stream.progress.is_response_due());
         let is_allowed = (102..=199).contains(&status.as_u16()) && is_due;
         if is_allowed {
             let start = self.core.begin_block(out);
-            encode_head(&ResponseHead::Fields(status, fields), out);
+            put_status_and_fields::<Hpack>(&ResponseHead::Fields(status, fields), out);
             end_block(start, stream, false, out);
         }
         is_allowed
@@ -57,29 +56,16 @@ impl ServerConnection {
         out: &mut BytesMut,
     ) {
         let Some(state) = self.core.streams.get_mut(stream) else { return };
-        // Each request has one response.
-        if state.sending != Sending::Head {
-            return;
-        }
-        let status = head.status();
-        let has_body = !state.is_head && !has_no_content(status) && length != Some(0);
-        state.sending = if has_body { Sending::Body(length) } else { Sending::Ended };
+        let Some(has_body) = state.progress.begin(head.status(), length) else { return };
         let start = self.core.begin_block(out);
-        encode_head(&head, out);
-        // RFC 9110 §8.6: no Content-Length with 1xx and 204.
-        if let Some(length) = length.filter(|_| !has_no_content(status)) {
-            encode_stateless(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
-        }
-        if let Some(date) = head.missing_date(date) {
-            encode_date(date, out);
-        }
+        put_response::<Hpack>(&head, length, date, out);
         end_block(start, stream, !has_body, out);
     }
 
     /// Whether the response to a stream has a body on the wire, whose end is not encoded.
     #[must_use]
     pub fn is_in_body(&self, stream: u32) -> bool {
-        self.core.streams.get(stream).is_some_and(|stream| matches!(stream.sending, Sending::Body(_)))
+        self.core.streams.get(stream).is_some_and(|stream| stream.progress.is_in_body())
     }
 
     /// Returns how many bytes of a body the client accepts now.
@@ -126,9 +112,7 @@ impl ServerConnection {
     ) -> Result<(), LengthError> {
         let Some(trailers) = self.core.finish(stream, trailers, out)? else { return Ok(()) };
         let start = self.core.begin_block(out);
-        for (name, value) in trailers {
-            encode_stateless(name.as_str().as_bytes(), value.as_bytes(), out);
-        }
+        put_trailers::<Hpack>(trailers, out);
         end_block(start, stream, true, out);
         Ok(())
     }
@@ -136,8 +120,9 @@ impl ServerConnection {
     /// Closes a stream whose response is encoded. The rest of its request is discarded: a reset would be correct (RFC 9113 §8.1),
     /// but some clients then drop the response.
     pub fn close(&mut self, stream: u32, now: Instant) {
-        let is_early =
-            |state: &Stream| state.receiving != Receiving::Ended && state.sending == Sending::Ended;
+        let is_early = |Stream { progress, .. }: &Stream| {
+            progress.receiving != Receiving::Ended && progress.sending == Sending::Ended
+        };
         if self.core.streams.get(stream).is_some_and(is_early) {
             self.core.streams.drain(stream, now);
         }
@@ -161,12 +146,10 @@ impl ServerConnection {
         (date, now): (&DateLine, Instant),
         out: &mut BytesMut,
     ) {
-        if self.core.streams.get(stream).is_some_and(|stream| stream.sending != Sending::Head) {
+        if self.core.streams.get(stream).is_some_and(|stream| !stream.progress.is_response_due()) {
             return self.reset(stream, ErrorCode::CANCEL, now, out);
         }
-        let status = rejection.status();
-        let reason = reason_phrase(status).unwrap_or_default();
-        let text = format!("{} {reason}: {rejection}\n", status.as_str());
+        let (status, text) = (rejection.status(), rejection_text(rejection));
         let fields = rejection.fields();
         self.begin(stream, ResponseHead::Fields(status, &fields), Some(text.len() as u64), date, out);
         // Of a client that has no window, the text is not worth a wait.

@@ -34,7 +34,7 @@ impl Http3 {
         match event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = connection.io.machine.streams().accept(dir) {
-                    if dir == Dir::Uni && id.index() >= UNIDIRECTIONAL_STREAMS {
+                    if dir == Dir::Uni && id.index() >= UNIDIRECTIONAL_STREAMS.into() {
                         let code = quic_code(ErrorCode::STREAM_CREATION_ERROR);
                         let _ = connection.io.machine.recv_stream(id).stop(code);
                     } else {
@@ -185,7 +185,7 @@ impl Http3 {
 }
 
 fn number(id: quinn_proto::StreamId) -> StreamId {
-    quinn_proto::VarInt::from(id).into_inner()
+    VarInt::from(id).into_inner()
 }
 
 /// Takes the next bytes of a stream.

@@ -91,34 +91,26 @@ impl Http3 {
         loop {
             self.read(connection, poll_cx, scratch)?;
             self.streams.poll_services(connection, poll_cx, scratch);
-            let framed = poll_cx.body_bytes;
             // Each stream has its own output, so that none fails here.
             let _ = self.streams.write(&mut connection.io, poll_cx, scratch);
-            let (sent, has_more) = self.send(connection, poll_cx);
-            poll_cx.sent(sent);
-            if has_more || poll_cx.budget.is_spent() {
+            let has_room = self.flush(connection);
+            if poll_cx.budget.is_spent() {
                 let _: Poll<()> = poll_cx.yield_now();
                 return Ok(());
             }
-            let has_progressed = poll_cx.body_bytes > framed;
-            if !has_progressed && self.streams.protocol.readable.is_empty() {
+            if !has_room && self.streams.protocol.readable.is_empty() {
                 return Ok(());
             }
         }
     }
 
-    /// Passes output to QUIC, and sends it. Returns how much, and whether there is more.
-    fn send<S: ServiceSource>(
-        &mut self,
-        connection: &mut Connection<S, Quic>,
-        poll_cx: &mut PollContext<'_, '_>,
-    ) -> (u64, bool) {
+    /// Passes output to QUIC. Returns whether a body that waited for room has some.
+    fn flush<S: ServiceSource>(&mut self, connection: &mut Connection<S, Quic>) -> bool {
         let quic = &mut connection.io;
         self.write_own(quic);
-        let mut with_room = Vec::new();
-        self.streams.protocol.flush(quic, |stream| with_room.push(stream));
-        with_room.into_iter().for_each(|stream| self.streams.open_window(Some(stream)));
-        quic.transmit(poll_cx.cx, poll_cx.now)
+        let with_room = self.streams.protocol.flush(quic);
+        with_room.iter().for_each(|stream| self.streams.open_window(Some(*stream)));
+        !with_room.is_empty()
     }
 
     /// Writes to the streams of this side.
@@ -173,12 +165,17 @@ impl Http3 {
         if is_past(deadline) && self.machine().is_idle() {
             return Err(Fault::Over);
         }
-        let (sent, _) = self.send(connection, poll_cx);
+        self.flush(connection);
+        let (sent, has_more) = connection.io.transmit(poll_cx.cx, now);
         poll_cx.sent(sent);
+        if has_more {
+            let _: Poll<()> = poll_cx.yield_now();
+        }
         self.streams.settle(connection, poll_cx);
         poll_cx.wake_at(deadline);
         poll_cx.wake_at(self.shutdown_due);
-        poll_cx.wake_at(connection.io.due(poll_cx.cx, now));
+        let due = connection.io.due(poll_cx.cx, now);
+        poll_cx.wake_at(due);
         Ok(())
     }
 

@@ -67,20 +67,22 @@ impl Protocol {
         self.outputs.remove(&stream);
     }
 
-    /// Passes output to QUIC, as much as it accepts. Calls `has_room` for the streams that have room again.
-    pub(super) fn flush(&mut self, quic: &mut Quic, mut has_room: impl FnMut(StreamId)) {
+    /// Passes output to QUIC, as much as it accepts. Returns the streams that have room again.
+    pub(super) fn flush(&mut self, quic: &mut Quic) -> Vec<StreamId> {
         self.take_ends(quic);
+        let mut with_room = Vec::new();
         while let Some(stream) = self.changed.pop() {
             let Some(output) = self.outputs.get_mut(&stream) else { continue };
             let was_full = output.bytes >= QUEUED_BYTES_MAX;
             let is_done = output.write(&mut quic.machine, stream);
             if was_full && output.bytes < QUEUED_BYTES_MAX {
-                has_room(stream);
+                with_room.push(stream);
             }
             if is_done {
                 self.outputs.remove(&stream);
             }
         }
+        with_room
     }
 
     /// Ends and resets streams as the state machine demands.

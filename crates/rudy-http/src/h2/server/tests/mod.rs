@@ -21,8 +21,9 @@ use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, StatusCode};
 use rudy_message::{DateLine, ResponseHead};
 
-use super::{Event, HeadBuffers, ServerConnection};
+use super::{Event, ServerConnection};
 use crate::Limits;
+use crate::field_section::HeadBuffers;
 use crate::h2::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind, put_head};
 use crate::h2::{ConnectionError, ErrorCode};
 use crate::hpack::{Decoder, encode_stateless};

@@ -9,7 +9,7 @@ use rudy_message::Rejection;
 use super::client_view::ClientView;
 use super::memory::HEAP_BYTES_MAX;
 use super::*;
-use crate::h2::stream::{Receiving, Sending};
+use crate::progress::Receiving;
 
 /// What a client sends, and the calls that a caller may make, in any order. A number of a stream counts back from the newest.
 #[derive(Debug, Clone)]
@@ -340,9 +340,9 @@ impl Driver {
         }
         for stream in streams {
             assert!(stream.id <= self.newest && stream.id % 2 == 1);
-            assert_eq!(matches!(stream.sending, Sending::Body(_)), self.view.is_in_response(stream.id));
+            assert_eq!(stream.progress.is_in_body(), self.view.is_in_response(stream.id));
             let request = self.requests.get(&stream.id).expect("a stream has a request");
-            let is_receiving = stream.receiving == Receiving::Body;
+            let is_receiving = stream.progress.receiving == Receiving::Body;
             assert!(!request.has_ended || !is_receiving);
         }
     }

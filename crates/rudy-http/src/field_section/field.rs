@@ -3,7 +3,7 @@
 use rudy_message::syntax::is_token;
 
 /// Checks a field that is not a pseudo-field. The caller checks control characters other than those of line breaks.
-pub(super) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase()) {
         return Err("the name of a field is empty, or has an invalid or an upper-case character");
     }
@@ -20,12 +20,12 @@ pub(super) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str>
 }
 
 /// Whether a field describes an HTTP/1.1 connection, and has no meaning in HTTP/2 (RFC 9113 §8.2.2). The name is lower case.
-pub(super) fn is_for_connection(name: &[u8]) -> bool {
+pub(crate) fn is_for_connection(name: &[u8]) -> bool {
     matches!(name, b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade")
 }
 
 /// Appends a field line of an HTTP/1.1 head.
-pub(super) fn put_line(name: &[u8], value: &[u8], lines: &mut Vec<u8>) {
+pub(crate) fn put_line(name: &[u8], value: &[u8], lines: &mut Vec<u8>) {
     for part in [name, b": ", value, b"\r\n"] {
         lines.extend_from_slice(part);
     }

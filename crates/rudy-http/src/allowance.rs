@@ -2,9 +2,75 @@
 
 use std::time::Instant;
 
+use crate::limits::http2::Limits;
+
+/// Frames without purpose that a connection may send for each request: some clients send PRIORITY with each.
+const FRAMES_FOR_REQUEST: u32 = 8;
+
+/// Reads of a few bytes that may come before each one that completes something: some clients send the head of a frame, or of a
+/// record of TLS, in a packet of its own.
+const READS_FOR_FRAME: u32 = 4;
+
+/// What a peer may still do without purpose.
+#[derive(Debug)]
+pub(crate) struct Allowances {
+    frames: Allowance,
+    reads: Allowance,
+    resets: Allowance,
+}
+
+/// The peer has exceeded a limit, which ends the connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Excess(pub(crate) &'static str);
+
+impl Allowances {
+    pub(crate) fn new(now: Instant) -> Self {
+        let [frames, reads, resets] = [Allowance::new(now); 3];
+        Self { frames, reads, resets }
+    }
+
+    /// Counts a frame without purpose.
+    pub(crate) fn count_frame(&mut self, limits: &Limits, now: Instant) -> Result<(), Excess> {
+        let is_allowed = self.frames.take(limits.control_frames, now);
+        if is_allowed { Ok(()) } else { Err(Excess("too many frames without purpose")) }
+    }
+
+    /// Counts a read of a few bytes that complete no frame.
+    pub(crate) fn count_partial_read(&mut self, limits: &Limits, now: Instant) -> Result<(), Excess> {
+        let is_allowed = self.reads.take(limits.control_frames, now);
+        if is_allowed { Ok(()) } else { Err(Excess("too many packets without a whole frame")) }
+    }
+
+    /// Counts a read that completes a frame, or has much of one.
+    pub(crate) fn count_whole_read(&mut self) {
+        self.reads.give_back(READS_FOR_FRAME, 0);
+    }
+
+    /// Counts a stream that the peer cancels, or makes this side reset.
+    pub(crate) fn count_reset(&mut self, limits: &Limits, now: Instant) -> Result<(), Excess> {
+        let is_allowed = self.resets.take(limits.resets, now);
+        if is_allowed { Ok(()) } else { Err(Excess("too many streams were reset")) }
+    }
+
+    /// Counts a stream that ends properly.
+    pub(crate) fn count_end(&mut self) {
+        self.resets.give_back(1, 0);
+    }
+
+    /// Counts a request or response: real work.
+    pub(crate) fn count_exchange(&mut self) {
+        self.frames.give_back(FRAMES_FOR_REQUEST, 0);
+    }
+
+    /// Counts frames of a body that the peer receives, for each of which it may send `frames`.
+    pub(crate) fn count_sent(&mut self, frames: u32) {
+        self.frames.give_back(frames, 0);
+    }
+}
+
 /// How often a peer may still do something.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     /// Negative with credit.
     used: i64,
     /// When `used` was last reduced.
@@ -15,12 +81,12 @@ pub(super) struct Allowance {
 const RECOVERY: u32 = 10;
 
 impl Allowance {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { used: 0, since: now }
     }
 
     /// Uses up one of `limit`. Returns whether the limit allows it. A tenth of the limit recovers each second.
-    pub(super) fn take(&mut self, limit: u32, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, limit: u32, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.since).as_secs();
         if elapsed > 0 {
             let recovered = u64::from((limit / RECOVERY).max(1)).saturating_mul(elapsed);
@@ -32,13 +98,13 @@ impl Allowance {
     }
 
     /// Uses up one, which the next [`Self::take`] notices.
-    pub(super) fn charge(&mut self) {
+    pub(crate) fn charge(&mut self) {
         self.used = self.used.saturating_add(1);
     }
 
     /// Recovers with progress: what happens as part of real work is not limited. What has not been used yet is kept as a credit
     /// of at most `credit_max`, for frames that answer this progress later.
-    pub(super) fn give_back(&mut self, count: u32, credit_max: u32) {
+    pub(crate) fn give_back(&mut self, count: u32, credit_max: u32) {
         let least = self.used.min(-i64::from(credit_max));
         self.used = (self.used - i64::from(count)).max(least);
     }

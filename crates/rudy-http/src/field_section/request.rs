@@ -1,4 +1,4 @@
-//! Turns the fields of a header block into the text of an HTTP/1.1 head (RFC 9113 §8).
+//! Turns the fields of a section into the text of an HTTP/1.1 head (RFC 9113 §8, RFC 9114 §4).
 //!
 //! The text then passes the same checks as a head that arrives over HTTP/1.1, so that names, values, targets and hosts are checked
 //! in one place. What the text cannot express is checked here: pseudo-fields, upper case, line breaks.
@@ -7,23 +7,23 @@ use std::ops::Range;
 
 use rudy_message::syntax::{any_byte, is_token};
 
-use crate::h2::Priority;
-use crate::h2::field::{check_field, put_line};
+use super::Priority;
+use super::field::{check_field, put_line};
 
 /// Buffers for the heads of requests, which the connections of a thread share.
 #[derive(Debug, Default)]
 pub struct HeadBuffers {
     /// Decoded strings of one field.
-    pub(super) strings: Vec<u8>,
-    pub(super) parts: HeadParts,
+    pub(crate) strings: Vec<u8>,
+    pub(crate) parts: HeadParts,
     /// The whole head.
-    pub(super) head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
 }
 
 #[cfg(test)]
 impl HeadBuffers {
     /// Returns the heap memory in bytes.
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         let HeadParts { pseudo, lines, cookie } = &self.parts;
         [&self.strings, pseudo, lines, cookie, &self.head].map(Vec::capacity).iter().sum()
     }
@@ -31,7 +31,7 @@ impl HeadBuffers {
 
 /// The parts of a head whose fields come in another order than those of HTTP/1.1.
 #[derive(Debug, Default)]
-pub(super) struct HeadParts {
+pub(crate) struct HeadParts {
     /// The values of pseudo-fields.
     pseudo: Vec<u8>,
     /// The lines of the other fields.
@@ -52,7 +52,7 @@ const PATH: usize = 3;
 const PROTOCOL: usize = 4;
 
 /// The fields of one header block.
-pub(super) struct HeadText<'b> {
+pub(crate) struct HeadText<'b> {
     parts: &'b mut HeadParts,
     pseudo: [Option<Range<usize>>; 5],
     /// Whether the block is a trailer section, which has no pseudo-fields.
@@ -65,12 +65,12 @@ pub(super) struct HeadText<'b> {
     list_bytes_max: usize,
     malformed: Option<&'static str>,
     /// The priority of the response.
-    pub(super) priority: Priority,
+    pub(crate) priority: Priority,
 }
 
 /// Why a header block is not a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HeadFault {
+pub(crate) enum HeadFault {
     /// It is malformed: a stream error (RFC 9113 §8.1.1).
     Malformed(&'static str),
     /// It is larger than the limit.
@@ -78,7 +78,7 @@ pub(super) enum HeadFault {
 }
 
 impl<'b> HeadText<'b> {
-    pub(super) fn new(parts: &'b mut HeadParts, is_trailer: bool, list_bytes_max: usize) -> Self {
+    pub(crate) fn new(parts: &'b mut HeadParts, is_trailer: bool, list_bytes_max: usize) -> Self {
         let HeadParts { pseudo, lines, cookie } = parts;
         for buffer in [pseudo, lines, cookie] {
             buffer.clear();
@@ -97,7 +97,7 @@ impl<'b> HeadText<'b> {
     }
 
     /// Adds a field. After a fault, fields are only counted.
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn field(&mut self, name: &[u8], value: &[u8]) {
         self.list_bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         if self.malformed.is_none() && self.list_bytes <= self.list_bytes_max {
             self.malformed = match name {
@@ -109,17 +109,17 @@ impl<'b> HeadText<'b> {
     }
 
     /// Makes the block malformed, for a reason outside its fields.
-    pub(super) fn reject(&mut self, reason: &'static str) {
+    pub(crate) fn reject(&mut self, reason: &'static str) {
         self.malformed = Some(reason);
     }
 
     /// Whether the method is HEAD, if the limit left room for it.
-    pub(super) fn is_head(&self) -> bool {
+    pub(crate) fn is_head(&self) -> bool {
         self.pseudo[METHOD].clone().is_some_and(|place| &self.parts.pseudo[place] == b"HEAD")
     }
 
     /// Whether the request is for a tunnel (RFC 8441).
-    pub(super) fn is_tunnel(&self) -> bool {
+    pub(crate) fn is_tunnel(&self) -> bool {
         self.pseudo[PROTOCOL].is_some()
     }
 
@@ -196,7 +196,9 @@ impl<'b> HeadText<'b> {
 
     /// Writes the head of a request. That of a tunnel is an upgrade to its protocol, which is unambiguous, because no HTTP/2 request
     /// has the field Upgrade.
-    pub(super) fn write_request(self, head: &mut Vec<u8>, accepts_tunnels: bool) -> Result<(), HeadFault> {
+    pub(crate) fn write_request(self, head: &mut Vec<u8>, accepts_tunnels: bool) -> Result<(), HeadFault> {
+        // Also after a fault: the buffer has the head of another request.
+        head.clear();
         self.check()?;
         let HeadParts { pseudo, lines, cookie } = &*self.parts;
         let of = |which: usize| self.pseudo[which].clone().map(|place| &pseudo[place]);
@@ -226,7 +228,6 @@ impl<'b> HeadText<'b> {
         if !is_path {
             return Err(HeadFault::Malformed(":path is not a path"));
         }
-        head.clear();
         for part in [method, b" ", target, b" HTTP/1.1\r\n"] {
             head.extend_from_slice(part);
         }
@@ -245,9 +246,9 @@ impl<'b> HeadText<'b> {
     }
 
     /// Writes a trailer section.
-    pub(super) fn write_trailers(self, section: &mut Vec<u8>) -> Result<(), HeadFault> {
-        self.check()?;
+    pub(crate) fn write_trailers(self, section: &mut Vec<u8>) -> Result<(), HeadFault> {
         section.clear();
+        self.check()?;
         section.extend_from_slice(&self.parts.lines);
         section.extend_from_slice(b"\r\n");
         Ok(())
@@ -405,6 +406,16 @@ mod tests {
         assert_eq!(get(&vec![("abc", "d"); count + 1]), Err(HeadFault::TooLarge));
         // Parts of Cookie, too.
         assert_eq!(get(&vec![("cookie", ""); (1000 - base) / 38 + 1]), Err(HeadFault::TooLarge));
+    }
+
+    /// The head of a rejected request is passed on, as far as it was accepted.
+    #[test]
+    fn a_fault_leaves_nothing_of_the_request_before() {
+        let (mut parts, mut head) = (HeadParts::default(), b"GET /secret HTTP/1.1\r\n\r\n".to_vec());
+        let mut text = HeadText::new(&mut parts, false, 10);
+        text.field(b":method", b"GET");
+        assert_eq!(text.write_request(&mut head, false), Err(HeadFault::TooLarge));
+        assert_eq!(head, b"");
     }
 
     #[test]

@@ -1,0 +1,112 @@
+//! The streams of requests.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::Priority;
+use super::reader::FrameReader;
+use crate::progress::{Progress, Receiving};
+
+/// A stream that is not closed.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: u64,
+    pub(super) reader: FrameReader,
+    pub(super) progress: Progress,
+    /// The priority of a PRIORITY_UPDATE frame that has arrived before the head.
+    pub(super) priority: Option<Priority>,
+    /// When the stream was opened.
+    pub(super) since: Instant,
+    /// Whether the client has ended its side of the stream, which no frame does.
+    pub(super) has_ended: bool,
+    /// Whether the head of a DATA frame was sent that contains all of the body.
+    pub(super) is_framed: bool,
+}
+
+/// The open streams of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    /// In the order of their numbers.
+    all: VecDeque<Stream>,
+    /// The number of those whose head is due.
+    waiting: usize,
+}
+
+impl Streams {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Adds a stream, whose number is larger than those of the others.
+    pub(super) fn push(&mut self, id: u64, now: Instant) {
+        self.waiting += 1;
+        self.all.push_back(Stream {
+            id,
+            reader: FrameReader::default(),
+            progress: Progress::before_request(),
+            priority: None,
+            since: now,
+            has_ended: false,
+            is_framed: false,
+        });
+    }
+
+    fn position(&self, id: u64) -> Option<usize> {
+        // Mostly, it is the newest.
+        let last = self.all.len().checked_sub(1)?;
+        if self.all[last].id == id {
+            return Some(last);
+        }
+        self.all.binary_search_by_key(&id, |stream| stream.id).ok()
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<&Stream> {
+        self.position(id).map(|at| &self.all[at])
+    }
+
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Stream> {
+        self.position(id).map(|at| &mut self.all[at])
+    }
+
+    /// Notes the progress of a stream after its head.
+    pub(super) fn set_progress(&mut self, id: u64, progress: Progress) {
+        if let Some(at) = self.position(id) {
+            let before = std::mem::replace(&mut self.all[at].progress, progress);
+            self.waiting -= usize::from(before.receiving == Receiving::Head);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: u64) -> Option<Stream> {
+        let removed = self.position(id).and_then(|at| self.all.remove(at))?;
+        self.waiting -= usize::from(removed.progress.receiving == Receiving::Head);
+        Some(removed)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.all.iter()
+    }
+
+    /// Returns the streams whose head is due.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Stream> {
+        let all = if self.waiting > 0 { Some(self.all.iter()) } else { None };
+        all.into_iter().flatten().filter(|stream| stream.progress.receiving == Receiving::Head)
+    }
+
+    /// Returns the heap memory in bytes.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        let readers: usize = self.all.iter().map(|stream| stream.reader.heap_bytes()).sum();
+        self.all.capacity() * size_of::<Stream>() + readers
+    }
+
+    /// Frees the memory of an idle connection.
+    pub(super) fn free(&mut self) {
+        if self.all.is_empty() {
+            self.all = VecDeque::new();
+        }
+    }
+}

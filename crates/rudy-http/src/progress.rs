@@ -1,0 +1,157 @@
+//! How far the two messages of a stream are: what HTTP/2 and HTTP/3 have in common.
+
+use http::StatusCode;
+use rudy_message::{BodyLength, LengthError, RequestHead, has_no_content};
+
+/// The progress of the messages of a stream.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub(crate) receiving: Receiving,
+    pub(crate) sending: Sending,
+    /// What is left of the length that the received head states.
+    pub(crate) expected: Option<u64>,
+    /// The size of the received body so far.
+    pub(crate) received: u64,
+    /// The request has the method HEAD.
+    pub(crate) is_head: bool,
+    /// The stream is a tunnel, whose length has no limit.
+    pub(crate) is_tunnel: bool,
+    /// The client waits for `100 Continue`.
+    pub(crate) expects_continue: bool,
+}
+
+/// What this side receives on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Receiving {
+    /// The head is due.
+    Head,
+    Body,
+    Ended,
+}
+
+/// What this side sends on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// The head is due.
+    Head,
+    /// The body, with what is left of its stated length.
+    Body(Option<u64>),
+    Ended,
+}
+
+/// The received body has another length than its head states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WrongLength;
+
+impl WrongLength {
+    /// What is wrong with the message.
+    pub(crate) const REASON: &'static str = "the body has another length than Content-Length";
+}
+
+impl Progress {
+    /// Returns the progress of a stream whose request is due.
+    pub(crate) fn before_request() -> Self {
+        Self {
+            receiving: Receiving::Head,
+            sending: Sending::Head,
+            expected: None,
+            received: 0,
+            is_head: false,
+            is_tunnel: false,
+            expects_continue: false,
+        }
+    }
+
+    /// Returns the progress after the head of a request, and the length of the body. `ends` if no body follows. `head` is that of a
+    /// request that is not rejected.
+    pub(crate) fn of_request(
+        head: Option<&RequestHead<'_>>,
+        (is_head, is_tunnel): (bool, bool),
+        ends: bool,
+    ) -> Result<(Self, BodyLength), WrongLength> {
+        let expected = head.and_then(RequestHead::stated_length);
+        let (receiving, body) = match expected {
+            Some(1..) if ends => return Err(WrongLength),
+            _ if ends => (Receiving::Ended, BodyLength::Known(0)),
+            Some(length @ 1..) => (Receiving::Body, BodyLength::Known(length)),
+            // Also with a length of 0, because the end is still to come.
+            _ => (Receiving::Body, BodyLength::Chunked),
+        };
+        let expects_continue = head.is_some_and(RequestHead::expects_continue);
+        let before = Self::before_request();
+        Ok((Self { receiving, expected, is_head, is_tunnel, expects_continue, ..before }, body))
+    }
+
+    /// Records a piece of the received body. `ends` if it is the last one.
+    pub(crate) fn receive(&mut self, length: u64, ends: bool) -> Result<(), WrongLength> {
+        self.received += length;
+        if let Some(expected) = &mut self.expected {
+            *expected = expected.checked_sub(length).ok_or(WrongLength)?;
+        }
+        if ends { self.end() } else { Ok(()) }
+    }
+
+    /// Records the end of the received message.
+    pub(crate) fn end(&mut self) -> Result<(), WrongLength> {
+        if self.expected.is_some_and(|left| left > 0) {
+            return Err(WrongLength);
+        }
+        self.receiving = Receiving::Ended;
+        Ok(())
+    }
+
+    /// Whether the head of the response is due.
+    pub(crate) fn is_response_due(&self) -> bool {
+        self.sending == Sending::Head
+    }
+
+    /// Whether a body is sent, whose end is not encoded.
+    pub(crate) fn is_in_body(&self) -> bool {
+        matches!(self.sending, Sending::Body(_))
+    }
+
+    /// Whether both messages have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.receiving == Receiving::Ended && self.sending == Sending::Ended
+    }
+
+    /// Whether 100 (Continue) is due now, which it is once.
+    pub(crate) fn take_continue(&mut self) -> bool {
+        std::mem::take(&mut self.expects_continue) && self.is_response_due()
+    }
+
+    /// Begins the response. Returns whether a body follows; `None` if the response has begun before: each request has one.
+    pub(crate) fn begin(&mut self, status: StatusCode, length: Option<u64>) -> Option<bool> {
+        if !self.is_response_due() {
+            return None;
+        }
+        let has_body = !self.is_head && !has_no_content(status) && length != Some(0);
+        self.sending = if has_body { Sending::Body(length) } else { Sending::Ended };
+        Some(has_body)
+    }
+
+    /// Records that `framed` bytes of a body are sent, of `length` that there are. Returns whether the body ends with them.
+    pub(crate) fn send(&mut self, length: u64, framed: u64) -> Result<bool, LengthError> {
+        let Sending::Body(remaining) = &mut self.sending else { return Err(LengthError) };
+        if let Some(remaining) = remaining {
+            *remaining = remaining.checked_sub(length).ok_or(LengthError)? + (length - framed);
+        }
+        let ends = *remaining == Some(0);
+        if ends {
+            self.sending = Sending::Ended;
+        }
+        Ok(ends)
+    }
+
+    /// Ends the body that is sent. Returns whether it had not ended before.
+    pub(crate) fn finish(&mut self) -> Result<bool, LengthError> {
+        match self.sending {
+            Sending::Body(Some(1..)) => Err(LengthError),
+            Sending::Body(_) => {
+                self.sending = Sending::Ended;
+                Ok(true)
+            }
+            Sending::Head | Sending::Ended => Ok(false),
+        }
+    }
+}
