@@ -92,7 +92,7 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// An error that ends the connection (RFC 9114 §8). The peer receives CONNECTION_CLOSE with the code and the reason.
+/// An error that ends the connection (RFC 9114 §8). The peer receives `CONNECTION_CLOSE` with the code and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("HTTP/3: {reason} ({code})")]
 pub struct ConnectionError {

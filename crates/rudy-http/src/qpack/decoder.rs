@@ -12,7 +12,7 @@ const CAPACITY_ZERO: u8 = 0x20;
 
 /// Decodes the field sections of a connection.
 #[derive(Debug, Default)]
-pub struct Decoder;
+pub struct Decoder {}
 
 impl Decoder {
     /// Decodes one complete field section and calls `field` with the name and the value of each field.
@@ -83,7 +83,7 @@ mod tests {
     fn decode(section: &[u8]) -> Result<Vec<(String, String)>, DecodeError> {
         let mut fields = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Decoder
+        Decoder::default()
             .decode(section, &mut Vec::new(), &mut |name, value| fields.push((text(name), text(value))))?;
         Ok(fields)
     }
@@ -135,9 +135,12 @@ mod tests {
 
     #[test]
     fn the_only_instruction_is_a_capacity_of_zero() {
-        assert_eq!(Decoder.receive_instructions(b"\x20\x20"), Ok(2));
+        assert_eq!(Decoder::default().receive_instructions(b"\x20\x20"), Ok(2));
         for byte in (0..=u8::MAX).filter(|byte| *byte != CAPACITY_ZERO) {
-            assert_eq!(Decoder.receive_instructions(&[0x20, byte]), Err(DecodeError::NoDynamicTable));
+            assert_eq!(
+                Decoder::default().receive_instructions(&[0x20, byte]),
+                Err(DecodeError::NoDynamicTable)
+            );
         }
     }
 }

@@ -69,10 +69,10 @@ pub enum Own {
 pub enum StreamEnd {
     /// The response is complete: the stream ends after the bytes that were appended for it.
     Finish,
-    /// Bytes that were not sent yet are dropped, and both directions end with the code, as far as they have not ended: RESET_STREAM and
-    /// STOP_SENDING.
+    /// Bytes that were not sent yet are dropped, and both directions end with the code, as far as they have not ended: `RESET_STREAM`
+    /// and `STOP_SENDING`.
     Reset(ErrorCode),
-    /// The rest of what the client sends is not wanted: STOP_SENDING.
+    /// The rest of what the client sends is not wanted: `STOP_SENDING`.
     Stop(ErrorCode),
 }
 

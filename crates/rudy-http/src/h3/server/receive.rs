@@ -87,7 +87,7 @@ impl ServerConnection {
         }
     }
 
-    /// Handles the end of what the client sends on a stream, without the rest: RESET_STREAM.
+    /// Handles the end of what the client sends on a stream, without the rest: `RESET_STREAM`.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl ServerConnection {
         }
     }
 
-    /// Handles that the client does not want what this side sends on a stream: STOP_SENDING.
+    /// Handles that the client does not want what this side sends on a stream: `STOP_SENDING`.
     ///
     /// # Errors
     ///

@@ -90,8 +90,10 @@ impl ServerConnection {
     ///
     /// The body is longer than its Content-Length.
     pub fn encode_piece(&mut self, stream: u64, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
-        self.begin_data(stream, data.len() as u64, out)?;
-        out.extend_from_slice(data);
+        if !data.is_empty() {
+            self.begin_data(stream, data.len() as u64, out)?;
+            out.extend_from_slice(data);
+        }
         Ok(())
     }
 

@@ -273,7 +273,7 @@ impl ServerConnection {
 }
 
 impl Unidirectional {
-    /// Handles GOAWAY, MAX_PUSH_ID and CANCEL_PUSH: this side pushes nothing, and only checks the numbers.
+    /// Handles GOAWAY, `MAX_PUSH_ID` and `CANCEL_PUSH`: this side pushes nothing, and only checks the numbers.
     fn receive_push_limit(&mut self, kind: u64, id: u64) -> Result<(), ConnectionError> {
         let (is_valid, reason) = match kind {
             // RFC 9114 §5.2.
