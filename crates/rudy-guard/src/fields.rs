@@ -108,7 +108,7 @@ impl Changes {
     }
 
     /// Changes a response; the head of a prepared one is changed once.
-    pub(super) fn apply(&self, mut response: Response) -> Response {
+    pub(crate) fn apply(&self, mut response: Response) -> Response {
         let Self::Fixed(changes, derived) = self else { return response };
         if let Head::Prepared(head) = &response.head {
             response.head = Head::Prepared(derived.get(head, |head| {

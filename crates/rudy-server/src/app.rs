@@ -16,6 +16,7 @@ use http::StatusCode;
 use rudy_admin::UpstreamStatus;
 use rudy_caching::{Cache, disk_errors};
 use rudy_config::Diagnostics;
+use rudy_guard::Http3Offers;
 use rudy_log::ErrorLog;
 use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_mirror::Fetch;
@@ -51,6 +52,7 @@ pub struct App {
     trusted_proxies: Arc<TrustedProxies>,
     activity: Arc<Activity>,
     tls: Arc<TlsState>,
+    http3: Http3Offers,
 }
 
 impl App {
@@ -77,6 +79,8 @@ impl App {
             metrics.keep_routes(router.handlers().map(|target| &*target.name));
             observers.recorders.push(metrics);
         }
+        let ports = config.addresses().into_iter().filter(|address| address.tls);
+        let ports = ports.filter_map(|address| address.endpoint.port());
         Self {
             routes: Arc::new(Routes {
                 router: Arc::new(router),
@@ -89,6 +93,7 @@ impl App {
             trusted_proxies,
             activity,
             tls: resources.of(),
+            http3: Http3Offers::new(ports),
         }
     }
 
@@ -234,6 +239,7 @@ impl Service for App {
                 response
             });
         }
+        let reply = self.http3.add(reply, client);
         self.with_noted_fields(reply, client)
     }
 

@@ -1,6 +1,7 @@
 //! Listen addresses, and how they are parsed.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,7 +20,7 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 /// | `127.0.0.1:8443,tls` | any of these, with TLS |
 /// | `127.0.0.1:8080,h2c` | any of these, also with HTTP/2 without TLS |
 /// | `127.0.0.1:8080,proxy_protocol` | any of these, with a PROXY protocol header at the start of each connection |
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub struct Address {
     /// The address or socket.
     pub endpoint: Endpoint,
@@ -29,6 +30,24 @@ pub struct Address {
     pub tls: bool,
     /// Whether clients may speak HTTP/2 without TLS (prior knowledge, RFC 9113 §3.3).
     pub h2c: bool,
+    /// Whether the address also serves HTTP/3, over UDP. Not written with the address, and no difference of two: the sites that it serves
+    /// decide, and change it while the address stays open.
+    pub http3: bool,
+}
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |address: &Self| (address.proxy_protocol, address.tls, address.h2c);
+        self.endpoint == other.endpoint && parts(self) == parts(other)
+    }
+}
+
+impl Eq for Address {}
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.endpoint, self.proxy_protocol, self.tls, self.h2c).hash(state);
+    }
 }
 
 /// Where a listener accepts connections.
@@ -64,7 +83,7 @@ const H2C: &str = ",h2c";
 
 impl From<Endpoint> for Address {
     fn from(endpoint: Endpoint) -> Self {
-        Self { endpoint, proxy_protocol: false, tls: false, h2c: false }
+        Self { endpoint, proxy_protocol: false, tls: false, h2c: false, http3: false }
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Definition {
     pub directory: String,
     /// Whether HTTP/2 is offered.
     pub http2: bool,
+    /// Whether HTTP/3 is served.
+    pub http3: bool,
 }
 
 impl Definition {
@@ -85,6 +87,7 @@ impl Definition {
             client_certificates: clients,
             key_log: sources.key_log(),
             http2: self.http2,
+            http3: self.http3,
             early_data: table.early_data.then(|| sources.single_use_sessions()),
             ..SiteSettings::default()
         };

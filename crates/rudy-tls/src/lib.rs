@@ -74,6 +74,8 @@ pub struct Tls {
     pub handshake: Option<Arc<PendingHandshake>>,
     /// What client and server have agreed on (ALPN, RFC 7301).
     pub protocol: Protocol,
+    /// Whether the site has HTTP/3.
+    pub has_http3: bool,
     /// The policy of the site that the client was accepted by.
     pub policy: Policy,
     /// The names that the site has a certificate for, of those that the client may have received.

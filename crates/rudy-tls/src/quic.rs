@@ -137,6 +137,7 @@ impl Session {
 
 /// The alerts that rustls does not choose here (RFC 8446 §6).
 const UNRECOGNIZED_NAME: u8 = 112;
+const NO_APPLICATION_PROTOCOL: u8 = 120;
 const INTERNAL_ERROR: u8 = 80;
 const DECODE_ERROR: u8 = 50;
 
@@ -166,6 +167,10 @@ impl Waiting {
         let Some(site) = (self.choose)(&hello) else {
             return Err(Failure { alert: UNRECOGNIZED_NAME, reason: hello.no_site() });
         };
+        if !site.has_http3 {
+            let reason = "the site has no HTTP/3".to_owned();
+            return Err(Failure { alert: NO_APPLICATION_PROTOCOL, reason });
+        }
         let parameters = std::mem::take(&mut self.parameters);
         let internal = |error: Error| Failure { alert: INTERNAL_ERROR, reason: error.to_string() };
         let connection =

@@ -200,6 +200,7 @@ pub(crate) fn result(
         is_early: connection.is_handshaking(),
         handshake: connection.is_handshaking().then(Default::default),
         protocol: Protocol::of_alpn(connection.alpn_protocol()),
+        has_http3: site.has_http3,
         policy: site.policy,
         asks_clients: site.client_certificates.is_some(),
         client_certificate: client.transpose()?,

@@ -20,6 +20,8 @@ pub struct TlsSite {
     pub client_certificates: Option<ClientCertificateUse>,
     /// Whether it accepts early data.
     pub has_early_data: bool,
+    /// Whether clients may connect over QUIC.
+    pub(crate) has_http3: bool,
     certificates: Arc<ByKeyType>,
     configs: Configs,
 }
@@ -40,6 +42,7 @@ impl TlsSite {
             names: Arc::new(common_names(certificates.all())),
             client_certificates,
             has_early_data: settings.early_data.is_some(),
+            has_http3: settings.http3,
             configs: Configs::new(settings, &certificates, &ticketer)?,
             certificates,
         })

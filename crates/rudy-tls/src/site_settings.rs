@@ -33,6 +33,8 @@ pub struct SiteSettings {
     pub client_certificates: Option<ClientCertificates>,
     /// Whether HTTP/2 is offered, before HTTP/1.1.
     pub http2: bool,
+    /// Whether clients may connect over QUIC, for HTTP/3.
+    pub http3: bool,
     /// Whether it is only for the challenge of an authority.
     pub is_challenge: bool,
     /// Where the secrets of sessions are written.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rudy_http::h3::ErrorCode;
 use rudy_quic::quinn_proto::{ConnectionError, Event, StreamEvent, VarInt};
 use rudy_runtime::clock;
-use rudy_service::{Peer, Service, ServiceSource};
+use rudy_service::{Service, ServiceSource};
 use rudy_tls::Tls;
 
 use super::ConnectionContext;
@@ -38,12 +38,13 @@ enum State {
 }
 
 impl<S: ServiceSource> ServeQuic<S> {
-    /// Serves a connection with this peer and number.
-    pub(crate) fn new(quic: Quic, client: (Peer, u64), context: Arc<ConnectionContext<S>>) -> Self {
-        let is_of_many = context.source.current().is_trusted_proxy(&client.0);
+    /// Serves a connection with this number.
+    pub(crate) fn new(quic: Quic, number: u64, context: Arc<ConnectionContext<S>>) -> Self {
+        let peer = quic.peer();
+        let is_of_many = context.source.current().is_trusted_proxy(&peer);
         let limit = context.source.current().limits().handshakes;
         let unfinished = context.worker.handshakes.begin(limit);
-        let connection = Connection::new(quic, client, is_of_many, context);
+        let connection = Connection::new(quic, (peer, number), is_of_many, context);
         Self { connection, state: State::Handshake(unfinished) }
     }
 
@@ -54,6 +55,7 @@ impl<S: ServiceSource> ServeQuic<S> {
         if self.poll_input(cx, now).is_pending() {
             return Poll::Pending;
         }
+        self.connection.info.peer = self.connection.io.peer();
         match self.handle_events(cx, &budget) {
             Ok(()) => {}
             Err(fault) => self.fail(fault, now),
@@ -127,6 +129,7 @@ impl<S: ServiceSource> ServeQuic<S> {
                 let counters = &self.connection.context.worker.counters;
                 counters.handshakes.add(1);
                 counters.resumed_handshakes.add(tls.is_resumed.into());
+                self.connection.context.listener.http3.prove();
                 self.connection.io.tls = Some(*tls);
                 self.state = State::Http3(Box::new(Http3::new(&self.connection, now)));
             }

@@ -91,7 +91,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
 
     /// Accepts or rejects a connection.
     fn accept(&mut self, incoming: Incoming, is_closing: bool) {
-        let peer = Peer::Ip(canonical(incoming.remote_address()));
+        let peer = Peer::Ip(incoming.remote_address());
         let open = if is_closing { None } else { self.admit(&peer) };
         let Some(open) = open else {
             return self.endpoint.change(|machine, buffer| ((), Some(machine.refuse(incoming, buffer))));
@@ -105,7 +105,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
         });
         let Some((handle, machine)) = accepted else { return };
         let quic = Quic::new(machine, handle, self.endpoint.clone());
-        let serving = ServeQuic::new(quic, (peer, self.runner.shared.next_number()), self.context.clone());
+        let serving = ServeQuic::new(quic, self.runner.shared.next_number(), self.context.clone());
         rudy_runtime::spawn(Connection { serving, open: Some(open) });
     }
 
@@ -199,9 +199,4 @@ fn seed() -> [u8; 32] {
         part.copy_from_slice(&rudy_runtime::random::bits().to_be_bytes());
     }
     seed
-}
-
-/// Returns an IPv4 address as such, also if it has arrived at a socket of IPv6.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }

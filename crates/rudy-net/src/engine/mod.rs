@@ -106,6 +106,14 @@ pub trait Engine: Send + Sync {
     /// engine's number of workers.
     fn listen(&self, listener: Listener) -> io::Result<()>;
 
+    /// Begins or ends the HTTP/3 of an address that it listens on, as [`Address::http3`] says. Connections over TCP are not affected; those
+    /// over QUIC learn of the end, and finish their requests.
+    ///
+    /// # Errors
+    ///
+    /// The sockets cannot be bound.
+    fn serve_http3(&self, address: &Address) -> io::Result<()>;
+
     /// Stops accepting from an address: accepts what the kernel has queued, then closes the sockets. Ready
     /// when they are closed; `false` if no listener has the address.
     ///

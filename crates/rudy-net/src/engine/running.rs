@@ -9,6 +9,7 @@ use std::{io, mem};
 use parking_lot::Mutex;
 use rudy_quic::{Keys, Place};
 use rudy_runtime::{clock, is_planted, spawn_on};
+use rudy_service::Http3Offer;
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_socket::file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
@@ -22,8 +23,8 @@ use super::spawner::Spawner;
 use super::worker_runner::{Command, EngineShared, WorkerRunner};
 use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
-use crate::driver::{ConnectionContext, ListenerState};
-use crate::listen::{BoundAddress, Listener, Ownership, Socket};
+use crate::driver::{ConnectionContext, ListenerState, OfferState};
+use crate::listen::{BoundAddress, Listener, Ownership, Socket, bind_datagrams};
 
 /// Maximum grace period. A longer one is unlimited in practice, and could overflow the clock.
 const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);
@@ -83,6 +84,21 @@ struct OpenListener {
     /// The state of the listener, which its connections read.
     state: Arc<ListenerState>,
     acceptors: Vec<JoinHandle<()>>,
+    /// Its HTTP/3.
+    http3: Option<OpenHttp3>,
+}
+
+/// The HTTP/3 of a listener. Dropping it announces the end to its connections.
+struct OpenHttp3 {
+    closing: watch::Sender<bool>,
+    state: Arc<ListenerState>,
+}
+
+impl OpenHttp3 {
+    fn close(self) {
+        self.closing.send_replace(true);
+        self.state.is_closed.store(true, Ordering::Release);
+    }
 }
 
 impl OpenListener {
@@ -91,6 +107,9 @@ impl OpenListener {
         // Removes the file first, because a client could still connect through it.
         drop(self.file.take());
         self.closing.send_replace(true);
+        if let Some(http3) = self.http3.take() {
+            http3.close();
+        }
     }
 
     /// Makes this process the only owner of the sockets and the file.
@@ -175,22 +194,29 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         })
     }
 
-    /// Spawns a task that accepts connections over QUIC until `closing` becomes true. It goes on as long as it has connections.
-    fn accept_quic(
+    /// Serves HTTP/3 at these sockets, one for each worker. `None` without sockets, and if the engine has no HTTP/3.
+    fn start_http3(
         &self,
-        (runner, handle): &(Arc<WorkerRunner>, Handle),
-        (worker, socket): (usize, UdpSocket),
+        sockets: Vec<UdpSocket>,
         address: &Address,
-        state: &Arc<ListenerState>,
-        closing: watch::Receiver<bool>,
-    ) -> io::Result<()> {
-        let _entered = handle.enter();
-        let context = self.context(runner, address, state);
-        let place = Place { generation: 0, worker: u8::try_from(worker).unwrap_or(u8::MAX) };
-        let keys = (place, self.quic_keys.clone());
-        let acceptor = QuicAcceptor::new(socket, keys, context, runner.clone())?;
-        handle.spawn(acceptor.run(closing));
-        Ok(())
+        offer: &Arc<OfferState>,
+    ) -> io::Result<Option<OpenHttp3>> {
+        if sockets.is_empty() || !self.spawner.serves_quic() {
+            return Ok(None);
+        }
+        let closing = watch::Sender::new(false);
+        let state = Arc::new(ListenerState { http3: offer.clone(), ..ListenerState::default() });
+        for (worker, (socket, (runner, handle))) in sockets.into_iter().zip(&self.runners).enumerate() {
+            let _entered = handle.enter();
+            let context = self.context(runner, address, &state);
+            let place = Place { generation: 0, worker: u8::try_from(worker).unwrap_or(u8::MAX) };
+            let keys = (place, self.quic_keys.clone());
+            let acceptor = QuicAcceptor::new(socket, keys, context, runner.clone())?;
+            // It goes on as long as it has connections.
+            handle.spawn(acceptor.run(closing.subscribe()));
+        }
+        offer.set(Http3Offer::New);
+        Ok(Some(OpenHttp3 { closing, state }))
     }
 
     fn context(
@@ -242,13 +268,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
                 acceptors.push(self.accept(runner, socket, options, &state, closing.subscribe())?);
             }
         }
-        if self.spawner.serves_quic() {
-            let datagrams = mem::take(&mut listener.datagrams).into_iter().enumerate();
-            for ((worker, socket), runner) in datagrams.zip(&self.runners) {
-                let socket = (worker, socket);
-                self.accept_quic(runner, socket, &listener.address, &state, closing.subscribe())?;
-            }
-        }
+        let http3 = self.start_http3(mem::take(&mut listener.datagrams), &listener.address, &state.http3)?;
         let sockets = mem::take(&mut listener.sockets);
         let (address, bound) = (listener.address.clone(), listener.bound.clone());
         let mut listeners = self.listeners.lock();
@@ -262,7 +282,28 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
             closing,
             state,
             acceptors,
+            http3,
         });
+        Ok(())
+    }
+
+    fn serve_http3(&self, address: &Address) -> io::Result<()> {
+        let mut listeners = self.listeners.lock();
+        let open = listeners.iter_mut().flatten().find(|open| open.address == *address);
+        let Some(open) =
+            open.filter(|open| open.address.http3 != address.http3 || address.http3 && open.http3.is_none())
+        else {
+            return Ok(());
+        };
+        open.address.http3 = address.http3;
+        if let Some(http3) = open.http3.take() {
+            http3.close();
+            open.state.http3.set(Http3Offer::Withdrawn);
+        }
+        if address.http3 && self.spawner.serves_quic() {
+            let sockets = bind_datagrams(address, &open.bound, self.runners.len())?;
+            open.http3 = self.start_http3(sockets, address, &open.state.http3)?;
+        }
         Ok(())
     }
 

@@ -79,8 +79,12 @@ impl Listener {
             }
         };
         let mut listener = Self::new(address.clone(), bound, sockets, ownership);
-        if address.tls && !address.proxy_protocol {
-            listener.bind_datagrams(cores);
+        if address.http3 {
+            match bind_datagrams(address, &listener.bound, cores) {
+                Ok(sockets) => listener.datagrams = sockets,
+                // The address has the other protocols.
+                Err(error) => listener.http3_error = Some(error),
+            }
         }
         Ok(listener)
     }
@@ -92,16 +96,6 @@ impl Listener {
         ownership: Ownership,
     ) -> Self {
         Self { address, bound, sockets, datagrams: Vec::new(), http3_error: None, ownership }
-    }
-
-    /// Binds the sockets of HTTP/3. Without them, the address has the other protocols.
-    fn bind_datagrams(&mut self, cores: usize) {
-        let [BoundAddress::Ip(bound)] = self.bound[..] else { return };
-        let accepts_v4 = matches!(self.address.endpoint, Endpoint::AllInterfaces { .. });
-        match udp::bind(bound, accepts_v4, cores) {
-            Ok(sockets) => self.datagrams = sockets,
-            Err(error) => self.http3_error = Some(error),
-        }
     }
 
     /// Returns why the address has no HTTP/3, although it should.
@@ -226,6 +220,16 @@ impl Drop for Listener {
             }
         }
     }
+}
+
+/// Binds the sockets of HTTP/3, at the port that `bound` has for TCP.
+pub(crate) fn bind_datagrams(
+    address: &Address,
+    bound: &[BoundAddress],
+    cores: usize,
+) -> io::Result<Vec<UdpSocket>> {
+    let [BoundAddress::Ip(ip)] = bound else { return Ok(Vec::new()) };
+    udp::bind(*ip, matches!(address.endpoint, Endpoint::AllInterfaces { .. }), cores)
 }
 
 type Parts = (Vec<BoundAddress>, Vec<Socket>, Ownership);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rudy_quic::quinn_proto::{self, ConnectionHandle};
 use rudy_runtime::clock;
-use rudy_service::{LocalAddress, LocalAddressCache};
+use rudy_service::{LocalAddress, LocalAddressCache, Peer};
 use rudy_tls::Tls;
 use tokio::time::Sleep;
 
@@ -116,9 +116,11 @@ impl Quic {
         self.has_drained
     }
 
-    /// Returns the current address of the client.
-    pub(crate) fn peer(&self) -> SocketAddr {
-        self.machine.remote_address()
+    /// Returns the current address of the client, which may change.
+    pub(crate) fn peer(&self) -> Peer {
+        let address = self.machine.remote_address();
+        // An IPv4 address as such, also if it has arrived at a socket of IPv6.
+        Peer::Ip(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 }
 

@@ -17,7 +17,7 @@ impl Config {
         let one_column = |lines: Vec<String>| lines.into_iter().map(|line| vec![line]).collect();
         let listen = |address: &Address| {
             let unused = self.sites_at(address).next().is_none().then(|| "serves no site".to_owned());
-            [address.to_string(), self.protocols(address).to_owned()].into_iter().chain(unused).collect()
+            [address.to_string(), self.protocols(address)].into_iter().chain(unused).collect()
         };
         let mut sections = vec![section("Listens on", self.addresses().iter().map(listen).collect())];
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), self.routes_of(site))));
@@ -83,8 +83,11 @@ impl Config {
     }
 
     /// The protocols of connections to an address.
-    fn protocols(&self, address: &Address) -> &'static str {
-        if address.tls && self.offers_http2() || address.h2c { "HTTP/1.1, HTTP/2" } else { "HTTP/1.1" }
+    fn protocols(&self, address: &Address) -> String {
+        let http2 = if address.tls && self.offers_http2() || address.h2c { ", HTTP/2" } else { "" };
+        let port = address.endpoint.port().filter(|_| address.http3);
+        let http3 = port.map_or_else(String::new, |port| format!(", HTTP/3 (udp {port})"));
+        format!("HTTP/1.1{http2}{http3}")
     }
 
     fn routes_of(&self, site: &Site) -> Vec<Vec<String>> {

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use rudy_config::{Location, Problem};
+use rudy_net::engine::Model;
 use rudy_service::listen_address::Address;
 
 use super::{Config, Site};
@@ -48,10 +49,36 @@ impl Config {
         if name.is_empty() { format!("default at {address}") } else { format!("{name} at {address}") }
     }
 
+    /// Chooses the addresses that also serve HTTP/3: those with TLS for which a site has it.
+    pub(crate) fn choose_http3(&mut self) {
+        let has_site = |address: &Address| self.sites_at(address).any(|site| self.offers_http3(site));
+        let chosen: Vec<_> = self
+            .addresses()
+            .into_iter()
+            .filter(|address| can_have_http3(address) && has_site(address))
+            .collect();
+        let of_sites =
+            self.sites.iter_mut().filter_map(|site| site.listen.as_mut()).flat_map(|all| &mut all.0);
+        for address in self.listen.iter_mut().chain(of_sites) {
+            address.http3 = chosen.contains(address);
+        }
+    }
+
+    /// Whether a site has HTTP/3.
+    pub(crate) fn offers_http3(&self, site: &Site) -> bool {
+        let is_wanted = site.http3.unwrap_or(self.http3);
+        is_wanted && site.tls.is_some() && self.engine.model == Model::PerCore
+    }
+
     /// Whether not all addresses serve the same sites.
     pub(crate) fn has_separate_listeners(&self) -> bool {
         self.sites.iter().any(|site| site.listen.is_some())
     }
+}
+
+/// Whether an address has a port for UDP: the PROXY protocol has none for QUIC, and a service manager passes sockets of TCP.
+fn can_have_http3(address: &Address) -> bool {
+    address.tls && !address.proxy_protocol && address.endpoint.port().is_some()
 }
 
 /// Returns the addresses of the key `listen` in a table.

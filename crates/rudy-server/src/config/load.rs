@@ -21,6 +21,7 @@ impl Config {
         loader.main_file(path);
         let Loader { files: Files { sources, mut problems, invalid, .. }, mut config } = loader;
         config.sources = Arc::new(sources);
+        config.choose_http3();
         if problems.is_empty() {
             return Ok(config);
         }

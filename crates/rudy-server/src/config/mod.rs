@@ -78,6 +78,10 @@ pub struct Config {
     /// HTTP/1.1, because a connection occupies a thread.
     #[setting(default = true)]
     pub http2: bool,
+    /// Serves HTTP/3 at the addresses with the option `,tls`, over UDP at the same port, and offers it to clients over TCP (`Alt-Svc`).
+    /// The engine `percore` serves it, also for `systemd` addresses not. A site can switch it off.
+    #[setting(default = true)]
+    pub http3: bool,
     /// The settings of buffered bodies.
     #[setting(part)]
     pub buffer: BufferOptions,

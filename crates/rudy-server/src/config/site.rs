@@ -31,6 +31,9 @@ pub struct Site {
     /// TLS, on the addresses with the option `,tls`: the certificate of the site.
     #[setting(example = { certificate = "cert.pem", key = "key.pem" })]
     pub tls: Option<TlsTable>,
+    /// Whether the site has HTTP/3. The default is that of the server.
+    #[setting(example = false)]
+    pub http3: Option<bool>,
     /// Redirects requests over plain HTTP to HTTPS (status 308), except below `/.well-known/acme-challenge/`. The scheme
     /// that a trusted proxy reports counts. The default is `true` with `tls = "auto"`, and otherwise `false`.
     #[setting(example = true)]

@@ -22,6 +22,7 @@ impl Config {
             hosts: site.hosts.clone(),
             directory: self.acme.directory().to_owned(),
             http2: self.offers_http2(),
+            http3: self.offers_http3(site),
         })
     }
 

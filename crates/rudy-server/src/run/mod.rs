@@ -250,6 +250,7 @@ impl Options {
         engine.cores = self.cores.or(engine.cores);
         engine.keep_alive = self.keep_alive.or(engine.keep_alive);
         config.user = self.user.clone().or(config.user);
+        config.choose_http3();
         conflicts::check(&config).map_err(Failure::Config)?;
         Ok(config)
     }

@@ -1,6 +1,7 @@
 //! What serves: a configuration in effect, its app and its engine. It knows no signals, no runtime and no process, so that a simulation
 //! starts and reloads it too.
 
+use std::io;
 use std::sync::Arc;
 
 use rudy_caching::Cache;
@@ -91,6 +92,11 @@ impl Serving {
         self.context.tls.forget_unused();
         memory::return_unused();
         self.stop_listening(&removed).await;
+        for address in new.iter().filter(|address| old.contains(address)) {
+            if let Err(error) = self.engine.serve_http3(address) {
+                self.context.errors.error(&no_http3(address, &error));
+            }
+        }
         Ok(())
     }
 
@@ -167,6 +173,9 @@ impl Serving {
             let shown: Vec<_> =
                 listener.bound().iter().map(|bound| announce::url(listener.address(), bound)).collect();
             let (address, shown) = (listener.address().clone(), shown.join(", "));
+            if let Some(error) = listener.http3_error() {
+                self.context.errors.error(&no_http3(&address, error));
+            }
             if let Err(error) = self.engine.listen(listener) {
                 let accepted: Vec<_> = listening.into_iter().map(|(address, _)| address).collect();
                 self.stop_listening(&accepted).await;
@@ -210,4 +219,10 @@ pub(super) fn start_engine(
 /// Returns the addresses in `these` that are not in `others`.
 fn difference(others: &[Address], these: &[Address]) -> Vec<Address> {
     these.iter().filter(|address| !others.contains(address)).cloned().collect()
+}
+
+/// Explains that an address has only the protocols over TCP.
+fn no_http3(address: &Address, error: &io::Error) -> String {
+    let port = address.endpoint.port().unwrap_or_default();
+    format!("{address} has no HTTP/3, because UDP port {port} cannot be bound: {error}; clients use TCP")
 }

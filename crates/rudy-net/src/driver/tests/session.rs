@@ -54,7 +54,8 @@ impl Session {
             is_resumed: false,
             is_early: false,
             handshake: None,
-            protocol: Protocol::Http1,
+            protocol: rudy_tls::Protocol::Http1,
+            has_http3: false,
             policy: Policy::default(),
             names: Arc::default(),
         };
