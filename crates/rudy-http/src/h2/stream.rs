@@ -47,6 +47,7 @@ impl Streams {
         self.all.push_back(stream);
     }
 
+    #[inline]
     fn position(&self, id: u32) -> Option<usize> {
         // Mostly, it is the newest.
         let last = self.all.len().checked_sub(1)?;
@@ -69,6 +70,7 @@ impl Streams {
         self.position(id).map(|at| &mut self.all[at])
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, id: u32) -> Option<Stream> {
         let removed = self.position(id).and_then(|at| self.all.remove(at))?;
         self.draining -= usize::from(removed.draining.is_some());

@@ -103,6 +103,13 @@ impl Streams {
         self.all.capacity() * size_of::<Stream>() + readers
     }
 
+    /// Checks the number of streams whose head is due.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let is_waiting = |stream: &&Stream| stream.progress.receiving == Receiving::Head;
+        assert_eq!(self.waiting, self.all.iter().filter(is_waiting).count());
+    }
+
     /// Frees the memory of an idle connection.
     pub(super) fn free(&mut self) {
         if self.all.is_empty() {

@@ -228,7 +228,9 @@ impl ServerConnection {
                 self.receive_end(stream, turn).map(Step::Event)
             }
             None => {
-                self.check_stored(section_bytes_max)?;
+                if state.reader.stored_bytes() > 0 {
+                    self.check_stored(section_bytes_max)?;
+                }
                 Ok(Step::Event(None))
             }
         }

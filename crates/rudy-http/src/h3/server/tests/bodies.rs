@@ -85,6 +85,19 @@ fn an_early_response_stops_the_rest_of_its_request() {
     assert_eq!(client.ends(), []);
 }
 
+/// A service may respond as soon as it has the last piece of a body.
+#[test]
+fn a_response_to_the_last_piece_stops_nothing() {
+    let mut client = Client::new();
+    client.send(0, &post(&[]));
+    let (mut bytes, now, limits) = (&data(b"a")[..], client.now, client.limits.clone());
+    let event = client.connection.receive(0, &mut bytes, true, &mut client.buffers, now, &limits);
+    assert!(matches!(event, Ok(Some(Event::Data { ends: true, .. }))), "{event:?}");
+    client.respond(0, b"");
+    assert_eq!(client.ends(), [(0, StreamEnd::Finish)]);
+    assert_eq!(client.end(0, b""), [""; 0]);
+}
+
 /// Trailers end the request, but not its stream.
 #[test]
 fn a_stream_that_does_not_end_after_trailers_is_stopped() {
