@@ -9,7 +9,7 @@ use rudy_tls::Protocol;
 
 use crate::fields::Changes;
 
-/// How long clients remember a listener that nobody has reached over UDP yet: a firewall may drop its packets.
+/// How long clients remember a listener that no client has reached over UDP yet: a firewall may drop its packets.
 const NEW_SECONDS: u32 = 60;
 
 /// How long they remember one that has been reached: as in Caddy, a month.

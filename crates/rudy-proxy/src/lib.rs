@@ -198,7 +198,7 @@ impl Handler for Proxy {
         // Over HTTP/2, the tunnel takes the place of the body.
         let may_have_body = *method == Method::POST && !self.0.is_http2;
         let offer = upgrade::offer(&request, more)
-            .filter(|offer| offer.is_http2 || may_have_body || body.is_end_stream());
+            .filter(|offer| offer.is_connect || may_have_body || body.is_end_stream());
         // A gateway is no forward proxy (RFC 9110 §9.3.6).
         if *request.method() == Method::CONNECT && offer.is_none() {
             return method_not_allowed(
@@ -331,7 +331,7 @@ impl Proxy {
         fields::remove_connection_fields(&mut head);
         max_forwards::count_hop(&mut head);
         if let Some(offer) = &offer {
-            if offer.is_http2 {
+            if offer.is_connect {
                 head.set_method(Method::GET);
             }
             offer.set_fields(&mut head);
@@ -399,7 +399,7 @@ impl ProxyRequest {
         let Self { shared, head, folder, offer, .. } = self;
         let (mut upload, client) = match offer {
             // The body is a direction of the tunnel. In a box: other requests need no room for it in the future.
-            Some(offer) if offer.is_http2 => (Upload::default(), Some(Box::new(body))),
+            Some(offer) if offer.is_connect => (Upload::default(), Some(Box::new(body))),
             _ => (self.receive(body).await?, None),
         };
         let mut received = self.send(head, &mut upload).await?;
@@ -421,7 +421,7 @@ impl ProxyRequest {
                 return response::into_tunnel(received, offer, client, shared.tunnel_limits);
             }
             // For the client, a 2xx opens a tunnel (RFC 8441 §5), and its body would be what the upstream sends through it.
-            if offer.is_http2 && status.is_success() {
+            if offer.is_connect && status.is_success() {
                 return Err(received.1.failure(HttpCause::NoTunnel(status).into()));
             }
         }

@@ -62,10 +62,10 @@ pub(super) fn into_tunnel(
         return Err(HttpCause::Upgrade("and closed the connection").into());
     };
     switched.checkout.begin_tunnel();
-    let status = if offer.is_http2 { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS };
+    let status = if offer.is_connect { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS };
     let mut response = Response::new(status);
     *response.headers_mut() = fields;
-    if offer.is_http2 {
+    if offer.is_connect {
         response.headers_mut().remove(header::SEC_WEBSOCKET_ACCEPT);
         let tunnel = TunnelBody::new(client, switched, limits);
         response.body = Body::Stream(Box::new(tunnel));

@@ -39,23 +39,23 @@ pub(super) struct Offer {
     tokens: String,
     /// The key of the WebSocket handshake. Clients of other handshakes have none.
     key: Option<HeaderValue>,
-    /// Whether the client uses HTTP/2 (RFC 8441): the upstream gets an upgrade, and the client a 200.
-    pub(super) is_http2: bool,
+    /// Whether the client uses extended CONNECT (RFC 8441, RFC 9220): the upstream gets an upgrade, and the client a 200.
+    pub(super) is_connect: bool,
 }
 
 /// Returns the request for another protocol if it may be passed on: to WebSocket, or to one of `more`. Call this before the fields of the
 /// client's connection are removed.
 pub(super) fn offer(head: &LazyHead<'_>, more: &[UpgradeProtocol]) -> Option<Offer> {
     let (method, version) = (head.method(), head.version());
-    let is_http2 = version == Version::HTTP_2 && *method == Method::CONNECT;
+    let is_connect = version >= Version::HTTP_2 && *method == Method::CONNECT;
     // RFC 6455 §4.1 requires GET for WebSocket.
     let is_http11 = version == Version::HTTP_11 && matches!(*method, Method::GET | Method::POST);
     let has_option =
         || list(head, KnownField::Connection).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
-    if !(is_http2 || is_http11 && has_option()) {
+    if !(is_connect || is_http11 && has_option()) {
         return None;
     }
-    let key = if is_http2 { Some(new_key()) } else { head.value(&SEC_WEBSOCKET_KEY) };
+    let key = if is_connect { Some(new_key()) } else { head.value(&SEC_WEBSOCKET_KEY) };
     let names = || ALWAYS.into_iter().chain(more.iter().map(|protocol| protocol.0.as_str()));
     let is_passed = |token: &&[u8]| {
         (*method != Method::POST || !token.eq_ignore_ascii_case(WEBSOCKET.as_bytes()))
@@ -64,7 +64,7 @@ pub(super) fn offer(head: &LazyHead<'_>, more: &[UpgradeProtocol]) -> Option<Off
     let tokens =
         list(head, KnownField::Upgrade).filter(is_passed).map(|token| String::from_utf8_lossy(token));
     let tokens = tokens.collect::<Vec<_>>().join(", ");
-    (!tokens.is_empty()).then_some(Offer { tokens, key, is_http2 })
+    (!tokens.is_empty()).then_some(Offer { tokens, key, is_connect })
 }
 
 impl Offer {
@@ -74,7 +74,7 @@ impl Offer {
             head.set(UPGRADE, tokens);
             head.add(CONNECTION, HeaderValue::from_static("upgrade"));
         }
-        if let Some(key) = self.key.as_ref().filter(|_| self.is_http2) {
+        if let Some(key) = self.key.as_ref().filter(|_| self.is_connect) {
             head.set(SEC_WEBSOCKET_KEY, key.clone());
             if !head.contains(&SEC_WEBSOCKET_VERSION) {
                 head.add(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
@@ -104,7 +104,7 @@ impl Offer {
         if !is_offered {
             return Err("to a protocol that the client has not requested (Upgrade)");
         }
-        if !self.is_http2 || !token.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()) {
+        if !self.is_connect || !token.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()) {
             return Ok(());
         }
         let expected = self.key.as_ref().map(accept);
@@ -207,6 +207,7 @@ mod tests {
                 None,
             ),
             (&(Method::CONNECT, Version::HTTP_2), &[("upgrade", "websocket")], Some("websocket")),
+            (&(Method::CONNECT, Version::HTTP_3), &[("upgrade", "websocket")], Some("websocket")),
         ] {
             let offer = offer(&head(method, *version, fields), &more);
             assert_eq!(offer.map(|offer| offer.tokens).as_deref(), tokens, "{fields:?}");
@@ -220,7 +221,7 @@ mod tests {
     fn the_upstream_must_change_to_an_offered_protocol_and_know_the_key_that_rudy_has_made() {
         let fields = [("connection", "upgrade"), ("upgrade", "websocket"), KEY];
         let of_client = offer(&head(&Method::GET, Version::HTTP_11, &fields), &[]).unwrap();
-        let ours = Offer { is_http2: true, ..of_client.clone() };
+        let ours = Offer { is_connect: true, ..of_client.clone() };
         let check = |offer: &Offer, token, fields: &[_]| {
             offer.check(&HeaderValue::from_static(token), &map(fields)).is_ok()
         };

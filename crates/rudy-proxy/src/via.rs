@@ -15,9 +15,9 @@ const PASSES_MAX: usize = 4;
 /// The name of this process in `Via`. A random one tells nothing about the machine, and differs from that of every other proxy.
 static PSEUDONYM: LazyLock<String> = LazyLock::new(|| format!("rudy-{:08x}", random::lasting_bits() >> 32));
 
-/// The members for requests of HTTP/1.0, HTTP/1.1 and HTTP/2.
-static MEMBERS: LazyLock<[String; 3]> =
-    LazyLock::new(|| ["1.0", "1.1", "2"].map(|version| format!("{version} {}", *PSEUDONYM)));
+/// The members for requests of HTTP/1.0, HTTP/1.1, HTTP/2 and HTTP/3.
+static MEMBERS: LazyLock<[String; 4]> =
+    LazyLock::new(|| ["1.0", "1.1", "2", "3"].map(|version| format!("{version} {}", *PSEUDONYM)));
 
 /// Returns whether a request has passed this process too often.
 pub(super) fn is_loop(head: &LazyHead<'_>) -> bool {
@@ -28,10 +28,11 @@ pub(super) fn is_loop(head: &LazyHead<'_>) -> bool {
 
 /// Adds this process to `Via` of a request.
 pub(super) fn add_via(head: &mut LazyHead<'_>) {
-    let [http10, http11, http2] = &*MEMBERS;
+    let [http10, http11, http2, http3] = &*MEMBERS;
     let member = match head.version() {
         Version::HTTP_10 => http10,
         Version::HTTP_2 => http2,
+        Version::HTTP_3 => http3,
         _ => http11,
     };
     head.add_text(&VIA, member.as_bytes());

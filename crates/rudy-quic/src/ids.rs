@@ -19,7 +19,7 @@ pub struct Place {
 }
 
 /// Generates the ids of an endpoint. They carry its place, so that a packet that arrives elsewhere is passed on; it is masked, so that
-/// nobody on the way can tell that two ids belong together (RFC 9000 §5.1).
+/// no observer on the way can tell that two ids belong together (RFC 9000 §5.1).
 pub struct Ids {
     place: Place,
     mask: [u32; 2],
@@ -42,10 +42,10 @@ impl Ids {
 
     /// Computes the mask with multiplications of 32 bits, which a filter of the kernel (BPF) can compute, too.
     fn mask(&self, random: [u8; RANDOM_BYTES]) -> [u8; 2] {
-        let [a, b, c, d, e, f, g, h] = random;
-        let first = u32::from_be_bytes([a, b, c, d]).wrapping_mul(self.mask[0] | 1);
-        let second = u32::from_be_bytes([e, f, g, h]).wrapping_mul(self.mask[1] | 1);
-        let [high, low, ..] = (first ^ second).to_be_bytes();
+        let random = u64::from_be_bytes(random);
+        let words = [random >> 32, random & u64::from(u32::MAX)].map(|word| u32::try_from(word).unwrap_or(0));
+        let products = [0, 1].map(|at| words[at].wrapping_mul(self.mask[at] | 1));
+        let [high, low, ..] = (products[0] ^ products[1]).to_be_bytes();
         [high, low]
     }
 }

@@ -12,7 +12,7 @@ const SECRET_BYTES: usize = 32;
 pub struct Keys(hkdf::Prk);
 
 impl Keys {
-    /// Creates keys that nobody else knows.
+    /// Creates keys that no other process knows.
     ///
     /// # Errors
     ///

@@ -110,6 +110,7 @@ impl Params<'_> {
         let protocol = match self.request.version() {
             http::Version::HTTP_10 => "HTTP/1.0",
             http::Version::HTTP_2 => "HTTP/2.0",
+            http::Version::HTTP_3 => "HTTP/3.0",
             _ => "HTTP/1.1",
         };
         params.push("SERVER_PROTOCOL", protocol.as_bytes());

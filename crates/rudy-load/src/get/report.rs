@@ -120,6 +120,7 @@ fn version(version: Version) -> &'static str {
     match version {
         Version::HTTP_10 => "1.0",
         Version::HTTP_2 => "2",
+        Version::HTTP_3 => "3",
         _ => "1.1",
     }
 }

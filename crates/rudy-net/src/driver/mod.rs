@@ -36,7 +36,6 @@ use rudy_service::{Client, Http3Offer, Peer, Response, Service, ServiceSource, U
 use rudy_tls::{ClientHello, Protocol};
 
 use self::connection::Connection;
-pub(crate) use self::connection::Endpoint;
 
 use self::http1::{Exchange, Handler, Http1, Machine};
 use self::http2::Http2;
@@ -44,7 +43,7 @@ use self::linger::Linger;
 use self::poll_context::Budget;
 pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
-pub(crate) use self::quic::{NO_ERROR, ServeQuic};
+pub(crate) use self::quic::ServeQuic;
 use self::record::report_answered;
 pub use self::streams::http2_stored_bytes;
 use self::upgrade::Tunnel;
@@ -113,7 +112,7 @@ impl OfferState {
     }
 
     /// A client has used HTTP/3.
-    pub(crate) fn prove(&self) {
+    pub(crate) fn mark_used(&self) {
         if self.get() == Http3Offer::New {
             self.set(Http3Offer::Proven);
         }

@@ -8,19 +8,16 @@ use bytes::Bytes;
 use rudy_http::h3::ErrorCode;
 use rudy_quic::quinn_proto::{ConnectionError, Event, StreamEvent, VarInt};
 use rudy_runtime::clock;
-use rudy_service::{Service, ServiceSource};
+use rudy_service::{LocalAddress, LocalAddressCache, Service, ServiceSource};
 use rudy_tls::Tls;
 
 use super::ConnectionContext;
-use super::connection::Connection;
+use super::connection::{Connection, Endpoint};
 use super::http3::{Fault, Http3};
 use super::poll_context::{Budget, PollContext};
-use crate::quic::Quic;
+use crate::quic::{NO_ERROR, Quic};
 use crate::scratch::Scratch;
 use crate::tls::Unfinished;
-
-/// The code of the end of a connection without an error, for QUIC.
-pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
 /// A connection being served.
 pub(crate) struct ServeQuic<S: ServiceSource> {
@@ -35,6 +32,16 @@ enum State {
     Http3(Box<Http3>),
     /// Has ended. Packets of the client may still arrive, and are answered with the end.
     Closed,
+}
+
+impl Endpoint for Quic {
+    fn local_address<'c>(&'c self, _: &'c LocalAddressCache) -> LocalAddress<'c> {
+        LocalAddress::known(Some(Quic::local_address(self)))
+    }
+
+    fn tls(&self) -> Option<&Arc<Tls>> {
+        self.tls.as_ref()
+    }
 }
 
 impl<S: ServiceSource> ServeQuic<S> {
@@ -104,16 +111,16 @@ impl<S: ServiceSource> ServeQuic<S> {
         while let Some(event) = self.connection.io.machine.poll() {
             match event {
                 Event::HandshakeDataReady => self.finish_handshake(budget.now()),
-                Event::Connected => {}
                 Event::ConnectionLost { reason } => self.lose(&reason),
-                Event::Stream(event) => self.note(event, cx, budget)?,
-                Event::DatagramReceived | Event::DatagramsUnblocked => {}
+                Event::Stream(event) => self.note(&event, cx, budget)?,
+                // The data of the handshake says the first, and QUIC datagrams are not offered.
+                Event::Connected | Event::DatagramReceived | Event::DatagramsUnblocked => {}
             }
         }
         Ok(())
     }
 
-    fn note(&mut self, event: StreamEvent, cx: &mut Context<'_>, budget: &Budget) -> Result<(), Fault> {
+    fn note(&mut self, event: &StreamEvent, cx: &mut Context<'_>, budget: &Budget) -> Result<(), Fault> {
         let State::Http3(http3) = &mut self.state else { return Ok(()) };
         let worker = self.connection.context.worker.clone();
         let mut poll_cx = PollContext::new(cx, &worker.counters, budget);
@@ -129,7 +136,7 @@ impl<S: ServiceSource> ServeQuic<S> {
                 let counters = &self.connection.context.worker.counters;
                 counters.handshakes.add(1);
                 counters.resumed_handshakes.add(tls.is_resumed.into());
-                self.connection.context.listener.http3.prove();
+                self.connection.context.listener.http3.mark_used();
                 self.connection.io.tls = Some(*tls);
                 self.state = State::Http3(Box::new(Http3::new(&self.connection, now)));
             }

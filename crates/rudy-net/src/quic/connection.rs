@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use rudy_quic::quinn_proto::{self, ConnectionHandle};
+use rudy_quic::quinn_proto::{self, ConnectionHandle, VarInt};
 use rudy_runtime::clock;
-use rudy_service::{LocalAddress, LocalAddressCache, Peer};
+use rudy_service::Peer;
 use rudy_tls::Tls;
 use tokio::time::Sleep;
 
-use super::endpoint::{Endpoint, Inbox};
-use crate::driver;
+use super::endpoint::{Deliveries, Endpoint};
 
 /// The timers of the worker have a resolution of 10 ms. Acknowledgements and the pace of packets need an earlier one.
 const SOON: Duration = Duration::from_millis(40);
@@ -24,12 +23,15 @@ const TRANSMITS_MAX: usize = 16;
 /// The maximum number of datagrams in a transmission: the kernel takes at most 64 KiB.
 const SEGMENTS_MAX: usize = 40;
 
+/// The code of the end of a connection without an error (RFC 9114 §8.1).
+pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
+
 /// What carries a connection over QUIC.
 pub(crate) struct Quic {
     pub(crate) machine: Box<quinn_proto::Connection>,
     handle: ConnectionHandle,
     endpoint: Arc<Endpoint>,
-    inbox: Arc<Inbox>,
+    deliveries: Arc<Deliveries>,
     /// The result of the handshake, once it is complete.
     pub(crate) tls: Option<Arc<Tls>>,
     /// The next time at which the machine must be woken soon.
@@ -43,21 +45,23 @@ impl Quic {
         handle: ConnectionHandle,
         endpoint: Arc<Endpoint>,
     ) -> Self {
-        let inbox = endpoint.add(handle);
+        let deliveries = endpoint.add(handle);
         let machine = Box::new(machine);
-        Self { machine, handle, endpoint, inbox, tls: None, soon: None, has_drained: false }
+        Self { machine, handle, endpoint, deliveries, tls: None, soon: None, has_drained: false }
     }
 
     /// Whether something has arrived that was not handled.
     pub(crate) fn has_arrived(&self) -> bool {
-        self.inbox.has_arrived()
+        self.deliveries.has_arrived()
     }
 
     /// Handles what has arrived, and what is due. Returns the number of datagrams.
     pub(crate) fn receive(&mut self, cx: &Context<'_>, now: Instant) -> usize {
-        let events = self.inbox.take(cx);
+        let events = self.deliveries.take(cx);
         let count = events.len();
-        events.into_iter().for_each(|event| self.machine.handle_event(event));
+        for event in events {
+            self.machine.handle_event(event);
+        }
         if self.machine.poll_timeout().is_some_and(|due| due <= now) {
             self.machine.handle_timeout(now);
         }
@@ -111,6 +115,12 @@ impl Quic {
         due
     }
 
+    /// Returns the address that the client has connected to.
+    pub(crate) fn local_address(&self) -> SocketAddr {
+        let bound = self.endpoint.local();
+        SocketAddr::new(self.machine.local_ip().unwrap_or(bound.ip()), bound.port())
+    }
+
     /// Whether the connection has ended, and nothing more can arrive for it.
     pub(crate) fn has_drained(&self) -> bool {
         self.has_drained
@@ -124,20 +134,6 @@ impl Quic {
     }
 }
 
-impl driver::Endpoint for Quic {
-    fn local_address<'c>(&'c self, _: &'c LocalAddressCache) -> LocalAddress<'c> {
-        let local = self.endpoint.local();
-        LocalAddress::known(Some(SocketAddr::new(
-            self.machine.local_ip().unwrap_or(local.ip()),
-            local.port(),
-        )))
-    }
-
-    fn tls(&self) -> Option<&Arc<Tls>> {
-        self.tls.as_ref()
-    }
-}
-
 impl Drop for Quic {
     /// A connection that ends with its server sends the end, if the socket has room.
     fn drop(&mut self) {
@@ -146,7 +142,7 @@ impl Drop for Quic {
         }
         if !self.machine.is_closed() {
             let now = clock::now();
-            self.machine.close(now, driver::NO_ERROR, bytes::Bytes::new());
+            self.machine.close(now, NO_ERROR, bytes::Bytes::new());
             let mut buffer = Vec::new();
             if let Some(transmit) = self.machine.poll_transmit(now, 1, &mut buffer) {
                 self.endpoint.send(transmit, &mut buffer);

@@ -33,7 +33,7 @@ pub(crate) struct Endpoint {
 struct State {
     machine: quinn_proto::Endpoint,
     /// By the numbers of the connections.
-    inboxes: Vec<Option<Arc<Inbox>>>,
+    by_handle: Vec<Option<Arc<Deliveries>>>,
     unsent: Vec<(Transmit, Vec<u8>)>,
     /// The connections that wait for room in the socket.
     waiting: Vec<Waker>,
@@ -45,7 +45,7 @@ struct State {
 
 /// What the endpoint has received for a connection.
 #[derive(Default)]
-pub(crate) struct Inbox(Mutex<Arrived>);
+pub(crate) struct Deliveries(Mutex<Arrived>);
 
 #[derive(Default)]
 struct Arrived {
@@ -53,7 +53,7 @@ struct Arrived {
     waker: Option<Waker>,
 }
 
-impl Inbox {
+impl Deliveries {
     /// Takes what has arrived. The task is woken when there is more.
     pub(crate) fn take(&self, cx: &Context<'_>) -> Vec<ConnectionEvent> {
         let mut arrived = self.0.lock();
@@ -90,7 +90,7 @@ impl Endpoint {
         let local = socket.local_addr()?;
         let state = State {
             machine,
-            inboxes: Vec::new(),
+            by_handle: Vec::new(),
             unsent: Vec::new(),
             waiting: Vec::new(),
             receiver: None,
@@ -132,10 +132,10 @@ impl Endpoint {
         buffer.clear();
         match machine.handle(now, from, to, ecn, bytes, buffer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                let inbox = state.inboxes.get(handle.0).and_then(Option::as_ref).cloned();
+                let deliveries = state.by_handle.get(handle.0).and_then(Option::as_ref).cloned();
                 drop(state);
-                if let Some(inbox) = inbox {
-                    inbox.push(event);
+                if let Some(deliveries) = deliveries {
+                    deliveries.push(event);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
@@ -174,14 +174,14 @@ impl Endpoint {
     }
 
     /// Adds a connection. Returns what will arrive for it.
-    pub(crate) fn add(&self, handle: ConnectionHandle) -> Arc<Inbox> {
+    pub(crate) fn add(&self, handle: ConnectionHandle) -> Arc<Deliveries> {
         let mut state = self.state.lock();
-        if state.inboxes.len() <= handle.0 {
-            state.inboxes.resize(handle.0 + 1, None);
+        if state.by_handle.len() <= handle.0 {
+            state.by_handle.resize(handle.0 + 1, None);
         }
-        let inbox = Arc::<Inbox>::default();
-        state.inboxes[handle.0] = Some(inbox.clone());
-        inbox
+        let deliveries = Arc::<Deliveries>::default();
+        state.by_handle[handle.0] = Some(deliveries.clone());
+        deliveries
     }
 
     /// Passes an event of a connection to the endpoint, which may have one for the connection.
@@ -192,9 +192,9 @@ impl Endpoint {
     ) -> Option<ConnectionEvent> {
         let mut state = self.state.lock();
         if event.is_drained()
-            && let Some(inbox) = state.inboxes.get_mut(handle.0)
+            && let Some(deliveries) = state.by_handle.get_mut(handle.0)
         {
-            *inbox = None;
+            *deliveries = None;
         }
         state.machine.handle_event(handle, event)
     }

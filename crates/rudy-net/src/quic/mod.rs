@@ -3,5 +3,5 @@
 mod connection;
 mod endpoint;
 
-pub(crate) use self::connection::Quic;
+pub(crate) use self::connection::{NO_ERROR, Quic};
 pub(crate) use self::endpoint::Endpoint;

@@ -17,7 +17,7 @@ enum Part {
     Data(bytes::Bytes),
     End,
     Reset(VarInt),
-    /// Nothing is there, or nobody wants it.
+    /// Nothing is there, or the rest is not wanted.
     Nothing,
 }
 
@@ -25,13 +25,13 @@ impl Http3 {
     /// Notes what has happened to streams.
     pub(in crate::driver) fn note<S: ServiceSource>(
         &mut self,
-        event: StreamEvent,
+        event: &StreamEvent,
         connection: &mut Connection<S, Quic>,
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let protocol = &mut self.streams.protocol;
-        match event {
+        match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = connection.io.machine.streams().accept(dir) {
                     if dir == Dir::Uni && id.index() >= UNIDIRECTIONAL_STREAMS.into() {

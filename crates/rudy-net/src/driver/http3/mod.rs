@@ -32,6 +32,7 @@ pub(super) struct Http3 {
 }
 
 /// Why a connection ends.
+#[derive(Clone, Copy)]
 pub(super) enum Fault {
     /// The client violates the protocol.
     Protocol(ConnectionError),
@@ -109,7 +110,9 @@ impl Http3 {
         let quic = &mut connection.io;
         self.write_own(quic);
         let with_room = self.streams.protocol.flush(quic);
-        with_room.iter().for_each(|stream| self.streams.open_window(Some(*stream)));
+        for stream in &with_room {
+            self.streams.open_window(Some(*stream));
+        }
         !with_room.is_empty()
     }
 
