@@ -32,6 +32,19 @@ impl Ids {
         Self { place, mask: keys.mask() }
     }
 
+    /// Returns the id of the connection to which a datagram belongs, if this side may have chosen it: the client chooses that of the first
+    /// packets (RFC 9000 §17.2, §17.3).
+    #[must_use]
+    pub fn destination(datagram: &[u8]) -> Option<&[u8]> {
+        const LONG: u8 = 0x80;
+        let (first, rest) = datagram.split_first()?;
+        if first & LONG == 0 {
+            return rest.get(..ID_BYTES);
+        }
+        let (length, rest) = rest.get(4..)?.split_first()?;
+        rest.get(..usize::from(*length)).filter(|id| id.len() == ID_BYTES)
+    }
+
     /// Returns the place in an id.
     #[must_use]
     pub fn place_of(&self, id: &[u8]) -> Option<Place> {
@@ -77,6 +90,18 @@ impl ConnectionIdGenerator for Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_destination_of_a_packet_is_found_in_both_forms() {
+        let id = *b"0123456789";
+        let short = [&[0x40], &id[..], b"packet"].concat();
+        let long = [&[0xe0, 0, 0, 0, 1, 10], &id[..], b"packet"].concat();
+        assert_eq!([&short, &long].map(|datagram| Ids::destination(datagram)), [Some(&id[..]); 2]);
+        let of_client = [&[0xc0, 0, 0, 0, 1, 8], &id[..], b"packet"].concat();
+        assert_eq!(Ids::destination(&of_client), None);
+        let lengths = (0..11).map(|length| &short[..length]).chain((0..16).map(|length| &long[..length]));
+        assert!(lengths.into_iter().all(|datagram| Ids::destination(datagram).is_none()));
+    }
 
     #[test]
     fn an_id_carries_its_place_and_does_not_show_it() {

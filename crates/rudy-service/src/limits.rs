@@ -16,6 +16,10 @@ pub struct Limits {
     pub connections_per_address: Option<usize>,
     /// Maximum number of unfinished TLS handshakes of a worker thread. Above it, the oldest one is closed.
     pub handshakes: usize,
+    /// Number of unfinished handshakes of a worker from which on a client of HTTP/3 must first show that it receives at its address.
+    pub http3_retry: usize,
+    /// Maximum of what all connections of HTTP/3 together may have in transit, beyond 64 KiB each, in bytes.
+    pub http3_in_transit: u64,
     /// How long a closing connection may keep sending before it is dropped, once its peer has acknowledged the response.
     pub linger_timeout: Duration,
     /// How many bytes a closing connection may still send.
@@ -34,6 +38,10 @@ impl Default for Limits {
             // A client takes one or two round trips: with this number it may take a second on a worker that serves
             // thousands of new clients per second.
             handshakes: 4096,
+            // A client with a lost packet takes a second, in which as many others connect at this rate. A retry costs each a round trip.
+            http3_retry: 512,
+            // 16 connections at 10 Gbit/s and 10 ms.
+            http3_in_transit: 256 * 1024 * 1024,
             linger_timeout: Duration::from_secs(5),
             // As large as the default body limit. A client that sends an unread body reads the response only
             // after sending it; an earlier close would be a reset, which destroys the response.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rudy_quic::quinn_proto::{EndpointConfig, Incoming, ServerConfig};
+use rudy_quic::quinn_proto::{self, EndpointConfig, Incoming, ServerConfig};
 use rudy_quic::{Datagrams, Ids, Keys, Place, Received, ServerCrypto, Transport};
 use rudy_runtime::clock;
 use rudy_service::{Limits, LocalAddress, Peer, Service};
@@ -18,7 +18,7 @@ use super::ServiceSource;
 use super::admission::LimitReached;
 use super::worker_runner::{OpenConnection, WorkerRunner};
 use crate::driver::{ConnectionContext, ServeQuic};
-use crate::quic::{Endpoint, Quic};
+use crate::quic::{Endpoint, Group, Quic, STREAMS_AT_FIRST, SendBudget};
 
 /// Local addresses whose settings are kept. A machine has a few; one with a whole IPv6 network could have any number.
 const CONFIGS_MAX: usize = 64;
@@ -47,24 +47,31 @@ impl<S: ServiceSource> QuicAcceptor<S> {
     pub(super) fn new(
         socket: UdpSocket,
         (place, keys): (Place, Keys),
+        group: Arc<Group>,
         context: Arc<ConnectionContext<S>>,
         runner: Arc<WorkerRunner>,
     ) -> io::Result<Self> {
         let mut config = EndpointConfig::new(Arc::new(keys.reset()));
-        let ids = keys.clone();
+        let of_ids = keys.clone();
         config
-            .cid_generator(move || Box::new(Ids::new(place, &ids)))
+            .cid_generator(move || Box::new(Ids::new(place, &of_ids)))
             .supported_versions(vec![rudy_quic::VERSION_1])
             .rng_seed(rudy_runtime::current().map(|_| seed()));
         let datagrams = Datagrams::new(&socket)?;
         let finds_size = !datagrams.may_fragment();
-        let machine = rudy_quic::quinn_proto::Endpoint::new(Arc::new(config), None, finds_size, None);
-        let endpoint = Arc::new(Endpoint::new(socket, datagrams, machine)?);
+        let machine = quinn_proto::Endpoint::new(Arc::new(config), None, finds_size, None);
+        let ids = (place, Ids::new(place, &keys));
+        let endpoint = Arc::new(Endpoint::new(socket, datagrams, machine, ids, group)?);
         let mut acceptor = Self { endpoint, context, runner, keys, configs: Configs::default() };
         // An endpoint without settings is one of a client.
         let config = acceptor.config(None);
         acceptor.endpoint.change(|machine, _| (machine.set_server_config(Some(config)), None));
         Ok(acceptor)
+    }
+
+    /// Returns the endpoint.
+    pub(super) fn endpoint(&self) -> Arc<Endpoint> {
+        self.endpoint.clone()
     }
 
     /// Accepts until `closing` becomes true, and passes on what arrives for connections as long as there are some.
@@ -91,6 +98,13 @@ impl<S: ServiceSource> QuicAcceptor<S> {
 
     /// Accepts or rejects a connection.
     fn accept(&mut self, incoming: Incoming, is_closing: bool) {
+        if self.must_retry(&incoming) {
+            // Fails only if it was sent one already.
+            let retry = |machine: &mut quinn_proto::Endpoint, buffer: &mut Vec<u8>| {
+                ((), machine.retry(incoming, buffer).ok())
+            };
+            return self.endpoint.change(retry);
+        }
         let peer = Peer::Ip(incoming.remote_address());
         let open = if is_closing { None } else { self.admit(&peer) };
         let Some(open) = open else {
@@ -104,9 +118,16 @@ impl<S: ServiceSource> QuicAcceptor<S> {
             }
         });
         let Some((handle, machine)) = accepted else { return };
-        let quic = Quic::new(machine, handle, self.endpoint.clone());
+        let budget = SendBudget::new(self.runner.shared.quic_in_transit.clone());
+        let quic = Quic::new(machine, handle, self.endpoint.clone(), budget);
         let serving = ServeQuic::new(quic, self.runner.shared.next_number(), self.context.clone());
         rudy_runtime::spawn(Connection { serving, open: Some(open) });
+    }
+
+    /// Whether a client must first show that it has its address, because many handshakes are unfinished: those with false addresses stay so.
+    fn must_retry(&self, incoming: &Incoming) -> bool {
+        let limit = self.context.source.current().limits().http3_retry;
+        !incoming.remote_address_validated() && self.runner.worker.handshakes.unfinished() >= limit
     }
 
     /// Counts a connection, or returns `None` if a limit is reached.
@@ -185,7 +206,7 @@ async fn changed(closing: &mut watch::Receiver<bool>, is_closing: bool) {
 fn transport(limits: &Limits) -> Transport {
     let http = &limits.http;
     Transport {
-        streams: http.http2.streams,
+        streams: http.http2.streams.min(STREAMS_AT_FIRST),
         stream_window_bytes: http.http2.stream_window_bytes,
         connection_window_bytes: http.http2.connection_window_bytes,
         idle_timeout: http.idle_timeout.max(http.first_request_timeout),

@@ -25,6 +25,7 @@ use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState, OfferState};
 use crate::listen::{BoundAddress, Listener, Ownership, Socket, bind_datagrams};
+use crate::quic::Group;
 
 /// Maximum grace period. A longer one is unlimited in practice, and could overflow the clock.
 const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);
@@ -206,15 +207,18 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         }
         let closing = watch::Sender::new(false);
         let state = Arc::new(ListenerState { http3: offer.clone(), ..ListenerState::default() });
+        let (group, mut endpoints) = (Arc::<Group>::default(), Vec::new());
         for (worker, (socket, (runner, handle))) in sockets.into_iter().zip(&self.runners).enumerate() {
             let _entered = handle.enter();
             let context = self.context(runner, address, &state);
             let place = Place { generation: 0, worker: u8::try_from(worker).unwrap_or(u8::MAX) };
             let keys = (place, self.quic_keys.clone());
-            let acceptor = QuicAcceptor::new(socket, keys, context, runner.clone())?;
+            let acceptor = QuicAcceptor::new(socket, keys, group.clone(), context, runner.clone())?;
+            endpoints.push(acceptor.endpoint());
             // It goes on as long as it has connections.
             handle.spawn(acceptor.run(closing.subscribe()));
         }
+        group.set(&endpoints);
         offer.set(Http3Offer::New);
         Ok(Some(OpenHttp3 { closing, state }))
     }

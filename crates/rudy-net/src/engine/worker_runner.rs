@@ -47,6 +47,8 @@ pub(super) struct EngineShared {
     /// The connections to evict next.
     victims: Mutex<VictimQueue>,
     connections: AtomicU64,
+    /// What connections over QUIC may have in transit beyond their shares, in bytes.
+    pub(super) quic_in_transit: Arc<AtomicU64>,
     aborted: AtomicU64,
     /// Workers that have not ended.
     running_workers: AtomicUsize,
@@ -63,6 +65,7 @@ impl EngineShared {
             workers: (0..worker_count).map(|_| Arc::default()).collect(),
             victims: Mutex::default(),
             connections: AtomicU64::new(0),
+            quic_in_transit: Arc::default(),
             aborted: AtomicU64::new(0),
             running_workers: AtomicUsize::new(worker_count),
             ended: watch::Sender::new(false),

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use rudy_quic::quinn_proto::{self, ConnectionHandle, VarInt};
+use rudy_quic::quinn_proto::{self, ConnectionHandle, Dir, VarInt};
 use rudy_runtime::clock;
 use rudy_service::Peer;
 use rudy_tls::Tls;
 use tokio::time::Sleep;
 
 use super::endpoint::{Deliveries, Endpoint};
+use super::send_budget::SendBudget;
 
 /// The timers of the worker have a resolution of 10 ms. Acknowledgements and the pace of packets need an earlier one.
 const SOON: Duration = Duration::from_millis(40);
+
+/// Requests that a client may have open at first.
+pub(crate) const STREAMS_AT_FIRST: u32 = 16;
 
 /// Transmissions of a connection in a row, before others get their turn.
 const TRANSMITS_MAX: usize = 16;
@@ -34,6 +38,9 @@ pub(crate) struct Quic {
     deliveries: Arc<Deliveries>,
     /// The result of the handshake, once it is complete.
     pub(crate) tls: Option<Arc<Tls>>,
+    budget: SendBudget,
+    /// How many requests the client may have open, which grows with their number: quinn-proto has 60 bytes for each that is permitted.
+    streams: u32,
     /// The next time at which the machine must be woken soon.
     soon: Option<Pin<Box<Sleep>>>,
     has_drained: bool,
@@ -44,10 +51,44 @@ impl Quic {
         machine: quinn_proto::Connection,
         handle: ConnectionHandle,
         endpoint: Arc<Endpoint>,
+        budget: SendBudget,
     ) -> Self {
         let deliveries = endpoint.add(handle);
-        let machine = Box::new(machine);
-        Self { machine, handle, endpoint, deliveries, tls: None, soon: None, has_drained: false }
+        Self {
+            machine: Box::new(machine),
+            handle,
+            endpoint,
+            deliveries,
+            tls: None,
+            budget,
+            streams: STREAMS_AT_FIRST,
+            soon: None,
+            has_drained: false,
+        }
+    }
+
+    /// Permits more requests at the same time, up to `limit`, if the client uses half of those that it may have.
+    pub(crate) fn permit_streams(&mut self, limit: u32) {
+        let is_used = |open: u64| open > u64::from(self.streams / 2);
+        if self.streams < limit && is_used(self.machine.streams().remote_open_streams(Dir::Bi)) {
+            self.streams = (self.streams * 2).min(limit);
+            self.machine.set_max_concurrent_streams(Dir::Bi, VarInt::from_u32(self.streams));
+        }
+    }
+
+    /// Adapts what may be in transit to the congestion window; all connections have `limit` together.
+    pub(crate) fn adapt_send_window(&mut self, limit: u64) {
+        let window = self.machine.congestion_state().window();
+        if let Some(bytes) = self.budget.adapt(window, limit) {
+            self.machine.set_send_window(bytes);
+        }
+    }
+
+    /// Frees what an idle connection does not need.
+    pub(crate) fn release(&mut self) {
+        if let Some(bytes) = self.budget.release() {
+            self.machine.set_send_window(bytes);
+        }
     }
 
     /// Whether something has arrived that was not handled.

@@ -10,10 +10,12 @@ use parking_lot::Mutex;
 use rudy_quic::quinn_proto::{
     self, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit,
 };
-use rudy_quic::{Datagram, Datagrams, Received};
+use rudy_quic::{Datagram, Datagrams, Ids, Place, Received};
 use rudy_runtime::clock;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+
+use super::group::Group;
 
 /// Calls that receive before connections get their turn.
 const RECEIVE_CALLS: usize = 4;
@@ -22,11 +24,20 @@ const RECEIVE_CALLS: usize = 4;
 /// connection notices as it notices a loss in the network.
 const UNSENT_MAX: usize = 64;
 
+/// Datagrams that were received by other endpoints, and wait. When there are more, they are dropped.
+const PASSED_MAX: usize = 1024;
+
+/// Datagrams that wait for their connection, such as for the turn of its handshake. When there are more, they are dropped.
+const ARRIVED_MAX: usize = 512;
+
 /// What the connections of a worker share.
 pub(crate) struct Endpoint {
     socket: UdpSocket,
     datagrams: Datagrams,
     local: SocketAddr,
+    place: Place,
+    ids: Ids,
+    group: Arc<Group>,
     state: Mutex<State>,
 }
 
@@ -41,6 +52,8 @@ struct State {
     receiver: Option<Waker>,
     /// The buffer of responses without a connection.
     buffer: Vec<u8>,
+    /// What other endpoints have received for this one.
+    passed: Vec<Datagram>,
 }
 
 /// What the endpoint has received for a connection.
@@ -71,7 +84,9 @@ impl Deliveries {
 
     fn push(&self, event: ConnectionEvent) {
         let mut arrived = self.0.lock();
-        arrived.events.push(event);
+        if arrived.events.len() < ARRIVED_MAX {
+            arrived.events.push(event);
+        }
         let waker = arrived.waker.take();
         drop(arrived);
         if let Some(waker) = waker {
@@ -86,6 +101,8 @@ impl Endpoint {
         socket: std::net::UdpSocket,
         datagrams: Datagrams,
         machine: quinn_proto::Endpoint,
+        (place, ids): (Place, Ids),
+        group: Arc<Group>,
     ) -> io::Result<Self> {
         let local = socket.local_addr()?;
         let state = State {
@@ -95,8 +112,10 @@ impl Endpoint {
             waiting: Vec::new(),
             receiver: None,
             buffer: Vec::new(),
+            passed: Vec::new(),
         };
-        Ok(Self { socket: UdpSocket::from_std(socket)?, datagrams, local, state: Mutex::new(state) })
+        let (socket, state) = (UdpSocket::from_std(socket)?, Mutex::new(state));
+        Ok(Self { socket, datagrams, local, place, ids, group, state })
     }
 
     /// Returns the address of the socket.
@@ -112,16 +131,35 @@ impl Endpoint {
         accept: &mut dyn FnMut(Incoming),
     ) -> Poll<io::Result<()>> {
         self.poll_unsent(cx);
+        let passed = std::mem::take(&mut self.state.lock().passed);
+        for datagram in passed {
+            self.handle(datagram, clock::now(), accept);
+        }
         for _ in 0..RECEIVE_CALLS {
             std::task::ready!(self.socket.poll_recv_ready(cx))?;
             let receive = || self.datagrams.receive(&self.socket, received);
             // Others than `WouldBlock` are errors of the network, which concern a datagram that was sent.
             if self.socket.try_io(Interest::READABLE, receive).is_ok() {
                 let now = clock::now();
-                received.take().for_each(|datagram| self.handle(datagram, now, accept));
+                for datagram in received.take() {
+                    if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram) {
+                        self.handle(datagram, now, accept);
+                    }
+                }
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Receives a datagram from another endpoint. When too many wait, it is dropped.
+    pub(super) fn receive_passed(&self, datagram: Datagram) {
+        let mut state = self.state.lock();
+        if state.passed.len() < PASSED_MAX {
+            state.passed.push(datagram);
+        }
+        if let Some(receiver) = &state.receiver {
+            receiver.wake_by_ref();
+        }
     }
 
     /// Passes a datagram to its connection.

@@ -2,6 +2,10 @@
 
 mod connection;
 mod endpoint;
+mod group;
+mod send_budget;
 
-pub(crate) use self::connection::{NO_ERROR, Quic};
+pub(crate) use self::connection::{NO_ERROR, Quic, STREAMS_AT_FIRST};
 pub(crate) use self::endpoint::Endpoint;
+pub(crate) use self::group::Group;
+pub(crate) use self::send_budget::SendBudget;

@@ -75,24 +75,30 @@ limits_table! {
     /// Maximum number of requests per connection. Then the connection is closed. The default is no limit.
     #[setting(example = 1000)]
     requests_per_connection: Option<Maximum> => http.requests_per_connection,
-    /// Maximum number of concurrent streams on an HTTP/2 connection. Further requests are refused, and clients repeat them.
+    /// Maximum number of concurrent streams on an HTTP/2 or HTTP/3 connection. Further requests are refused, and clients repeat them.
     http2_streams: Int<1, 10_000> => http.http2.streams,
-    /// Maximum number of streams that an HTTP/2 client cancels, or that Rudy resets because of an error of the client. A tenth of
+    /// Maximum number of streams that an HTTP/2 or HTTP/3 client cancels, or that Rudy resets because of an error of the client. A tenth of
     /// it recovers each second, and one with each completed response. Above it, the connection is closed.
     http2_resets: Int<1, 1_000_000> => http.http2.resets,
-    /// Maximum number of HTTP/2 frames without purpose, such as PING and SETTINGS. A tenth of it recovers each second, and some
+    /// Maximum number of HTTP/2 or HTTP/3 frames without purpose, such as PING and SETTINGS. A tenth of it recovers each second, and some
     /// with each request and response. Above it, the connection is closed. Packets of fewer than 256 bytes that complete no frame
     /// are counted separately, up to the same number.
     http2_control_frames: Int<100, 1_000_000> => http.http2.control_frames,
-    /// Amount of data in request bodies that an HTTP/2 client may send ahead on a new connection.
+    /// Amount of data in request bodies that an HTTP/2 or HTTP/3 client may send ahead on a new connection.
     http2_connection_window: Size<65_535, { 1024 * MIB }> => http.http2.connection_window_bytes,
     /// Maximum amount of data in a request body that an HTTP/2 client may send ahead. It grows up to here while the client and
     /// the service are fast.
     http2_stream_window_max: Size<65_535, { 1024 * MIB }> => http.http2.stream_window_bytes_max,
-    /// Maximum amount of data in the request bodies of all HTTP/2 connections together that has arrived and that no service has
+    /// Maximum amount of data in the request bodies of all HTTP/2 and HTTP/3 connections together that has arrived and that no service has
     /// read. Above it, these amounts do not grow, and a connection that has more than 16 KiB of it waits: Rudy reads nothing from it
     /// until its services read, or the others store less. So HTTP/2 clients occupy this memory and 16 KiB each, at most.
     http2_windows_total: Size => http.http2.windows_total_bytes,
+    /// Number of unfinished handshakes of a worker thread from which on a client of HTTP/3 must first show that it receives at its address,
+    /// which takes a round trip: addresses of attackers are mostly false.
+    http3_retry: Int<0, { u64::MAX }> => http3_retry,
+    /// Maximum amount of data that all HTTP/3 connections together may have sent without an acknowledgement, beyond 64 KiB each. Above it,
+    /// the windows of connections do not grow.
+    http3_in_transit: Size => http3_in_transit,
     /// Maximum number of open connections. Beyond it, a new connection replaces the longest-idle one of the address
     /// that has most; if none is idle, the new one gets 503. The default depends on the limit of open file
     /// descriptors.

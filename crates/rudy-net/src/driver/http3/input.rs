@@ -1,6 +1,6 @@
 //! Reads from the client.
 
-use rudy_http::h3::{ErrorCode, Event, UNIDIRECTIONAL_STREAMS};
+use rudy_http::h3::{ErrorCode, Event, Priority, UNIDIRECTIONAL_STREAMS};
 use rudy_quic::quinn_proto::{self, Dir, ReadError, StreamEvent, VarInt};
 use rudy_service::ServiceSource;
 
@@ -152,11 +152,8 @@ impl Http3 {
                 if connection.timer.begin_request() {
                     self.shut_down(turn.now);
                 }
-                let _ = connection
-                    .io
-                    .machine
-                    .send_stream(quic_id(stream))
-                    .set_priority(-i32::from(priority.urgency));
+                connection.io.permit_streams(connection.info.limits.http.http2.streams);
+                set_priority(&mut connection.io, stream, priority);
                 self.streams.begin_exchange(connection, (stream, priority), &head, turn);
             }
             Event::Rejected { stream, rejection, head: Some(head) } => {
@@ -173,15 +170,17 @@ impl Http3 {
                 streams.drop_exchange(connection, stream, reason, turn);
             }
             Event::Priority { stream, priority } => {
-                let _ = connection
-                    .io
-                    .machine
-                    .send_stream(quic_id(stream))
-                    .set_priority(-i32::from(priority.urgency));
+                set_priority(&mut connection.io, stream, priority);
                 streams.change_priority(stream, priority);
             }
         }
     }
+}
+
+/// Tells QUIC which streams it sends first.
+fn set_priority(quic: &mut Quic, stream: StreamId, priority: Priority) {
+    // Fails if the client does not want the response.
+    let _ = quic.machine.send_stream(quic_id(stream)).set_priority(-i32::from(priority.urgency));
 }
 
 fn number(id: quinn_proto::StreamId) -> StreamId {

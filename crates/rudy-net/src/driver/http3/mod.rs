@@ -77,6 +77,7 @@ impl Http3 {
         let mut scratch = Scratch::borrow_at(now);
         self.streams.begin_poll(worker.active.kills(), now, &mut scratch.out);
         self.begin_shutdown(connection, now);
+        connection.io.adapt_send_window(connection.info.limits.http3_in_transit);
         self.drive(connection, &mut poll_cx, &mut scratch)?;
         self.check_deadlines(connection, &mut poll_cx, &mut scratch)?;
         self.wait(connection, &mut poll_cx)
@@ -199,6 +200,7 @@ impl Http3 {
         }
         self.machine().free();
         self.streams.release();
+        connection.io.release();
         if connection.timer.set_idle(poll_cx.due, poll_cx.cx.waker()) && !connection.io.has_arrived() {
             // The connection has been evicted.
             return Err(Fault::Over);
