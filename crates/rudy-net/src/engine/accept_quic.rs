@@ -74,25 +74,29 @@ impl<S: ServiceSource> QuicAcceptor<S> {
         self.endpoint.clone()
     }
 
-    /// Accepts until `closing` becomes true, and passes on what arrives for connections as long as there are some.
+    /// Accepts as long as `closing` is false, and passes on what arrives for connections as long as there are some.
     pub(super) async fn run(mut self, mut closing: watch::Receiver<bool>) {
         let mut received = Received::default();
-        let endpoint = self.endpoint.clone();
+        let (endpoint, mut is_dropped) = (self.endpoint.clone(), false);
         loop {
-            // An error means that the engine was dropped.
-            let is_closing = *closing.borrow() || closing.has_changed().is_err();
+            let is_closing = *closing.borrow_and_update() || is_dropped;
             let poll = |cx: &mut Context<'_>| {
-                endpoint.poll_receive(cx, &mut received, &mut |incoming| self.accept(incoming, is_closing))
+                if is_closing && endpoint.is_unused() {
+                    return Poll::Ready(true);
+                }
+                let accept = &mut |incoming| self.accept(incoming, is_closing);
+                endpoint.poll_receive(cx, &mut received, accept).map(|received| received.is_err())
             };
-            let polled = tokio::select! {
+            tokio::select! {
                 biased;
-                () = changed(&mut closing, is_closing) => continue,
-                polled = std::future::poll_fn(poll) => polled,
-            };
-            if polled.is_err() || is_closing && endpoint.is_unused() {
-                return;
+                changed = closing.changed(), if !is_dropped => is_dropped = changed.is_err(),
+                has_ended = std::future::poll_fn(poll) => {
+                    if has_ended {
+                        return;
+                    }
+                    tokio::task::yield_now().await;
+                }
             }
-            tokio::task::yield_now().await;
         }
     }
 
@@ -191,15 +195,6 @@ impl<S: ServiceSource> Future for Connection<S> {
         }
         serving.poll_closed(cx)
     }
-}
-
-/// Ready when the listener begins to close.
-async fn changed(closing: &mut watch::Receiver<bool>, is_closing: bool) {
-    if is_closing {
-        std::future::pending::<()>().await;
-    }
-    // An error means that the engine was dropped.
-    let _ = closing.changed().await;
 }
 
 /// Returns the limits of QUIC.

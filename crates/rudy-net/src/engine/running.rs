@@ -89,16 +89,23 @@ struct OpenListener {
     http3: Option<OpenHttp3>,
 }
 
-/// The HTTP/3 of a listener. Dropping it announces the end to its connections.
+/// The HTTP/3 of a listener.
 struct OpenHttp3 {
     closing: watch::Sender<bool>,
     state: Arc<ListenerState>,
+    acceptors: Vec<JoinHandle<()>>,
 }
 
 impl OpenHttp3 {
-    fn close(self) {
-        self.closing.send_replace(true);
-        self.state.is_closed.store(true, Ordering::Release);
+    /// Accepts no further connections, or does so again. Those that are open learn of the end, and keep their sockets as long as they are.
+    fn set_closing(&self, is_closing: bool) {
+        self.state.is_closed.store(is_closing, Ordering::Release);
+        self.closing.send_replace(is_closing);
+    }
+
+    /// Whether the sockets are open.
+    fn is_open(&self) -> bool {
+        !self.acceptors.iter().any(JoinHandle::is_finished)
     }
 }
 
@@ -108,8 +115,8 @@ impl OpenListener {
         // Removes the file first, because a client could still connect through it.
         drop(self.file.take());
         self.closing.send_replace(true);
-        if let Some(http3) = self.http3.take() {
-            http3.close();
+        if let Some(http3) = &self.http3 {
+            http3.set_closing(true);
         }
     }
 
@@ -207,7 +214,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         }
         let closing = watch::Sender::new(false);
         let state = Arc::new(ListenerState { http3: offer.clone(), ..ListenerState::default() });
-        let (group, mut endpoints) = (Arc::<Group>::default(), Vec::new());
+        let (group, mut endpoints, mut acceptors) = (Arc::<Group>::default(), Vec::new(), Vec::new());
         for (worker, (socket, (runner, handle))) in sockets.into_iter().zip(&self.runners).enumerate() {
             let _entered = handle.enter();
             let context = self.context(runner, address, &state);
@@ -215,12 +222,11 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
             let keys = (place, self.quic_keys.clone());
             let acceptor = QuicAcceptor::new(socket, keys, group.clone(), context, runner.clone())?;
             endpoints.push(acceptor.endpoint());
-            // It goes on as long as it has connections.
-            handle.spawn(acceptor.run(closing.subscribe()));
+            acceptors.push(handle.spawn(acceptor.run(closing.subscribe())));
         }
         group.set(&endpoints);
         offer.set(Http3Offer::New);
-        Ok(Some(OpenHttp3 { closing, state }))
+        Ok(Some(OpenHttp3 { closing, state, acceptors }))
     }
 
     fn context(
@@ -294,20 +300,16 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     fn serve_http3(&self, address: &Address) -> io::Result<()> {
         let mut listeners = self.listeners.lock();
         let open = listeners.iter_mut().flatten().find(|open| open.address == *address);
-        let Some(open) =
-            open.filter(|open| open.address.http3 != address.http3 || address.http3 && open.http3.is_none())
-        else {
-            return Ok(());
-        };
-        open.address.http3 = address.http3;
-        if let Some(http3) = open.http3.take() {
-            http3.close();
-            open.state.http3.set(Http3Offer::Withdrawn);
-        }
-        if address.http3 && self.spawner.serves_quic() {
+        let Some(open) = open.filter(|open| open.address.http3 != address.http3) else { return Ok(()) };
+        let offer = &open.state.http3;
+        if let Some(http3) = open.http3.as_ref().filter(|http3| http3.is_open()) {
+            http3.set_closing(!address.http3);
+            offer.set(if address.http3 { Http3Offer::New } else { Http3Offer::Withdrawn });
+        } else if address.http3 && self.spawner.serves_quic() {
             let sockets = bind_datagrams(address, &open.bound, self.runners.len())?;
-            open.http3 = self.start_http3(sockets, address, &open.state.http3)?;
+            open.http3 = self.start_http3(sockets, address, offer)?;
         }
+        open.address.http3 = address.http3;
         Ok(())
     }
 

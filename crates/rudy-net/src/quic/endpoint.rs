@@ -234,7 +234,14 @@ impl Endpoint {
         {
             *deliveries = None;
         }
-        state.machine.handle_event(handle, event)
+        let answer = state.machine.handle_event(handle, event);
+        if state.machine.open_connections() == 0
+            && let Some(receiver) = &state.receiver
+        {
+            // It may have been the last one of a closed listener.
+            receiver.wake_by_ref();
+        }
+        answer
     }
 
     /// Returns how many datagrams can be sent in a call.
