@@ -310,6 +310,9 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
             open.http3 = self.start_http3(sockets, address, offer)?;
         }
         open.address.http3 = address.http3;
+        drop(listeners);
+        // Its connections learn of the end.
+        self.source_changed();
         Ok(())
     }
 

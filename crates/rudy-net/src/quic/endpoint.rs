@@ -206,9 +206,17 @@ impl Endpoint {
         result
     }
 
-    /// Whether no connection is left.
+    /// Whether no connection is left, here and at the other endpoints of the listener: sockets that accept nothing must not stay beside new
+    /// ones, because the kernel chooses among all of them.
     pub(crate) fn is_unused(&self) -> bool {
-        self.state.lock().machine.open_connections() == 0
+        self.group.all().all(|endpoint| endpoint.state.lock().machine.open_connections() == 0)
+    }
+
+    /// Wakes the task that receives.
+    pub(super) fn wake(&self) {
+        if let Some(receiver) = &self.state.lock().receiver {
+            receiver.wake_by_ref();
+        }
     }
 
     /// Adds a connection. Returns what will arrive for it.
@@ -235,11 +243,11 @@ impl Endpoint {
             *deliveries = None;
         }
         let answer = state.machine.handle_event(handle, event);
-        if state.machine.open_connections() == 0
-            && let Some(receiver) = &state.receiver
-        {
+        let is_unused = state.machine.open_connections() == 0;
+        drop(state);
+        if is_unused {
             // It may have been the last one of a closed listener.
-            receiver.wake_by_ref();
+            self.group.wake();
         }
         answer
     }

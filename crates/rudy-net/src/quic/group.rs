@@ -17,6 +17,16 @@ impl Group {
         let _is_first = self.0.set(endpoints.iter().map(Arc::downgrade).collect());
     }
 
+    /// Returns the endpoints.
+    pub(super) fn all(&self) -> impl Iterator<Item = Arc<Endpoint>> {
+        self.0.get().into_iter().flatten().filter_map(Weak::upgrade)
+    }
+
+    /// Wakes the tasks that receive.
+    pub(super) fn wake(&self) {
+        self.all().for_each(|endpoint| endpoint.wake());
+    }
+
     /// Passes a datagram to the endpoint that has its connection, unless that is the one at `own`, or there is none.
     pub(super) fn pass_on(&self, own: Place, ids: &Ids, datagram: Datagram) -> Option<Datagram> {
         let of_other = Ids::destination(&datagram.bytes)

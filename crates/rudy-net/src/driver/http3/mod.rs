@@ -59,10 +59,11 @@ impl Http3 {
         &mut self.streams.protocol.machine
     }
 
-    /// Whether no request is in progress.
-    pub(super) fn is_idle(&self) -> bool {
+    /// Whether no request is in progress, and the client has acknowledged all responses: the end of the connection would discard the rest.
+    fn is_idle(&self, quic: &mut Quic) -> bool {
         let protocol = &self.streams.protocol;
-        protocol.machine.is_idle() && self.streams.is_empty() && !protocol.has_output()
+        let is_done = protocol.machine.is_idle() && self.streams.is_empty() && !protocol.has_output();
+        is_done && quic.machine.streams().send_streams() <= self.own.iter().flatten().count()
     }
 
     /// Handles what has arrived, and responds. Returns why the connection ends.
@@ -165,8 +166,11 @@ impl Http3 {
             self.machine().stop_accepting();
         }
         self.machine().expire(now, &limits.http);
+        let is_idle = self.is_idle(&mut connection.io);
+        // That of an idle connection does not count as long as the client acknowledges the last response.
         let deadline = self.machine().deadline(&limits.http);
-        if is_past(deadline) && self.machine().is_idle() {
+        let deadline = deadline.filter(|_| is_idle || !self.machine().is_idle());
+        if is_past(deadline) && is_idle {
             return Err(Fault::Over);
         }
         self.flush(connection);
@@ -190,7 +194,7 @@ impl Http3 {
         poll_cx: &mut PollContext<'_, '_>,
     ) -> Result<(), Fault> {
         self.streams.count_stored();
-        if !self.is_idle() {
+        if !self.is_idle(&mut connection.io) {
             connection.timer.is_unobserved = self.streams.has_unobserved();
             connection.timer.set(poll_cx.due, poll_cx.cx.waker());
             return Ok(());
