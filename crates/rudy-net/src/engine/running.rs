@@ -300,7 +300,10 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     fn serve_http3(&self, address: &Address) -> io::Result<()> {
         let mut listeners = self.listeners.lock();
         let open = listeners.iter_mut().flatten().find(|open| open.address == *address);
-        let Some(open) = open.filter(|open| open.address.http3 != address.http3) else { return Ok(()) };
+        let has_it = |open: &OpenListener| open.http3.as_ref().is_some_and(OpenHttp3::is_open);
+        let is_right =
+            |open: &OpenListener| open.address.http3 == address.http3 && (has_it(open) || !address.http3);
+        let Some(open) = open.filter(|open| !is_right(open)) else { return Ok(()) };
         let offer = &open.state.http3;
         if let Some(http3) = open.http3.as_ref().filter(|http3| http3.is_open()) {
             http3.set_closing(!address.http3);

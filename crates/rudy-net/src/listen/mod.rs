@@ -229,6 +229,10 @@ pub(crate) fn bind_datagrams(
     cores: usize,
 ) -> io::Result<Vec<UdpSocket>> {
     let [BoundAddress::Ip(ip)] = bound else { return Ok(Vec::new()) };
+    // Other networks have no datagrams.
+    if network::current().is_some() {
+        return Ok(Vec::new());
+    }
     udp::bind(*ip, matches!(address.endpoint, Endpoint::AllInterfaces { .. }), cores)
 }
 

@@ -79,7 +79,7 @@ pub struct Config {
     #[setting(default = true)]
     pub http2: bool,
     /// Serves HTTP/3 at the addresses with the option `,tls`, over UDP at the same port, and offers it to clients over TCP (`Alt-Svc`).
-    /// The engine `percore` serves it, also for `systemd` addresses not. A site can switch it off.
+    /// Addresses of systemd and those with `proxy_protocol` do not have it, nor do engines other than `percore`. A site can switch it off.
     #[setting(default = true)]
     pub http3: bool,
     /// The settings of buffered bodies.

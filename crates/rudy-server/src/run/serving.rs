@@ -92,12 +92,17 @@ impl Serving {
         self.context.tls.forget_unused();
         memory::return_unused();
         self.stop_listening(&removed).await;
-        for address in new.iter().filter(|address| old.contains(address)) {
-            if let Err(error) = self.engine.serve_http3(address) {
-                self.context.errors.error(&no_http3(address, &error));
+        self.serve_http3();
+        Ok(())
+    }
+
+    /// Serves HTTP/3 at the addresses that have it, and at no others.
+    pub(super) fn serve_http3(&self) {
+        for address in self.config.addresses() {
+            if let Err(error) = self.engine.serve_http3(&address) {
+                self.context.errors.error(&no_http3(&address, &error));
             }
         }
-        Ok(())
     }
 
     /// Replaces the app, and accepts connections on new listeners. When it returns, the old app is freed, unless requests use it: what only

@@ -330,6 +330,8 @@ impl Server {
     /// Takes ownership of the sockets, and closes those that this process does not use.
     pub(super) fn take_ownership(&self) {
         self.serving.engine.take_ownership();
+        // The old process had the ports of UDP until now.
+        self.serving.serve_http3();
         for listener in self.serving.inherited.take_unused() {
             let address = listener.address().clone();
             // Accept the connections that the kernel has queued first, as a reload does.
