@@ -3,7 +3,8 @@
 use http::StatusCode;
 use rudy_message::{BodyLength, Framing, LengthError, RequestHead, has_no_content};
 
-use crate::field_section::{ReceivedHead, Request};
+use crate::field_section::ReceivedHead;
+use crate::sent_request::Request;
 
 /// The progress of the messages of a stream.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ mod priority;
 mod received_response;
 mod request;
 mod response;
-mod sent_request;
 
 pub(crate) use self::field::is_for_connection;
 pub use self::priority::Priority;
@@ -15,5 +14,3 @@ pub(crate) use self::request::{HeadFault, HeadText};
 pub(crate) use self::response::{
     Compress, put_response, put_status_and_fields, put_trailers, rejection_text,
 };
-pub use self::sent_request::Request;
-pub(crate) use self::sent_request::indexing;

@@ -19,7 +19,8 @@ use std::time::Instant;
 use bytes::BytesMut;
 
 pub use self::event::Event;
-pub use crate::field_section::{HeadBuffers, Request};
+pub use crate::field_section::HeadBuffers;
+pub use crate::sent_request::Request;
 
 use super::core::Core;
 use super::frame::{PREFACE, put_go_away};

@@ -5,13 +5,13 @@ use http::HeaderMap;
 use rudy_message::LengthError;
 
 use super::{ClientConnection, Request};
-use crate::field_section::indexing;
 use crate::h2::ErrorCode;
 use crate::h2::frame::{begin_block, end_block, put_ping};
 use crate::h2::stream::Stream;
 use crate::h2::window::SendWindow;
 use crate::hpack::Indexing;
 use crate::progress::{Progress, Sending};
+use crate::sent_request::indexing;
 
 /// The payload of [`ClientConnection::ping`].
 const PING: [u8; 8] = *b"rudyping";

@@ -4,7 +4,7 @@ use http::{Method, header};
 use rudy_message::BodyLength;
 use rudy_message::client::{RequestError, RequestHead};
 
-use super::is_for_connection;
+use crate::field_section::is_for_connection;
 use crate::hpack::Indexing;
 
 /// Shorter cookies are never added to a table: an attacker who controls other fields could guess them by the size of blocks
